@@ -21,7 +21,8 @@ _TYPES: Final = (
 _UNSAFE: Final = (
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Controls, what ends lines, what changes the direction of text (one name then looks like another), half characters."""
+"""Controls, what ends lines, what changes the direction of text (one name then looks like another),
+half characters."""
 _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
@@ -45,14 +46,18 @@ def plural(count: int, one: str, several: str = "") -> str:
 
 
 def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
-    """The first `most` names in one line, and how many more there are of `total` (default: of the given ones)."""
+    """The first `most` names in one line, and how many more there are of `total` (default.
+
+    Of the given ones).
+    """
     shown = names[:most]
     more = (len(names) if total is None else total) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 Command = NewType("Command", str)
-"""A command that people copy into a shell; made by `shell` alone, so that nothing in it comes from outside unquoted."""
+"""A command that people copy into a shell; made by `shell` alone, so that nothing in it comes from
+outside unquoted."""
 
 
 def shell(template: str, *values: str) -> Command:
@@ -71,9 +76,10 @@ def _is_word(value: str) -> bool:
 
 
 def escaped(text: str, kept: str = "") -> str:
-    r"""Text from outside for a terminal, pipe or log line, which obey some of it: such characters as `\u001b`.
+    r"""Text from outside for a terminal, pipe or log line, which obey some of it.
 
-    JSON and double-quoted YAML read them back. `kept` is a pattern of what stays. All such output comes through here.
+    Such characters as `\u001b`. JSON and double-quoted YAML read them back. `kept` is a pattern of
+    what stays. All such output comes through here.
     """
     # linear: single characters, and styles of a few literal codes
     return re.sub(
@@ -87,18 +93,25 @@ def escaped_lines(text: str) -> str:
 
 
 def printable(text: str, most: int = 200) -> str:
-    """Foreign text for a terminal or log line: on one line, without control characters, and not too long."""
+    """Foreign text for a terminal or log line.
+
+    On one line, without control characters, and not too long.
+    """
     line = " ".join(text.split())
     shown = escaped(line)
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 LONGEST_MESSAGE: Final = 32 << 10
-"""Characters of a message that an object carries: Kubernetes' own limit for those of conditions (metav1.Condition)."""
+"""Characters of a message that an object carries: Kubernetes' own limit for those of conditions
+(metav1.Condition)."""
 
 
 def bounded(text: str) -> str:
-    """A message of an object, cut where it is longer than Kubernetes' conditions may be; the cut is said."""
+    """A message of an object, cut where it is longer than Kubernetes' conditions may be.
+
+    The cut is said.
+    """
     if len(text) <= LONGEST_MESSAGE:
         return text
     return f"{text[:LONGEST_MESSAGE]}... (cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters)"
@@ -125,7 +138,10 @@ def type_words(words: str) -> str:
 
 
 def compact(document: Any) -> str:
-    """A document of dicts, lists, strings, numbers, booleans and None without spaces; not ASCII-escaped."""
+    """A document of dicts, lists, strings, numbers, booleans and None without spaces.
+
+    Not ASCII-escaped.
+    """
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 

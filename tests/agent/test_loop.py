@@ -153,7 +153,7 @@ def happens(node: Node, moment: Moment) -> None:
     node.container = node.container if moment.container is None else moment.container
     if moment.fails is not None:
         node.cluster.fails = error_of(moment.fails) if moment.fails else None
-    node.wall_offset = moment.clock
+    node.runtime.wall_offset = moment.clock
     node.cluster.opponent = node.agent.node_changed if moment.fought else None
     if moment.tampered:
         node.cluster.tamper()

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import random
 import subprocess
 import sys
 from collections.abc import Hashable, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.runtime import WatchRuntime
 from tests.support.tables import each_case
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
@@ -19,7 +19,6 @@ from toposcope.agent.owners import OwnedKeys
 from toposcope.agent.publish import owned_keys
 from toposcope.api.label_keys import GPUS, STATE
 from toposcope.kube.client import ApiClient
-from toposcope.kube.object_watch import Clock
 
 WANTED = OwnedKeys({GPUS: "8"}, {})
 
@@ -48,21 +47,11 @@ class Watched:
     """A watch of a scripted server, run until it has paused so often."""
 
     def __init__(self, client: ApiClient, pauses: int, lasts: float = 0.0) -> None:
-        self.pauses: list[float] = []
         self.changes = 0
         self.metrics = AgentMetrics()
-        now = [0.0]
-
-        def wait(seconds: float) -> bool:
-            self.pauses.append(seconds)
-            return len(self.pauses) > pauses
-
-        def monotonic() -> float:
-            now[0] += lasts
-            return now[0]
-
-        clock = Clock(wait, monotonic, random.Random(1))
-        NodeWatch(client, "n1", Keys(), self.metrics, self._changed, clock).run()
+        runtime = WatchRuntime(pauses, passing=lasts)
+        NodeWatch(client, "n1", Keys(), self.metrics, self._changed, runtime=runtime).run()
+        self.pauses = runtime.pauses.seconds
 
     def _changed(self) -> None:
         self.changes += 1

@@ -1,7 +1,6 @@
 """What ClusterTopologies ask for on an agent's own Node: written, taken over, kept and removed by the agent alone."""
 
 import logging
-import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.publishing import levels
+from tests.support.runtime import WatchRuntime
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS
 from toposcope.agent.plan_watch import PlanWatch
@@ -22,7 +22,6 @@ from toposcope.api.requirement import Requirement
 from toposcope.cli.main import main
 from toposcope.integrations.node_plan import FIELD, NodePlan, PlannedTopology, encode
 from toposcope.integrations.slurm.names import NamedLevel, SlurmNames
-from toposcope.kube.object_watch import Clock
 from toposcope.simulator.profile import load_profile
 from toposcope.text import compact
 
@@ -262,8 +261,7 @@ def test_all_agents_do_not_write_at_the_moment_a_plan_changes(tmp_path: Path) ->
     """Each waits a random part of the spread."""
     waits = []
     for seed in range(40):
-        agent = Node(load_profile("t4-1"), tmp_path / str(seed), spread=30.0)
-        agent.agent._rng = random.Random(seed)
+        agent = Node(load_profile("t4-1"), tmp_path / str(seed), seed=seed, spread=30.0)
         agent.agent.sync()
         agent.seconds += 100.0
         agent.agent.sync()
@@ -301,13 +299,7 @@ def event(kind: str, text: object) -> bytes:
 
 def watched(server: ScriptedServer, pauses: int) -> list[NodePlan]:
     found: list[NodePlan] = []
-    paused: list[float] = []
-
-    def wait(seconds: float) -> bool:
-        paused.append(seconds)
-        return len(paused) > pauses
-
-    PlanWatch(server.client(), "toposcope-system", found.append, Clock(wait, lambda: 0.0, random.Random(1))).run()
+    PlanWatch(server.client(), "toposcope-system", found.append, runtime=WatchRuntime(pauses)).run()
     return found
 
 

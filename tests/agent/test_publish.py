@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.machines import probed
+from tests.support.runtime import ManualRuntime
 from tests.support.tables import each_case, each_row
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
@@ -124,7 +125,7 @@ def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publish
 def test_events_of_a_moment_take_names_of_two_digits_until_too_many_are(api: ApiUnderTest, clients: Clients) -> None:
     """The admission policy lets a node have 256 of them."""
     api.create(NODES, node("n1"))
-    publisher = Publisher(clients(), "n1", lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    publisher = Publisher(clients(), "n1", runtime=ManualRuntime(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()))
     publisher.refresh()
     for _ in range(4):
         publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))

@@ -1,11 +1,11 @@
 """The agent's audit of its ResourceSlices: what differs in two reads is a reason, and the node's state stays."""
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
 from tests.support.machines import probed
+from tests.support.runtime import ManualRuntime
 from tests.support.slices import GPUS, gpus_of, slice_of
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.slices import AGREEING_SECONDS, DIFFERING_SECONDS, SliceAudit
@@ -23,15 +23,15 @@ class Server:
     def __init__(self, served: str) -> None:
         self.served = served
         self.slices: list[Any] = []
-        self.seconds = 0.0
+        self.runtime = ManualRuntime()
         self.asked: list[float] = []
-        self.audit = SliceAudit(self, "n1", lambda: self.seconds, random.Random(1))  # type: ignore[arg-type]  # the client
+        self.audit = SliceAudit(self, "n1", self.runtime)  # type: ignore[arg-type]  # the client
 
     def read(self, request: Request) -> bytes:
         if f"/{self.served}/" not in request.path:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         assert request.query == {"fieldSelector": "spec.nodeName=n1"}
-        self.asked.append(self.seconds)
+        self.asked.append(self.runtime.seconds)
         if not self.slices:
             raise ApiError(403, "Forbidden", "no right to list them")
         return json.dumps({"items": self.slices}).encode()
@@ -59,20 +59,20 @@ def test_a_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
     wrong[3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 7}
     server.slices = [slice_of("n1", GPUS, wrong)]
     assert said(server.audit, description) == ()
-    server.seconds += 1.2 * DIFFERING_SECONDS
+    server.runtime.seconds += 1.2 * DIFFERING_SECONDS
     (sentence,) = said(server.audit, description)
     assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says {topology.gpus[3].numa}"
     server.slices = []  # a failure changes nothing
-    server.seconds += 1.2 * DIFFERING_SECONDS
+    server.runtime.seconds += 1.2 * DIFFERING_SECONDS
     assert said(server.audit, description) == (sentence,)
     server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
-    server.seconds += 1.2 * DIFFERING_SECONDS
+    server.runtime.seconds += 1.2 * DIFFERING_SECONDS
     assert said(server.audit, description) == ()
     reads = len(server.asked)
-    server.seconds += AGREEING_SECONDS - 1
+    server.runtime.seconds += AGREEING_SECONDS - 1
     assert said(server.audit, description) == ()
     assert len(server.asked) == reads
-    server.seconds += 0.2 * AGREEING_SECONDS
+    server.runtime.seconds += 0.2 * AGREEING_SECONDS
     said(server.audit, description)
     assert len(server.asked) == reads + 1
 

@@ -8,7 +8,7 @@ from tests.support.readings import TABLES, Row, Table
 from tests.support.tables import each_case
 from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import KNOWN, RACK, job
-from toposcope.integrations.registry import readings
+from toposcope.integrations.readings import readings
 
 CRDS = ("kai-topologies-v0.17", "kai-podgroups-v0.17", "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
 COLLECTIONS = {

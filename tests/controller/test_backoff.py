@@ -23,10 +23,9 @@ from tests.support.controller import (
 from tests.support.tables import each_case
 from toposcope.api.levels import Level
 from toposcope.controller.loop import Controller
-from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
+from toposcope.integrations.framework.publishing.immutable_topology import ImmutableTopologyPublisher
 from toposcope.integrations.kai.api import TOPOLOGIES
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, RefusedError, UnreachableError
@@ -191,7 +190,11 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
         backoff = publishing.backoff_on(client, time)
         caller = cast("ApiClient", client)
         reconciler = Reconciler(
-            caller, make_publishers(backoff), time, lambda: START + timedelta(seconds=time.seconds), backoff=backoff
+            caller,
+            publishing.make_publishers(time)(backoff),
+            time,
+            lambda: START + timedelta(seconds=time.seconds),
+            backoff=backoff,
         )
         reconcilers.append(reconciler)
         return controller_of(clients(), reconciler)

@@ -5,11 +5,10 @@ import yaml
 from tests.support.api import NODES, ApiUnderTest, Clients
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.controller import make_node, make_topology
-from tests.support.publishing import BINDINGS, FOUR, Time, WatchedClient, found, install, levels
+from tests.support.publishing import BINDINGS, FOUR, Time, WatchedClient, found, install, levels, make_publishers
 from toposcope.api.cluster_topology import PATH
 from toposcope.cli.main import main as toposcope
-from toposcope.controller.publishers.dry_run import DryRun, ReadOnlyClient, shortened, unified
-from toposcope.controller.run import make_publishers
+from toposcope.controller.publishing.dry_run import DryRun, ReadOnlyClient, shortened, unified
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
@@ -25,7 +24,7 @@ def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: A
     def note(request: Request) -> None:
         trials.extend([request.path] * (request.method == "PATCH" and request.query.get("dryRun") == "All"))
 
-    dry_run = DryRun(WatchedClient(clients(), note), make_publishers, time)
+    dry_run = DryRun(WatchedClient(clients(), note), make_publishers(time), time)
     for time.seconds, asked in ((0.0, 1), (0.0, 1), (60.0, 2)):
         dry_run.publish("grove", topology(), levels(*FOUR))
         assert len(trials) == asked

@@ -10,9 +10,9 @@ from tests.support.cluster import topology
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import KaiPublisher
 from toposcope.integrations.framework.published import Published
+from toposcope.integrations.grove.publisher import GrovePublisher
+from toposcope.integrations.kai.publisher import KaiPublisher
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
 

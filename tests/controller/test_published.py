@@ -19,13 +19,11 @@ from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.loop import Controller
-from toposcope.controller.publishers.dry_run import DryRun
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
-from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
+from toposcope.controller.publishing.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
+from toposcope.integrations import registry
 from toposcope.integrations.framework.published import Published
+from toposcope.integrations.framework.publishing.publisher import PublishSettings
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import UnreachableError
 
@@ -122,13 +120,11 @@ class Site:
         self.noted: dict[str, Any] = {}
         self.held = contextlib.ExitStack()
         watched = publishing.WatchedClient(client, self._note)
-        self.dry_run = DryRun(watched, lambda client: make_publishers(client, hyper_nodes=self.plans), self.time)
+        self.publishing = registry.publishing(PublishSettings(runtime=self.time, delay=patience))
+        self.dry_run = DryRun(watched, self.publishing.dry_run_publishers, self.time)
         through = publishing.backoff_on(watched, self.time)
         self._client = client
-        kai, kueue = (kind(through, self.time, patience) for kind in (KaiPublisher, KueuePublisher))
-        self.plans = HyperNodePlans()
-        volcano = VolcanoPublisher(through, self.plans, self.time)
-        self.publishers = {"grove": GrovePublisher(through, self.time), "kai": kai, "kueue": kueue, "volcano": volcano}
+        self.publishers = {publisher.name: publisher for publisher in self.publishing.publishers(through)}
 
     def _note(self, request: Request) -> None:
         self.before(request)
@@ -140,7 +136,7 @@ class Site:
     def controller(self) -> Controller:
         publishers = tuple(self.publishers.values())
         reconciler = Reconciler(
-            self._client, publishers, self.time, instance="test", dry_run=self.dry_run, hyper_nodes=self.plans
+            self._client, publishers, self.time, instance="test", dry_run=self.dry_run, publishing=self.publishing
         )
         return controller_of(self._client, reconciler)
 

@@ -24,12 +24,11 @@ from tests.support.controller import (
 )
 from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.informer import InformerFactory
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.run import make_publishers
+from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.integrations.framework.published import Published
+from toposcope.integrations.grove.publisher import GrovePublisher
 from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
-from toposcope.integrations.watched import FOLLOWED
+from toposcope.integrations.registry import FOLLOWED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
@@ -56,7 +55,7 @@ class Site:
     def __post_init__(self) -> None:
         through = cast("ApiClient", publishing.WatchedClient(self.client, self._note))
         self.watched = CachedReader(through, InformerFactory(self.client, self.stop))
-        self.publishers = make_publishers(publishing.backoff_on(self.watched, self.time))
+        self.publishers = publishing.make_publishers(self.time)(publishing.backoff_on(self.watched, self.time))
 
     def _note(self, request: Request) -> None:
         self.asked[request.method] += 1

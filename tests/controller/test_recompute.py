@@ -42,7 +42,7 @@ def any_cluster(rng: random.Random, count: int) -> list[NodeFacts]:
         found = sorted(labels)
         values = tuple(labels[key] for key in found)
         ready, offered = rng.random() >= gaps, rng.choice((0, 8))
-        bare = node_facts(f"n{i}", f"u{i}", tuple(found), values, ready, schedulable=True, gpus=offered)
+        bare = node_facts(f"n{i}", f"u{i}", tuple(found), values, ready=ready, schedulable=True, gpus=offered)
         nodes.append(replace(bare, traits=bare.traits._replace(hardware=Hardware(gpus=gpus_of(bare)))))
     rng.shuffle(nodes)
     return nodes

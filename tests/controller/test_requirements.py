@@ -19,7 +19,7 @@ from toposcope.api.levels import Level
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.requirements import Requirements, resolve
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
-from toposcope.integrations.watched import WATCHED
+from toposcope.integrations.registry import WATCHED
 from toposcope.kube.errors import KubeError
 from toposcope.simulator.apiserver.server import Faults
 
@@ -347,7 +347,8 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
     topologies: dict[str, str]
     asks: dict[str, list[LevelRequest]]
     expected: dict[str, dict[str, dict[str, list[str]]]]
-    tiers: dict[str, dict[str, int]] = {}
+    names: dict[str, dict[str, str]] = {}
+    """Other names of levels, by topology."""
 
 
 @each_row("resolved_requests.yaml", Asked, ids=lambda row: row.case)
@@ -360,5 +361,5 @@ def test_what_is_asked_of_each_topology(row: Asked) -> None:
             for kind, by_level in (("required", x.required), ("missing", x.missing), ("preferred", x.preferred))
             if by_level
         }
-        for name, x in resolve(levels, requests, tiers=row.tiers).items()
+        for name, x in resolve(levels, requests, names=row.names).items()
     } == row.expected

@@ -23,9 +23,10 @@ from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.segments import child_name
+from toposcope.integrations.kai.publisher import KaiPublisher
+from toposcope.integrations.kueue.publisher import KueuePublisher
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError
 
@@ -42,7 +43,7 @@ def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Controller:
     make_nodes(api)
     client = clients()
     publishers = (KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-    return controller_of(client, Reconciler(client, publishers, time, instance="test"))
+    return controller_of(client, Reconciler(client, publishers, time, instance="test", runtime=time))
 
 
 def make_nodes(api: ApiUnderTest) -> None:
@@ -94,7 +95,8 @@ def test_what_is_denied_is_tried_rarely(
             tries[msgspec.json.decode(request.body or b"")["metadata"]["name"]] += 1
             raise ApiError(403, "Forbidden", "the webhook says no")
 
-    reconciler = Reconciler(cast("ApiClient", WatchedClient(clients(), deny)), (), time, lambda: START)
+    client = cast("ApiClient", WatchedClient(clients(), deny))
+    reconciler = Reconciler(client, (), time, lambda: START, runtime=time)
     make_topology(api, segments="Auto")
     run_passes(controller_of(clients(), reconciler), time, GRACE, *([10.0] * 30))
     assert tries == {"cluster-leaf": 4, "cluster-rack": 4}  # after 0, 30 to 33, 90 to 99 and 210 to 231 s

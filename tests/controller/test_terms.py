@@ -14,8 +14,8 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.controller.fence import Fence, FencedClient
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.reconcile import Reconciler
+from toposcope.integrations.grove.publisher import GrovePublisher
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver.server import Faults

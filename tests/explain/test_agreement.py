@@ -10,13 +10,12 @@ from tests.explain.waiting import binding, cluster_topology, kai_topology
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
 from tests.support.tables import named_objects
-from toposcope.explain.context import build_context
-from toposcope.explain.diagnosis import diagnose
+from toposcope.explain.context import Context
+from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.object_store import ObjectStore, ref_of
-from toposcope.explain.ownership import ownership_of
 from toposcope.hierarchy.platforms import KEYS
-from toposcope.integrations.kueue import queues
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.kueue.api import READ
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -31,7 +30,7 @@ KEY_OF = {
     "host": "kubernetes.io/hostname",
 }
 INNER = ("block", "rack", "nvlink-domain")
-SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in queues.READ)]
+SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in READ)]
 assert set(KEY_OF) <= set(KEYS)
 
 
@@ -124,7 +123,7 @@ def _member(number: int) -> dict[str, Any]:
 
 
 def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) -> bool:
-    return diagnose(build_context(snapshot, store, ownership_of(store, snapshot, ref_of(document)))).well
+    return Diagnosis(Context(snapshot, store, ref_of(document))).well
 
 
 def on_the_page(snapshot: Snapshot, *documents: dict[str, Any]) -> bool:

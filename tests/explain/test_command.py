@@ -15,7 +15,7 @@ from toposcope.explain.object_store import ObjectStore, kinds_called, load_objec
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Ref
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
-from toposcope.integrations.kueue.queues import CLUSTER_QUEUE
+from toposcope.integrations.kueue.api import CLUSTER_QUEUE
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 from toposcope.snapshot.model import NOTHING, Owner, PodView, Snapshot

@@ -14,7 +14,7 @@ ZONE = Level("zone", "topology.kubernetes.io/zone")
 def node(name: str, *, ready: bool = True, gpus: int = 8, **labels: Any) -> NodeFacts:
     labels = {{"block": "x/block", "rack": "x/rack"}[key]: value for key, value in labels.items()}
     labels["kubernetes.io/hostname"] = name
-    return node_facts(name, name, tuple(labels), tuple(labels.values()), ready, schedulable=True, gpus=gpus)
+    return node_facts(name, name, tuple(labels), tuple(labels.values()), ready=ready, schedulable=True, gpus=gpus)
 
 
 def test_dotted_values_do_not_run_together() -> None:

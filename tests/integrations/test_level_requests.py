@@ -18,7 +18,7 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.watched import WATCHED
+from toposcope.integrations.registry import WATCHED, read_annotations
 
 RACK = "example.com/rack"
 KINDS = {kind.kind: kind for kind in reversed(WATCHED)} | {f"{kind.kind}.{kind.group}": kind for kind in WATCHED}
@@ -48,7 +48,7 @@ def manifest(**body: Any) -> dict[str, Any]:
 
 def read(kind: WatchedKind, document: Any, version: str = "") -> ObjectRequests:
     text = json.dumps(document, ensure_ascii=False)
-    return read_object(kind, version or kind.versions[0], text.encode())
+    return read_object(kind, version or kind.versions[0], text.encode(), read_annotations)
 
 
 def wanted(text: str) -> LevelRequest:
@@ -86,7 +86,7 @@ def test_a_malformed_object_asks_for_nothing_and_says_why(kind: str, text: str, 
     ids=lambda raw: repr(raw[:30]),
 )
 def test_anything_but_an_object_has_no_name(kind: WatchedKind, raw: bytes) -> None:
-    found = read_object(kind, kind.versions[0], raw)
+    found = read_object(kind, kind.versions[0], raw, read_annotations)
     assert found.problem
     assert (found.workload.name, found.requests) == ("", ())
 

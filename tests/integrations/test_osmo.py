@@ -11,7 +11,7 @@ from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.osmo.pod_group import Requirement, Task, lost, tree_of
-from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
+from toposcope.integrations.osmo.topology import POOL, pools_of, schedulers_of
 
 LEVELS = TopologyLevels("pool", (ZONE, Level("spine", "example.com/spine"), RACK))
 Kept = list[tuple[set[int], Requirement]]

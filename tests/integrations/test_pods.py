@@ -11,7 +11,7 @@ from toposcope.integrations.framework.node_affinity import Expression, Operator,
 from toposcope.integrations.framework.pods import chunks, pods_of, structure_of
 from toposcope.integrations.lws.workload import sub_groups
 from toposcope.placement.check import Checker
-from toposcope.placement.sentences import answer
+from toposcope.placement.sentences import answer, why
 from toposcope.snapshot.model import NodeView, Snapshot
 
 
@@ -128,4 +128,5 @@ def test_tolerations(toleration: list[str], covers: bool) -> None:
 @each_case("pods.yaml")
 def test_what_stands_against_a_node(spec: Object, taints: list[list[str]], reason: str) -> None:
     choice = pods_of("p", 1, Field(spec)).node_filter
-    assert choice.rejection("n", LABELS, [Taint(*taint) for taint in taints]) == reason
+    exclusion = choice.rejection("n", LABELS, [Taint(*taint) for taint in taints])
+    assert (why(exclusion) if exclusion else "") == reason

@@ -9,7 +9,7 @@ from tests.support.workloads import accepted
 from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.schedulers import profiles_of
-from toposcope.integrations.registry import readings
+from toposcope.integrations.readings import readings
 
 ROWS = [
     pytest.param(table, row, id=f"{name}: {case} {number}")

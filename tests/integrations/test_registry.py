@@ -22,7 +22,7 @@ from tests.support.workloads import (
     workload,
 )
 from toposcope.integrations.documents import with_documents
-from toposcope.integrations.registry import readings
+from toposcope.integrations.readings import readings
 
 KAI = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": ZONE.key}
 KUEUE = {"kueue.x-k8s.io/podset-required-topology": ZONE.key}

@@ -1,10 +1,10 @@
 """The proof that admission policies confine a program: what each answer means, what is reported, when it asks."""
 
-import random
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.runtime import ManualRuntime
 from tests.support.tables import each_row
 from toposcope.kube.client import Request
 from toposcope.kube.confinement import Confinement
@@ -44,8 +44,8 @@ class Server:
 
 @each_row("confinement.yaml", Row, ids=lambda row: row.case)
 def test_a_course_of_answers(row: Row) -> None:
-    server, clock = Server(), [0.0]
-    confinement = Confinement(server, lambda: WRITES, lambda: clock[0], random.Random(1))
+    server, runtime = Server(), ManualRuntime()
+    confinement = Confinement(server, lambda: WRITES, runtime=runtime)
     assert "not known yet" in confinement.ready()
     confined, told, waits = [], [], []
     for codes in row.answers:
@@ -56,7 +56,7 @@ def test_a_course_of_answers(row: Row) -> None:
         confined.append(confinement.confined)
         told.append(news and news[1])
         wait = confinement.seconds_until_due()
-        clock[0] += wait
+        runtime.seconds += wait
         waits.append(wait)
     assert (confined, told) == (row.confined, row.told)
     assert waits == [pytest.approx(wait, rel=0.1) for wait in row.waits]
@@ -76,20 +76,20 @@ class Rights:
 
 
 def test_a_right_too_much_is_a_problem_as_an_accepted_write_is() -> None:
-    server, rights, clock = Server(), Rights("get secrets", "patch nodes/status"), [0.0]
-    confinement = Confinement(server, lambda: WRITES, lambda: clock[0], random.Random(1), rights)  # type: ignore[arg-type]
+    server, rights, runtime = Server(), Rights("get secrets", "patch nodes/status"), ManualRuntime()
+    confinement = Confinement(server, lambda: WRITES, rights, runtime)  # type: ignore[arg-type]
     server.codes = [403, 403]
     assert confinement.check() is None  # no Event yet: an installation takes a moment
     assert confinement.confined is False
     assert "may do more than the program needs: get secrets, patch nodes/status" in confinement.ready()
     assert "admission policies" not in confinement.ready()
-    clock[0] += 70
+    runtime.seconds += 70
     server.codes = [200, 403]
     assert confinement.check() == ("Warning", "Unconfined", confinement.ready())
     assert "would accept a label" in confinement.ready()
     assert "get secrets" in confinement.ready()
     rights.found = []
-    clock[0] += 70
+    runtime.seconds += 70
     server.codes = [403, 403]
     assert confinement.check() == ("Normal", "Confined", "the admission policies confine this program again")
     assert confinement.ready() == ""

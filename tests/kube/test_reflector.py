@@ -1,7 +1,6 @@
 """List and watch against scripts: what is handed over, what is asked for next, how long it waits before."""
 
 import copy
-import random
 from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
@@ -21,10 +20,11 @@ from tests.kube.reflecting import (
     page,
     thing,
 )
+from tests.support.runtime import ManualRuntime
 from tests.support.tables import each_row, named_objects
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
-from toposcope.kube.reflector import Backoff, Reflector
+from toposcope.kube.reflector import Reflector
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
@@ -45,7 +45,7 @@ class Following:
         """What an observer heard: why it listed, a dot for an event or bookmark, and its end."""
         self.client = ScriptedClient(self.stop, streams, pages)
         self.reflector: Reflector[Item] = Reflector(
-            self.client, PATH, decode, self.mirror, self.stop, random.Random(7), observer=self
+            self.client, PATH, decode, self.mirror, self.stop, observer=self, runtime=ManualRuntime(seed=7)
         )
 
     def listed(self, path: str, reason: str) -> None:
@@ -255,32 +255,3 @@ class TestRelist:
         following.run()
         assert (opened, following.mirror.errors) == ([], [])
         assert following.mirror.calls == ([] if ends else ["replace a", "replace a"])
-
-
-class Highest(random.Random):
-    """Chance that cuts nothing."""
-
-    def uniform(self, _a: float, b: float) -> float:
-        return b
-
-
-def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success() -> None:
-    backoff = Backoff(1.0, 10.0, Highest())
-    assert [backoff.failed(LOST) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
-    assert backoff.pause == 10
-    backoff.reset()
-    assert backoff.pause == 0
-    assert backoff.failed(LOST) == 1
-
-
-def test_no_two_clients_come_back_together() -> None:
-    pauses = {Backoff(1.0, 10.0, random.Random(seed)).failed(LOST) for seed in range(20)}
-    assert len(pauses) == 20
-    assert min(pauses) >= 0.5
-    assert max(pauses) <= 1.0
-
-
-def test_the_server_may_ask_for_more_and_not_for_less() -> None:
-    backoff = Backoff(1.0, 10.0, Highest())
-    assert backoff.failed(ApiError(429, "TooManyRequests", "later", 30.0)) == 30
-    assert backoff.failed(ApiError(429, "TooManyRequests", "later", 0.5)) == 2

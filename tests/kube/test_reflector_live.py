@@ -1,7 +1,6 @@
 """List and watch over real connections: the handler ends up equal to the server, whatever happens in between."""
 
 import contextlib
-import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Self
 import pytest
 from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
 from tests.support.api import NODES, ApiUnderTest, Clients, node
+from tests.support.runtime import ManualRuntime
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import JSON, METADATA, ApiClient, Request, Stream
 from toposcope.kube.config import load
@@ -24,8 +24,9 @@ class Live:
     def __init__(self, client: ApiClient, path: str = NODES, accept: str = JSON) -> None:
         self.stop = Impatient()
         self.mirror = Mirror()
-        rng = random.Random(7)
-        self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, rng, accept=accept)
+        self.reflector: Reflector[Item] = Reflector(
+            client, path, decode, self.mirror, self.stop, accept=accept, runtime=ManualRuntime(seed=7)
+        )
         self._thread = threading.Thread(target=self.reflector.run)
 
     def __enter__(self) -> Self:

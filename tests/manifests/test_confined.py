@@ -1,7 +1,6 @@
 """A program notices that it is confined no longer: whichever policy or binding is gone, whatever right it was given."""
 
 import functools
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +58,7 @@ class Program:
 
     def problem(self) -> str:
         """Why it is not ready, found by a first check."""
-        confinement = Confinement(self.client, self.writes, lambda: 0.0, random.Random(1), self.rights)
+        confinement = Confinement(self.client, self.writes, self.rights)
         confinement.check()
         assert confinement.confined == (not confinement.ready())
         return confinement.ready()
@@ -132,7 +131,7 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
 def test_a_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
     program = cluster.programs[name]
     counting = Counting(program.client)
-    Confinement(counting, program.writes, lambda: 0.0, random.Random(1), program.rights).check()
+    Confinement(counting, program.writes, program.rights).check()
     assert counting.requests <= MOST_REQUESTS
 
 

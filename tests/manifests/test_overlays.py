@@ -1,9 +1,7 @@
 """An overlay that renames the base or moves it: the policies confine the programs under their new names too."""
 
 import functools
-import itertools
 import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,13 @@ from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import install
+from tests.support.runtime import WatchRuntime
 from toposcope.agent.publish import Publisher
 from toposcope.api.label_keys import GPUS
 from toposcope.cli.main import main
 from toposcope.controller.confinement import RIGHTS, foreign_writes
 from toposcope.integrations.grove.api import OLDER_TOPOLOGIES
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -112,9 +111,8 @@ def test_programs_notice_what_confines(
         request.addfinalizer(client.close)
         agents = Publisher(client, "confined-own").foreign_writes
         writes = agents if program == "agent" else functools.partial(foreign_writes, client, "a-controller")
-        hours = itertools.count(0.0, 10_000.0)
         granted = AccountRights(RIGHTS, "toposcope-system") if program == "controller" else None
-        proofs[program] = Confinement(client, writes, functools.partial(next, hours), random.Random(1), granted)
+        proofs[program] = Confinement(client, writes, granted, WatchRuntime(0, passing=10_000.0))
 
     def becomes(program: str, confined: bool) -> None:
         def so() -> bool:

@@ -11,12 +11,11 @@ from tests.manifests.support import NAMESPACE, Manifests
 from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import NoWorkloads
-from tests.support.publishing import BINDINGS, Time, found, install
+from tests.support.publishing import BINDINGS, Time, found, install, make_publishers
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
@@ -47,7 +46,7 @@ class Cluster:
     time: Time = field(default_factory=Time)
 
     def __post_init__(self) -> None:
-        self.reconciler = Reconciler(self.client, make_publishers(self.client), self.time)
+        self.reconciler = Reconciler(self.client, make_publishers(self.time)(self.client), self.time)
 
     def settle(self) -> None:
         """Two passes with the grace period between them."""

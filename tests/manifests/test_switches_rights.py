@@ -1,6 +1,5 @@
 """What the token of `toposcope switches` may do on a real API server, and what it may not."""
 
-import random
 import re
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,7 @@ def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
     client = ApiClient(load(str(rights.kubeconfig_with(api, token, tmp_path))))
     request.addfinalizer(client.close)
     publisher = Publisher(client, "confined-own")
-    confinement = Confinement(client, publisher.foreign_writes, lambda: 0.0, random.Random(1))
+    confinement = Confinement(client, publisher.foreign_writes)
     confinement.check()
     assert confinement.confined
     assert publisher.publish('{"mlx5_0":null}')

@@ -9,7 +9,7 @@ from tests.manifests.rights import granted, grants, kubeconfig_with, unbound_tok
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, of_cluster
-from toposcope.integrations.kueue import queues
+from toposcope.integrations.kueue.api import READ
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
@@ -61,7 +61,7 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     assert code == 201, answer
     token = unbound_token(api, "toposcope-ui")
     wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
-    expected = grants("ui") | {(kind.group, kind.plural): {"list"} for kind in queues.READ}
+    expected = grants("ui") | {(kind.group, kind.plural): {"list"} for kind in READ}
     assert {resource: granted(api, token, *resource) for resource in expected} == expected
     # And it is enough for the program, with an admin's own levels.
     cluster = load(str(kubeconfig_with(api, token, tmp_path)))

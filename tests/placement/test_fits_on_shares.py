@@ -10,7 +10,8 @@ from tests.support.sharing import mixed_cluster, sharing_node
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.document import Finding
-from toposcope.placement.check import Checked, Checker, nodes_of
+from toposcope.placement.check import Checked, Checker
+from toposcope.placement.nodes import nodes_of
 from toposcope.placement.sentences import answer
 from toposcope.placement.shares import SharedRoom, with_shares
 from toposcope.placement.verdict import judge

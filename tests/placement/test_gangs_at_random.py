@@ -9,13 +9,19 @@ import pytest
 from tests.support.workloads import GPU, HOST, RACK, ZONE
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.placement import Question
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.framework.verdict import LeftOut, Verdict
 from toposcope.integrations.kai.allocation import Allocator
-from toposcope.placement.gangs import by_kai, leaf_of
-from toposcope.placement.room import Node, Path
-from toposcope.placement.verdict import Verdict, judge
+from toposcope.integrations.kai.placement import allocated, leaf_of
+from toposcope.placement.room import Node
+from toposcope.placement.verdict import judge
 
 LEVELS = (ZONE, RACK, HOST)
 CASES = 400
+CORDONED = (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n9",)),)
 
 
 def node(rng: random.Random, number: int) -> Node:
@@ -40,6 +46,11 @@ def group(rng: random.Random, name: str, depth: int = 2) -> Group:
     return Group(name, (), below, required, preferred)
 
 
+def asked(gang: Group, nodes: list[Node], *, at_once: bool = True) -> Question:
+    workload = Workload("KAI", "", (gang,), gang=at_once)
+    return Question(workload, LEVELS, nodes, ClusterFacts(), own={}, decisions={})
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_kai_places(seed: int) -> None:
     rng = random.Random(seed)
@@ -50,12 +61,12 @@ def test_what_kai_places(seed: int) -> None:
         allocator = Allocator(LEVELS, [leaf_of(node, LEVELS, emptied=False) for node in nodes])
         failure = allocator.place((gang,))
         verdict = judge((gang,), LEVELS, nodes)
-        answer = by_kai(verdict, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
+        answer = allocated(verdict, asked(gang, nodes))
         outcomes[answer.kind, failure.why if failure else ""] += 1
-        unsure = Verdict("unclear", steps=verdict.steps, excluded=(("is cordoned", ("n9",)),))
-        found = by_kai(unsure, Workload("KAI", "", (gang,), gang=True), LEVELS, nodes)
+        unsure = Verdict("unclear", steps=verdict.steps, excluded=CORDONED)
+        found = allocated(unsure, asked(gang, nodes))
         if not gang.groups:
-            alone = by_kai(unsure, Workload("KAI", "", (gang,), gang=False), LEVELS, nodes)
+            alone = allocated(unsure, asked(gang, nodes, at_once=False))
             assert sum(count for copy in alone.placed for _, count in copy.nodes) in {0, gang.total()["pods"]}
             assert alone.kind in ({"fits"} if alone.placed else {"full", "never"})
             if some := re.search(r"it binds (\d+) of (\d+) (.*), and the other (\d+) wait", alone.limitation):

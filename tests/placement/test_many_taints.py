@@ -43,7 +43,7 @@ def test_few_of_many_taints_are_tried(count: int, tmp_path: Path, monkeypatch: p
 
         return tolerate(workload, verdict, nodes, one)
 
-    monkeypatch.setattr("toposcope.placement.check.tolerate", counted)
+    monkeypatch.setattr("toposcope.placement.deciding.tolerate", counted)
     answer([node(f"n{number}", f"k{number}", "0") for number in range(count)], tmp_path)
     assert 0 < verdicts <= 34
 

@@ -11,10 +11,12 @@ from tests.placement.bruteforce import Plain, possible
 from tests.support.tables import each_case
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
+from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
+from toposcope.integrations.framework.verdict import LeftOut, Placed
 from toposcope.placement.exhaustive import Exhaustive
 from toposcope.placement.pack import Bin, Packing, pack
 from toposcope.placement.room import Node, Room
-from toposcope.placement.search import Placed, Search
+from toposcope.placement.search import Search
 from toposcope.placement.verdict import judge
 
 BLOCK = Level("block", "example.com/block")
@@ -116,7 +118,7 @@ def test_what_would_take_too_long_to_try_is_unclear() -> None:
     pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
     found = judge([Group("g", pods, preferred=HOST)], (HOST,), nodes)
     assert (found.kind, [(step.domains, step.roomy) for step in found.steps]) == ("unclear", [(12, 0)])
-    assert found.excluded == (("is cordoned", ("n12",)),)
+    assert found.excluded == (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n12",)),)
     # Where there is too little in total now, nothing has to be tried.
     assert judge([Group("g", pods), Group("h", (Pods("p", 1, (("cpu", 1),)),))], (HOST,), nodes).kind == "full"
 

@@ -9,12 +9,15 @@ import msgspec
 import pytest
 from tests.placement.test_search import LEVELS, cluster, group
 from tests.support.tables import each_case, each_row
+from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group, simplified
-from toposcope.placement.room import Node, Path, Room
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.verdict import Shortage, Verdict
+from toposcope.placement.room import Node, Room
 from toposcope.placement.search import Search
-from toposcope.placement.sentences import advice, amount, answer, left_out, offered, reasoning
-from toposcope.placement.shortage import Offer, Shortage, offers
-from toposcope.placement.verdict import Verdict, fittings, judge
+from toposcope.placement.sentences import advice, answer, left_out, offered, reasoning
+from toposcope.placement.shortage import Offer, offers
+from toposcope.placement.verdict import fittings, judge
 
 _NUMBER = r"([\d.]+)"
 _ONE_NEED = re.compile(

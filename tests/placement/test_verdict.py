@@ -7,6 +7,8 @@ import pytest
 from tests.placement.bruteforce import Plain, possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
 from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
+from toposcope.integrations.framework.verdict import LeftOut
 from toposcope.placement.room import Node, is_exact
 from toposcope.placement.verdict import fittings, judge
 
@@ -91,7 +93,7 @@ ANYWHERE = Group("anywhere", (Pods("q", 1, ((GPU, 8),)),))
 def test_a_topology_excludes_nodes_that_lack_a_level() -> None:
     verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES)
     assert verdict.kind == "never"
-    assert dict(verdict.excluded) == {f"lacks label {RACK.key}": ("b",)}
+    assert verdict.excluded == (LeftOut(Exclusion(ExclusionKind.LEVEL, RACK.key), ("b",)),)
 
 
 def test_pod_affinity_leaves_them_to_unconstrained_pods() -> None:

@@ -39,7 +39,7 @@ def test_a_document_without_end_is_refused_at_the_limit(unit: str, head: str, ta
     stream = Endless(unit.encode(), head.encode())
     tracemalloc.start()
     try:
-        assert not [*documents(["-"], problems.append, stream, None, take_list, LIMIT)]  # type: ignore[arg-type]
+        assert not [*documents(["-"], problems.append, stream, take_list=take_list, limit=LIMIT)]  # type: ignore[arg-type]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -100,7 +100,7 @@ def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
         load_files(["-"], io.BytesIO(file.read_bytes()))
 
 
-@pytest.mark.parametrize("version", ["1", "2", "4"])
+@pytest.mark.parametrize("version", ["1", "2", "3", "5"])
 def test_another_version_says_what_to_do(version: str, tmp_path: Path) -> None:
     file = tmp_path / "saved"
     file.write_bytes(MAGIC + version.encode() + b"\nwhatever")
@@ -156,7 +156,7 @@ def forge(file: Path, part: str, **fields: Any) -> None:
     content = file.read_bytes()
     parts = msgspec.msgpack.decode(content[head:], type=packed._File)
     kind: Any = {"cluster": packed._Cluster, "pods": packed._Pods}[part]
-    honest: Any = packed._unzipped(getattr(parts, part), kind, LIMIT)
+    honest: Any = packed._unzipped(getattr(parts, part), kind, LIMIT, LIMIT)
     changed = msgspec.structs.replace(
         honest, **{name: change(getattr(honest, name)) for name, change in fields.items()}
     )
@@ -164,18 +164,33 @@ def forge(file: Path, part: str, **fields: Any) -> None:
     file.write_bytes(content[:head] + msgspec.msgpack.encode(forged))
 
 
-def test_columns_that_do_not_fit_together_are_reported(demo: Path, tmp_path: Path) -> None:
+def test_rows_and_tables_that_do_not_fit_together_are_reported(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
-    forge(file, "pods", node=lambda column: msgspec.structs.replace(column, values=[]))
+    forge(file, "pods", owners=lambda _owners: [])
     with pytest.raises(InputError, match="a damaged snapshot; save it again: toposcope save FILE"):
         list(read_packed(file, degraded).pods or ())
-    forge(file, "cluster", keys=lambda keys: msgspec.structs.replace(keys, values=[key * 2 for key in keys.values]))
+    forge(file, "cluster", keys=lambda keys: [key * 2 for key in keys])
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
+
+
+@pytest.mark.parametrize("table", ["keys", "strings", "taints", "allocatable", "conditions", "requested"])
+def test_a_place_that_its_table_does_not_have_is_damage(demo: Path, tmp_path: Path, table: str) -> None:
+    file = save(load_files([str(demo)]), tmp_path / "saved")
+    forge(file, "cluster", **{table: lambda _values: []})
+    with pytest.raises(InputError, match="a damaged snapshot"):
+        read_packed(file, degraded)
+
+
+def test_a_missing_pod_is_damage(demo: Path, tmp_path: Path) -> None:
+    file = save(load_files([str(demo)]), tmp_path / "saved")
+    forge(file, "pods", pods=lambda pods: pods[:-1])
+    with pytest.raises(InputError, match="a damaged snapshot"):
+        list(read_packed(file, degraded).pods or ())
 
 
 def test_a_missing_node_is_damage(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
-    forge(file, "cluster", nodes=lambda count: count - 1)
+    forge(file, "cluster", nodes=lambda nodes: nodes[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):
-        read_packed(file, degraded)
+        read_packed(file, every)

@@ -9,18 +9,17 @@ import yaml
 from prometheus_client import CollectorRegistry
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import CRD
-from tests.support.publishing import Time
+from tests.support.publishing import Time, make_publishers
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.cached_reader import CachedReader
+from toposcope.controller.publishing.dry_run import DryRun
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
 
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
@@ -56,9 +55,9 @@ def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -
     """A controller with all publishers, reading through the cache, that may also make dry runs."""
     stop = threading.Event()
     published = CachedReader(client, InformerFactory(client, stop))
-    dry_run = DryRun(published, make_publishers, time)
+    dry_run = DryRun(published, make_publishers(time), time)
     backoff = WriteBackoff(published, time)
-    publishers = make_publishers(backoff)
+    publishers = make_publishers(time)(backoff)
     reconciler = Reconciler(
         client, publishers, time, instance="test", cached_reader=published, dry_run=dry_run, backoff=backoff
     )

@@ -1,15 +1,15 @@
 """An agent on a simulated machine, with a clock of its own: hours pass in milliseconds."""
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from tests.support.machines import probed
+from tests.support.runtime import ManualRuntime
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.describe import Description
-from toposcope.agent.loop import Agent
+from toposcope.agent.loop import Agent, AgentParts
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import Options
@@ -85,7 +85,7 @@ class Cluster:
 class Node:
     """A machine, its agent and its clock."""
 
-    def __init__(self, machine: Machine, folder: Path, **options: Any) -> None:
+    def __init__(self, machine: Machine, folder: Path, *, seed: int = 1, **options: Any) -> None:
         self.machine, self.folder = machine, folder
         self.faults = Faults()
         self.failure = ""
@@ -97,24 +97,29 @@ class Node:
         """What else is different about the node."""
         self.confined = True
         """Whether the admission policies are in force."""
-        self.wall_offset = 0.0
-        """How far the clock on the wall is off."""
         self.cluster = Cluster()
         self.registry = CollectorRegistry()
         metrics = AgentMetrics()
         self.registry.register(AgentCollector(metrics))  # type: ignore[arg-type]  # it takes whatever has the attributes
-        self.seconds = 0.0
         self.probes = 0
-        self.agent = Agent(
+        self.runtime = ManualRuntime(seed=seed)
+        parts = AgentParts(
             OPTIONS._replace(**options),
             self,  # type: ignore[arg-type]  # the probe
             self.cluster,  # type: ignore[arg-type]  # the publisher
             metrics,
-            now=lambda: self.seconds + self.wall_offset,
-            monotonic=lambda: self.seconds,
-            rng=random.Random(1),
-            confinement=Confinement(self, lambda: {"anything": get(NODES)}, lambda: self.seconds, random.Random(1)),
+            confinement=Confinement(self, lambda: {"anything": get(NODES)}, runtime=self.runtime),
         )
+        self.agent = Agent(parts, self.runtime)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it was made."""
+        return self.runtime.seconds
+
+    @seconds.setter
+    def seconds(self, seconds: float) -> None:
+        self.runtime.seconds = seconds
 
     def call(self, _request: Request) -> None:
         """Answer a write that the admission policies must refuse."""

@@ -11,7 +11,9 @@ from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.write_backoff import WriteBackoff
+from toposcope.integrations import registry
+from toposcope.integrations.framework.publishing.publisher import Publisher, PublishSettings
 from toposcope.kube.client import ApiClient, Caller, Request
 from toposcope.kube.runtime import Runtime
 
@@ -69,9 +71,31 @@ class Least(random.Random):
         return min(a, b)
 
 
+class _Jittered(Runtime):
+    """A machine on the test's time, with a source of jitter of its own."""
+
+    def __init__(self, time: Time, rng: random.Random) -> None:
+        self._time = time
+        self._rng = rng
+
+    def monotonic(self) -> float:
+        return self._time.seconds
+
+    def now(self) -> datetime:
+        return self._time.now()
+
+    def rng(self) -> random.Random:
+        return self._rng
+
+
 def backoff_on(client: Caller, time: Time, rng: random.Random | None = None) -> WriteBackoff:
     """A client that holds refused writes back, at times that tests choose."""
-    return WriteBackoff(client, time, lambda: START + timedelta(seconds=time.seconds), rng or Least())
+    return WriteBackoff(client, _Jittered(time, rng or Least()))
+
+
+def make_publishers(time: Time) -> Callable[[Caller], Sequence[Publisher]]:
+    """A factory of all publishers, which wait for nothing."""
+    return registry.publishing(PublishSettings(runtime=time)).dry_run_publishers
 
 
 def levels(*keys: str) -> tuple[Level, ...]:

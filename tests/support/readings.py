@@ -13,7 +13,7 @@ from tests.support.paths import FIXTURES
 from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.integrations.registry import SYSTEMS
+from toposcope.integrations.registry import readers
 
 Edits = dict[str, Any]
 """A value by its place: `spec.template.cliques[0].name`, as findings name it; null leaves nothing there."""
@@ -57,7 +57,7 @@ class Table(msgspec.Struct, forbid_unknown_fields=True):
         before = document if row.before == "itself" else None
         if isinstance(row.before, dict):
             before = self.document(row.before_of or row.of, row.before)
-        claim = (system for system in SYSTEMS if system.name in self.systems and system.claims(document))
+        claim = (system for system in readers() if system.name in self.systems and system.claims(document))
         system, whole = next(claim, None), copy.deepcopy(document)
         reading = system.read(document, CLUSTERS[row.cluster or self.cluster], before) if system else None
         assert document == whole, "a document is read, not changed"

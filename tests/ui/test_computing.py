@@ -16,7 +16,7 @@ from tests.support.api import wait_until
 from tests.support.paths import ROOT
 from tests.ui.serving import Ticks
 from tests.ui.workers import forgotten, misbehaving
-from toposcope.integrations.grove.features import GANG
+from toposcope.integrations.grove.api import GANG
 from toposcope.kube.errors import UnreachableError
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
 from tests.ui.serving import InThisProcess, Nodes, Ticks, served
-from toposcope.integrations.grove.features import GANG
+from toposcope.integrations.grove.api import GANG
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import better_place, scores
 from toposcope.snapshot.model import Snapshot

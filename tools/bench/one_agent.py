@@ -8,17 +8,19 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, cast
 
 from tools.bench.agent import Site, site_with
 from tools.bench.report import Figure, Sample, Target
 from tools.bench.workspace import MeasurementError
-from toposcope.agent.loop import Agent
+from toposcope.agent.loop import Agent, AgentParts
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawLink, RawNode
+from toposcope.kube.runtime import Runtime
 
 _HOUR: Final = 3600.0
 _LINK_DOWN: Final = 0
@@ -47,26 +49,43 @@ class Hardware:
         )
 
 
+class Clock(Runtime):
+    """A machine on which only the measurement moves time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds since the measurement began."""
+        return self.seconds
+
+    def now(self) -> datetime:
+        """The same as a time."""
+        return datetime.fromtimestamp(self.seconds, UTC)
+
+    def rng(self) -> random.Random:
+        """The same jitter each time."""
+        return random.Random(0)  # noqa: S311 - jitter, not a secret
+
+
 @contextmanager
-def _labelled() -> Iterator[tuple[Site, Hardware, Agent, list[float]]]:
+def _labelled() -> Iterator[tuple[Site, Hardware, Agent, Clock]]:
     """An agent, of the production loop and publisher, that has written its labels at second 0.
 
     What follows counts.
     """
     # its news is no part of the report
     logging.getLogger("agent").addHandler(logging.NullHandler())
-    clock = [0.0]
+    clock = Clock()
     with site_with(1) as site:
         hardware = Hardware(site.machine.raw)
-        agent = Agent(
+        parts = AgentParts(
             Options("node-0", spread=0.0),
             cast("ProbeProcess", hardware),
             Publisher(site.server.client(), "node-0"),
             AgentMetrics(),
-            now=lambda: clock[0],
-            monotonic=lambda: clock[0],
-            rng=random.Random(0),  # noqa: S311 - jitter, not a secret
         )
+        agent = Agent(parts, clock)
         if not agent.sync():
             raise MeasurementError("the agent could not publish")
         site.server.tell("forget")
@@ -76,8 +95,8 @@ def _labelled() -> Iterator[tuple[Site, Hardware, Agent, list[float]]]:
 def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
     """API requests in an hour of the agent's own clock, after the labels were written."""
     with _labelled() as (site, _, agent, clock):
-        while clock[0] < _HOUR:
-            clock[0] += _INTERVAL
+        while clock.seconds < _HOUR:
+            clock.seconds += _INTERVAL
             agent.sync()
         methods = [entry[0] for entry in site.server.tell("entries")]
     writes = sum(method != "GET" for method in methods)
@@ -93,14 +112,14 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
     """
     with _labelled() as (site, hardware, agent, clock):
         turns, event = 0, _FLAP
-        while clock[0] < _HOUR:
-            due = clock[0] + agent.seconds_until_sync()
+        while clock.seconds < _HOUR:
+            due = clock.seconds + agent.seconds_until_sync()
             if event <= due:
-                clock[0] = max(event, clock[0] + agent.min_pause())
+                clock.seconds = max(event, clock.seconds + agent.min_pause())
                 hardware.down = not hardware.down
                 event += _FLAP
             else:
-                clock[0] = due
+                clock.seconds = due
             agent.sync()
             turns += 1
         entries = site.server.tell("entries")

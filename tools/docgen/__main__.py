@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import man, metrics, tables
+from tools.docgen import metrics, tables
 from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -38,7 +38,6 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "mistaken": tables.mistaken,
     },
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
-    "../toposcope/cli/toposcope.1": {"": man.page},
     "../manifests/chart/README.md": {"values": tables.values},
     "dependencies.md": {"licences": tables.licences},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
@@ -59,7 +58,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "input": partial(_by, "subject"),
     },
 }
-"""Page to its generated parts; the part without a name is the whole page."""
+"""Page to its generated parts."""
 
 
 class MissingMarkError(ToposcopeError):
@@ -87,7 +86,7 @@ def outdated() -> dict[str, str]:
     for name, parts in PARTS.items():
         page = text = (DOCS / name).read_text(encoding="utf-8")
         for part, write in parts.items():
-            text = put(text, part, write()) if part else write()
+            text = put(text, part, write())
         if text != page:
             changed[name] = text
     return changed

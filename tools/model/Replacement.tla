@@ -1,6 +1,6 @@
 --------------------------- MODULE Replacement ---------------------------
 (* One published object whose levels cannot be changed (KAI's and Kueue's Topology), and who else writes it:        *)
-(* toposcope/controller/publishers/immutable_topology.py and objects.py.                                             *)
+(* toposcope/integrations/framework/publishing/immutable_topology.py and objects.py.                                *)
 (*                                                                                                                  *)
 (* Assumed: one controller writes at a time (Leadership); the API server checks uid and resourceVersion of a delete *)
 (* and of an apply that names them; who uses an object holds it by a finalizer, which changes its resourceVersion.  *)

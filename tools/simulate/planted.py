@@ -109,9 +109,10 @@ PLANTED: Final[Mapping[str, Defect]] = {
     "objects of others are adopted": Defect(
         invariant="foreign",
         changes={
-            "controller.publishers.grove.is_ours": _always,
-            "controller.publishers.immutable_topology.is_ours": _always,
-            "controller.publishers.objects.is_ours": _always,
+            "integrations.framework.publishing.immutable_topology.is_ours": _always,
+            "integrations.framework.publishing.objects.is_ours": _always,
+            "integrations.grove.publisher.is_ours": _always,
+            "integrations.kai.publisher.is_ours": _always,
         },
     ),
     "events are lost at 410": Defect(

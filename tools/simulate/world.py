@@ -37,7 +37,7 @@ from tools.simulate.levels import Levels
 from tools.simulate.network import Network, Weather
 from tools.simulate.scheduler import START, Process, Scheduler
 from toposcope.agent.describe import describe
-from toposcope.agent.loop import Agent
+from toposcope.agent.loop import Agent, AgentParts
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.gateway import Nvml
@@ -55,7 +55,6 @@ from toposcope.controller.run import assemble
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import ApiClient
 from toposcope.kube.credentials import Cluster
-from toposcope.kube.object_watch import Clock
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
@@ -271,7 +270,7 @@ class Program:
         own = self._world
         client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
         planner = Planner(machine.node, unique=True, slinky=True)
-        publisher = Publisher(client, machine.node, runtime.now, planner)
+        publisher = Publisher(client, machine.node, planner, runtime)
         metrics = AgentMetrics()
         options = AgentOptions(machine.node)
         wake = runtime.event()
@@ -311,19 +310,11 @@ class Program:
             return True
 
         machine.rings = ring
-        rng = runtime.rng()
-        self.parts = agent = Agent(
-            options,
-            cast(Any, Worker(own.scheduler, machine)),
-            publisher,
-            metrics,
-            now=lambda: runtime.now().timestamp(),
-            monotonic=runtime.monotonic,
-            rng=rng,
-        )
-        clock = Clock(own.scheduler.wait, runtime.monotonic, rng)
-        NodeWatch(client, machine.node, publisher, metrics, node_changed, clock, runtime).start()
-        PlanWatch(client, NAMESPACE, plan_changed, clock, runtime).start()
+        worker = cast(Any, Worker(own.scheduler, machine))
+        self.parts = agent = Agent(AgentParts(options, worker, publisher, metrics), runtime)
+        watch = NodeWatch(client, machine.node, publisher, metrics, node_changed, runtime=runtime)
+        watch.start()
+        PlanWatch(client, NAMESPACE, plan_changed, runtime=runtime).start()
         follow(agent, lambda: False, event, woken)
 
     def _failed(self, thread: str, error: BaseException) -> None:

@@ -1,34 +1,43 @@
 """The annotation `gpu.topology/matrix`: the node's devices and link matrix as compact JSON.
 
     {"version":1,
-     "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","root":"pci0000:15","numa":0,"nics":["mlx5_0"]}],
-     "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0,"switch":"leaf-01","port":"Ethernet1/3"}],
+     "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","root":"pci0000:15","numa":0,
+              "nics":["mlx5_0"]}],
+     "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0,
+              "switch":"leaf-01","port":"Ethernet1/3"}],
      "cpus":{"0":"0-55,112-167"},
      "matrix":["X","NV18 X","PXB NODE X"],
      "reasons":["GPU 3: 17 of 18 NVLinks active"]}
 
-`matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
-node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB, and `root` is its
-PCIe root complex. A device's `uuid`, `pci`, `root` and `numa` are left out when unknown. `cpus` are the CPUs of each
-NUMA node that has a device, in the kernel's list format. `disputes` lists the paths that NVML and sysfs name
-differently. A NIC's `switch` (its name, else its id) and `port` are those that it is cabled to, if that is known. Data
+`matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and
+half of it keeps a node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it,
+no further than PXB, and `root` is its PCIe root complex. A device's `uuid`, `pci`, `root` and
+`numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the
+kernel's list format. `disputes` lists the paths that NVML and sysfs name differently. A NIC's
+`switch` (its name, else its id) and `port` are those that it is cabled to, if that is known. Data
 Direct functions follow the NICs with `"dd":true`, named after their NICs.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from toposcope.hardware.neighbours import Neighbour, Neighbours
-from toposcope.hardware.topology import NodeTopology
+from toposcope.hardware.matrix import LinkMatrix
+from toposcope.hardware.neighbours import Neighbours
+from toposcope.hardware.topology import DataDirect, Gpu, Nic, NodeTopology, PathDispute
 from toposcope.text import compact
 
 VERSION: Final = 1
 LIMIT: Final = 8192
-_NAME: Final = 64
+_LONGEST_NAME: Final = 64
 """No UUID or device name of the kernel is longer."""
 _REASONS: Final = ((16, 200), (16, 100), (8, 100))
-"""How many reasons are kept, and how long they may be: the next pair when the one before does not fit."""
+"""How many reasons are kept, and how long they may be.
+
+The next pair when the one before does not fit.
+"""
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
 def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxyType({})) -> str:
@@ -38,48 +47,62 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
     machine) the matrix, the NICs and the GPUs. The reasons for a degraded state are what an admin
     looks for here.
     """
-    gpus = [
-        _device(
-            index=gpu.index,
-            uuid=gpu.uuid,
-            pci=gpu.address,
-            root=gpu.root,
-            numa=gpu.numa,
-            nics=_names(gpu.rails) or None,
-        )
-        for gpu in topology.gpus
-    ]
     document: dict[str, Any] = {
         "version": VERSION,
-        "gpus": gpus,
-        "nics": [
-            *(
-                _device(
-                    name=nic.name, pci=nic.pci, numa=nic.numa, **_cabled(neighbours.get(nic.name))
-                )
-                for nic in topology.nics
-            ),
-            *(
-                _device(name=" ".join(function.nics), pci=function.pci, numa=function.numa, dd=True)
-                for function in topology.data_direct
-            ),
-        ],
-        "cpus": _cpus(topology),
-        "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
-        "disputes": [
-            f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
-            for dispute in topology.disputes
-        ],
-        "reasons": _cut(topology.reasons, *_REASONS[0]),
+        "gpus": [_gpu(gpu) for gpu in topology.gpus],
+        "nics": _nics(topology, neighbours),
     }
-    for optional in ("cpus", "disputes"):
-        if not document[optional]:
-            del document[optional]
+    cpus = _cpus(topology)
+    if cpus:
+        document["cpus"] = cpus
+    document["matrix"] = _triangle(topology.matrix)
+    if topology.disputes:
+        document["disputes"] = [_dispute(dispute) for dispute in topology.disputes]
+    document["reasons"] = _cut(topology.reasons, *_REASONS[0])
     for smaller in _smaller(document, topology.reasons):
         text = compact(smaller)
         if len(text) <= LIMIT:
             return text
     raise AssertionError("eight short reasons always fit")
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    return _device(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        pci=gpu.address,
+        root=gpu.root,
+        numa=gpu.numa,
+        nics=[_plain(name, _LONGEST_NAME) for name in gpu.rails] or None,
+    )
+
+
+def _nics(topology: NodeTopology, neighbours: Neighbours) -> list[dict[str, Any]]:
+    """The NICs, and after them the Data Direct functions."""
+    devices = []
+    for nic in topology.nics:
+        device = _device(name=nic.name, pci=nic.pci, numa=nic.numa)
+        neighbour = neighbours.get(nic.name)
+        if neighbour:
+            cable = _device(switch=neighbour.switch or neighbour.id, port=neighbour.port)
+            device.update(cable)
+        devices.append(device)
+    for function in topology.data_direct:
+        names = " ".join(function.nics)
+        devices.append(_device(name=names, pci=function.pci, numa=function.numa, dd=True))
+    return devices
+
+
+def _triangle(matrix: LinkMatrix) -> list[str]:
+    """The lower triangle, a row a device."""
+    rows = []
+    for number, cells in enumerate(matrix.cells, 1):
+        rows.append(" ".join(cells[:number]))
+    return rows
+
+
+def _dispute(dispute: PathDispute) -> str:
+    return f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
 
 
 def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -100,35 +123,43 @@ def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[
 
 
 def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
-    """At most `count` reasons, the last one about the rest; all printable ASCII and at most `length` long."""
+    """At most `count` reasons, the last one about the rest.
+
+    All are printable ASCII and at most `length` long.
+    """
     shown = [_plain(reason, length) for reason in reasons[:count]]
     if len(reasons) > count:
         shown[-1] = f"and {len(reasons) - count + 1} more: see the agent's log"
     return shown
 
 
+def printable_ascii(text: str) -> str:
+    """The text with a question mark for each other character."""
+    return _UNPRINTABLE.sub("?", text)
+
+
 def _plain(text: str, length: int) -> str:
-    plain = "".join(character if " " <= character <= "~" else "?" for character in text)
+    plain = printable_ascii(text)
     return plain if len(plain) <= length else plain[: length - 3] + "..."
 
 
-def _names(names: Sequence[str]) -> list[str]:
-    return [_plain(name, _NAME) for name in names]
-
-
 def _cpus(topology: NodeTopology) -> dict[str, str]:
-    used = {gpu.numa for gpu in topology.gpus} | {nic.numa for nic in topology.nics}
-    used |= {function.numa for function in topology.data_direct}
-    return {str(node.id): node.cpus for node in topology.numa if node.id in used and node.cpus}
-
-
-def _cabled(neighbour: Neighbour | None) -> dict[str, str]:
-    return {"switch": neighbour.switch or neighbour.id, "port": neighbour.port} if neighbour else {}
+    """The CPUs of each NUMA node that has a device."""
+    devices: list[Gpu | Nic | DataDirect] = [*topology.gpus, *topology.nics, *topology.data_direct]
+    used = {device.numa for device in devices}
+    cpus = {}
+    for node in topology.numa:
+        if node.id in used and node.cpus:
+            cpus[str(node.id)] = node.cpus
+    return cpus
 
 
 def _device(**facts: Any) -> dict[str, Any]:
-    return {
-        name: _plain(value, _NAME) if isinstance(value, str) else value
-        for name, value in facts.items()
-        if value is not None
-    }
+    """What is known of a device."""
+    known = {}
+    for name, value in facts.items():
+        if isinstance(value, str):
+            known[name] = _plain(value, _LONGEST_NAME)
+        elif value is not None:
+            known[name] = value
+    return known

@@ -1,22 +1,28 @@
-"""The best state that a node has shown, in an annotation of its own Node, so that a restarted agent knows it too.
+"""The best state that a node has shown, in an annotation of its own Node.
 
-    {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},"paths":["X","NV18 X",...],"fabric":true,
-     "uuids":{"0000:1b:00.0":"GPU-..."},"accepted":["gpu-absent:0000:8a:00.0"]}
+It is there so that a restarted agent knows it too.
 
-`gpus` maps PCI addresses to active NVLinks, `paths` is the lower triangle of the GPUs' link matrix in that order,
-`fabric` is there when the node was in a multi-node NVLink fabric. `uuids` tells GPUs apart when firmware numbers the
-buses anew; `products` is there when they differ. Annotations of earlier agents have neither.
+    {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},
+     "paths":["X","NV18 X",...],"fabric":true,"uuids":{"0000:1b:00.0":"GPU-..."},
+     "accepted":["gpu-absent:0000:8a:00.0"]}
 
-`accepted` is there once an admin has accepted the node's state, with the keys of the faults of that time: then this
-baseline is what the node should be, whatever its board wires. An accepted fault that heals is forgotten, so that it is
-a fault again when it comes back.
+`gpus` maps PCI addresses to active NVLinks, `paths` is the lower triangle of the GPUs' link matrix
+in that order, `fabric` is there when the node was in a multi-node NVLink fabric. `uuids` tells GPUs
+apart when firmware numbers the buses anew; `products` is there when they differ. Annotations of
+earlier agents have neither.
+
+`accepted` is there once an admin has accepted the node's state, with the keys of the faults of that
+time: then this baseline is what the node should be, whatever its board wires. An accepted fault
+that heals is forgotten, so that it is a fault again when it comes back.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from toposcope.agent.annotation import printable_ascii
 from toposcope.agent.discover import path_known
 from toposcope.agent.faults import Fault, FaultKind
 from toposcope.agent.raw import typed
@@ -35,6 +41,9 @@ _KEY: Final = re.compile(r"[ -~]{1,96}")
 _LONGEST_PRODUCT: Final = 96
 """NVML_DEVICE_NAME_V2_BUFFER_SIZE."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+_Value = TypeVar("_Value")
 
 
 class Baseline(NamedTuple):
@@ -64,6 +73,13 @@ class Baseline(NamedTuple):
         """A GPU's product, as far as is known."""
         return self.products.get(gpu) if self.products else self.product
 
+    def all_products(self) -> set[str]:
+        """The products of all GPUs, as far as is known."""
+        products = set(self.products.values())
+        if self.product is not None:
+            products.add(self.product)
+        return products
+
 
 class Comparison(NamedTuple):
     """A node beside its past."""
@@ -73,54 +89,65 @@ class Comparison(NamedTuple):
     gone: tuple[str, ...]
     """GPUs of the baseline that are neither in NVML nor on the PCI bus."""
     replaced: int = 0
-    """How many others came meanwhile, fewer than are gone: nothing tells which of the gone they stand for."""
+    """How many others came meanwhile, fewer than are gone.
+
+    Nothing tells which of the gone they stand for.
+    """
 
 
 def observed(topology: NodeTopology) -> Baseline:
     """The present state as a baseline: what NVML said, without what it refused to say."""
-    gpus = topology.gpus
-    products = {gpu.pci: product for gpu in gpus if (product := _plain(gpu.product))}
+    links: dict[str, int] = {}
+    products: dict[str, str] = {}
+    for gpu in topology.gpus:
+        if gpu.links_known:
+            links[gpu.pci] = gpu.links_active
+        product = _plain(gpu.product)
+        if product:
+            products[gpu.pci] = product
     several = len(set(products.values())) > 1
     return Baseline(
         product=next(iter(products.values()), None),
-        links={gpu.pci: gpu.links_active for gpu in gpus if gpu.links_known},
+        links=links,
         paths=_paths(topology),
         fabric=topology.fabric is Fabric.COMPLETED,
-        uuids={pci: uuid for uuid, pci in _by_uuid(gpus).items()},
+        uuids={pci: uuid for uuid, pci in _by_uuid(topology.gpus).items()},
         products=products if several else _NOTHING,
     )
 
 
 def _plain(product: str | None) -> str | None:
-    """A product's name in printable ASCII, as the annotation has it; drivers that are damaged answer anything."""
-    if product is None:
-        return None
-    return "".join(character if " " <= character <= "~" else "?" for character in product)[
-        :_LONGEST_PRODUCT
-    ]
+    """A product's name in printable ASCII, as the annotation has it.
+
+    Drivers that are damaged answer anything.
+    """
+    return None if product is None else printable_ascii(product)[:_LONGEST_PRODUCT]
 
 
 def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
     paths = {}
     for i, a in enumerate(topology.gpus):
         for j, b in enumerate(topology.gpus[:i]):
-            known = (
-                a.links_known
-                and b.links_known
-                and path_known(topology.matrix, topology.pci_levels, i, j)
-            )
-            if known:
+            if not (a.links_known and b.links_known):
+                continue
+            if path_known(topology.matrix, topology.pci_levels, i, j):
                 paths[_pair(a.pci, b.pci)] = topology.matrix.cells[i][j]
     return paths
 
 
 def _by_uuid(gpus: Iterable[Gpu]) -> dict[str, str]:
     """UUID to address; without those that several GPUs claim, and those that no UUID can be."""
-    places: dict[str, list[str]] = {}
+    addresses: dict[str, str] = {}
+    ambiguous = set()
     for gpu in gpus:
-        if gpu.uuid and _UUID.fullmatch(gpu.uuid):
-            places.setdefault(gpu.uuid, []).append(gpu.pci)
-    return {uuid: addresses[0] for uuid, addresses in places.items() if len(addresses) == 1}
+        if not gpu.uuid or not _UUID.fullmatch(gpu.uuid):
+            continue
+        if gpu.uuid in addresses:
+            ambiguous.add(gpu.uuid)
+        addresses[gpu.uuid] = gpu.pci
+    for uuid in ambiguous:
+        del addresses[uuid]
+    return addresses
 
 
 def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]) -> Comparison:
@@ -134,26 +161,26 @@ def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]
     if past is None or _other_products(past, today):
         return Comparison(today, ())
     past = _moved(past, topology)
-    here = {*(gpu.pci for gpu in topology.gpus), *absent}
-    gone = [gpu for gpu in past.links if gpu not in here]
-    came = [gpu for gpu in here if gpu not in past.links and gpu not in past.uuids]
+    here = {*absent}
+    for gpu in topology.gpus:
+        here.add(gpu.pci)
+    gone = past.links.keys() - here
+    came = here - past.links.keys() - past.uuids.keys()
     if not gone:
         return Comparison(_better(past, today), ())
     if len(came) >= len(gone):
         return Comparison(_better(_only(past, past.links.keys() - gone), today), ())
     if came:
-        return Comparison(
-            _better(past, _only(today, today.links.keys() - came)), tuple(sorted(gone)), len(came)
-        )
-    return Comparison(_better(past, today), tuple(sorted(gone)))
+        # nothing tells which of the gone they replace
+        today = _only(today, today.links.keys() - came)
+    return Comparison(_better(past, today), tuple(sorted(gone)), replaced=len(came))
 
 
 def _other_products(past: Baseline, today: Baseline) -> bool:
     """Whether none of the GPUs can be one of the past: other products, and no UUID of that time."""
     if set(past.uuids.values()) & set(today.uuids.values()):
         return False
-    before = {past.product, *past.products.values()} - {None}
-    now = {today.product, *today.products.values()} - {None}
+    before, now = past.all_products(), today.all_products()
     return bool(before and now) and not before & now
 
 
@@ -182,13 +209,16 @@ def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
     GPU.
     """
     now_at = _by_uuid(topology.gpus)
-    places = {gpu: now_at[uuid] for gpu, uuid in past.uuids.items() if uuid in now_at}
-    found = set(places.values())
+    places: dict[str, str] = {}
+    for before, uuid in past.uuids.items():
+        if uuid in now_at:
+            places[before] = now_at[uuid]
+    identified = set(places.values())
     for gpu in topology.gpus:
-        if gpu.pci in places or gpu.pci in found:
+        if gpu.pci in places or gpu.pci in identified:
             continue
-        known = gpu.pci in past.links or gpu.pci in past.uuids
-        if known and _may_be(past.product_of(gpu.pci), _plain(gpu.product)):
+        has_past = gpu.pci in past.links or gpu.pci in past.uuids
+        if has_past and _may_be(past.product_of(gpu.pci), _plain(gpu.product)):
             places[gpu.pci] = gpu.pci
     return places
 
@@ -204,11 +234,15 @@ def _renamed(past: Baseline, places: Mapping[str, str]) -> Baseline:
         if a in places and b in places:
             paths[_pair(places[a], places[b])] = cell
     return past._replace(
-        links={places[gpu]: links for gpu, links in past.links.items() if gpu in places},
+        links=_moved_keys(past.links, places),
         paths=paths,
-        uuids={places[gpu]: uuid for gpu, uuid in past.uuids.items() if gpu in places},
-        products={places[gpu]: product for gpu, product in past.products.items() if gpu in places},
+        uuids=_moved_keys(past.uuids, places),
+        products=_moved_keys(past.products, places),
     )
+
+
+def _moved_keys(by_gpu: Mapping[str, _Value], places: Mapping[str, str]) -> dict[str, _Value]:
+    return {places[gpu]: value for gpu, value in by_gpu.items() if gpu in places}
 
 
 def _only(baseline: Baseline, gpus: Iterable[str]) -> Baseline:
@@ -252,26 +286,29 @@ def _pair(a: str, b: str) -> tuple[str, str]:
 def _rank(cell: str) -> tuple[int, int]:
     """Smaller is nearer: NVLinks first, more before fewer, then the PCI levels."""
     links = nv_links(cell)
-    return (
-        (0, -links)
-        if links
-        else (1, NEAREST_FIRST.index(cell) if cell in NEAREST_FIRST else len(NEAREST_FIRST))
-    )
+    if links:
+        return 0, -links
+    if cell in NEAREST_FIRST:
+        return 1, NEAREST_FIRST.index(cell)
+    return 1, len(NEAREST_FIRST)
 
 
 def links_to(baseline: Baseline, gpu: str, others: Iterable[str]) -> int:
-    """The direct links between a GPU and some others, in the baseline; 0 where its links go through switches.
+    """The direct links between a GPU and some others, in the baseline.
 
-    Through switches every peer is reached over all links, so that the cells add up to more links than there are.
+    0 where its links go through switches: there every peer is reached over all links, so that the
+    cells add up to more links than there are.
     """
-    to_each = {
-        other: nv_links(baseline.paths.get(_pair(gpu, other), SYS))
-        for other in baseline.links
-        if other != gpu
-    }
+    to_each = {}
+    for other in baseline.links:
+        if other != gpu:
+            to_each[other] = nv_links(baseline.paths.get(_pair(gpu, other), SYS))
     if sum(to_each.values()) > baseline.links.get(gpu, 0):
         return 0
-    return sum(to_each.get(other, 0) for other in others)
+    links = 0
+    for other in others:
+        links += to_each.get(other, 0)
+    return links
 
 
 def degradations(
@@ -285,18 +322,29 @@ def degradations(
     faults = list(_gone(past))
     if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
         faults.append(Fault(FaultKind.FABRIC_LEFT))
-    index = {gpu.pci: gpu.index for gpu in topology.gpus}
-    weak = {gpu for gpu, count in today.links.items() if count < baseline.links.get(gpu, 0)}
-    for (a, b), cell in sorted(today.paths.items()):
-        before = baseline.paths.get((a, b), cell)
+    uncounted = set(excused)
+    for gpu, count in today.links.items():
         # A GPU with fewer links has worse paths to all others: `discover.weak_links` reports it.
-        if _rank(cell) > _rank(before) and not (weak | excused) & {a, b}:
-            where = f"GPU {index[a]} to GPU {index[b]}"
-            faults.append(Fault(FaultKind.PATH_WORSE, f"{a} {b}", where, f"{cell}, was {before}"))
+        if count < baseline.links.get(gpu, 0):
+            uncounted.add(gpu)
+    faults += _worse_paths(baseline, today, topology, uncounted)
     return faults
 
 
-def _gone(past: Comparison) -> Iterable[Fault]:
+def _worse_paths(
+    baseline: Baseline, today: Baseline, topology: NodeTopology, uncounted: AbstractSet[str]
+) -> Iterator[Fault]:
+    names = {gpu.pci: f"GPU {gpu.index}" for gpu in topology.gpus}
+    for (a, b), cell in sorted(today.paths.items()):
+        if a in uncounted or b in uncounted:
+            continue
+        before = baseline.paths.get((a, b), cell)
+        if _rank(cell) > _rank(before):
+            where = f"{names[a]} to {names[b]}"
+            yield Fault(FaultKind.PATH_WORSE, f"{a} {b}", where, f"{cell}, was {before}")
+
+
+def _gone(past: Comparison) -> Iterator[Fault]:
     count = len(past.gone) - past.replaced
     if past.replaced:
         names = ", ".join(past.gone)
@@ -311,7 +359,10 @@ def _gone(past: Comparison) -> Iterable[Fault]:
 
 
 def encode(baseline: Baseline) -> str:
-    """The annotation's value, of at most 16 KiB: on no known machine anything is left out for it."""
+    """The annotation's value, of at most 16 KiB.
+
+    On no known machine anything is left out for it.
+    """
     document = _written(baseline)
     text = compact(document)
     steps: tuple[dict[str, Any], ...] = (
@@ -335,7 +386,7 @@ def _written(baseline: Baseline) -> dict[str, Any]:
     document: dict[str, Any] = {
         "version": VERSION,
         "product": baseline.product,
-        "gpus": {gpu: baseline.links[gpu] for gpu in gpus},
+        "gpus": dict(sorted(baseline.links.items())),
         "paths": rows,
     }
     if baseline.fabric:
@@ -351,6 +402,22 @@ def _written(baseline: Baseline) -> dict[str, Any]:
 
 def decode(text: str | None) -> Baseline | None:
     """The baseline in an annotation; None when there is none, or when it is not ours."""
+    document = _document_in(text)
+    if document is None or not _is_ours(document):
+        return None
+    uuids = document.uuids or {}
+    return Baseline(
+        product=document.product,
+        links=document.gpus,
+        paths=_paths_in(document),
+        fabric=document.fabric or False,
+        uuids={gpu: uuid for gpu, uuid in uuids.items() if _UUID.fullmatch(uuid)},
+        products=document.products or {},
+        accepted=None if document.accepted is None else frozenset(document.accepted),
+    )
+
+
+def _document_in(text: str | None) -> "_Document | None":
     if not text or len(text) > _LIMIT:
         return None
     try:
@@ -358,31 +425,31 @@ def decode(text: str | None) -> Baseline | None:
         document: _Document = typed([content.get(name) for name in _Document._fields], _Document)
     except (ValueError, AttributeError, RecursionError):  # the second: not an object
         return None
-    rows = [row.split() for row in document.paths]
-    if not _is_ours(document, rows):
-        return None
+    return document
+
+
+def _paths_in(document: "_Document") -> dict[tuple[str, str], str]:
     gpus = sorted(document.gpus)
     paths = {}
-    for i, row in enumerate(rows):
+    for i, row in enumerate(document.rows()):
         for j in range(i):
             paths[gpus[j], gpus[i]] = row[j]
-    return Baseline(
-        product=document.product,
-        links=document.gpus,
-        paths=paths,
-        fabric=document.fabric or False,
-        uuids={gpu: uuid for gpu, uuid in (document.uuids or {}).items() if _UUID.fullmatch(uuid)},
-        products=document.products or {},
-        accepted=None if document.accepted is None else frozenset(document.accepted),
-    )
+    return paths
 
 
-def _is_ours(document: "_Document", rows: Sequence[Sequence[str]]) -> bool:
+def _is_ours(document: "_Document") -> bool:
     """Whether the fields fit together: a triangle of paths, and keys such as an agent writes."""
-    triangle = [len(row) for row in rows] == list(range(1, len(document.gpus) + 1))
+    if document.version != VERSION:
+        return False
+    if not _is_triangle(document.rows(), len(document.gpus)):
+        return False
     accepted = document.accepted or []
-    keys = len(accepted) <= _MOST_ACCEPTED and all(_KEY.fullmatch(key) for key in accepted)
-    return document.version == VERSION and triangle and keys
+    return len(accepted) <= _MOST_ACCEPTED and all(_KEY.fullmatch(key) for key in accepted)
+
+
+def _is_triangle(rows: Sequence[Sequence[str]], size: int) -> bool:
+    lengths = [len(row) for row in rows]
+    return lengths == list(range(1, size + 1))
 
 
 class _Document(NamedTuple):
@@ -396,3 +463,7 @@ class _Document(NamedTuple):
     uuids: dict[str, str] | None
     products: dict[str, str] | None
     accepted: list[str] | None
+
+    def rows(self) -> list[list[str]]:
+        """The cells of each row of paths."""
+        return [row.split() for row in self.paths]

@@ -1,11 +1,12 @@
-"""From raw answers to a `NodeTopology`: pure, so that every machine that was ever recorded can be a test.
+"""From raw answers to a `NodeTopology`.
 
-The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
+Pure, so that every machine that was ever recorded can be a test. The rules for the cells are those
+of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 from zlib import crc32
 
 from toposcope.agent.boards import board_of, trained_off, wired_links
@@ -54,13 +55,22 @@ _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a VM, beside the VFIO ones."""
 
 
+_Cell = TypeVar("_Cell")
+
+
 class Examination(NamedTuple):
-    """One probe, understood: the topology, and what is wrong with it whatever the node has shown before."""
+    """One probe, understood.
+
+    The topology, and what is wrong with it whatever the node has shown before.
+    """
 
     topology: hw.NodeTopology
     """Without state and reasons: `conclude` adds them."""
     wired: tuple[int | None, ...]
-    """NVLinks that each GPU should have up by its board or by the other end of a link; None: nobody knows."""
+    """NVLinks that each GPU should have up by its board or by the other end of a link.
+
+    None: nobody knows.
+    """
     trained_off: frozenset[str]
     """Addresses of the GPUs whose links are down on purpose."""
     absent: tuple[str, ...]
@@ -76,65 +86,82 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     A GPU that is `down` shows no links.
     """
     seen = examine(raw)
-    expected = zip(seen.topology.gpus, seen.wired, strict=True)
-    gpus = tuple([expecting(gpu, links or 0) for gpu, links in expected])
-    faults = [*seen.faults, *weak_links(gpus)]
-    return conclude(seen.topology._replace(gpus=gpus), faults, seen.notes)
+    gpus = []
+    for gpu, links in zip(seen.topology.gpus, seen.wired, strict=True):
+        gpus.append(expecting(gpu, links or 0))
+    topology = seen.topology._replace(gpus=tuple(gpus))
+    return conclude(topology, [*seen.faults, *weak_links(gpus)], seen.notes)
 
 
 def examine(raw: RawNode) -> Examination:
     """Understand one probe in which NVML answered."""
     numa = _Numa(raw)
     nvlinks = NvLinks(raw)
-    nics = tuple(_nic(nic, numa) for nic in raw.nics)
-    direct = _in_row_order(raw)
-    data_direct = tuple(_data_direct(function, raw.nics, numa) for function in direct)
-    functions = [numa.functions.get(gpu.pci) for gpu in raw.gpus]
-    functions += [nic.pci for nic in raw.nics]
-    functions += [function.pci for function in direct]
-    matrix, levels, disputes = _matrix(raw, functions, nvlinks, numa)
-    paths = nic_paths(matrix, nics, data_direct)
-    usable = usable_nics(paths, nics)
-    asked = tuple([_without_fabric(gpu) for gpu in raw.gpus])
-    rails = [_names(nearest(row, chosen), nics) for row, chosen in zip(paths, usable, strict=True)]
-    gpus = tuple(
-        _gpu(gpu, numa, nvlinks, near, links_known=_links_known(gpu, raw, nvlinks))
-        for gpu, near in zip(asked, rails, strict=True)
-    )
-    domains = nvlink_domains(matrix)
-    fabric, clique = node_fabric(asked)
+    data_direct_functions = _in_row_order(raw)
+    functions = _functions_by_row(raw, numa, data_direct_functions)
+    paths = _paths(raw, functions, nvlinks, numa)
+
+    nics = tuple([_nic(nic, numa) for nic in raw.nics])
+    data_direct = _data_directs(data_direct_functions, raw.nics, numa)
+    to_nics = nic_paths(paths.matrix, nics, data_direct)
+    usable = usable_nics(to_nics, nics)
+
+    answers = [_without_fabric(gpu) for gpu in raw.gpus]
+    gpus = []
+    for answer, row, chosen in zip(answers, to_nics, usable, strict=True):
+        near = _names(nearest(row, chosen), nics)
+        known = _links_known(answer, raw, nvlinks)
+        gpus.append(_gpu(answer, numa, nvlinks, near, links_known=known))
+
+    domains = nvlink_domains(paths.matrix)
+    fabric, clique = node_fabric(answers)
     topology = hw.NodeTopology(
-        gpus=gpus,
+        gpus=tuple(gpus),
         nics=nics,
         data_direct=data_direct,
-        numa=tuple(hw.NumaNode(node.id, node.cpus, node.distances) for node in raw.numa),
-        matrix=matrix,
-        pci_levels=levels,
+        numa=tuple([hw.NumaNode(node.id, node.cpus, node.distances) for node in raw.numa]),
+        matrix=paths.matrix,
+        pci_levels=paths.levels,
         nvlink_domains=domains,
         interconnect=_interconnect(len(gpus), domains, nvlinks),
         nvswitches=nvlinks.switches(raw.switch_functions),
         fabric=fabric,
         clique=clique,
         platform=_platform(raw.gpus),
-        disputes=disputes,
-        shape=None
-        if raw.hidden_nics
-        else shape(matrix, [numa.reported(function) for function in functions]),
+        disputes=paths.disputes,
+        shape=_shape(raw, paths.matrix, [numa.reported(function) for function in functions]),
         rail_aligned=_rail_aligned(raw, usable, nics, data_direct),
         state=hw.State.OK,
         reasons=(),
-        unknown=_unknown(asked, gpus, matrix, levels),
+        unknown=_unknown(answers, gpus, paths),
         hidden_nics=raw.hidden_nics,
         nvlinks_read=raw.nvlinks_read,
     )
     return Examination(
         topology=topology,
         wired=_wired(raw, nvlinks),
-        trained_off=frozenset(gpu.pci for gpu in raw.gpus if trained_off(gpu)),
+        trained_off=frozenset([gpu.pci for gpu in raw.gpus if trained_off(gpu)]),
         absent=absent_gpus(raw),
-        faults=(*missing_gpus(raw), *_fabric_faults(asked)),
+        faults=(*missing_gpus(raw), *_fabric_faults(answers)),
         notes=(*_unlisted(raw), *_unseen(raw, data_direct)),
     )
+
+
+def _functions_by_row(
+    raw: RawNode, numa: "_Numa", data_direct: Sequence[RawDataDirect]
+) -> list[RawPci | None]:
+    """The PCI function of each row of the matrix."""
+    functions: list[RawPci | None] = [numa.functions.get(gpu.pci) for gpu in raw.gpus]
+    others: list[RawNic | RawDataDirect] = [*raw.nics, *data_direct]
+    functions += [device.pci for device in others]
+    return functions
+
+
+def _shape(raw: RawNode, matrix: LinkMatrix, numa_nodes: Sequence[int | None]) -> str | None:
+    """The hash of the wiring; None while a NIC is hidden."""
+    if raw.hidden_nics:
+        return None
+    return shape(matrix, numa_nodes)
 
 
 def conclude(
@@ -147,11 +174,14 @@ def conclude(
     registering = topology.fabric is hw.Fabric.IN_PROGRESS
     if registering:
         accepted = without(accepted, FaultKind.FABRIC)  # to register is no state that stays
-    left = unaccepted(faults, accepted)
-    state = hw.State.DEGRADED if left else hw.State.OK
+    remaining = unaccepted(faults, accepted)
+    state = hw.State.OK
     if registering:
         state = hw.State.UNKNOWN
-    reasons = dict.fromkeys([*(fault.sentence for fault in left), *notes, *_unsaid(topology)])
+    elif remaining:
+        state = hw.State.DEGRADED
+    sentences = [fault.sentence for fault in remaining]
+    reasons = dict.fromkeys([*sentences, *notes, *_unsaid(topology)])
     return topology._replace(state=state, reasons=tuple(reasons))
 
 
@@ -161,87 +191,121 @@ def expecting(gpu: hw.Gpu, links: int) -> hw.Gpu:
 
 
 def weak_links(gpus: Sequence[hw.Gpu]) -> list[Fault]:
-    """GPUs with fewer active links than they should have: a dead link, or a GPU thrown out of the fabric."""
-    return [
-        Fault(
+    """GPUs with fewer active links than they should have.
+
+    A link is dead, or the GPU was thrown out of the fabric.
+    """
+    faults = []
+    for gpu in gpus:
+        if not gpu.links_known or gpu.links_active >= gpu.links_expected:
+            continue
+        fault = Fault(
             FaultKind.LINKS_DOWN,
             subject=gpu.uuid or gpu.pci,
             where=f"GPU {gpu.index}",
             detail=f"{gpu.links_active} of {gpu.links_expected}",
         )
-        for gpu in gpus
-        if gpu.links_known and gpu.links_active < gpu.links_expected
-    ]
+        faults.append(fault)
+    return faults
 
 
 def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
-    """NVLinks that each GPU should have up: by its board, and by the links that others have to it."""
-    by_board = wired_links(
-        raw.gpus, nvlinks, switches=len(raw.switch_functions), absent=len(absent_gpus(raw))
-    )
+    """NVLinks that each GPU should have up.
+
+    By its board, and by the links that others have to it.
+    """
+    switches = len(raw.switch_functions)
+    by_board = wired_links(raw.gpus, nvlinks, switches, absent=len(absent_gpus(raw)))
     wired: list[int | None] = []
     for gpu, links in zip(raw.gpus, by_board, strict=True):
         missing = 0 if trained_off(gpu) else nvlinks.missing_ends(gpu.pci)
-        wired.append(max(links or 0, nvlinks.active(gpu.pci) + missing) if missing else links)
+        if missing:
+            by_others = nvlinks.active(gpu.pci) + missing
+            wired.append(max(links or 0, by_others))
+        else:
+            wired.append(links)
     return tuple(wired)
 
 
 def _without_fabric(gpu: RawGpu) -> RawGpu:
-    """The GPU, without the error of its fabric query if it can be in no multi-node fabric: those need NVLink 4."""
+    """The GPU, without the error of its fabric query if it can be in no multi-node fabric.
+
+    Those need NVLink 4.
+    """
     too_old = gpu.architecture is not None and gpu.architecture < _FIRST_WITH_FABRIC
-    no_links = (
-        gpu.links_known and not gpu.links and board_of(gpu.name) is None and gpu.name is not None
-    )
-    return gpu._replace(fabric_error=None) if too_old or no_links else gpu
+    is_card = gpu.name is not None and board_of(gpu.name) is None
+    no_links = is_card and gpu.links_known and not gpu.links
+    if too_old or no_links:
+        return gpu._replace(fabric_error=None)
+    return gpu
 
 
 def _unknown(
-    raw: Sequence[RawGpu], gpus: Sequence[hw.Gpu], matrix: LinkMatrix, levels: hw.PciLevels
+    answers: Sequence[RawGpu], gpus: Sequence[hw.Gpu], paths: "_Paths"
 ) -> frozenset[hw.Fact]:
     """What labels cannot say because NVML refused an answer about some GPU."""
-    joining = []
+    unknown = set()
     for gpu in gpus:
-        joining += [link for link in gpu.links if link.joins]
-    refused = {
-        hw.Fact.NVLINKS: not all(gpu.links_known for gpu in gpus),
-        hw.Fact.NVLINK_SPEED: not all(link.mbps for link in joining),
-        hw.Fact.NVLINK_VERSION: not all(link.version for link in joining),
-        hw.Fact.PATHS: not all(
-            path_known(matrix, levels, i, j) for i in range(len(gpus)) for j in range(i)
-        ),
-        hw.Fact.PRODUCT: _product_open([gpu.product for gpu in gpus]),
-        hw.Fact.FABRIC: _fabric_open(raw),
-    }
-    return frozenset(fact for fact, unknown in refused.items() if unknown)
+        if not gpu.links_known:
+            unknown.add(hw.Fact.NVLINKS)
+        for link in gpu.links:
+            if link.joins and not link.mbps:
+                unknown.add(hw.Fact.NVLINK_SPEED)
+            if link.joins and not link.version:
+                unknown.add(hw.Fact.NVLINK_VERSION)
+    if not _all_paths_known(len(gpus), paths):
+        unknown.add(hw.Fact.PATHS)
+    if _product_open([gpu.product for gpu in gpus]):
+        unknown.add(hw.Fact.PRODUCT)
+    if _fabric_open(answers):
+        unknown.add(hw.Fact.FABRIC)
+    return frozenset(unknown)
+
+
+def _all_paths_known(gpus: int, paths: "_Paths") -> bool:
+    for first, second in _pairs(gpus):
+        if not path_known(paths.matrix, paths.levels, first, second):
+            return False
+    return True
 
 
 def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
-    """Whether a GPU does not answer about the fabric that others are in, or that its place in a rack promises."""
-    racked = any(gpu.platform is not None and gpu.platform.chassis for gpu in gpus)
-    members = any(attached(gpu.fabric) for gpu in gpus)
+    """Whether a GPU does not answer about a fabric that it may be in.
+
+    Others are in it, or its place in a rack promises it.
+    """
+    racked = any(gpu.racked for gpu in gpus)
+    has_members = any(attached(gpu.fabric) for gpu in gpus)
     if any(gpu.fabric_error for gpu in gpus):
-        return racked or members
-    return members and any(gpu.fabric is None for gpu in gpus)
+        return racked or has_members
+    return has_members and any(gpu.fabric is None for gpu in gpus)
 
 
 def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
-    """Whether anything was said about the path between two GPUs; else its cell is SYS for want of a better word."""
-    by_nvlink = bool(nv_links(matrix.cells[a][b]))
-    return by_nvlink or levels.sysfs[a][b] is not None or levels.nvml[a][b] is not None
+    """Whether anything was said about the path between two GPUs.
+
+    Else its cell is SYS for want of a better word.
+    """
+    if nv_links(matrix.cells[a][b]):
+        return True
+    return levels.sysfs[a][b] is not None or levels.nvml[a][b] is not None
 
 
 def _product_open(products: Sequence[str | None]) -> bool:
     """Whether the products that NVML refused to name could make another one the most frequent."""
     refused = products.count(None)
-    counts = sorted(Counter(product for product in products if product).values(), reverse=True)
-    first, second, *_ = *counts, 0, 0
-    return bool(refused) and first <= second + refused
+    if not refused:
+        return False
+    counts = Counter(product for product in products if product)
+    (_, most), (_, second), *_ = *counts.most_common(2), ("", 0), ("", 0)
+    return most <= second + refused
 
 
 class _Numa:
-    """NUMA nodes of devices: as the kernel reports them, else the node whose CPUs are local to the device.
+    """NUMA nodes of devices.
 
-    A machine with a single node has everything on it, whatever the firmware says of its devices.
+    As the kernel reports them, else the node whose CPUs are local to the device. A machine with a
+    single node has everything on it, whatever the firmware says of its devices.
     """
 
     def __init__(self, raw: RawNode) -> None:
@@ -252,7 +316,9 @@ class _Numa:
 
     def of(self, function: RawPci | None) -> int | None:
         """The node of a function; of anything, where there is one node only."""
-        return self.reported(function) if self._only is None else self._only
+        if self._only is not None:
+            return self._only
+        return self.reported(function)
 
     def reported(self, function: RawPci | None) -> int | None:
         """The node of a function as the kernel reports it.
@@ -266,7 +332,10 @@ class _Numa:
         local = kernel_list(function.local_cpus)
         if not local or local >= self._all:
             return None  # all CPUs are local to a device whose place the firmware does not report
-        return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
+        for node, cpus in self._cpus.items():
+            if local <= cpus:
+                return node
+        return None
 
 
 def _gpu(
@@ -281,7 +350,7 @@ def _gpu(
         architecture=_ARCHITECTURE.get(raw.architecture),
         numa=numa.of(function),
         memory_numa=raw.memory_numa,
-        module=raw.platform.module if raw.module is None and raw.platform else raw.module,
+        module=_module(raw),
         mig=raw.mig,
         mig_devices=raw.mig_devices,
         path=function.path if function else (),
@@ -295,61 +364,81 @@ def _gpu(
     )
 
 
+def _module(gpu: RawGpu) -> int | None:
+    """The GPU's place on the baseboard."""
+    if gpu.module is None and gpu.platform:
+        return gpu.platform.module
+    return gpu.module
+
+
 def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
     """Whether NVML said all about a GPU's links.
 
     One without any, on a board where others have some, was not read.
     """
+    if not raw.nvlinks_read or not nvlinks.known(gpu.pci):
+        return False
+    if gpu.links or trained_off(gpu):
+        return True
     board = board_of(gpu.name)
-    mates = [
-        other for other in raw.gpus if gpu.name is None or (board and board_of(other.name) is board)
-    ]
-    others_have_some = any(mate.links for mate in mates)
-    read = bool(gpu.links) or not others_have_some or trained_off(gpu)
-    return raw.nvlinks_read and nvlinks.known(gpu.pci) and read
+    for other in raw.gpus:
+        is_mate = gpu.name is None or (board is not None and board_of(other.name) is board)
+        if is_mate and other.links:
+            return False
+    return True
 
 
 def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
+    ports = []
+    for port in raw.ports:
+        state = port.state.rpartition(":")[2]  # the kernel writes `4: ACTIVE`
+        ports.append(hw.Port(port.number, port.link_layer, state.strip()))
     return hw.Nic(
         name=raw.name,
         pci=raw.pci.address,
         numa=numa.of(raw.pci),
         guid=raw.guid,
         path=raw.pci.path,
-        # The kernel writes `4: ACTIVE`.
-        ports=tuple(
-            hw.Port(port.number, port.link_layer, port.state.rpartition(":")[2].strip())
-            for port in raw.ports
-        ),
+        ports=tuple(ports),
         parent=raw.parent,
         held=raw.held,
     )
 
 
-def _names(positions: Sequence[int], nics: Sequence[hw.Nic]) -> tuple[str, ...]:
-    return tuple(nics[at].name for at in positions)
+def _names(positions: Sequence[int], nics: Sequence[RawNic] | Sequence[hw.Nic]) -> tuple[str, ...]:
+    return tuple([nics[position].name for position in positions])
 
 
 def _owners(function: RawDataDirect, nics: Sequence[RawNic]) -> list[int]:
-    """Positions of the NICs whose card a Data Direct function belongs to; none while the card is not known."""
-    if not function.card:
-        return []
-    return [at for at, nic in enumerate(nics) if nic.card == function.card]
+    """Positions of the NICs whose card a Data Direct function belongs to.
+
+    None while the card is not known.
+    """
+    positions = []
+    for position, nic in enumerate(nics):
+        if function.card and nic.card == function.card:
+            positions.append(position)
+    return positions
 
 
 def _in_row_order(raw: RawNode) -> list[RawDataDirect]:
-    """The Data Direct functions in the order of their NICs, as nvidia-smi numbers them; those of unknown NICs last."""
+    """The Data Direct functions in the order of their NICs, as nvidia-smi numbers them.
+
+    Those of unknown NICs come last.
+    """
     after_all = [len(raw.nics)]
     return sorted(raw.data_direct, key=lambda function: _owners(function, raw.nics) or after_all)
 
 
-def _data_direct(function: RawDataDirect, nics: Sequence[RawNic], numa: _Numa) -> hw.DataDirect:
-    return hw.DataDirect(
-        pci=function.pci.address,
-        numa=numa.of(function.pci),
-        path=function.pci.path,
-        nics=tuple(nics[at].name for at in _owners(function, nics)),
-    )
+def _data_directs(
+    functions: Sequence[RawDataDirect], nics: Sequence[RawNic], numa: _Numa
+) -> tuple[hw.DataDirect, ...]:
+    found = []
+    for function in functions:
+        pci = function.pci
+        names = _names(_owners(function, nics), nics)
+        found.append(hw.DataDirect(pci.address, numa.of(pci), pci.path, names))
+    return tuple(found)
 
 
 def _rail_aligned(
@@ -358,7 +447,10 @@ def _rail_aligned(
     nics: Sequence[hw.Nic],
     data_direct: Sequence[hw.DataDirect],
 ) -> bool | None:
-    """Whether every GPU has a card of its own; None where a NIC, or the NIC of a Data Direct function, is not known."""
+    """Whether every GPU has a card of its own.
+
+    None where a NIC, or the NIC of a Data Direct function, is not known.
+    """
     if raw.hidden_nics or not all(function.nics for function in data_direct):
         return None
     numbers: dict[str, int] = {}
@@ -372,44 +464,86 @@ def _rail_aligned(
 
 
 def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
-    """Where the node sits: what its GPUs agree on (they share the tray), None when they disagree or do not know."""
-    places = {
-        hw.Platform(p.chassis, p.slot, p.tray, p.host)
-        for gpu in gpus
-        if (p := gpu.platform) is not None and p.chassis
-    }
+    """Where the node sits: what its GPUs agree on, because they share the tray.
+
+    None when they disagree or do not know.
+    """
+    places = set()
+    for gpu in gpus:
+        place = gpu.platform
+        if place is not None and place.chassis:
+            places.add(hw.Platform(place.chassis, place.slot, place.tray, place.host))
     return places.pop() if len(places) == 1 else None
 
 
-def _matrix(
+class _Paths(NamedTuple):
+    """The paths between all devices of a node."""
+
+    matrix: LinkMatrix
+    levels: hw.PciLevels
+    """What the matrix is made of, beside NVLinks."""
+    disputes: tuple[hw.PathDispute, ...]
+    """Pairs of GPUs whose PCI level NVML and sysfs name differently."""
+
+
+def _paths(
     raw: RawNode, functions: Sequence[RawPci | None], nvlinks: NvLinks, numa: _Numa
-) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
-    """The link matrix, what it is made of, and the pairs of GPUs whose PCI level NVML and sysfs name differently."""
-    ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
-    names = [f"GPU{gpu.index}" for gpu in raw.gpus]
-    names += [f"NIC{number}" for number in range(len(raw.nics))]
-    names += [f"DD{number}" for number in range(len(raw.data_direct))]
-    cells = [[SELF] * len(names) for _ in names]
-    by_path: list[list[str | None]] = [[SELF] * len(names) for _ in names]
-    by_nvml: list[list[str | None]] = [[SELF] * len(raw.gpus) for _ in raw.gpus]
+) -> _Paths:
+    names = _row_names(raw)
+    cells: list[list[str]] = _square(len(names))
+    by_sysfs: list[list[str | None]] = _square(len(names))
+    by_nvml: list[list[str | None]] = _square(len(raw.gpus))
+    ancestors = {(pair.a, pair.b): pair.level for pair in raw.ancestors}
     disputes = []
-    for i in range(len(names)):
+    for i, j in _pairs(len(names)):
+        sysfs = _sysfs_level(functions[j], functions[i], numa)
+        nvml: str | None = None
+        links = 0
+        if i < len(raw.gpus):
+            first, second = raw.gpus[j], raw.gpus[i]
+            ancestor = ancestors.get((first.index, second.index))
+            nvml = _ANCESTOR.get(ancestor) if ancestor is not None else None
+            links = nvlinks.links(first.pci, second.pci)
+            by_nvml[i][j] = by_nvml[j][i] = nvml
+        if sysfs and nvml and sysfs != nvml:
+            disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
+        by_sysfs[i][j] = by_sysfs[j][i] = sysfs
+        cell = nv_cell(links) if links else nvml or sysfs or SYS
+        cells[i][j] = cells[j][i] = cell
+    return _Paths(
+        matrix=LinkMatrix(tuple(names), _frozen(cells)),
+        levels=hw.PciLevels(sysfs=_frozen(by_sysfs), nvml=_frozen(by_nvml)),
+        disputes=tuple(disputes),
+    )
+
+
+def _square(size: int) -> list[list[Any]]:
+    return [[SELF] * size for _ in range(size)]
+
+
+def _pairs(count: int) -> Iterator[tuple[int, int]]:
+    """All pairs of positions, row by row of the lower triangle."""
+    for i in range(count):
         for j in range(i):
-            first, second = functions[j], functions[i]
-            sysfs, nvml, links = None, None, 0
-            if first and second:
-                sysfs = pci_level(first.path, second.path, numa.of(first), numa.of(second))
-            if i < len(raw.gpus):
-                a, b = raw.gpus[j], raw.gpus[i]
-                nvml = _ANCESTOR.get(ancestors.get((a.index, b.index), -1))
-                links = nvlinks.links(a.pci, b.pci)
-                by_nvml[i][j] = by_nvml[j][i] = nvml
-            if sysfs and nvml and sysfs != nvml:
-                disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
-            by_path[i][j] = by_path[j][i] = sysfs
-            cells[i][j] = cells[j][i] = nv_cell(links) if links else nvml or sysfs or SYS
-    levels = hw.PciLevels(sysfs=tuple(map(tuple, by_path)), nvml=tuple(map(tuple, by_nvml)))
-    return LinkMatrix(tuple(names), tuple(map(tuple, cells))), levels, tuple(disputes)
+            yield i, j
+
+
+def _row_names(raw: RawNode) -> list[str]:
+    """The devices as `nvidia-smi topo -m` names them."""
+    names = [f"GPU{gpu.index}" for gpu in raw.gpus]
+    for prefix, devices in (("NIC", raw.nics), ("DD", raw.data_direct)):
+        names += [f"{prefix}{number}" for number in range(len(devices))]
+    return names
+
+
+def _sysfs_level(first: RawPci | None, second: RawPci | None, numa: _Numa) -> str | None:
+    if first is None or second is None:
+        return None
+    return pci_level(first.path, second.path, numa.of(first), numa.of(second))
+
+
+def _frozen(rows: Sequence[Sequence[_Cell]]) -> tuple[tuple[_Cell, ...], ...]:
+    return tuple([tuple(row) for row in rows])
 
 
 def _interconnect(
@@ -423,14 +557,19 @@ def _interconnect(
 
 
 def expected_gpus(raw: RawNode) -> dict[str, str]:
-    """The GPUs on the bus that are not passed through to a VM: address to name, with any foreign driver."""
-    return {
-        function.address: function.address
-        if function.driver in (None, _NVIDIA_DRIVER)
-        else f"{function.address} (held by the driver {function.driver})"
-        for function in raw.gpu_functions
-        if not _passed_through(function)
-    }
+    """The GPUs on the bus that are not passed through to a VM: address to name.
+
+    The name tells of a foreign driver.
+    """
+    names = {}
+    for function in raw.gpu_functions:
+        if _passed_through(function):
+            continue
+        name = function.address
+        if function.driver not in (None, _NVIDIA_DRIVER):
+            name = f"{function.address} (held by the driver {function.driver})"
+        names[function.address] = name
+    return names
 
 
 def _passed_through(function: RawPci) -> bool:
@@ -438,53 +577,73 @@ def _passed_through(function: RawPci) -> bool:
 
     `nouveau` does not: that is a fault.
     """
-    return function.driver in _PASSTHROUGH or "vfio" in (function.driver or "")
+    driver = function.driver or ""
+    return driver in _PASSTHROUGH or "vfio" in driver
 
 
 def absent_gpus(raw: RawNode) -> tuple[str, ...]:
-    """Addresses of the GPUs on the PCI bus that NVML should list and does not, those that are lost among them."""
+    """Addresses of the GPUs on the PCI bus that NVML should list and does not.
+
+    Those that are lost are among them.
+    """
     seen = {gpu.pci for gpu in raw.gpus}
-    return tuple(address for address in expected_gpus(raw) if address not in seen)
+    return tuple([address for address in expected_gpus(raw) if address not in seen])
 
 
 def missing_gpus(raw: RawNode) -> tuple[Fault, ...]:
     """The GPUs that NVML should see and does not, each named once."""
-    return tuple(_missing(raw))
-
-
-def _missing(raw: RawNode) -> Iterator[Fault]:
-    lost = {fault.pci: fault for fault in raw.faults if fault.index is not None and fault.pci}
-    names = expected_gpus(raw)
+    lost = {}
+    for fault in raw.faults:
+        if fault.index is not None and fault.pci:
+            lost[fault.pci] = fault
     absent = [address for address in absent_gpus(raw) if address not in lost]
-    loss = _loss_of_absent(raw, len(absent))
-    for address in absent:
+    return (
+        *_absent(raw, absent),
+        *[_lost(fault, address) for address, fault in lost.items()],
+        *(_withheld(raw) if absent else _nameless_losses(raw)),
+    )
+
+
+def _absent(raw: RawNode, addresses: Sequence[str]) -> Iterator[Fault]:
+    names = expected_gpus(raw)
+    loss = _loss_of_absent(raw, len(addresses))
+    for address in addresses:
+        where = f"GPU {names[address]}"
+        yield Fault(FaultKind.GPU_ABSENT, subject=address, where=where, detail=loss)
+
+
+def _withheld(raw: RawNode) -> Iterator[Fault]:
+    setting = withheld(raw)
+    if setting:
+        yield Fault(FaultKind.GPUS_WITHHELD, detail=setting)
+
+
+def _nameless(raw: RawNode) -> list[RawFault]:
+    """What NVML says of GPUs that have nothing but an index."""
+    return [fault for fault in raw.faults if fault.index is not None and not fault.pci]
+
+
+def _nameless_losses(raw: RawNode) -> Iterator[Fault]:
+    """The lost GPUs, where there is no sysfs: the index is all there is to name them by."""
+    for fault in _nameless(raw):
         yield Fault(
-            FaultKind.GPU_ABSENT, subject=address, where=f"GPU {names[address]}", detail=loss
+            FaultKind.GPU_LOST,
+            subject=f"index {fault.index}",
+            where=f"GPU {fault.index}",
+            detail=fault.text,
         )
-    for address, fault in lost.items():
-        yield _lost(fault, address)
-    if absent and (why := withheld(raw)):
-        yield Fault(FaultKind.GPUS_WITHHELD, detail=why)
-    if not absent:
-        # Without sysfs the index is all there is to name it by.
-        for fault in raw.faults:
-            if fault.index is not None and not fault.pci:
-                yield Fault(
-                    FaultKind.GPU_LOST, f"index {fault.index}", f"GPU {fault.index}", fault.text
-                )
 
 
 def _loss_of_absent(raw: RawNode, absent: int) -> str:
-    """What NVML says of GPUs that are lost and that it cannot name, where these are the absent ones and no others."""
-    nameless = [fault for fault in raw.faults if fault.index is not None and not fault.pci]
-    losses = {fault.text for fault in nameless if fault.code in LOST}
-    if (
-        len(nameless) != absent
-        or len(losses) != 1
-        or not all(fault.code in LOST for fault in nameless)
-    ):
+    """What NVML says of GPUs that are lost and that it cannot name.
+
+    Empty unless these are the absent ones and no others.
+    """
+    faults = _nameless(raw)
+    if len(faults) != absent or not all(fault.code in LOST for fault in faults):
         return ""
-    return f": {losses.pop()}"
+    texts = {fault.text for fault in faults}
+    return f": {texts.pop()}" if len(texts) == 1 else ""
 
 
 def _lost(fault: RawFault, address: str) -> Fault:
@@ -501,15 +660,14 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
 
     The key has the GPU by its UUID: its index changes at a reboot.
     """
-    by_identity = [
-        gpu._replace(index=crc32((gpu.uuid or gpu.pci).encode(errors="replace"))) for gpu in gpus
-    ]
+    by_identity = [gpu._replace(index=_checksum(gpu.uuid or gpu.pci)) for gpu in gpus]
     for sentence, lasting in zip(fabric_reasons(gpus), fabric_reasons(by_identity), strict=True):
-        yield Fault(
-            FaultKind.FABRIC,
-            subject=f"{crc32(lasting.encode(errors='replace')):08x}",
-            detail=sentence,
-        )
+        subject = f"{_checksum(lasting):08x}"
+        yield Fault(FaultKind.FABRIC, subject=subject, detail=sentence)
+
+
+def _checksum(text: str) -> int:
+    return crc32(text.encode(errors="replace"))
 
 
 def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
@@ -517,7 +675,10 @@ def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
     indices = [str(gpu.index) for gpu in topology.gpus if not gpu.links_known]
     if indices and topology.nvlinks_read:
         which = f"{plural(len(indices), 'GPU')} {', '.join(indices)}"
-        yield f"{which}: NVML does not say which NVLinks are up, so the NVLink labels keep their values"
+        yield (
+            f"{which}: NVML does not say which NVLinks are up, "
+            "so the NVLink labels keep their values"
+        )
 
 
 def _unlisted(raw: RawNode) -> Iterator[str]:
@@ -526,31 +687,41 @@ def _unlisted(raw: RawNode) -> Iterator[str]:
     No fault: of the two, NVML asks the GPU.
     """
     listed = {function.address for function in raw.gpu_functions}
-    unlisted = [gpu for gpu in raw.gpus if is_address(gpu.pci) and gpu.pci not in listed]
+    unlisted, nowhere = [], []
+    for gpu in raw.gpus:
+        if not is_address(gpu.pci):
+            nowhere.append(gpu)
+        elif gpu.pci not in listed:
+            unlisted.append(gpu)
     if raw.bus_visible and unlisted:
         which = _which(unlisted, raw)
         yield f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"
-    nowhere = [gpu for gpu in raw.gpus if not is_address(gpu.pci)]
     if nowhere:
         yield f"{_which(nowhere, raw)}: NVML gives no PCI address, so the PCI path is not known"
 
 
 def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
     """Some of the node's GPUs, in words that accuse none: `GPU 7` names one with a fault."""
-    return (
-        f"{len(gpus)} of {len(raw.gpus)} GPUs (index {', '.join(str(gpu.index) for gpu in gpus)})"
-    )
+    indices = ", ".join([str(gpu.index) for gpu in gpus])
+    return f"{len(gpus)} of {len(raw.gpus)} GPUs (index {indices})"
 
 
 def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:
-    """What of the networks cannot be seen. No fault: labels that depend on it stay as they are."""
+    """What of the networks cannot be seen.
+
+    No fault: labels that depend on it stay as they are.
+    """
     if raw.hidden_nics:
         which = ", ".join(raw.hidden_nics)
         yield (
-            f"the RDMA device of {which} is in another network namespace, so rails and shape are not known: "
+            f"the RDMA device of {which} is in another network namespace, "
+            "so rails and shape are not known: "
             "a pod holds it, or the agent needs the component host-sysfs"
         )
-    nameless = [f"DD{number}" for number, function in enumerate(data_direct) if not function.nics]
+    nameless = []
+    for number, function in enumerate(data_direct):
+        if not function.nics:
+            nameless.append(f"DD{number}")
     if nameless:
         yield (
             f"the NIC of {', '.join(nameless)} (Data Direct) is not known, and so are the rails: "

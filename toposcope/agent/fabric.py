@@ -4,11 +4,12 @@ Fields and values: nvml.h, NVML_GPU_FABRIC_STATE_*, NVML_GPU_FABRIC_HEALTH_MASK_
 NVML_GPU_FABRIC_HEALTH_SUMMARY_*.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from toposcope.agent.raw import RawFabric, RawGpu
 from toposcope.hardware.topology import Fabric, GpuFabric, Registration
+from toposcope.text import plural
 
 NOT_SUPPORTED: Final = 0
 NOT_STARTED: Final = 1
@@ -16,7 +17,9 @@ COMPLETED: Final = 3
 ZERO_UUID: Final = "0" * 32
 
 _DIRECT_PEERS: Final = 0
-"""Platform peer type of GPUs that are wired to each other, with no switch between trays; 1 is switched."""
+"""Platform peer type of GPUs that are wired to each other, with no switch between trays.
+
+1 is switched."""
 _NO_SLOT: Final = frozenset({0, 0xFF})
 """Slots of a rack are counted from 1; a board outside a rack answers one of these."""
 
@@ -29,32 +32,47 @@ _MISCONFIGURED: Final = {
     7: "invalid location",
     8: "invalid GPU state",
 }
-_HEALTH: Final[tuple[tuple[str, int, int, dict[int, str]], ...]] = (
-    ("degraded_bandwidth", 0, 0x3, {1: "degraded bandwidth"}),
-    ("route_recovery", 2, 0x3, {1: "route recovery in progress"}),
-    ("route_unhealthy", 4, 0x3, {1: "route unhealthy"}),
-    ("access_timeout_recovery", 6, 0x3, {1: "access timeout recovery in progress"}),
-    ("incorrect_configuration", 8, 0xF, _MISCONFIGURED),
-    ("partition_unassigned", 12, 0x3, {2: "no partition assigned"}),
-    ("fabric_manager_disconnected", 14, 0x3, {2: "fabric manager disconnected"}),
+
+
+class _HealthField(NamedTuple):
+    """A field of the health mask."""
+
+    name: str
+    shift: int
+    width: int
+    bad: Mapping[int, str]
+    """The values that are bad, in plain words.
+
+    0 is "not supported" everywhere: neither good nor bad.
+    """
+
+
+_HEALTH: Final = (
+    _HealthField("degraded_bandwidth", 0, 0x3, {1: "degraded bandwidth"}),
+    _HealthField("route_recovery", 2, 0x3, {1: "route recovery in progress"}),
+    _HealthField("route_unhealthy", 4, 0x3, {1: "route unhealthy"}),
+    _HealthField("access_timeout_recovery", 6, 0x3, {1: "access timeout recovery in progress"}),
+    _HealthField("incorrect_configuration", 8, 0xF, _MISCONFIGURED),
+    _HealthField("partition_unassigned", 12, 0x3, {2: "no partition assigned"}),
+    _HealthField("fabric_manager_disconnected", 14, 0x3, {2: "fabric manager disconnected"}),
 )
-"""Name, shift, width, and the values that are bad. 0 is "not supported" everywhere: neither good nor bad."""
 
 _SUMMARY: Final = {0: "not-supported", 1: "healthy", 2: "unhealthy", 3: "limited-capacity"}
 _BAD_SUMMARIES: Final = (2, 3)
 
-HEALTH_BITS: Final = tuple(name for name, *_ in _HEALTH)
+HEALTH_BITS: Final = tuple([field.name for field in _HEALTH])
 """What `health_bits` can return."""
 
 
 def health_bits(fabric: RawFabric) -> dict[str, str]:
     """What is bad about a GPU's fabric health: name of the field to plain words."""
     mask = fabric.health_mask or 0
-    return {
-        name: bad[value]
-        for name, shift, width, bad in _HEALTH
-        if (value := mask >> shift & width) in bad
-    }
+    bits = {}
+    for field in _HEALTH:
+        value = mask >> field.shift & field.width
+        if value in field.bad:
+            bits[field.name] = field.bad[value]
+    return bits
 
 
 def attached(fabric: RawFabric | None) -> bool:
@@ -64,11 +82,9 @@ def attached(fabric: RawFabric | None) -> bool:
     "completed" with a zero UUID, with or without a bad status (torchcomms#1385, #936). All 16 bytes
     count: a real UUID may begin with a zero byte.
     """
-    return (
-        fabric is not None
-        and fabric.state != NOT_SUPPORTED
-        and not (completed(fabric) and fabric.uuid == ZERO_UUID)
-    )
+    if fabric is None or fabric.state == NOT_SUPPORTED:
+        return False
+    return not (completed(fabric) and fabric.uuid == ZERO_UUID)
 
 
 def in_rack(gpu: RawGpu) -> bool:
@@ -86,7 +102,10 @@ def in_rack(gpu: RawGpu) -> bool:
 
 
 def missing_from_rack(gpu: RawGpu) -> bool:
-    """Whether the GPU's rack has a fabric and the GPU is in none: a fault, whatever the node has shown before."""
+    """Whether the GPU's rack has a fabric and the GPU is in none.
+
+    That is a fault, whatever the node has shown before.
+    """
     return in_rack(gpu) and not gpu.fabric_error and not attached(gpu.fabric)
 
 
@@ -96,21 +115,25 @@ def completed(fabric: RawFabric) -> bool:
 
 
 def clique_of(fabric: RawFabric) -> str:
-    """The pair that is the identity: unrelated fabrics share clique ids, and one fabric has several cliques."""
+    """The pair that is the identity.
+
+    Unrelated fabrics share clique ids, and one fabric has several cliques.
+    """
     return f"{_dashed(fabric.uuid)}.{fabric.clique}"
 
 
 def gpu_fabric(gpu: RawGpu) -> GpuFabric:
     """How far one GPU's registration is."""
+    fabric = gpu.fabric
     if gpu.fabric_error:
         return GpuFabric.FAILED
-    if gpu.fabric is None or not attached(gpu.fabric):
+    if fabric is None or not attached(fabric):
         return GpuFabric.FAILED if missing_from_rack(gpu) else GpuFabric.NOT_SUPPORTED
-    if not completed(gpu.fabric):
-        return GpuFabric.NOT_STARTED if gpu.fabric.state == NOT_STARTED else GpuFabric.IN_PROGRESS
-    return (
-        GpuFabric.FAILED if gpu.fabric.status or gpu.fabric.clique is None else GpuFabric.COMPLETED
-    )
+    if fabric.state == NOT_STARTED:
+        return GpuFabric.NOT_STARTED
+    if not completed(fabric):
+        return GpuFabric.IN_PROGRESS
+    return GpuFabric.COMPLETED if _sound(fabric) else GpuFabric.FAILED
 
 
 def registration(fabric: RawFabric) -> Registration:
@@ -144,15 +167,15 @@ def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
     members = _members(gpus)
     if _refused(gpus, members):
         return Fabric.FAILED, None
-    if not all(map(completed, members)):
+    if not all(completed(member) for member in members):
         return Fabric.IN_PROGRESS, None
-    if any(map(missing_from_rack, gpus)):
+    if any(missing_from_rack(gpu) for gpu in gpus):
         return Fabric.FAILED, None
     if not members:
         return Fabric.NOT_SUPPORTED, None
     cliques = {clique_of(member) for member in members}
-    sound = all(map(_sound, members))
-    if len(cliques) > 1 or len(members) < len(gpus) or not sound:
+    agree = len(cliques) == 1 and len(members) == len(gpus)
+    if not agree or not all(_sound(member) for member in members):
         return Fabric.FAILED, None
     return Fabric.COMPLETED, cliques.pop()
 
@@ -168,7 +191,7 @@ def _refused(gpus: Sequence[RawGpu], members: Sequence[RawFabric]) -> bool:
     if not refused:
         return False
     nobody_answered = len(refused) == len(gpus)
-    return bool(members) or nobody_answered or any(map(in_rack, gpus))
+    return bool(members) or nobody_answered or any(in_rack(gpu) for gpu in gpus)
 
 
 def _sound(member: RawFabric) -> bool:
@@ -179,22 +202,20 @@ def _sound(member: RawFabric) -> bool:
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
     """What is wrong with the fabric, a reason each."""
     members = _members(gpus)
-    answered = [gpu for gpu in gpus if not gpu.fabric_error]
-    reasons = [
-        f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}"
-        for gpu in gpus
-        if gpu.fabric_error
-    ]
+    reasons = []
+    for gpu in gpus:
+        if gpu.fabric_error:
+            reasons.append(f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}")
     if not members:
         reasons += _missing_from_rack(gpus)
-    for gpu in answered:
-        reasons += _registration_problems(gpu, expected=bool(members))
-        reasons += _health_problems(gpu)
+    for gpu in gpus:
+        if not gpu.fabric_error:
+            reasons += _registration_problems(gpu, expected=bool(members))
+            reasons += _health_problems(gpu)
     cliques = {clique_of(member) for member in members if completed(member)}
     if len(cliques) > 1:
-        reasons.append(
-            f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(sorted(cliques))}"
-        )
+        names = ", ".join(sorted(cliques))
+        reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {names}")
     return reasons
 
 
@@ -212,7 +233,8 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
 
 def _gpus(indices: Sequence[int]) -> str:
     """`GPU 3`, `GPUs 0, 1, 3`."""
-    return f"GPU{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
+    names = ", ".join([str(index) for index in indices])
+    return f"{plural(len(indices), 'GPU')} {names}"
 
 
 def _ended(fabric: RawFabric | None) -> str:
@@ -231,11 +253,9 @@ def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[str]:
     fabric = gpu.fabric
     name = f"GPU {gpu.index}"
     if fabric is None or not attached(fabric):
-        return (
-            [f"{name}: not in the NVLink fabric that other GPUs of this node are in"]
-            if expected
-            else []
-        )
+        if not expected:
+            return []
+        return [f"{name}: not in the NVLink fabric that other GPUs of this node are in"]
     if not completed(fabric):
         return [f"{name}: still registering with the NVLink fabric"]
     problems = []

@@ -87,17 +87,39 @@ class Fault(NamedTuple):
 
 
 def acceptable(faults: Iterable[Fault]) -> frozenset[str]:
-    """The keys to keep of faults that are accepted: of all that a new baseline does not accept by itself."""
-    return frozenset(fault.key for fault in faults if fault.kind not in _WITHOUT_KEY)
+    """The keys to keep of faults that are accepted: all that a new baseline doesn't accept itself."""
+    keys = set()
+    for fault in faults:
+        if fault.kind not in _WITHOUT_KEY:
+            keys.add(fault.key)
+    return frozenset(keys)
+
+
+def kind_of(key: str) -> str:
+    """The kind of fault that a key is of."""
+    return key.partition(":")[0]
 
 
 def without(accepted: frozenset[str] | None, kind: FaultKind) -> frozenset[str]:
     """The accepted keys of all other kinds."""
-    return frozenset(key for key in accepted or () if not key.startswith(f"{kind}:"))
+    if accepted is None:
+        return frozenset()
+    return frozenset([key for key in accepted if kind_of(key) != kind])
 
 
 def unaccepted(faults: Iterable[Fault], accepted: frozenset[str] | None) -> list[Fault]:
-    """The faults that nobody has accepted; a container setting that hides GPUs goes with the last missing GPU."""
-    left = [fault for fault in faults if fault.key not in (accepted or ())]
-    missing = any(fault.kind in (FaultKind.GPU_ABSENT, FaultKind.GPU_LOST) for fault in left)
-    return [fault for fault in left if missing or fault.kind is not FaultKind.GPUS_WITHHELD]
+    """The faults that nobody has accepted.
+
+    A container setting that hides GPUs goes with the last missing GPU.
+    """
+    remaining = []
+    missing = False
+    for fault in faults:
+        if accepted is not None and fault.key in accepted:
+            continue
+        remaining.append(fault)
+        if fault.kind in (FaultKind.GPU_ABSENT, FaultKind.GPU_LOST):
+            missing = True
+    if missing:
+        return remaining
+    return [fault for fault in remaining if fault.kind is not FaultKind.GPUS_WITHHELD]

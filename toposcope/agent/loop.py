@@ -1,10 +1,7 @@
 """The agent's loop: probe, describe, publish, and when to do which. The caller does the waiting."""
 
 import logging
-import random
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toposcope.agent.container_runtime import RestartPolicy
 from toposcope.agent.describe import Description, describe, unknown
@@ -14,9 +11,12 @@ from toposcope.agent.options import Options
 from toposcope.agent.publish import NodeEvent, Publisher
 from toposcope.agent.rails import RailMemory
 from toposcope.agent.raw import RawNode
+from toposcope.agent.repairs import Repairs
 from toposcope.api.label_keys import MATRIX
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
@@ -26,249 +26,223 @@ if TYPE_CHECKING:
 log = logging.getLogger("agent")
 
 RESYNC_SECONDS: Final = 600.0
-"""How often the agent reads its own Node to revert what others changed: 17 reads a second for 10,000 agents."""
+"""How often the agent reads its own Node to revert what others changed: 17 reads a second for
+10,000 agents."""
+RESYNC_FACTOR: Final = (1.0, 1.2)
+"""The jitter on it, so that agents that started together do not stay in step."""
 WRITE_SECONDS: Final = 60.0
 """The least time between two writes: a flapping link must not become a stream of writes."""
 PROBE_SECONDS: Final = 5.0
 """The least time between two probes, however many events there are."""
-RESYNC_FACTOR: Final = (1.0, 1.2)
-"""The jitter on it, so that agents that started together do not stay in step."""
-RETRY_FACTOR: Final = (0.5, 1.0)
-"""The jitter on the back-off after a failure, which grows up to the interval between probes."""
-_FIRST_RETRY: Final = 5.0
-_FORBIDDEN_RETRY: Final = 600.0
+_FIRST_RETRY_SECONDS: Final = 5.0
+_FORBIDDEN_RETRY_SECONDS: Final = 600.0
 """The longest back-off after a 401 or 403. Asking again grants no rights, but an expired token
 is renewed within seconds, and an API server that has just started denies everything until it has
 read its roles."""
-_REPAIR_SECONDS: Final = 4.0
-"""Within which the agent repairs what others changed."""
-_REPAIR_FACTOR: Final = (0.1, 1.0)
-"""The jitter on it, so that thousands of agents whose labels are removed together do not write together."""
-_QUICK_REPAIRS: Final = 3
-"""So many repairs come at once; another writer may want something else for ever, and each further one waits longer."""
-_CALM_SECONDS: Final = 1200.0
-"""After so long without a repair the next one is quick again."""
 _SILENT_SYNCS: Final = 3
-_LONGEST_PROBE: Final = 600.0
+_LONGEST_PROBE_SECONDS: Final = 600.0
+
+
+class AgentParts(NamedTuple):
+    """What an agent is made of; those that are None are not asked for."""
+
+    options: Options
+    probe: ProbeProcess
+    publisher: Publisher
+    metrics: AgentMetrics
+    nvidia_labels: "NvidiaLabelPublisher | None" = None
+    confinement: Confinement | None = None
+    audit: "SliceAudit | None" = None
+
+
+class _Answers(NamedTuple):
+    """What a description follows from."""
+
+    raw: RawNode
+    baseline: str | None
+    accept: bool
 
 
 class Agent:
-    """One agent.
+    """Keeps one Node's labels and annotations equal to what its hardware shows."""
 
-    `now` is wall time in seconds, `monotonic` never goes back; tests pass clocks of their own.
-    """
+    def __init__(self, parts: AgentParts, runtime: Runtime = REAL) -> None:
+        self._options = parts.options
+        self._probe = parts.probe
+        self._publisher = parts.publisher
+        self._metrics = parts.metrics
+        self._nvidia_labels = parts.nvidia_labels
+        self._confinement = parts.confinement
+        self._audit = parts.audit
+        self._runtime = runtime
+        self._rng = runtime.rng()
+        self._restart = RestartPolicy()
+        self._rails = RailMemory(runtime)
+        self._repairs = Repairs(runtime, self._rng)
+        interval = parts.options.interval
+        retries = Schedule(
+            first=_FIRST_RETRY_SECONDS,
+            longest=interval,
+            longest_denied=max(_FORBIDDEN_RETRY_SECONDS, interval),
+        )
+        self._backoff = Backoff(retries, self._rng)
 
-    def __init__(
-        self,
-        options: Options,
-        probe: ProbeProcess,
-        publisher: Publisher,
-        metrics: AgentMetrics,
-        nvidia_labels: "NvidiaLabelPublisher | None" = None,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
-        confinement: Confinement | None = None,
-        audit: "SliceAudit | None" = None,
-    ) -> None:
-        self._options = options
-        self._probe = probe
-        self._publisher = publisher
-        self._metrics = metrics
-        self._nvidia_labels = nvidia_labels
-        self._confinement = confinement
-        self._audit = audit
-        self._now = now
-        self._monotonic = monotonic
-        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self._began = self._synced = monotonic()
-        self._published = False
-        self._refresh_at = monotonic()
-        first = 0.0 if options.once else self._rng.uniform(0.0, options.spread)
-        self._write_at = monotonic() + first
-        self._nvidia_labels_at = monotonic()
+        started = runtime.monotonic()
+        self._began = started
+        """When the last sync began."""
+        self._synced = started
+        """When it ended."""
+        self._refresh_at = started
+        self._write_at = started
+        if not parts.options.once:
+            self._write_at += self._rng.uniform(0.0, parts.options.spread)
+        self._nvidia_labels_at = started
         self._next_plan: NodePlan | None = None
         self._plan_at: float | None = None
         """When the next plan is adopted."""
-        self._repair_at: float | None = None
-        self._repaired_at = -_CALM_SECONDS
-        self._repairs = 0
-        self._failures = 0
+
+        self._published = False
+        self._answers: _Answers | None = None
+        self._description: Description | None = None
+        """What the last answers mean."""
         self._last_sentence = ""
         self._last_error = ""
-        self._restart = RestartPolicy()
-        self._rails = RailMemory(monotonic)
-        self._last_described: tuple[RawNode, str | None, bool, Description] | None = None
 
     def sync(self) -> bool:
-        """Probe once and publish if a write is allowed by now; whether both hardware and API server answered."""
-        self._began = self._monotonic()
+        """Probe once and publish if a write is allowed by now.
+
+        Whether both hardware and API server answered.
+        """
+        self._began = self._runtime.monotonic()
         self._adopt_plan()
-        soon = self._began + PROBE_SECONDS  # until then there is no other turn
-        repairing = self._repair_at is not None and soon >= self._repair_at
-        if repairing:
-            self._repair_at = None
-            if not self._failures:  # else the Node is read as soon as the server may be asked again
-                self._refresh_at = self._write_at = self._monotonic()
-        writes = self._metrics.publishes["written"]
-        readable = self._refresh()
+        repairing = self._begin_repair()
+        writes_before = self._metrics.publishes["written"]
+        node_known = self._refresh()
         description = self._probe_once()
-        published = readable and self._publish(description)
+        published = node_known and self._publish(description)
         if published and self._nvidia_labels:
             self._publish_nvidia_labels(self._nvidia_labels, description)
         if self._published and self._confinement:
             self._check(self._confinement)
-        self._synced = self._monotonic()
-        if repairing and self._metrics.publishes["written"] > writes:
-            self._repairs, self._repaired_at = self._repairs + 1, self._synced
+        self._synced = self._runtime.monotonic()
+        if repairing and self._metrics.publishes["written"] > writes_before:
+            self._repairs.made()
         return published and not description.problem
 
-    def node_changed(self) -> None:
-        """Others changed keys of ours: repair them within seconds, and ever later if that goes on."""
-        if self._repair_at is None and self._published:
-            if self._monotonic() - self._repaired_at > _CALM_SECONDS:
-                self._repairs = 0
-            longest = _REPAIR_SECONDS * 2 ** min(max(0, self._repairs - _QUICK_REPAIRS), 10)
-            self._repair_at = self._monotonic() + min(longest, RESYNC_SECONDS) * self._rng.uniform(
-                *_REPAIR_FACTOR
-            )
+    # Probe.
 
-    def plan_changed(self, plan: "NodePlan") -> None:
-        """Follow another plan after a random part of the spread: all agents hear of it at the same moment."""
-        self._next_plan = plan
-        if self._plan_at is None:
-            spread = 0.0 if self._options.once else self._options.spread
-            self._plan_at = self._monotonic() + self._rng.uniform(0.0, spread)
+    def _probe_once(self) -> Description:
+        began = self._runtime.monotonic()
+        try:
+            raw = self._probe.probe()
+            self._restart.observe(raw, self._runtime.monotonic())
+            description = self._describe(raw)
+        except ProbeError as error:
+            description = unknown(error.reason, str(error))
+        seconds = self._runtime.monotonic() - began
+        self._metrics.description = description
+        if description.problem:
+            self._metrics.probe_failed(description.reason, seconds)
+        else:
+            self._metrics.probe_succeeded(seconds, self._unix_time())
+        self._log(description)
+        return description
 
-    def _adopt_plan(self) -> None:
-        if (
-            self._next_plan is not None
-            and self._plan_at is not None
-            and self._began >= self._plan_at
-        ):
-            self._publisher.follow(self._next_plan)
-            self._plan_at = None
+    def _log(self, description: Description) -> None:
+        """Log what the last probe found if that is news: at rest nothing is logged."""
+        sentence = description.sentence
+        if sentence == self._last_sentence:
+            return
+        self._last_sentence = sentence
+        level = logging.WARNING if description.problem else logging.INFO
+        log.log(level, "%s", sentence)
 
-    def seconds_until_sync(self) -> float:
-        """Seconds until the next sync is due, if nothing happens before."""
-        due = self._synced + self._options.interval
-        # a write is due as soon as it is allowed; the probe may have outlasted that
-        if self._write_at > self._began:
-            due = min(due, self._write_at)
-        if self._published and self._confinement:
-            due = min(due, self._monotonic() + self._confinement.seconds_until_due())
-        if self._plan_at is not None:
-            due = min(due, self._plan_at)
-        pause = max(due - self._monotonic(), self.min_pause())
-        if self._repair_at is None:
-            return pause
-        # repairs have a limit of their own
-        return min(pause, max(0.0, self._repair_at - self._monotonic()))
+    # Describe.
 
-    def min_pause(self) -> float:
-        """Seconds until a sync is allowed at all: a storm of events must not become a storm of probes."""
-        return max(
-            0.0, self._synced + min(PROBE_SECONDS, self._options.interval) - self._monotonic()
+    def _describe(self, raw: RawNode) -> Description:
+        """What the answers mean, with what the switches and the node's ResourceSlices say."""
+        description = self._meaning_of(raw)
+        if self._audit:
+            description = self._audit.join(description)
+        return self._rails.join(
+            description, self._publisher.annotations, anew=self._options.accept_degraded
         )
+
+    def _meaning_of(self, raw: RawNode) -> Description:
+        """What the answers mean; kept while they are the same, as they are at rest."""
+        answers = _Answers(raw, self._publisher.baseline, self._accepts_present_state())
+        if self._description is None or answers != self._answers:
+            self._description = describe(
+                raw, self._options.node_name, answers.baseline, accept=answers.accept
+            )
+            self._answers = answers
+        return self._description
+
+    def _accepts_present_state(self) -> bool:
+        """Whether the flag accepts the node's present state, or somebody deleted the baseline.
+
+        An agent writes the baseline together with the matrix, so a Node that has only the latter
+        has lost the former.
+        """
+        if self._options.accept_degraded:
+            return True
+        return self._publisher.baseline is None and MATRIX in self._publisher.annotations
+
+    # Publish.
 
     def _refresh(self) -> bool:
         """Read the Node when that is due; whether it is known.
 
         Its baseline decides what degraded means.
         """
-        if self._monotonic() < self._refresh_at:
+        if self._runtime.monotonic() < self._refresh_at:
             return True
         try:
             self._publisher.refresh()
         except KubeError as error:
             self._failed(error)
             return False
-        self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._rng.uniform(*RESYNC_FACTOR)
+        pause = RESYNC_SECONDS * self._rng.uniform(*RESYNC_FACTOR)
+        self._refresh_at = self._runtime.monotonic() + pause
         return True
 
-    def _probe_once(self) -> Description:
-        began = self._monotonic()
-        try:
-            raw = self._probe.probe()
-            self._restart.observe(raw, self._monotonic())
-            description = self._described(raw, self._publisher.baseline, accept=self._accepting())
-            description = self._audit.join(description) if self._audit else description
-            anew = self._options.accept_degraded
-            description = self._rails.join(description, self._publisher.annotations, anew=anew)
-        except ProbeError as error:
-            description = unknown(error.reason, str(error))
-        took = self._monotonic() - began
-        self._metrics.description = description
-        if description.problem:
-            self._metrics.probe_failed(description.reason, took)
-        else:
-            self._metrics.probe_succeeded(took, self._now())
-        if description.sentence != self._last_sentence:  # at rest nothing is logged
-            log.log(
-                logging.WARNING if description.problem else logging.INFO, "%s", description.sentence
-            )
-        self._last_sentence = description.sentence
-        return description
-
-    def _accepting(self) -> bool:
-        """Whether the node's present state is accepted: by the flag, or because somebody deleted the baseline.
-
-        An agent writes the baseline together with the matrix, so a Node that has only the latter has lost the former.
-        """
-        forgotten = self._publisher.baseline is None and MATRIX in self._publisher.annotations
-        return self._options.accept_degraded or forgotten
-
-    def _described(self, raw: RawNode, baseline: str | None, *, accept: bool) -> Description:
-        """What the answers mean; kept while they are the same, as they are at rest."""
-        if self._last_described is None or self._last_described[:3] != (raw, baseline, accept):
-            description = describe(raw, self._options.node_name, baseline, accept=accept)
-            self._last_described = (raw, baseline, accept, description)
-        return self._last_described[3]
-
     def _publish(self, description: Description) -> bool:
+        """Publish if that is needed and allowed by now; whether the API server answered."""
         if not self._publisher.pending(description):
-            self._outcome("unchanged")
+            self._succeeded("unchanged")
             return True
-        if self._monotonic() < self._write_at:
-            self._metrics.published("throttled", self._now())
+        if self._runtime.monotonic() < self._write_at:
+            self._metrics.published("throttled", self._unix_time())
             return True  # it is written as soon as that is allowed
         try:
             events = self._publisher.publish(description)
         except KubeError as error:
             self._failed(error)
             return False
-        self._write_at = self._monotonic() + min(WRITE_SECONDS, self._options.interval)
-        self._outcome("unchanged" if events is None else "written")
-        if events is not None:
-            log.info("node %s labelled", self._options.node_name)
-        for event in events or ():
+        pause = min(WRITE_SECONDS, self._options.interval)
+        self._write_at = self._runtime.monotonic() + pause
+        if events is None:
+            self._succeeded("unchanged")
+            return True
+        self._succeeded("written")
+        log.info("node %s labelled", self._options.node_name)
+        for event in events:
             self._record(event)
         return True
 
     def _record(self, event: NodeEvent) -> None:
-        log.log(
-            logging.WARNING if event.kind == "Warning" else logging.INFO,
-            "%s: %s",
-            event.reason,
-            event.note,
-        )
+        level = logging.WARNING if event.kind == "Warning" else logging.INFO
+        log.log(level, "%s: %s", event.reason, event.note)
         try:
             self._publisher.record_event(event)
         except KubeError as error:
             log.warning("cannot record an Event: %s", explain(error))
 
-    def _check(self, confinement: Confinement) -> None:
-        """Try, when it is time, whether the admission policies confine us."""
-        news = confinement.check()
-        self._metrics.confined = confinement.confined
-        if news:
-            self._record(NodeEvent(*news))
-
     def _publish_nvidia_labels(
         self, nvidia_labels: "NvidiaLabelPublisher", description: Description
     ) -> None:
         """Publish the labels that others may own; our own do not depend on it."""
-        if not self._published or self._monotonic() < self._nvidia_labels_at:
+        if not self._published or self._runtime.monotonic() < self._nvidia_labels_at:
             return
         try:
             if nvidia_labels.publish(description, self._publisher.metadata):
@@ -279,72 +253,144 @@ class Agent:
                 self._options.node_name,
                 explain(error),
             )
-            self._nvidia_labels_at = self._monotonic() + RESYNC_SECONDS
+            self._nvidia_labels_at = self._runtime.monotonic() + RESYNC_SECONDS
             # the owners are read again before the next attempt
             self._refresh_at = self._nvidia_labels_at
 
-    def _outcome(self, outcome: Outcome) -> None:
+    def _check(self, confinement: Confinement) -> None:
+        """Try, when it is time, whether the admission policies confine us."""
+        news = confinement.check()
+        self._metrics.confined = confinement.confined
+        if news:
+            self._record(NodeEvent(*news))
+
+    def _succeeded(self, outcome: Outcome) -> None:
         """Note that the Node is up to date."""
-        self._metrics.published(outcome, self._now())
+        self._metrics.published(outcome, self._unix_time())
         self._published = True
-        self._failures = 0
+        self._backoff.reset()
         if self._last_error:
             log.info("node %s is up to date again", self._options.node_name)
         self._last_error = ""
 
     def _failed(self, error: KubeError) -> None:
-        """Note a failed request, and when to retry: with back-off, and not before the server allows it."""
-        status = error.status if isinstance(error, ApiError) else 0
-        outcome: Outcome = (
-            "forbidden"
-            if status in (401, 403)
-            else "conflict"
-            if status in (409, 422)
-            else "failed"
-        )
-        self._metrics.published(outcome, self._now())
+        """Note a failed request, and when to retry."""
+        self._metrics.published(_outcome_of(error), self._unix_time())
         message = explain(error)
         if message != self._last_error:  # an hour without an API server is one line, not sixty
             log.warning("cannot publish on node %s: %s", self._options.node_name, message)
         self._last_error = message
-        longest = (
-            max(_FORBIDDEN_RETRY, self._options.interval)
-            if outcome == "forbidden"
-            else self._options.interval
-        )
-        wait = min(_FIRST_RETRY * 2**self._failures, longest) * self._rng.uniform(*RETRY_FACTOR)
-        self._failures = min(self._failures + 1, 10)
-        if isinstance(error, ApiError):
-            wait = max(wait, error.retry_after or 0.0)
-        self._write_at = self._refresh_at = self._monotonic() + wait
+        pause = self._backoff.failed(error)
+        self._write_at = self._refresh_at = self._runtime.monotonic() + pause
+
+    def _unix_time(self) -> float:
+        return self._runtime.now().timestamp()
+
+    # When.
+
+    def node_changed(self) -> None:
+        """Others changed keys of ours: repair them within seconds, and ever later if that goes on."""
+        if self._published:
+            self._repairs.request()
+
+    def _begin_repair(self) -> bool:
+        """Whether this sync repairs what others changed; then the Node is read and written at once."""
+        next_sync = self._began + PROBE_SECONDS
+        if not self._repairs.begin(before=next_sync):
+            return False
+        if not self._backoff.failures:
+            # else the Node is read as soon as the server may be asked again
+            self._refresh_at = self._write_at = self._runtime.monotonic()
+        return True
+
+    def plan_changed(self, plan: "NodePlan") -> None:
+        """Follow another plan after a random part of the spread.
+
+        All agents hear of it at the same moment.
+        """
+        self._next_plan = plan
+        if self._plan_at is None:
+            spread = 0.0 if self._options.once else self._options.spread
+            self._plan_at = self._runtime.monotonic() + self._rng.uniform(0.0, spread)
+
+    def _adopt_plan(self) -> None:
+        if self._next_plan is None or self._plan_at is None:
+            return
+        if self._began >= self._plan_at:
+            self._publisher.follow(self._next_plan)
+            self._plan_at = None
+
+    def seconds_until_sync(self) -> float:
+        """Seconds until the next sync is due, if nothing happens before."""
+        now = self._runtime.monotonic()
+        due = self._synced + self._options.interval
+        # a write is due as soon as it is allowed; the probe may have outlasted that
+        if self._write_at > self._began:
+            due = min(due, self._write_at)
+        if self._published and self._confinement:
+            due = min(due, now + self._confinement.seconds_until_due())
+        if self._plan_at is not None:
+            due = min(due, self._plan_at)
+        pause = max(due - now, self.min_pause())
+        if self._repairs.due_at is None:
+            return pause
+        # repairs have a limit of their own
+        return min(pause, max(0.0, self._repairs.due_at - now))
+
+    def min_pause(self) -> float:
+        """Seconds until a sync is allowed: a storm of events must not become a storm of probes."""
+        shortest = min(PROBE_SECONDS, self._options.interval)
+        return max(0.0, self._synced + shortest - self._runtime.monotonic())
+
+    # Health.
 
     def healthy(self) -> str:
-        """What is wrong when only a restart would help: the loop hangs, or the container is outdated."""
-        silent = self._monotonic() - self._synced
-        if silent > _SILENT_SYNCS * self._options.interval + _LONGEST_PROBE:
+        """What is wrong when only a restart would help.
+
+        Either the loop hangs, or the container is outdated.
+        """
+        silent = self._runtime.monotonic() - self._synced
+        if silent > _SILENT_SYNCS * self._options.interval + _LONGEST_PROBE_SECONDS:
             return f"no probe has finished for {silent:.0f} s"
         return self._restart.reason()
 
     def ready(self) -> str:
-        """Why the agent is not ready: its labels are not published yet, or the admission policies don't confine it."""
+        """Why the agent is not ready.
+
+        Its labels are not published yet, or the admission policies don't confine it.
+        """
         if not self._published:
             return "this node's labels have not been published yet"
         return self._confinement.ready() if self._confinement else ""
 
 
+def _outcome_of(error: KubeError) -> Outcome:
+    if not isinstance(error, ApiError):
+        return "failed"
+    if error.denied:
+        return "forbidden"
+    if error.conflict or error.unprocessable:
+        return "conflict"
+    return "failed"
+
+
 def explain(error: KubeError) -> str:
     """An API error, and what an admin can do about it."""
-    if isinstance(error, ApiError):
-        match error.status:
-            case 401:
-                return f"{error}; the token is not valid (any more)"
-            case 403:
-                cause = (
-                    "the ValidatingAdmissionPolicies"
-                    if "ValidatingAdmissionPolicy" in error.message
-                    else "RBAC"
-                )
-                return f"{error}; refused by {cause}: check what is installed under the name toposcope-agent"
-            case 404:
-                return f"{error}; does --node-name / NODE_NAME name this node as `kubectl get nodes` does?"
+    if not isinstance(error, ApiError):
+        return str(error)
+    match error.status:
+        case 401:
+            return f"{error}; the token is not valid (any more)"
+        case 403:
+            cause = "RBAC"
+            if "ValidatingAdmissionPolicy" in error.message:
+                cause = "the ValidatingAdmissionPolicies"
+            return (
+                f"{error}; refused by {cause}: "
+                "check what is installed under the name toposcope-agent"
+            )
+        case 404:
+            return (
+                f"{error}; does --node-name / NODE_NAME name this node as `kubectl get nodes` does?"
+            )
     return str(error)

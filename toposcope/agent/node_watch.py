@@ -1,4 +1,6 @@
-"""Notices within moments what others changed on the Node: keys of ours, its neighbours, what the plan depends on.
+"""Notices within moments what others changed on the Node.
+
+That is keys of ours, its neighbours, and what the plan depends on.
 
 It only says so; the loop reads the Node and writes. Without a watch the loop finds out when it reads the Node next.
 """
@@ -10,7 +12,7 @@ from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.owners import OwnedKeys
 from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import METADATA, ApiClient
-from toposcope.kube.object_watch import Clock, ObjectWatch, Watched
+from toposcope.kube.object_watch import ObjectWatch, Watched
 from toposcope.kube.requests import NODES
 from toposcope.kube.runtime import REAL, Runtime
 
@@ -29,9 +31,9 @@ class Keys(Protocol):
 
 
 class NodeWatch:
-    """Calls `changed` when keys of ours change and are not as they should be, and when what they depend on changes.
+    """Calls `changed` when keys of ours change and are not as they should be.
 
-    Also when the NICs have other neighbours.
+    Also when what they depend on changes, and when the NICs have other neighbours.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class NodeWatch:
         keys: Keys,
         metrics: AgentMetrics,
         changed: Callable[[], object],
-        clock: Clock | None = None,
+        *,
         runtime: Runtime = REAL,
     ) -> None:
         self._keys = keys
@@ -56,14 +58,14 @@ class NodeWatch:
             without="changes by others are found within 12 minutes",
             accept=METADATA,
         )
-        self._watch = ObjectWatch(client, node, self._take, self._watching, clock, runtime)
+        self._watch = ObjectWatch(client, node, self._take, self._watching, runtime=runtime)
 
     def start(self) -> None:
         """Watch in a thread that ends with the process."""
         self._watch.start()
 
     def run(self) -> None:
-        """Watch until the clock's `wait` says to end. Never raises a KubeError."""
+        """Watch for ever. Never raises a KubeError."""
         self._watch.run()
 
     def _watching(self, watching: bool) -> None:

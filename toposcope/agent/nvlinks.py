@@ -1,6 +1,7 @@
 """Where every NVLink of a node ends: at a GPU, an NVSwitch or a CPU. Pure; see nvml.h."""
 
 from collections import Counter
+from itertools import chain
 from typing import Final, NamedTuple
 
 from toposcope.agent.raw import RawGpu, RawLink, RawNode
@@ -33,29 +34,28 @@ class NvLinks:
     """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
-        self._gpus = {gpu.pci for gpu in raw.gpus} | {
-            function.address for function in raw.gpu_functions
-        }
+        self._gpus = {gpu.pci for gpu in raw.gpus}
+        self._gpus.update([function.address for function in raw.gpu_functions])
         self._on_bus = frozenset(raw.switch_functions)
         self._bus_visible = raw.bus_visible
-        self._facts = {
-            gpu.pci: tuple(self._fact(gpu, link) for link in gpu.links) for gpu in raw.gpus
-        }
-        self._ends = {gpu: _ends(facts) for gpu, facts in self._facts.items()}
-        self._unknown = frozenset(gpu.pci for gpu in raw.gpus if not self._all_known(gpu))
+        self._facts: dict[str, tuple[NvLink, ...]] = {}
+        self._ends: dict[str, _Ends] = {}
+        for gpu in raw.gpus:
+            facts = tuple([self._fact(gpu, link) for link in gpu.links])
+            self._facts[gpu.pci] = facts
+            self._ends[gpu.pci] = _ends(facts)
+        self._unknown = frozenset([gpu.pci for gpu in raw.gpus if not self._all_known(gpu)])
 
     def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
-        state = (
-            LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
-        )
+        state = _state(link)
         remote = _remote(link)
-        down = state in (LinkState.INACTIVE, LinkState.UNKNOWN)
-        version = None if link.version is None else _VERSION.get(link.version)
-        end = None if down else self._end(gpu, link, remote)
+        end: LinkEnd | None = None
+        if state not in (LinkState.INACTIVE, LinkState.UNKNOWN):
+            end = self._end(gpu, link, remote)
         return NvLink(
             link=link.link,
             state=state,
-            version=version,
+            version=None if link.version is None else _VERSION.get(link.version),
             mbps=link.mbps,
             remote=end,
             remote_pci=remote,
@@ -63,12 +63,14 @@ class NvLinks:
 
     def _all_known(self, gpu: RawGpu) -> bool:
         """Whether NVML said how many links there are, which of them are up, and where those end."""
-        facts = self._facts[gpu.pci]
-        answered = all(
-            self._answered(gpu, link, fact) for link, fact in zip(gpu.links, facts, strict=True)
-        )
-        reached = any(ends.peers[gpu.pci] for other, ends in self._ends.items() if other != gpu.pci)
-        return gpu.links_known and answered and bool(facts or not reached)
+        if not gpu.links_known:
+            return False
+        if not gpu.links:
+            return not self._links_from_others(gpu.pci)
+        for link, fact in zip(gpu.links, self._facts[gpu.pci], strict=True):
+            if not self._answered(gpu, link, fact):
+                return False
+        return True
 
     def _answered(self, gpu: RawGpu, link: RawLink, fact: NvLink) -> bool:
         if fact.state is LinkState.UNKNOWN:
@@ -90,11 +92,9 @@ class NvLinks:
             return LinkEnd.SELF
         if remote in self._gpus or link.remote_type == _REMOTE_GPU:
             return LinkEnd.GPU
-        if (
-            link.remote_type == _REMOTE_SWITCH
-            or remote in self._on_bus
-            or _hidden_switch(gpu, link, remote)
-        ):
+        if link.remote_type == _REMOTE_SWITCH or remote in self._on_bus:
+            return LinkEnd.NVSWITCH
+        if _hidden_switch(gpu, link, remote):
             return LinkEnd.NVSWITCH
         return LinkEnd.CPU if link.remote_type == _REMOTE_CPU else LinkEnd.UNKNOWN
 
@@ -114,15 +114,32 @@ class NvLinks:
         return gpu not in self._unknown
 
     def missing_ends(self, gpu: str) -> int:
-        """Links that are up at other GPUs, lead to this one and are not up here: a link has two ends."""
+        """Links that are up at other GPUs, lead to this one and are not up here.
+
+        A link has two ends.
+        """
         own = self._ends[gpu].peers
-        others = {other: ends.peers[gpu] for other, ends in self._ends.items() if other != gpu}
-        return sum(max(0, there - own[other]) for other, there in others.items())
+        missing = 0
+        for other, there in self._links_from_others(gpu).items():
+            missing += max(0, there - own[other])
+        return missing
+
+    def _links_from_others(self, gpu: str) -> dict[str, int]:
+        """How many links of each other GPU lead to this one; those without any are left out."""
+        links = {}
+        for other, ends in self._ends.items():
+            if other != gpu and ends.peers[gpu]:
+                links[other] = ends.peers[gpu]
+        return links
 
     def links(self, a: str, b: str) -> int:
-        """Active NVLinks between two GPUs, direct or through switches; the smaller count of both ends stands."""
-        direct = min(self._ends[a].peers[b], self._ends[b].peers[a])
-        return direct or min(self._ends[a].into_switches, self._ends[b].into_switches)
+        """Active NVLinks between two GPUs, direct or through switches.
+
+        The smaller count of both ends stands.
+        """
+        first, second = self._ends[a], self._ends[b]
+        direct = min(first.peers[b], second.peers[a])
+        return direct or min(first.into_switches, second.into_switches)
 
     def meshed(self) -> bool:
         """Whether any link ends in another GPU."""
@@ -134,23 +151,35 @@ class NvLinks:
 
     def switches(self, on_bus: tuple[str, ...]) -> int | None:
         """How many NVSwitches there are; None when links end in switches without an address."""
-        into = [
-            link
-            for facts in self._facts.values()
-            for link in facts
-            if link.up and link.remote is LinkEnd.NVSWITCH
-        ]
-        known = {link.remote_pci for link in into if link.remote_pci}.union(on_bus)
-        nameless = any(link.remote_pci is None for link in into)
+        known = set(on_bus)
+        nameless = False
+        for link in chain.from_iterable(self._facts.values()):
+            if not link.up or link.remote is not LinkEnd.NVSWITCH:
+                continue
+            if link.remote_pci:
+                known.add(link.remote_pci)
+            else:
+                nameless = True
         return None if nameless and not known else len(known)
 
 
+def _state(link: RawLink) -> LinkState:
+    if link.state is None:
+        return LinkState.UNKNOWN
+    return _STATE.get(link.state, LinkState.UNKNOWN)
+
+
 def _ends(facts: tuple[NvLink, ...]) -> _Ends:
-    up = [link for link in facts if link.up]
-    peers = Counter(
-        link.remote_pci for link in up if link.remote is LinkEnd.GPU and link.remote_pci
-    )
-    return _Ends(peers, sum(link.remote is LinkEnd.NVSWITCH for link in up))
+    peers: Counter[str] = Counter()
+    into_switches = 0
+    for link in facts:
+        if not link.up:
+            continue
+        if link.remote is LinkEnd.NVSWITCH:
+            into_switches += 1
+        elif link.remote is LinkEnd.GPU and link.remote_pci:
+            peers[link.remote_pci] += 1
+    return _Ends(peers, into_switches)
 
 
 def _remote(link: RawLink) -> str | None:
@@ -169,6 +198,10 @@ def _without_address(link: RawLink) -> bool:
 
 
 def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
-    """Whether a link of unknown type (drivers before 470) leads to a switch without address, and not a POWER9 CPU."""
-    typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
-    return remote is None and not typed and _without_address(link) and bool(gpu.switch_links)
+    """Whether a link of unknown type leads to a switch without address, and not to a POWER9 CPU.
+
+    Drivers before 470 name no types.
+    """
+    if remote is not None or link.remote_type in (_REMOTE_GPU, _REMOTE_CPU):
+        return False
+    return _without_address(link) and bool(gpu.switch_links)

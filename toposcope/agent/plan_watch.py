@@ -1,4 +1,7 @@
-"""Follows the controller's plan: the ConfigMap that says which labels and annotation belong on which Node."""
+"""Follows the controller's plan.
+
+It is the ConfigMap that says which labels and annotation belong on which Node.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -6,7 +9,7 @@ from typing import Any
 
 from toposcope.integrations.node_plan import CONFIG_MAP, FIELD, NodePlan, decode
 from toposcope.kube.client import ApiClient, find
-from toposcope.kube.object_watch import Clock, ObjectWatch, Watched
+from toposcope.kube.object_watch import ObjectWatch, Watched
 from toposcope.kube.runtime import REAL, Runtime
 
 log = logging.getLogger("agent")
@@ -23,7 +26,7 @@ class PlanWatch:
         client: ApiClient,
         namespace: str,
         changed: Callable[[NodePlan], object],
-        clock: Clock | None = None,
+        *,
         runtime: Runtime = REAL,
     ) -> None:
         self._client = client
@@ -37,14 +40,14 @@ class PlanWatch:
             handle=self._handle,
             without="labels and annotations that ClusterTopologies ask for stay as they are",
         )
-        self._watch = ObjectWatch(client, plan, self._take, clock=clock, runtime=runtime)
+        self._watch = ObjectWatch(client, plan, self._take, runtime=runtime)
 
     def start(self) -> None:
         """Watch in a thread that ends with the process."""
         self._watch.start()
 
     def run(self) -> None:
-        """Watch until the clock's `wait` says to end. Never raises a KubeError."""
+        """Watch for ever. Never raises a KubeError."""
         self._watch.run()
 
     def read(self) -> None:

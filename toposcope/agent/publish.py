@@ -6,8 +6,8 @@ An apply removes every label of ours that it does not name. So a label whose val
 the value that the Node has. With the description goes what ClusterTopologies ask for (`planned`).
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
@@ -24,6 +24,7 @@ from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
 from toposcope.kube.confinement import FOREIGN_NODE_WRITES, NOBODY
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get, merge_patch
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.text import compact
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ RIGHTS: Final = frozenset(
 )
 """What RBAC may grant the agent."""
 _ANNOTATIONS: Final = frozenset({MATRIX, RAILS, REFERENCE})
-_UNPROCESSABLE: Final = 422
 _NAMES_TRIED: Final = 4
 
 
@@ -125,13 +125,13 @@ class Publisher:
         self,
         client: ApiClient,
         node_name: str,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         planner: Planner | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._path = f"{NODES}/{node_name}"
         self._name = node_name
-        self._now = now
+        self._runtime = runtime
         self._planner = planner or Planner(node_name)
         self._node: OwnedKeys | None = None
         self._planned = OwnedKeys({}, {})
@@ -194,7 +194,7 @@ class Publisher:
         try:
             return self._write(description)
         except ApiError as error:
-            if not error.conflict and error.status != _UNPROCESSABLE:
+            if not error.conflict and not error.unprocessable:
                 raise
             self.refresh()
             return self._write(description)
@@ -272,7 +272,7 @@ class Publisher:
             "name": self._name,
             "uid": self.metadata["uid"],
         }
-        now = self._now()
+        now = self._runtime.now()
         for attempt in range(_NAMES_TRIED):
             moment = now + timedelta(microseconds=attempt)  # another moment makes another name
             try:
@@ -298,7 +298,8 @@ class Publisher:
         }
         requests = {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}
         elsewhere = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
-        report = event(elsewhere, "Normal", "Unconfined", "", REPORTER, self._name, self._now())
+        now = self._runtime.now()
+        report = event(elsewhere, "Normal", "Unconfined", "", REPORTER, self._name, now)
         return {**requests, "an Event about another Node": report}
 
     def cleanup(self) -> int:

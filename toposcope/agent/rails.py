@@ -1,7 +1,7 @@
 """Joins the neighbours of the NICs with the link matrix, and remembers them for as long as they may be lost."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from toposcope.agent.annotation import annotation_for
@@ -12,6 +12,7 @@ from toposcope.hardware.leaves import leaf_labels, rail_nics, rails_text
 from toposcope.hardware.neighbours import Neighbour, parse_neighbours
 from toposcope.hardware.rails import Rail, parse_rails
 from toposcope.hardware.topology import NodeTopology
+from toposcope.kube.runtime import Runtime
 from toposcope.text import natural
 
 GRACE_SECONDS: Final = 600.0
@@ -26,8 +27,8 @@ class RailMemory:
     It begins with what the Node carries, as if that was seen until now.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._written: set[str | None] = set()
         self._rails: set[str] = set()
         """NICs, also those that have gone: the others alone would look like another group."""
@@ -90,7 +91,7 @@ class RailMemory:
 
     def _see(self, nic: str, found: Neighbour | None, *, elsewhere: bool) -> None:
         """Take what a rail's port sees now: lost is unknown after a while, another switch counts once it is steady."""
-        now, held = self._monotonic(), self._known.get(nic)
+        now, held = self._runtime.monotonic(), self._known.get(nic)
         if found is None:
             self._others.pop(nic, None)
             if elsewhere:

@@ -84,6 +84,11 @@ class RawGpu(NamedTuple):
     links_known: bool = True
     """False: NVML refused to say how many links there are, which is not the same as having none."""
 
+    @property
+    def racked(self) -> bool:
+        """Whether its tray is in a rack that has a serial number."""
+        return self.platform is not None and bool(self.platform.chassis)
+
 
 class RawAncestor(NamedTuple):
     """The nearest common PCI ancestor of two GPUs by NVML: 0 same board, 10, 20, 30, 40, 50 outwards."""

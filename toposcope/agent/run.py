@@ -3,16 +3,14 @@
 import contextlib
 import functools
 import logging
-import random
 import select
 import signal
 import socket
-import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from toposcope.agent.loop import Agent, explain
+from toposcope.agent.loop import Agent, AgentParts, explain
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.supervisor import ProbeProcess
@@ -61,18 +59,22 @@ def run(options: Options, probe: ProbeProcess) -> int:
         stack.callback(client.close)
         if options.cleanup:
             return _clean_up(publisher, options.node_name)
-        nvidia_labels = _nvidia_label_publisher(client, options)
         metrics = AgentMetrics()
         confinement = None
         # other credentials are a person's, whom no policy confines
         if cluster.in_pod and not options.once:
-            rng = random.Random()  # noqa: S311 - jitter, not a secret
             rights = AccountRights(RIGHTS, client.namespace)
-            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng, rights)
-        audit = _audit(client, options)
-        agent = Agent(
-            options, probe, publisher, metrics, nvidia_labels, confinement=confinement, audit=audit
+            confinement = Confinement(client, publisher.foreign_writes, rights)
+        parts = AgentParts(
+            options,
+            probe,
+            publisher,
+            metrics,
+            nvidia_labels=_nvidia_label_publisher(client, options),
+            confinement=confinement,
+            audit=_audit(client, options),
         )
+        agent = Agent(parts)
         if options.metrics_port is not None:
             try:
                 scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)
@@ -146,7 +148,7 @@ def _audit(client: ApiClient, options: Options) -> "SliceAudit | None":
         return None
     from toposcope.agent.slices import SliceAudit  # noqa: PLC0415 - few want it
 
-    return SliceAudit(client, options.node_name, time.monotonic)
+    return SliceAudit(client, options.node_name)
 
 
 def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":

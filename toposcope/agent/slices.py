@@ -1,8 +1,6 @@
 """The audit of this node's ResourceSlices, opt-in because no RBAC confines the right to read them to one node."""
 
 import logging
-import random
-from collections.abc import Callable
 from typing import Final
 
 from toposcope.agent.annotation import annotation_for
@@ -15,6 +13,7 @@ from toposcope.integrations.dra.audit import SeenGpu, disagreements
 from toposcope.integrations.dra.devices import NodeDevices, inventory
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.text import parse
 
 log = logging.getLogger("agent")
@@ -48,15 +47,14 @@ class SliceAudit:
         self,
         client: ApiClient,
         node_name: str,
-        monotonic: Callable[[], float],
-        rng: random.Random | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._query = {"fieldSelector": f"spec.nodeName={node_name}"}
         self._name = node_name
-        self._monotonic = monotonic
-        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        self._due = monotonic()
+        self._runtime = runtime
+        self._rng = runtime.rng()
+        self._due = runtime.monotonic()
         self._topology: NodeTopology | None = None
         self._found: tuple[str, ...] = ()
         self._steady: tuple[str, ...] = ()
@@ -66,7 +64,7 @@ class SliceAudit:
         topology = description.topology
         if topology is None:
             return description
-        if self._monotonic() >= self._due or topology is not self._topology:
+        if self._runtime.monotonic() >= self._due or topology is not self._topology:
             self._read(topology)
         if not self._steady:
             return description
@@ -84,7 +82,7 @@ class SliceAudit:
             self._steady = tuple(sentence for sentence in found if sentence in self._found)
             self._found = found
         pause = DIFFERING_SECONDS if self._found else AGREEING_SECONDS
-        self._due = self._monotonic() + pause * self._rng.uniform(*_JITTER)
+        self._due = self._runtime.monotonic() + pause * self._rng.uniform(*_JITTER)
 
     def _devices(self) -> NodeDevices:
         """The devices in the newest version that is served.

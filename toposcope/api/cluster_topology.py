@@ -146,7 +146,8 @@ def _typed(
 
 
 _MOST_VALUES: Final = 512
-"""Of all expressions of a selector, as in the CRD: hundreds of larger ones would outgrow the controller's memory."""
+"""Of all expressions of a selector, as in the CRD: hundreds of larger ones would outgrow the
+controller's memory."""
 _NO_NODE: Final = {
     "matchExpressions": [{"key": "gpu.topology/gpus", "operator": "In", "values": []}]
 }
@@ -207,7 +208,8 @@ class Topology:
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The spec as it was written."""
     owner: str = ""
-    """Uid of the parent, if the controller created this ClusterTopology for a segment of it; else empty."""
+    """Uid of the parent, if the controller created this ClusterTopology for a segment of it; else
+    empty."""
     created: str = ""
     """When it was created, as the API server writes it: earlier ones sort first."""
 
@@ -225,7 +227,10 @@ class Topology:
         )
 
     def mode(self, option: str) -> str:
-        """`Auto`, `Never` or `DryRun`: what the spec says of a field of `spec.publish`, else what it is by default."""
+        """`Auto`, `Never` or `DryRun`.
+
+        What the spec says of a field of `spec.publish`, else what it is by default.
+        """
         return self.publish.get(option) or ("Never" if option in _ONLY_IF_ASKED else "Auto")
 
     def label_keys(self) -> frozenset[str]:

@@ -39,7 +39,8 @@ RAIL_ALIGNED: Final = PREFIX + "rail-aligned"
 """`true`: every GPU can have a NIC card of its own no further than PXB. A port that is down does
 not count, nor does Ethernet where as many GPUs have InfiniBand near them."""
 SHAPE: Final = PREFIX + "shape"
-"""Equal shape, equal wiring: a hash of link matrix and NUMA layout that does not depend on the order of devices."""
+"""Equal shape, equal wiring: a hash of link matrix and NUMA layout that does not depend on the
+order of devices."""
 FABRIC: Final = PREFIX + "fabric"
 """Fabric registration over all GPUs: `completed`, `in-progress`, `not-supported`, `failed`."""
 CHASSIS: Final = PREFIX + "chassis"
@@ -51,7 +52,8 @@ SLOT: Final = PREFIX + "slot"
 LEAF: Final = PREFIX + "leaf"
 """The switch in which all rails of the node end, as seen by `toposcope switches`."""
 LEAF_GROUP: Final = PREFIX + "leaf-group"
-"""The switches of the rails if there are several: equal for nodes with the same set, one scalable unit."""
+"""The switches of the rails if there are several: equal for nodes with the same set, one scalable
+unit."""
 STATE: Final = PREFIX + "state"
 """`ok`. `degraded`: fewer GPUs or links or worse paths than this node has shown before, fewer
 links than its board wires, or an unhealthy fabric, unless that was accepted. `unknown`: the
@@ -65,10 +67,12 @@ SWITCHES: Final = PREFIX + "switches"
 JSON; where the cable is in the wrong switch, also the expected one."""
 
 RAILS: Final = PREFIX + "rails"
-"""NIC, switch and port of each rail, in rail order, as compact JSON; null where the neighbour is not known."""
+"""NIC, switch and port of each rail, in rail order, as compact JSON; null where the neighbour is
+not known."""
 
 REFERENCE: Final = PREFIX + "reference"
-"""The best state that the node has shown, and the faults that were accepted: the baseline for `degraded`."""
+"""The best state that the node has shown, and the faults that were accepted: the baseline for
+`degraded`."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"
@@ -89,10 +93,16 @@ UNIQUE: Final = PREFIX + "unique-"
 
 
 def unique_key(domain: str) -> str:
-    """The label whose value alone tells the domains of a level apart: `gpu.topology/unique-rack`."""
+    """The label whose value alone tells the domains of a level apart.
+
+    `gpu.topology/unique-rack`.
+    """
     return UNIQUE + domain
 
 
 def own_input(key: str) -> bool:
-    """Whether agents write the label because of a ClusterTopology: as a level of one it would feed itself."""
+    """Whether agents write the label because of a ClusterTopology.
+
+    As a level of one it would feed itself.
+    """
     return key.startswith(UNIQUE)

@@ -36,7 +36,10 @@ def is_label_value(text: str) -> bool:
 
 
 def is_harmless_value(text: str) -> bool:
-    """Whether `text` is a label value but for letters beyond ASCII and its ends: no blank, quote, bracket or `=`."""
+    """Whether `text` is a label value but for letters beyond ASCII and its ends.
+
+    No blank, quote, bracket or `=`.
+    """
     return (
         len(text) <= MAX_VALUE and text.isprintable() and not any(map(_HARMFUL.__contains__, text))
     )
@@ -53,7 +56,10 @@ def label_safe(text: str) -> str | None:
 
 
 def short_name(name: str) -> str:
-    """A node name (up to 253 characters) as a label value: itself, or its head and a hash if that is too long."""
+    """A node name (up to 253 characters) as a label value.
+
+    Itself, or its head and a hash if that is too long.
+    """
     if is_label_value(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
@@ -61,6 +67,9 @@ def short_name(name: str) -> str:
 
 
 def count_of(value: str | None) -> int | None:
-    """The number in one of our labels; None where there is none, or not one of 0 to `MOST_COUNT` in decimal digits."""
+    """The number in one of our labels.
+
+    None where there is none, or not one of 0 to `MOST_COUNT` in decimal digits.
+    """
     plausible = value and len(value) <= len(str(MOST_COUNT)) and value.isascii() and value.isdigit()
     return int(value) if value and plausible else None

@@ -43,7 +43,10 @@ class Level:
 
 
 def level_problems(levels: Sequence[Level]) -> list[str]:
-    """What keeps `levels` (broadest first) from being published, one sentence each; empty when nothing does."""
+    """What keeps `levels` (broadest first) from being published, one sentence each.
+
+    Empty when nothing does.
+    """
     problems = (
         []
         if len(levels) <= MAX_LEVELS

@@ -1,8 +1,10 @@
-"""YAML as Kubernetes reads it: JSON's types only, a line number for each error, and limits for hostile text.
+"""YAML as Kubernetes reads it.
 
-The only place that parses YAML: kubeconfigs, configuration, saved objects, workloads and profiles come through here.
-The C library overflows the stack on deeply nested text, and aliases that multiply load at once as shared parts but
-are a billion values to whoever walks them. Text that obviously does neither is not parsed twice.
+JSON's types only, a line number for each error, and limits for hostile text. The only place that
+parses YAML: kubeconfigs, configuration, saved objects, workloads and profiles come through here.
+The C library overflows the stack on deeply nested text, and aliases that multiply load at once as
+shared parts but are a billion values to whoever walks them. Text that obviously does neither is not
+parsed twice.
 """
 
 import re
@@ -23,7 +25,8 @@ MAX_VALUES: Final = 1_000_000
 Lists as kubectl prints them are cut into their items first, and each is a document.
 """
 MAX_DIGITS: Final = 100
-"""Characters of a number; in bases other than ten Python would take any number of them, and fail when it prints it."""
+"""Characters of a number; in bases other than ten Python would take any number of them, and fail
+when it prints it."""
 _TOO_LONG: Final = f"a number has more than {MAX_DIGITS} digits; put it in quotes if it is text"
 _TOO_DEEP: Final = f"nested more than {MAX_DEPTH} levels deep"
 _LARGE: Final = 1 << 20
@@ -137,7 +140,10 @@ def check_depth(value: Any) -> None:
 
 
 def check_limits(text: bytes) -> None:
-    """Raise YamlSyntaxError for text that must not be loaded; yaml.YAMLError for what is not YAML."""
+    """Raise YamlSyntaxError for text that must not be loaded.
+
+    Yaml.YAMLError for what is not YAML.
+    """
     opened = text.count(b"[") + text.count(b"{")
     if not (
         len(text) > _LARGE or opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)
@@ -193,9 +199,10 @@ class _Size:
 
 
 def without_unread(text: bytes) -> bytes:
-    """A Node's or Pod's text without the lists that nothing here reads: they are most of it, and YAML is slow to parse.
+    """A Node's or Pod's text without the lists that nothing here reads.
 
-    They are whole blocks of lines, recognised by indentation. Lines after them move, so use this text for values only.
+    They are most of it, and YAML is slow to parse. They are whole blocks of lines, recognised by
+    indentation. Lines after them move, so use this text for values only.
     """
     if not _NODE_OR_POD.search(text):
         return text
@@ -208,7 +215,10 @@ def without_unread(text: bytes) -> bytes:
 
 
 def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
-    """Where the lines end that are the value of a key with this indentation: deeper ones, and items of its list."""
+    """Where the lines end that are the value of a key with this indentation.
+
+    Deeper ones, and items of its list.
+    """
     values = indentation + b" ", indentation + b"-"
     while text.startswith(values, begin):
         end = text.find(b"\n", begin)
@@ -219,10 +229,11 @@ def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
 
 
 def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
-    """Where a path of msgspec (`$.metadata.labels[...]`) is in YAML or JSON: the path with real keys, and its line.
+    """Where a path of msgspec (`$.metadata.labels[...]`) is in YAML or JSON.
 
-    A key with dots in it is in brackets: `$.metadata.labels[example.com/rack]`. `inside` leads to the object that the
-    path is about. Lines count from 1; line 1 where the text cannot be parsed.
+    The path with real keys, and its line. A key with dots in it is in brackets:
+    `$.metadata.labels[example.com/rack]`. `inside` leads to the object that the path is about.
+    Lines count from 1; line 1 where the text cannot be parsed.
     """
     outer = _PATH.findall(inside)
     steps = outer + _PATH.findall(path.partition("$")[2])

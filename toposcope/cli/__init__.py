@@ -18,7 +18,6 @@ COMMANDS: Final = {
     "drain-order": "show in which order nodes or domains can be drained",
     "slots": "show how many gangs of each size still fit, level by level",
     "suggest": "suggest ClusterTopologies for the kinds of nodes in the cluster",
-    "conform": "print the evidence for AI Conformance, Hardware Topology Awareness",
     "export": "write the topology for Grove, KAI, Kueue, Slurm, NCCL and others",
     "discover": "show how the GPUs of this machine (or a profile) are wired",
     "agent": "keep the labels of this node up to date (runs on every GPU node)",

@@ -1,8 +1,11 @@
-"""Check workloads before you submit them: levels, the rules of each scheduler, and whether they would fit now."""
+"""Check workloads before you submit them: levels, the rules of each scheduler,
+and whether they would fit now.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -16,6 +19,7 @@ from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.system import Reading
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.grove.api import POD_CLIQUE_SETS
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
@@ -23,19 +27,20 @@ from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
 from toposcope.placement.sentences import advice, left_out, reasoning
 from toposcope.placement.sentences import answer as in_words
-from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
+    from toposcope.kube.dry_run import Remark
 
 _MARKS: Final = {
     "error": ("error", "red"),
     "warning": ("warning", "yellow"),
     "advice": ("advice", "cyan"),
 }
+_VERDICT_STYLES: Final = {"fits": "green", "full": "yellow", "never": "red", "unclear": "yellow"}
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 
 Key = tuple[str, str, str]
@@ -51,8 +56,8 @@ NONE: Final = "none"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope check`."""
     about = (
-        "workloads to check, JSON or YAML: a file, a directory, a pipe or - (standard input); can be repeated; OSMO "
-        "pools and Run:ai network topologies in them apply to all"
+        "workloads to check, JSON or YAML: a file, a directory, a pipe or - (standard input); "
+        "can be repeated; OSMO pools and Run:ai network topologies in them apply to all"
     )
     parser.add_argument(
         "-f",
@@ -64,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=about,
     )
     about = (
-        "the existing objects, for rules about updates: files (kubectl get ... -o yaml), or live: those in the "
-        "cluster. Default: live, and none with --from"
+        "the existing objects, for rules about updates: files (kubectl get ... -o yaml), "
+        "or live: those in the cluster. Default: live, and none with --from"
     )
     parser.add_argument(
         "--against", action="append", default=[], metavar="FILE|live|none", help=about
@@ -73,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server",
         action="store_true",
-        help="also ask the API server and its webhooks by a dry run, which stores nothing; needs the verbs get, create "
-        "and patch; not with --from",
+        help="also ask the API server and its webhooks by a dry run, which stores nothing; "
+        "needs the verbs get, create and patch; not with --from",
     )
     parser.add_argument(
         "--explain", action="store_true", help="show the reasoning, level by level, like -o wide"
@@ -85,46 +90,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @on_screen("check")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Check all workloads; 1 when one would be rejected or does not fit now, 3 when one is unclear."""
-    if "-" in arguments.workloads and "-" in (arguments.files or ()):
-        raise CommandError("standard input can hold the workloads or the cluster, not both")
-    if arguments.server and arguments.files:
-        raise CommandError(
-            "--server asks the API server of a cluster, and --from reads files; leave one of them out"
-        )
+    """Check all workloads; 1 when one is rejected or does not fit now, 3 when one is unclear."""
+    _check_flags(arguments)
     problems: list[Problem] = []
-    wanted = list(_objects(arguments.workloads, problems, arguments.from_limit))
-    if not wanted and not problems:
+    objects = list(_objects(arguments.workloads, problems, arguments.from_limit))
+    if not objects:
+        if problems:
+            raise InputError(*problems)
         raise CommandError(
             f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked"
         )
-    if not wanted:
-        raise InputError(*problems)
+    documents = [values for _, values in objects]
     try:
-        checker = Checker(
-            load_snapshot(arguments, published=True), [values for _, values in wanted]
-        )
-        existing = _existing(arguments, [values for _, values in wanted], problems)
+        checker = Checker(load_snapshot(arguments, published=True), documents)
+        existing = _existing(arguments, documents, problems)
     except (NoClusterError, UnreachableError) as error:
         if problems:
             raise InputError(*problems) from error
-        return _without_cluster(screen, arguments, wanted, error)
-    remarks = _dry_runs(arguments, [values for _, values in wanted]) if arguments.server else {}
+        return _without_cluster(screen, arguments, objects, error)
+    remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
-        for count, (document, values) in enumerate(wanted, 1):
+        for count, (document, values) in enumerate(objects, 1):
             checked = checker.check(values, existing.get(key_of(values)))
-            answers.append(
-                Answer(document, _with_remarks(checked, remarks.get(count, ()), document.kind))
-            )
-            progress("workloads", count, count / len(wanted))
+            checked = _with_remarks(checked, remarks.get(count, ()), document.kind)
+            answers.append(Answer(document, checked))
+            progress("workloads", count, count / len(objects))
     return _shown(screen, arguments, answers, problems)
+
+
+def _check_flags(arguments: argparse.Namespace) -> None:
+    """Raise CommandError where flags do not belong together."""
+    if "-" in arguments.workloads and arguments.files and "-" in arguments.files:
+        raise CommandError("standard input can hold the workloads or the cluster, not both")
+    if arguments.server and arguments.files:
+        raise CommandError(
+            "--server asks the API server of a cluster, and --from reads files; "
+            "leave one of them out"
+        )
 
 
 def _without_cluster(
     screen: Screen,
     arguments: argparse.Namespace,
-    wanted: Sequence[tuple[Document, Mapping[str, Any]]],
+    objects: Sequence[tuple[Document, Mapping[str, Any]]],
     why: KubeError,
 ) -> int:
     """Check what needs no cluster, where there is none; 3 when nothing of that is wrong.
@@ -136,8 +145,8 @@ def _without_cluster(
     from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only without a cluster
     from toposcope.placement.without_cluster import WithoutCluster  # noqa: PLC0415 - same
 
-    checker = WithoutCluster(of_flags(arguments) or BUILT_IN, [values for _, values in wanted])
-    answers = [Answer(document, checker.check(values)) for document, values in wanted]
+    checker = WithoutCluster(of_flags(arguments) or BUILT_IN, [values for _, values in objects])
+    answers = [Answer(document, checker.check(values)) for document, values in objects]
     code = _shown(screen, arguments, answers, [])
     if not isinstance(why, NoClusterError):
         raise why
@@ -155,51 +164,69 @@ def _shown(
 
     Raises InputError, and CommandError where nothing was checked.
     """
-    problems = [
-        *problems,
-        *(kindless(answer.document) for answer in answers if not _is_known(answer)),
-    ]
-    answers = [answer for answer in answers if _is_known(answer)]
+    known = []
+    problems = list(problems)
+    for answer in answers:
+        if answer.checked or answer.document.kind:
+            known.append(answer)
+        else:
+            problems.append(kindless(answer.document))
+    _print(screen, arguments, known, problems)
+    if problems:
+        raise InputError(*problems)
+    results = list(_results(known))
+    if not results and not arguments.server:
+        kinds = ", ".join(sorted({answer.document.kind for answer in known}))
+        raise CommandError(f"nothing was checked: there are no rules for {kinds}")
+    return exit_code(results)
+
+
+def _print(
+    screen: Screen,
+    arguments: argparse.Namespace,
+    answers: Sequence[Answer],
+    problems: Sequence[Problem],
+) -> None:
     if arguments.output == "name":
-        screen.show(
-            c.reading.workload.handle
-            for a in answers
-            for c in a.checked
-            if c.reading.workload and not c.well
-        )
+        screen.show(_unwell_names(answers))
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
-        screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
-    if problems:
-        raise InputError(*problems)
-    if not arguments.server and not any(answer.checked for answer in answers):
-        kinds = ", ".join(sorted({answer.document.kind for answer in answers}))
-        raise CommandError(f"nothing was checked: there are no rules for {kinds}")
-    unwell = [checked for answer in answers for checked in answer.checked if not checked.well]
-    return (
-        EXIT_OK
-        if not unwell
-        else EXIT_UNCLEAR
-        if all(checked.unclear for checked in unwell)
-        else EXIT_PROBLEMS
-    )
+        explain = arguments.explain or arguments.output == "wide"
+        screen.show(_page(screen, answers, explain=explain))
 
 
-def _is_known(answer: Answer) -> bool:
-    """Whether some system handles the document, or it at least has a kind."""
-    return bool(answer.checked or answer.document.kind)
+def exit_code(results: Sequence[Checked]) -> int:
+    """0, 1 where something is wrong, 3 where nothing is but something is unclear."""
+    unwell = [checked for checked in results if not checked.well]
+    if not unwell:
+        return EXIT_OK
+    if all(checked.unclear for checked in unwell):
+        return EXIT_UNCLEAR
+    return EXIT_PROBLEMS
+
+
+def _results(answers: Sequence[Answer]) -> Iterator[Checked]:
+    for answer in answers:
+        yield from answer.checked
+
+
+def _unwell_names(answers: Sequence[Answer]) -> Iterator[str]:
+    for checked in _results(answers):
+        if checked.reading.workload and not checked.well:
+            yield checked.reading.workload.handle
 
 
 def _objects(
-    names: Iterable[str], problems: list[Problem], limit: int
+    names: Sequence[str], problems: list[Problem], limit: int
 ) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in these files; what cannot be read goes to `problems`."""
-    names = list(names)
     meter = Meter(names)
     with Progress(sys.stderr) as progress:
-        found = documents(names, problems.append, on_read=meter.read, limit=limit, of_any_kind=True)
-        for count, document in enumerate(found, 1):
+        objects = documents(
+            names, problems.append, on_read=meter.read, limit=limit, of_any_kind=True
+        )
+        for count, document in enumerate(objects, 1):
             progress(document.place.file, count, meter.share)
             try:
                 yield document, document.read(dict)
@@ -217,9 +244,9 @@ def _existing(
             "--against live needs a cluster, and --from reads files; use --against FILE"
         )
     files = [name for name in against if name not in (LIVE, NONE)]
-    existing = {
-        key_of(values): values for _, values in _objects(files, problems, arguments.from_limit)
-    }
+    existing: dict[Key, Mapping[str, Any]] = {}
+    for _, values in _objects(files, problems, arguments.from_limit):
+        existing[key_of(values)] = values
     if LIVE in against:
         with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
             existing = _live_objects(client, wanted, progress) | existing
@@ -232,7 +259,7 @@ def _dry_runs(
     """What the API server says of each document, by its number from 1. Raises KubeError."""
     from toposcope.kube.dry_run import DryRun  # noqa: PLC0415 - not for files
 
-    found: dict[int, list[Finding]] = {}
+    findings: dict[int, list[Finding]] = {}
     with (
         api_client(arguments) as client,
         Progress(sys.stderr, doing="asking the API server about") as progress,
@@ -240,19 +267,23 @@ def _dry_runs(
         server = DryRun(client, client.namespace or "default")
         for count, document in enumerate(documents, 1):
             progress("objects", count, count / len(documents))
-            found[count] = [
-                Finding(
-                    "server", "error" if remark.refused else "warning", remark.field, remark.message
-                )
-                for remark in server.ask(document)
-            ]
-    return found
+            findings[count] = [_finding_of(remark) for remark in server.ask(document)]
+    return findings
+
+
+def _finding_of(remark: "Remark") -> Finding:
+    if remark.refused:
+        return Finding("server", "error", remark.field, remark.message)
+    return Finding("server", "warning", remark.field, remark.message)
 
 
 def _with_remarks(
     checked: Sequence[Checked], remarks: Sequence[Finding], kind: str
 ) -> tuple[Checked, ...]:
-    """The first result with the server's findings, too; for a kind that no system handles, one of its own."""
+    """The first result with the server's findings, too.
+
+    For a kind that no system handles, one result of its own.
+    """
     if not remarks:
         return tuple(checked)
     first, *others = checked or (Checked(Reading(subject=kind), None),)
@@ -261,72 +292,101 @@ def _with_remarks(
 
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
-    counts = {"error": 0, "warning": 0, "advice": 0}
-    unfit = unclear = 0
-    skipped = [answer.document.kind for answer in answers if not answer.checked]
     for answer in answers:
         for checked in answer.checked:
-            yield screen.paint(_title(answer.document, checked), "bold")
-            for finding in checked.reading.findings:
-                counts[finding.severity] += 1
-                yield from _finding(screen, answer.document, finding)
-            if checked.verdict:
-                unfit += checked.verdict.kind in {"full", "never"}
-                unclear += checked.verdict.kind == "unclear"
-                yield from _verdict(screen, checked.verdict, explain=explain)
-            if checked.reading.workload:
-                yield from (f"  note: {note}" for note in checked.reading.workload.notes)
-    checked_count = sum(len(answer.checked) for answer in answers)
-    summary = [f"{checked_count} {plural(checked_count, 'workload')} checked"]
-    summary += [
-        f"{count} {name if name == 'advice' else plural(count, name)}"
-        for name, count in counts.items()
-        if count
-    ]
-    summary += [f"{unfit} without room"] * bool(unfit) + [f"{unclear} unclear"] * bool(unclear)
+            yield from _lines(screen, answer.document, checked, explain=explain)
+    yield ", ".join(_summary(answers))
+
+
+def _lines(screen: Screen, document: Document, checked: Checked, *, explain: bool) -> Iterator[str]:
+    """What is said of one workload."""
+    yield screen.paint(_title(document, checked), "bold")
+    for finding in checked.reading.findings:
+        yield from _finding(screen, document, finding)
+    if checked.verdict:
+        yield from _verdict(screen, checked.verdict, explain=explain)
+    if checked.reading.workload:
+        for note in checked.reading.workload.notes:
+            yield f"  note: {note}"
+
+
+def _summary(answers: Sequence[Answer]) -> Iterator[str]:
+    """The parts of the last line."""
+    results = list(_results(answers))
+    yield f"{len(results)} {plural(len(results), 'workload')} checked"
+    yield from _findings_counted(results)
+    yield from _verdicts_counted(results)
+    skipped = [answer.document.kind for answer in answers if not answer.checked]
     if skipped:
-        kinds = ", ".join(sorted(set(skipped)))
-        summary.append(
-            f"{len(skipped)} {plural(len(skipped), 'object')} of other kinds skipped ({kinds})"
-        )
-    yield ", ".join(summary)
+        objects = f"{len(skipped)} {plural(len(skipped), 'object')}"
+        yield f"{objects} of other kinds skipped ({', '.join(sorted(set(skipped)))})"
+
+
+def _findings_counted(results: Sequence[Checked]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for checked in results:
+        counts.update(finding.severity for finding in checked.reading.findings)
+    for severity in _MARKS:
+        count = counts[severity]
+        if count:
+            yield f"{count} {severity if severity == 'advice' else plural(count, severity)}"
+
+
+def _verdicts_counted(results: Sequence[Checked]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for checked in results:
+        if checked.verdict:
+            counts[checked.verdict.kind] += 1
+    without_room = counts["full"] + counts["never"]
+    if without_room:
+        yield f"{without_room} without room"
+    if counts["unclear"]:
+        yield f"{counts['unclear']} unclear"
 
 
 def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
         return f"{document.place}: {document.kind or checked.reading.subject}"
-    about = (
-        f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
-    )
+    about = workload.system
+    if workload.topology:
+        about += f", topology {workload.topology}"
     return f"{document.place}: {workload.handle} ({about})"
 
 
 def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:
     word, style = _MARKS[finding.severity]
+    parts = [screen.paint(word, style)]
     line = line_of(document, finding.field)
-    where = f"{finding.field} (line {line})".lstrip() if line else finding.field
-    yield "  " + ": ".join(filter(None, (screen.paint(word, style), where, finding.message)))
+    if line:
+        parts.append(f"{finding.field} (line {line})".lstrip())
+    elif finding.field:
+        parts.append(finding.field)
+    if finding.message:
+        parts.append(finding.message)
+    yield f"  {': '.join(parts)}"
     if finding.fix:
         yield f"    {finding.fix}"
 
 
 def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str]:
-    style = {"fits": "green", "full": "yellow", "never": "red", "unclear": "yellow"}[verdict.kind]
     head, _, rest = in_words(verdict).partition(":")
-    yield f"  {screen.paint(head, style)}:{rest}"
-    yield from (f"    {line}" for line in advice(verdict))
+    yield f"  {screen.paint(head, _VERDICT_STYLES[verdict.kind])}:{rest}"
+    lines = list(advice(verdict))
     if explain:
-        yield from (f"    {line}" for line in reasoning(verdict))
+        lines += reasoning(verdict)
     if explain or verdict.kind != "fits":
-        yield from (f"    {line}" for line in left_out(verdict))
+        lines += left_out(verdict)
+    for line in lines:
+        yield f"    {line}"
 
 
 def key_of(values: Mapping[str, Any]) -> Key:
     """What identifies the object in the cluster."""
     metadata = Field(values) / "metadata"
+    namespace = (metadata / "namespace").text() or ""
     name = (metadata / "name").text() or values.get("name")
-    return str(values.get("kind")), (metadata / "namespace").text() or "", str(name)
+    return str(values.get("kind")), namespace, str(name)
 
 
 def _live_objects(
@@ -350,10 +410,10 @@ def _live_objects(
             if not error.forbidden:
                 raise
             forbidden.add(kind.key)
-            text = (
-                f"these credentials cannot read {kind.name}, so rules about updates are not checked"
+            complain(
+                f"warning: these credentials cannot read {kind.name}, so rules about updates "
+                "are not checked; pass the objects with --against FILE"
             )
-            complain(f"warning: {text}; pass the objects with --against FILE")
             continue
         if there is not None:
             existing[key_of(document)] = there
@@ -366,5 +426,6 @@ def _get(
     from toposcope.kube.client import find  # noqa: PLC0415 - not for files
 
     namespace = (Field(document) / "metadata" / "namespace").text() or client.namespace or "default"
-    collection = f"/apis/{quote(str(document['apiVersion']))}/namespaces/{quote(namespace, safe='')}/{kind.plural}"
-    return find(client, f"{collection}/{quote(name, safe='')}")
+    api = quote(str(document["apiVersion"]))
+    namespace, name = quote(namespace, safe=""), quote(name, safe="")
+    return find(client, f"/apis/{api}/namespaces/{namespace}/{kind.plural}/{name}")

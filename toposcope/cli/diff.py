@@ -1,4 +1,6 @@
-"""Show what changed since a saved snapshot: levels, domains, nodes, where they are, their state and hardware."""
+"""Show what changed since a saved snapshot: levels, domains, nodes, where they are,
+their state and hardware.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 import sys
@@ -41,19 +43,26 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     new = load_snapshot(arguments, pods=False, published=bool(old.published))
     if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
-    before, after = (select_scope(snapshot, arguments.topology) for snapshot in (old, new))
+    before = select_scope(old, arguments.topology)
+    after = select_scope(new, arguments.topology)
     found = changes(before, after, old.published, new.published)
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
+        documents = [document(change) for change in found]
+        show_document(screen, arguments.output, {"changes": documents})
     elif arguments.output == "name":
-        screen.show(
-            f"node/{name}" for name in sorted({name for change in found for name in change.nodes})
-        )
+        screen.show(f"node/{name}" for name in _changed_nodes(found))
     elif not found:
         screen.show([f"no changes: {counted(len(new.nodes), 'node')}"])
     else:
         screen.show(_lines(screen, found, wide=arguments.output == "wide"))
     return EXIT_PROBLEMS if found else EXIT_OK
+
+
+def _changed_nodes(found: list[Change]) -> list[str]:
+    names: set[str] = set()
+    for change in found:
+        names.update(change.nodes)
+    return sorted(names)
 
 
 def document(change: Change) -> dict[str, Any]:
@@ -69,14 +78,18 @@ def document(change: Change) -> dict[str, Any]:
 
 def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
     for change in found:
-        sign, style = (
-            ("-", "red")
-            if change.kind in _WORSE
-            else ("+", "green")
-            if change.kind in _BETTER
-            else ("~", "yellow")
-        )
         names = change.nodes if wide else change.nodes[:_FEW]
-        more = f", ... ({len(change.nodes)} in all)" if len(names) < len(change.nodes) else ""
-        names_text = f": {', '.join(names)}{more}" if names else ""
-        yield screen.paint(sign, style) + f" {words(change)}{names_text}"
+        text = f" {words(change)}"
+        if names:
+            text += f": {', '.join(names)}"
+        if len(names) < len(change.nodes):
+            text += f", ... ({len(change.nodes)} in all)"
+        yield _sign(screen, change.kind) + text
+
+
+def _sign(screen: Screen, kind: Kind) -> str:
+    if kind in _WORSE:
+        return screen.paint("-", "red")
+    if kind in _BETTER:
+        return screen.paint("+", "green")
+    return screen.paint("~", "yellow")

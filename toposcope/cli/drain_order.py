@@ -1,20 +1,26 @@
-"""Show in which order nodes or domains can be drained: what each costs, and which can be down together."""
+"""Show in which order nodes or domains can be drained: what each costs,
+and which can be down together.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
-from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from toposcope.cli.errors import exit_code
 from toposcope.cli.output import counted, first_few, show_document
 from toposcope.cli.planning import Plan, number, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
-from toposcope.planning.drain_order import DrainOrder, Step, units_of
+from toposcope.planning.drain_order import DrainOrder, Loss, Step, units_of
+from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import gpus_per_pod, sizes_of
 from toposcope.text import plural
+
+_FEW_LOSSES: Final = 2
+_FEW_GANGS: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,26 +44,31 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     budgets = read_budgets(arguments, plan.snapshot.pods or (), collected)
     per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
     sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
-    depth = plan.capacity.levels.index(plan.level(arguments.level)) + 1 if arguments.level else 0
+    depth, what = 0, "node"
+    if arguments.level:
+        level = plan.level(arguments.level)
+        depth, what = plan.capacity.levels.index(level) + 1, level.domain
     with working("what each step costs"):
         units = units_of(plan.snapshot, plan.capacity, plan.gangs, budgets, depth)
         order = DrainOrder(plan.capacity, budgets, sizes, per_pod)
         steps = list(islice(order.steps(units), arguments.steps))
-    what = plan.level(arguments.level).domain if arguments.level else "node"
     if arguments.output in ("json", "yaml"):
-        show_document(
-            screen,
-            arguments.output,
-            {"level": what, "steps": [document(plan, step) for step in steps]},
-        )
+        documents = [document(plan, step) for step in steps]
+        show_document(screen, arguments.output, {"level": what, "steps": documents})
     elif arguments.output == "name":
-        names = plan.capacity.nodes
-        screen.show(
-            names[number].name for step in steps if not step.blocked for number in step.unit.nodes
-        )
+        screen.show(_drainable(plan, steps))
     else:
-        screen.show(_page(screen, plan, what, steps, len(units), wide=arguments.output == "wide"))
-    return EXIT_PROBLEMS if any(step.blocked for step in steps) else EXIT_OK
+        wide = arguments.output == "wide"
+        screen.show(_page(screen, plan, what, steps, units=len(units), wide=wide))
+    return exit_code(ok=not any(step.blocked for step in steps))
+
+
+def _drainable(plan: Plan, steps: Sequence[Step]) -> Iterator[str]:
+    """The names of the nodes that no budget blocks."""
+    for step in steps:
+        if not step.blocked:
+            for number in step.unit.nodes:
+                yield plan.capacity.nodes[number].name
 
 
 def document(plan: Plan, step: Step) -> dict[str, Any]:
@@ -67,62 +78,73 @@ def document(plan: Plan, step: Step) -> dict[str, Any]:
         "name": unit.name,
         "nodes": [plan.capacity.nodes[number].name for number in unit.nodes],
         "needs": list(unit.needs),
-        "gangs": [
-            {"kind": gang.kind, "namespace": gang.namespace, "name": gang.name}
-            for gang in unit.gangs
-        ],
-        "slots": [
-            {
-                "gpus": loss.gpus,
-                "domain": loss.level.domain,
-                "before": loss.before,
-                "after": loss.after,
-            }
-            for loss in step.losses
-        ],
+        "gangs": [_gang(gang) for gang in unit.gangs],
+        "slots": [_loss(loss) for loss in step.losses],
         "blockedBy": list(step.blocked),
     }
 
 
+def _gang(gang: Gang) -> dict[str, str]:
+    return {"kind": gang.kind, "namespace": gang.namespace, "name": gang.name}
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "gpus": loss.gpus,
+        "domain": loss.level.domain,
+        "before": loss.before,
+        "after": loss.after,
+    }
+
+
 def _page(
-    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], units: int, *, wide: bool
+    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], *, units: int, wide: bool
 ) -> Iterator[str]:
     header = ["STEP", what.upper(), "NODES", "GANGS", "NEEDS", "LARGEST SLOTS LOST"]
     rows = []
     for place, step in enumerate(steps, 1):
-        unit, losses = step.unit, step.losses if wide else step.losses[:2]
-        costs = ", ".join(
-            f"{loss.gpus:,} {loss.level.domain} {loss.before:,} -> {loss.after:,}"
-            for loss in losses
-        )
-        mark = "!" if step.blocked else ""
-        row = [
-            f"{mark}{place}",
-            unit.name,
-            str(len(unit.nodes)),
-            str(len(unit.gangs)),
-            ",".join(unit.needs) or "-",
-        ]
-        rows.append([*row, costs or "-"])
+        rows.append(_row(place, step, step.losses if wide else step.losses[:_FEW_LOSSES]))
     yield from columns(screen, header, rows, right=(0, 2, 3))
     for step in steps:
         if step.blocked:
-            yield screen.paint(
-                f"! {step.unit.name}: not with those above: {', '.join(step.blocked)} allows no more evictions",
-                "yellow",
-            )
+            budgets = ", ".join(step.blocked)
+            text = f"not with those above: {budgets} allows no more evictions"
+            yield screen.paint(f"! {step.unit.name}: {text}", "yellow")
         if wide and step.unit.gangs:
-            yield f"  {step.unit.name} runs {first_few([gang.handle for gang in step.unit.gangs], 10)}"
-    together = next((place for place, step in enumerate(steps) if step.blocked), len(steps))
-    stopping = len({id(gang) for step in steps[:together] for gang in step.unit.gangs})
-    lost = (
-        f"; {counted(stopping, 'gang')} {plural(stopping, 'loses', 'lose')} pods"
-        if stopping
-        else ""
-    )
-    yield f"The first {together} of {counted(units, what)} can be down together{lost}."
+            gangs = [gang.handle for gang in step.unit.gangs]
+            yield f"  {step.unit.name} runs {first_few(gangs, _FEW_GANGS)}"
+    yield _together(steps, counted(units, what))
     if plan.capacity.left_out:
-        left = len(plan.capacity.left_out)
-        yield screen.paint(
-            f"! not in the order: {counted(left, 'node')} that lack a level", "yellow"
-        )
+        nodes = counted(len(plan.capacity.left_out), "node")
+        yield screen.paint(f"! not in the order: {nodes} that lack a level", "yellow")
+
+
+def _row(place: int, step: Step, losses: Sequence[Loss]) -> list[str]:
+    unit = step.unit
+    costs = []
+    for loss in losses:
+        costs.append(f"{loss.gpus:,} {loss.level.domain} {loss.before:,} -> {loss.after:,}")
+    return [
+        f"!{place}" if step.blocked else str(place),
+        unit.name,
+        str(len(unit.nodes)),
+        str(len(unit.gangs)),
+        ",".join(unit.needs) or "-",
+        ", ".join(costs) or "-",
+    ]
+
+
+def _together(steps: Sequence[Step], units: str) -> str:
+    """How many steps can be done at once: those before the first that is blocked."""
+    together = 0
+    stopping: set[int] = set()
+    for step in steps:
+        if step.blocked:
+            break
+        together += 1
+        stopping.update(id(gang) for gang in step.unit.gangs)
+    lost = ""
+    if stopping:
+        loses = plural(len(stopping), "loses", "lose")
+        lost = f"; {counted(len(stopping), 'gang')} {loses} pods"
+    return f"The first {together} of {units} can be down together{lost}."

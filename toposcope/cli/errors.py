@@ -18,9 +18,16 @@ EXIT_ERROR: Final = 2
 EXIT_UNCLEAR: Final = 3
 
 _HINTS: Final = {
-    401: "; the API server does not accept these credentials (any more): log in again, or see --kubeconfig, --context",
-    403: "; ask an admin for that permission: docs/cli.md, section Rights, lists all that the commands read",
+    401: "; the API server does not accept these credentials (any more): "
+    "log in again, or see --kubeconfig, --context",
+    403: "; ask an admin for that permission: "
+    "docs/cli.md, section Rights, lists all that the commands read",
 }
+
+
+def exit_code(*, ok: bool) -> int:
+    """0, or 1 where the command found a problem."""
+    return EXIT_OK if ok else EXIT_PROBLEMS
 
 
 class CommandError(ToposcopeError):
@@ -39,7 +46,10 @@ EXPECTED: Final = (
 
 def complaint(command: str, arguments: argparse.Namespace, error: Exception) -> str:
     """The message of an expected error, with what to do about it."""
-    hint = _HINTS.get(error.status, "") if isinstance(error, ApiError) else ""
+    hint = ""
+    if isinstance(error, ApiError):
+        hint = _HINTS.get(error.status, "")
     if isinstance(error.__cause__, TimeoutError):
-        hint = f"; it was silent for {arguments.request_timeout:g} s: --request-timeout 2m waits longer"
+        silence = f"{arguments.request_timeout:g} s"
+        hint = f"; it was silent for {silence}: --request-timeout 2m waits longer"
     return f"toposcope {command}: {error}{hint}"

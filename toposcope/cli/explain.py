@@ -16,12 +16,12 @@ from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, Whole, columns, complain
 from toposcope.explain import object_store
-from toposcope.explain.context import Context, build_context
-from toposcope.explain.diagnosis import Diagnosis, diagnose
+from toposcope.explain.context import Context
+from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.machine import examine
 from toposcope.explain.observed_placement import ObservedPlacement
-from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
-from toposcope.integrations.framework.features import Outcome, Ref, Step
+from toposcope.explain.ownership import ObjectNotFoundError, subject_of
+from toposcope.integrations.framework.features import Outcome, Ref, SchedulerMessage, Step
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import Command, plural, shell
@@ -55,27 +55,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @command.on_screen("explain")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Explain; 1 when something keeps it from running as intended."""
-    word, _, of_node = "/".join(filter(None, (arguments.subject, arguments.name))).partition("/")
-    if word.lower() in command.NODE and of_node:
-        return _explain_node(screen, arguments, of_node)
-    kinds, name = _named("/".join(filter(None, (arguments.subject, arguments.name))))
+    subject = arguments.subject
+    if arguments.name:
+        subject = f"{subject}/{arguments.name}"
+    word, _, name = subject.partition("/")
+    if word.lower() in command.NODE and name:
+        return _explain_node(screen, arguments, name)
+    kinds, name = _named(subject)
     snapshot, store = _gathered(arguments, name if object_store.POD in kinds else None)
-    kind = next(
-        (kind for kind in kinds if any(ref.name == name for ref, _ in store.of_kind(kind))),
-        kinds[0],
-    )
+    kind = _kind_of(store, kinds, name)
     try:
-        subject = subject_of(store, snapshot, kind, name, arguments.namespace)
+        ref = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
         raise errors.CommandError(str(error)) from error
-    found = diagnose(build_context(snapshot, store, ownership_of(store, snapshot, subject)))
+    diagnosis = Diagnosis(Context(snapshot, store, ref))
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document_of(found))
+        show_document(screen, arguments.output, document_of(diagnosis))
     elif arguments.output == "name":
-        screen.show([f"{found.context.explained.kind.lower()}/{found.context.explained.name}"])
+        explained = diagnosis.context.explained
+        screen.show([f"{explained.kind.lower()}/{explained.name}"])
     else:
-        screen.show(_page(screen, found, wide=arguments.output == "wide"))
-    return errors.EXIT_OK if found.well else errors.EXIT_PROBLEMS
+        screen.show(_page(screen, diagnosis, wide=arguments.output == "wide"))
+    return errors.exit_code(ok=diagnosis.well)
+
+
+def _kind_of(store: object_store.ObjectStore, kinds: Sequence[Kind], name: str) -> Kind:
+    """The first of the kinds that has such an object; else the first."""
+    for kind in kinds:
+        for ref, _ in store.of_kind(kind):
+            if ref.name == name:
+                return kind
+    return kinds[0]
 
 
 def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> int:
@@ -86,17 +96,20 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
             f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes"
         )
     steps = examine(snapshot, node)
-    answer = next((step for step in steps if step.outcome is Outcome.FAILED), None)
+    answer = None
+    for step in steps:
+        if step.outcome is Outcome.FAILED:
+            answer = step
+            break
     if arguments.output in ("json", "yaml"):
-        said = [_step_document(step) for step in steps]
-        show_document(
-            screen, arguments.output, {"node": name, "well": answer is None, "steps": said}
-        )
+        documents = [_step_document(step) for step in steps]
+        whole = {"node": name, "well": answer is None, "steps": documents}
+        show_document(screen, arguments.output, whole)
     elif arguments.output == "name":
         screen.show([f"node/{name}"])
     else:
         screen.show(_node_page(screen, name, steps, answer))
-    return errors.EXIT_PROBLEMS if answer else errors.EXIT_OK
+    return errors.exit_code(ok=answer is None)
 
 
 def _node_page(
@@ -119,10 +132,10 @@ def _named(text: str) -> tuple[tuple[Kind, ...], str]:
         )
     kinds = object_store.kinds_called(word)
     if not kinds:
-        known = ", ".join(
-            sorted({known.kind.lower() for known in (object_store.POD, *object_store.SUBJECTS)})
+        names = {kind.kind.lower() for kind in (object_store.POD, *object_store.SUBJECTS)}
+        raise errors.CommandError(
+            f"cannot explain the kind {word!r}; choose one of: {', '.join(sorted(names))}"
         )
-        raise errors.CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
     return kinds, name
 
 
@@ -144,35 +157,39 @@ def _gathered(
     return snapshot, store
 
 
-def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
-    context = found.context
+def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
+    context = diagnosis.context
     yield screen.paint(_title(context), "bold")
     yield from _owners(context)
     yield ""
-    yield from _verdict(screen, found)
-    yield from _checked(screen, found.steps, found.answer)
-    if found.placements:
+    yield from _verdict(screen, diagnosis)
+    yield from _checked(screen, diagnosis.steps, diagnosis.answer)
+    if diagnosis.placements:
         yield ""
         yield screen.paint("Where its pods run:", "head")
-        yield from (f"  {_placement(placement)}" for placement in found.placements)
-    if domains := _compute_domains(context):
+        for placement in diagnosis.placements:
+            yield f"  {_placement(placement)}"
+    domains = list(_compute_domains(context))
+    if domains:
         yield ""
         yield from domains
     if wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
-        yield from columns(
-            screen,
-            ("POD", "NODE"),
-            [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods],
-        )
-    if found.messages:
-        yield ""
-        yield screen.paint("Messages:", "head")
-        for message in found.messages:
-            yield f"  {message.about}: {message.text}"
-            if message.meaning:
-                yield f"    meaning: {message.meaning}"
+        rows = [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods]
+        yield from columns(screen, ("POD", "NODE"), rows)
+    yield from _messages(screen, diagnosis.messages)
+
+
+def _messages(screen: Screen, messages: Sequence[SchedulerMessage]) -> Iterator[str]:
+    if not messages:
+        return
+    yield ""
+    yield screen.paint("Messages:", "head")
+    for message in messages:
+        yield f"  {message.about}: {message.text}"
+        if message.meaning:
+            yield f"    meaning: {message.meaning}"
 
 
 def _checked(screen: Screen, steps: Sequence[Step], answer: Step | None) -> Iterator[str]:
@@ -180,37 +197,48 @@ def _checked(screen: Screen, steps: Sequence[Step], answer: Step | None) -> Iter
     yield screen.paint("Checked, in this order:", "head")
     for step in steps:
         word, style = _MARKS[step.outcome]
-        answers = step is answer
-        text = "see above" if answers else step.message
-        yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{text}"
-        if not answers:
-            yield from (f"{' ' * (10 + _WIDTH)}{line}" for line in step.details)
+        mark = screen.paint(word.ljust(6), style)
+        name = step.name.ljust(_WIDTH)
+        if step is answer:
+            yield f"  {mark}  {name}see above"
+            continue
+        yield f"  {mark}  {name}{step.message}"
+        for line in step.details:
+            yield " " * (10 + _WIDTH) + line
 
 
 def _why(screen: Screen, step: Step) -> Iterator[str]:
     yield screen.paint(f"Why: {step.message}", "red")
-    yield from (f"  {line}" for line in step.details)
+    for line in step.details:
+        yield f"  {line}"
     yield from _next(step.commands)
 
 
-def _compute_domains(context: Context) -> list[str]:
+def _compute_domains(context: Context) -> Iterator[str]:
     """The ComputeDomains that the nodes of its pods are in."""
     nodes = {pod.node for pod in context.placed}
-    within = [
-        (domain, len(nodes & domain.cliques.keys())) for domain in context.snapshot.compute_domains
-    ]
-    return [
-        f"{domain.sentence}; {count} of its {len(nodes)} nodes are in it"
-        for domain, count in within
-        if count
-    ]
+    for domain in context.snapshot.compute_domains:
+        count = len(nodes & domain.cliques.keys())
+        if count:
+            yield f"{domain.sentence}; {count} of its {len(nodes)} nodes are in it"
 
 
 def _title(context: Context) -> str:
-    systems = " and ".join(dict.fromkeys(workload.system for workload in context.workloads))
-    topologies = ", ".join(context.topologies)
-    about = ", ".join(filter(None, (systems, f"topology {topologies}" if topologies else "")))
-    return context.explained.handle + (f" ({about})" if about else "") + f": {_count(context)}"
+    about = []
+    systems = _systems(context)
+    if systems:
+        about.append(" and ".join(systems))
+    if context.topologies:
+        about.append(f"topology {', '.join(context.topologies)}")
+    title = context.explained.handle
+    if about:
+        title += f" ({', '.join(about)})"
+    return f"{title}: {_count(context)}"
+
+
+def _systems(context: Context) -> list[str]:
+    """The systems that handle it, each once."""
+    return list(dict.fromkeys(workload.system for workload in context.workloads))
 
 
 def _count(context: Context) -> str:
@@ -222,86 +250,119 @@ def _count(context: Context) -> str:
     if not count:
         return f"no pods yet, it asks for {context.expected}" if context.expected else "no pods"
     pods = f"{count} {plural(count, 'pod')}"
-    of = f" of {context.expected}" if context.expected > count else ""
-    return f"{pods}{of}, {len(context.placed)} with a node, {len(context.waiting)} waiting"
+    if context.expected > count:
+        pods += f" of {context.expected}"
+    return f"{pods}, {len(context.placed)} with a node, {len(context.waiting)} waiting"
 
 
 def _owners(context: Context) -> Iterator[str]:
     """How the subject leads to what is explained."""
-    if len(context.ownership.chain) > 1:
-        yield f"  {' belongs to '.join(f'{ref.kind.lower()}/{ref.name}' for ref in context.ownership.chain)}"
-    if context.ownership.unread_owner:
-        ref = context.ownership.unread_owner
-        yield f"  its owner {ref.kind.lower()}/{ref.name} is not checked: it cannot be read, or its kind is unknown"
+    chain = [_handle(ref) for ref in context.ownership.chain]
+    if len(chain) > 1:
+        yield f"  {' belongs to '.join(chain)}"
+    unread = context.ownership.unread_owner
+    if unread:
+        yield (
+            f"  its owner {_handle(unread)} is not checked: "
+            "it cannot be read, or its kind is unknown"
+        )
 
 
-def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
-    step = found.answer
-    if step:
-        yield from _why(screen, step)
+def _handle(ref: Ref) -> str:
+    return f"{ref.kind.lower()}/{ref.name}"
+
+
+def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.answer:
+        yield from _why(screen, diagnosis.answer)
         return
-    broken = [placement for placement in found.placements if placement.kept is False]
+    broken = [placement for placement in diagnosis.placements if placement.kept is False]
     if broken:
         yield screen.paint("Nothing blocks it, but its pods are not placed as it asks:", "yellow")
-        yield from (f"  {_placement(placement)}" for placement in broken)
+        for placement in broken:
+            yield f"  {_placement(placement)}"
         return
-    context = found.context
-    if context.waiting:
+    waiting = diagnosis.context.waiting
+    if waiting:
+        pod = waiting[0]
         yield screen.paint("Nothing was found that blocks it.", "yellow")
-        pod = context.waiting[0]
-        yield "  the scheduler may not have tried it yet, or waits for something unrelated to topology"
+        yield (
+            "  the scheduler may not have tried it yet, "
+            "or waits for something unrelated to topology"
+        )
         yield from _next((shell("kubectl describe pod/{} -n {}", pod.name, pod.namespace),))
     else:
         yield screen.paint("Nothing is wrong with it.", "green")
-    for check in found.steps:
-        if check.outcome is Outcome.UNKNOWN:
-            yield f"  unknown: {check.message}"
-            yield from _next(check.commands)
+    for step in diagnosis.steps:
+        if step.outcome is Outcome.UNKNOWN:
+            yield f"  unknown: {step.message}"
+            yield from _next(step.commands)
 
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:
     for number, line in enumerate(commands):
-        yield Whole(f"  {'next:' if number == 0 else '     '} {line}")
+        head = "next:" if number == 0 else "     "
+        yield Whole(f"  {head} {line}")
 
 
 def _placement(placement: ObservedPlacement) -> str:
     name = f"{placement.group} {placement.copy}".rstrip()
     how = "required" if placement.required else "preferred"
-    where = ", ".join(
-        f"{domain} ({count} {plural(count, 'pod')})" for domain, count in placement.domains
-    )
-    not_kept = "unknown" if placement.note else "not kept, only preferred"
-    kept = {True: "kept", False: "NOT KEPT", None: not_kept}[placement.kept]
-    text = f"{name}: one {placement.level.domain} {how}: {kept}"
-    return "; ".join(filter(None, (f"{text}: {where}" if where else text, placement.note)))
+    text = f"{name}: one {placement.level.domain} {how}: {_kept(placement)}"
+    domains = []
+    for domain, count in placement.domains:
+        domains.append(f"{domain} ({count} {plural(count, 'pod')})")
+    if domains:
+        text += f": {', '.join(domains)}"
+    if placement.note:
+        text += f"; {placement.note}"
+    return text
 
 
-def document_of(found: Diagnosis) -> dict[str, Any]:
+def _kept(placement: ObservedPlacement) -> str:
+    if placement.kept:
+        return "kept"
+    if placement.kept is False:
+        return "NOT KEPT"
+    return "unknown" if placement.note else "not kept, only preferred"
+
+
+def document_of(diagnosis: Diagnosis) -> dict[str, Any]:
     """The diagnosis as one document."""
-    context = found.context
+    context = diagnosis.context
+    answer = diagnosis.answer
     return {
         "subject": _ref(context.ownership.subject),
         "explained": _ref(context.explained),
         "owners": [_ref(ref) for ref in context.ownership.chain[1:]],
-        "systems": list(dict.fromkeys(workload.system for workload in context.workloads)),
+        "systems": _systems(context),
         "topologies": list(context.topologies),
-        "well": found.well,
+        "well": diagnosis.well,
         "finished": context.finished,
-        "pods": None
-        if context.snapshot.pods is None
-        else {
-            "expected": context.expected or None,
-            "placed": len(context.placed),
-            "waiting": len(context.waiting),
-        },
-        "answer": found.answer and _step_document(found.answer),
-        "steps": [_step_document(step) for step in found.steps],
-        "computeDomains": _compute_domains(context),
-        "placements": [_placement_document(placement) for placement in found.placements],
-        "messages": [
-            {"about": message.about, "text": message.text, "meaning": message.meaning or None}
-            for message in found.messages
-        ],
+        "pods": _pods_document(context),
+        "answer": _step_document(answer) if answer else None,
+        "steps": [_step_document(step) for step in diagnosis.steps],
+        "computeDomains": list(_compute_domains(context)),
+        "placements": [_placement_document(placement) for placement in diagnosis.placements],
+        "messages": [_message_document(message) for message in diagnosis.messages],
+    }
+
+
+def _pods_document(context: Context) -> dict[str, Any] | None:
+    if context.snapshot.pods is None:
+        return None
+    return {
+        "expected": context.expected or None,
+        "placed": len(context.placed),
+        "waiting": len(context.waiting),
+    }
+
+
+def _message_document(message: SchedulerMessage) -> dict[str, Any]:
+    return {
+        "about": message.about,
+        "text": message.text,
+        "meaning": message.meaning or None,
     }
 
 

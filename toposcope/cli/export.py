@@ -28,7 +28,7 @@ from toposcope.integrations.kai import topology as kai
 from toposcope.integrations.kueue import topology as kueue
 from toposcope.integrations.nccl import topology as nccl_format
 from toposcope.integrations.nccl.topology import SPEEDS
-from toposcope.integrations.osmo import pool as osmo
+from toposcope.integrations.osmo import topology as osmo
 from toposcope.integrations.runai import topology as runai
 from toposcope.integrations.slurm import topology as slurm_format
 from toposcope.integrations.slurm.hostlist import natural

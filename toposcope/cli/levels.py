@@ -1,14 +1,19 @@
-"""List the levels of a topology: label key, coverage, domains and their sizes, and who requires them."""
+"""List the levels of a topology: label key, coverage, domains and their sizes,
+and who requires them.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from toposcope.cli import command, errors
 from toposcope.cli.output import counted, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
+
+_HEADER: Final = ("LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY")
+_FEW: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,24 +32,23 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise command.no_nodes(snapshot, scope)
     levels = level_views(scope)
     crossings = crossings_of(scope)
-    problems = [*(scope.topology.problems if scope.topology else ()), *crossings.problems]
+    problems = [*_spec_problems(scope), *crossings.problems]
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(scope, levels, problems))
     elif arguments.output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
-        silent = [without_agent(scope)] if scope.without_agent else []
-        screen.show(
-            _page(
-                screen,
-                levels,
-                [*problems, *silent],
-                crossings.notes,
-                wide=arguments.output == "wide",
-            )
-        )
-    well = not (problems or any(level.problem for level in levels) or scope.without_agent)
-    return errors.EXIT_OK if well else errors.EXIT_PROBLEMS
+        remarks = list(problems)
+        if scope.without_agent:
+            remarks.append(without_agent(scope))
+        wide = arguments.output == "wide"
+        screen.show(_page(screen, levels, remarks, crossings.notes, wide=wide))
+    well = not problems and not scope.without_agent
+    return errors.exit_code(ok=well and not any(level.problem for level in levels))
+
+
+def _spec_problems(scope: Scope) -> Sequence[str]:
+    return scope.topology.problems if scope.topology else ()
 
 
 def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str]) -> dict[str, Any]:
@@ -60,7 +64,13 @@ def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str])
 
 
 def _level(level: LevelView) -> dict[str, Any]:
-    sizes = level.sizes
+    sizes = None
+    if level.sizes:
+        sizes = {
+            "smallest": level.sizes.smallest,
+            "median": level.sizes.median,
+            "largest": level.sizes.largest,
+        }
     return {
         "domain": level.domain,
         "key": level.key or None,
@@ -70,8 +80,7 @@ def _level(level: LevelView) -> dict[str, Any]:
         "missingNodes": list(level.missing_nodes),
         "usable": level.usable,
         "domains": level.domains,
-        "sizes": sizes
-        and {"smallest": sizes.smallest, "median": sizes.median, "largest": sizes.largest},
+        "sizes": sizes,
         "required": {
             "bySpec": level.by_spec,
             "workloads": level.workloads,
@@ -89,33 +98,44 @@ def _page(
     *,
     wide: bool,
 ) -> Iterator[str]:
-    header = ["LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY"]
-    rows = []
-    for level in levels:
-        sizes = level.sizes
-        row = [
-            level.domain,
-            level.key or "-",
-            f"{level.nodes:,}/{level.nodes + level.missing:,}",
-            f"{level.domains:,}",
-        ]
-        row += (
-            [f"{n:,}" for n in (sizes.smallest, sizes.median, sizes.largest)]
-            if sizes
-            else ["-"] * 3
-        )
-        rows.append([*row, _required(level)])
-    yield from columns(screen, header, rows, right=range(2, 7), spare=() if wide else (5, 4, 6))
+    rows = [_row(level) for level in levels]
+    spare = () if wide else (5, 4, 6)
+    yield from columns(screen, _HEADER, rows, right=range(2, 7), spare=spare)
     for level in levels:
         if level.problem:
-            few = level.missing_nodes if wide else level.missing_nodes[:3]
-            more = ", ..." if len(few) < level.missing else ""
-            names = f": {', '.join(few)}{more}" if few else ""
-            yield screen.paint(f"! {level.domain}: {level.problem}{names}", "yellow")
+            text = f"! {level.domain}: {level.problem}{_missing(level, wide=wide)}"
+            yield screen.paint(text, "yellow")
     for problem in problems:
         yield screen.paint(f"! {problem}", "yellow")
     for note in notes:
         yield screen.paint(f"note: {note}", "dim")
+
+
+def _row(level: LevelView) -> list[str]:
+    smallest = median = largest = "-"
+    if level.sizes:
+        smallest = f"{level.sizes.smallest:,}"
+        median = f"{level.sizes.median:,}"
+        largest = f"{level.sizes.largest:,}"
+    return [
+        level.domain,
+        level.key or "-",
+        f"{level.nodes:,}/{level.nodes + level.missing:,}",
+        f"{level.domains:,}",
+        smallest,
+        median,
+        largest,
+        _required(level),
+    ]
+
+
+def _missing(level: LevelView, *, wide: bool) -> str:
+    """The nodes that lack the level, or the first few."""
+    names = level.missing_nodes if wide else level.missing_nodes[:_FEW]
+    if not names:
+        return ""
+    more = ", ..." if len(names) < level.missing else ""
+    return f": {', '.join(names)}{more}"
 
 
 def _required(level: LevelView) -> str:

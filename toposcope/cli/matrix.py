@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Final
 
 from toposcope.cli import command, errors
@@ -21,12 +20,6 @@ _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope matrix`."""
     command.add_object(parser, "node", command.NODE, "a node by name", needed=True)
-    parser.add_argument(
-        "--svg",
-        type=Path,
-        metavar="FILE",
-        help="write it as a picture, for light and dark pages (-: print)",
-    )
     command.add_source_arguments(parser)
 
 
@@ -46,9 +39,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         matrix = parse(node.matrix)
     except MatrixError as error:
         raise errors.CommandError(f"node {node.name}: {error}") from error
-    if arguments.svg:
-        _draw(screen, node, matrix, arguments.svg)
-    elif arguments.output in ("json", "yaml"):
+    if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(node, matrix))
     elif arguments.output == "name":
         screen.show(device.label for device in matrix.devices)
@@ -62,23 +53,6 @@ def _unknown(snapshot: Snapshot, name: str) -> str:
     return f"there is no node {name!r} in {snapshot.source}" + (
         f"; did you mean {near[0]!r}?" if near else ""
     )
-
-
-def _draw(screen: Screen, node: NodeView, matrix: NodeMatrix, file: Path) -> None:
-    from toposcope.cli.matrix_svg import matrix_svg  # noqa: PLC0415 - only --svg needs it
-
-    if matrix.links is None:
-        raise errors.CommandError(
-            f"node {node.name}: the matrix was too large for the annotation; there is nothing to draw"
-        )
-    picture = matrix_svg(node.name, matrix, matrix.links, LEGEND)
-    if str(file) == "-":
-        screen.show(picture.splitlines())
-        return
-    try:
-        file.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise errors.CommandError(f"--svg {file}: {error.strerror}") from error
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
 from toposcope.api import label_keys
+from toposcope.api.levels import Level
 from toposcope.cli import command, errors
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
@@ -74,30 +76,36 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     scope = select_scope(snapshot, topology)
     if not snapshot.nodes:
         raise command.no_nodes(snapshot, scope)
-    chosen = (
-        [snapshot.by_name[name] for name in names]
-        if names
-        else [*scope.nodes, *scope.without_agent]
-    )
-    nodes = filters.filter_nodes(scope, chosen, selector, arguments.domains, arguments.states)
-    if arguments.output in ("json", "yaml"):
-        show_document(
-            screen, arguments.output, {"nodes": [document(snapshot, scope, node) for node in nodes]}
-        )
-    elif arguments.output == "name":
-        screen.show(f"node/{node.name}" for node in nodes)
-    elif not nodes:
-        none = f"no matching nodes ({len(chosen):,} checked)"
-        screen.show([none, *filters.unknown_domains(scope, arguments.domains)])
+    candidates = [*scope.nodes, *scope.without_agent]
+    if names:
+        candidates = [snapshot.by_name[name] for name in names]
+    nodes = filters.filter_nodes(scope, candidates, selector, arguments.domains, arguments.states)
+    if nodes or arguments.output not in ("table", "wide"):
+        _show(screen, arguments.output, snapshot, scope, nodes)
     else:
-        screen.show(_table(screen, snapshot, scope, nodes, wide=arguments.output == "wide"))
-    unwell = any(
-        node.without_agent
-        or filters.lacking(scope, node)
-        or not filters.FAULTS.isdisjoint(filters.marks(node))
-        for node in nodes
-    )
-    return errors.EXIT_PROBLEMS if unwell else errors.EXIT_OK
+        none = f"no matching nodes ({len(candidates):,} checked)"
+        screen.show([none, *filters.unknown_domains(scope, arguments.domains)])
+    return errors.exit_code(ok=all(_is_healthy(scope, node) for node in nodes))
+
+
+def _show(
+    screen: Screen, output: str, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
+) -> None:
+    if output in ("json", "yaml"):
+        documents = [document(snapshot, scope, node) for node in nodes]
+        show_document(screen, output, {"nodes": documents})
+    elif output == "name":
+        screen.show(f"node/{node.name}" for node in nodes)
+    elif output == "wide":
+        screen.show(_wide_page(screen, snapshot, scope, nodes))
+    else:
+        screen.show(_page(screen, snapshot, scope, nodes))
+
+
+def _is_healthy(scope: Scope, node: NodeView) -> bool:
+    if node.without_agent or filters.lacking(scope, node):
+        return False
+    return filters.FAULTS.isdisjoint(filters.marks(node))
 
 
 def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -106,8 +114,10 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
     Raises CommandError.
     """
     topologies = {topology.name for topology in snapshot.topologies}
-    first = names[0] if names and names[0] in topologies else None
-    nodes = [name.removeprefix("node/") for name in names[1 if first else 0 :]]
+    topology = None
+    if names and names[0] in topologies:
+        topology, *names = names
+    nodes = [name.removeprefix("node/") for name in names]
     for name in nodes:
         if name not in snapshot.by_name:
             near = get_close_matches(name, [*snapshot.by_name, *topologies], 1)
@@ -115,102 +125,162 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
             raise errors.CommandError(
                 f"there is no node {name!r}{mean}; all nodes: toposcope nodes"
             )
-    return first, list(dict.fromkeys(nodes))
+    return topology, list(dict.fromkeys(nodes))
 
 
 def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print of one node; docs/cli.md describes it."""
-    free = snapshot.free(node)
-    counted = {
-        name: count for name, count in node.allocatable.items() if is_gpu(name) or is_gpu_part(name)
-    }
-    return {
+    entry: dict[str, Any] = {
         "name": node.name,
         "ready": node.ready,
         "schedulable": node.schedulable,
         "states": list(filters.states(scope, node)),
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
-        **({"shares": shares} if (shares := _shares(snapshot, node)) else {}),
-        "resources": {
-            name: {"allocatable": count, "free": None if free is None else free[name]}
-            for name, count in counted.items()
-        },
-        "domains": {
-            level.domain: filters.value_at(scope, node, level.key) for level in scope.levels
-        },
-        "hardware": {
-            key.removeprefix(label_keys.PREFIX): value
-            for key, value in node.labels.items()
-            if key.startswith(label_keys.PREFIX)
-        },
-        "taints": [
-            {"key": taint.key, "value": taint.value, "effect": taint.effect}
-            for taint in node.taints
-        ],
-        "reasons": list(reasons(node.matrix)),
-        "computeDomains": [
-            domain.name for domain in snapshot.compute_domains if node.name in domain.cliques
-        ],
-        "miscabled": filters.wrong_cables(scope, node),
     }
+    shares = list(_shares(snapshot, node))
+    if shares:
+        entry["shares"] = shares
+    entry["resources"] = _resources(snapshot, node)
+    entry["domains"] = {
+        level.domain: filters.value_at(scope, node, level.key) for level in scope.levels
+    }
+    entry["hardware"] = _hardware(node)
+    entry["taints"] = list(_taints(node))
+    entry["reasons"] = list(reasons(node.matrix))
+    entry["computeDomains"] = list(_compute_domains(snapshot, node))
+    entry["miscabled"] = filters.wrong_cables(scope, node)
+    return entry
 
 
-def _shares(snapshot: Snapshot, node: NodeView) -> list[dict[str, Any]]:
+def _resources(snapshot: Snapshot, node: NodeView) -> dict[str, dict[str, int | None]]:
+    """What the node offers in GPUs and parts of GPUs."""
+    free = snapshot.free(node)
+    resources = {}
+    for name, count in node.allocatable.items():
+        if is_gpu(name) or is_gpu_part(name):
+            resources[name] = {
+                "allocatable": count,
+                "free": None if free is None else free[name],
+            }
+    return resources
+
+
+def _hardware(node: NodeView) -> dict[str, str]:
+    """The agent's labels, without their prefix."""
+    hardware = {}
+    for key, value in node.labels.items():
+        if key.startswith(label_keys.PREFIX):
+            hardware[key.removeprefix(label_keys.PREFIX)] = value
+    return hardware
+
+
+def _shares(snapshot: Snapshot, node: NodeView) -> Iterator[dict[str, Any]]:
     """What the node offers in shares of its GPUs."""
-    return [
-        {
-            "resource": shares.resource,
-            "unit": shares.unit.value,
-            **({"profile": shares.profile} if shares.profile else {}),
-            "total": shares.total,
-            "free": snapshot.free_shares(node, shares),
-        }
-        for shares in snapshot.shares.get(node.name, ())
-    ]
+    for shares in snapshot.shares.get(node.name, ()):
+        entry: dict[str, Any] = {"resource": shares.resource, "unit": shares.unit.value}
+        if shares.profile:
+            entry["profile"] = shares.profile
+        entry["total"] = shares.total
+        entry["free"] = snapshot.free_shares(node, shares)
+        yield entry
 
 
-def _table(
-    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: tuple[NodeView, ...], *, wide: bool
+def _taints(node: NodeView) -> Iterator[dict[str, str]]:
+    for taint in node.taints:
+        yield {"key": taint.key, "value": taint.value, "effect": taint.effect}
+
+
+def _compute_domains(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
+    for domain in snapshot.compute_domains:
+        if node.name in domain.cliques:
+            yield domain.name
+
+
+def _page(
+    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
 ) -> Iterator[str]:
-    hardware = _HARDWARE + (_MORE if wide else ())
     # The host's name is the first column.
-    levels = [level for level in scope.levels if wide or level.key != label_keys.HOSTNAME]
-    header = [
-        "NAME",
-        "GPUS",
-        "FREE",
-        "STATE",
-        *(title for title, _ in hardware),
-        *(level.domain.upper() for level in levels),
-        *(["TAINTS"] if wide else ()),
-    ]
+    levels = [level for level in scope.levels if level.key != label_keys.HOSTNAME]
+    table = _Table(snapshot, scope, _HARDWARE, levels)
+    header = table.header()
+    # A narrow screen goes without interconnect and product first, then without the broad levels.
+    spare = (5, 4, *range(6, len(header) - 1))
+    rows = [table.row(node) for node in nodes]
+    yield from columns(screen, header, rows, right=(1, 2), spare=spare)
+    yield from _remarks(screen, snapshot, scope, nodes)
+
+
+def _wide_page(
+    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
+) -> Iterator[str]:
+    table = _Table(snapshot, scope, _HARDWARE + _MORE, scope.levels)
     rows = []
     for node in nodes:
-        free = snapshot.free_gpus(node)
-        missing = () if filters.awaited(scope, node) else filters.lacking(scope, node)
-        state = [*filters.marks(node), *(f"no {level}" for level in missing)]
+        taints = ",".join(str(taint) for taint in node.taints)
+        rows.append([*table.row(node), taints or "-"])
+    yield from columns(screen, [*table.header(), "TAINTS"], rows, right=(1, 2))
+    yield from _remarks(screen, snapshot, scope, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The columns of a table of nodes."""
+
+    snapshot: Snapshot
+    scope: Scope
+    hardware: Sequence[tuple[str, str]]
+    """Title and label of each column."""
+    levels: Sequence[Level]
+
+    def header(self) -> list[str]:
+        """The titles of the columns."""
+        header = ["NAME", "GPUS", "FREE", "STATE"]
+        for title, _ in self.hardware:
+            header.append(title)
+        for level in self.levels:
+            header.append(level.domain.upper())
+        return header
+
+    def row(self, node: NodeView) -> list[str]:
+        """The cells of a node."""
+        free = self.snapshot.free_gpus(node)
         row = [
             node.name,
             str(node.gpus),
             "-" if free is None else str(free),
-            ",".join(state) or "ok",
+            self._state(node),
         ]
-        row += [node.label(key) or "-" for _, key in hardware]
-        row += [filters.value_at(scope, node, level.key) or "-" for level in levels]
-        row += [",".join(map(str, node.taints)) or "-"] if wide else ()
-        rows.append(row)
-    # A narrow screen goes without interconnect and product first, then without the broad levels.
-    spare = () if wide else (5, 4, *range(6, len(header) - 1))
-    yield from columns(screen, header, rows, right=(1, 2), spare=spare)
+        for _, key in self.hardware:
+            row.append(node.label(key) or "-")
+        for level in self.levels:
+            row.append(filters.value_at(self.scope, node, level.key) or "-")
+        return row
+
+    def _state(self, node: NodeView) -> str:
+        states: list[str] = list(filters.marks(node))
+        if not filters.awaited(self.scope, node):
+            for level in filters.lacking(self.scope, node):
+                states.append(f"no {level}")
+        return ",".join(states) or "ok"
+
+
+def _remarks(
+    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
+) -> Iterator[str]:
+    """Below the table: shares of GPUs, and what is wrong."""
     for node in nodes:
-        remarks = [*reasons(node.matrix), *filters.wrong_cables(scope, node)]
         for shares in snapshot.shares.get(node.name, ()):
             about = described(node.gpus, shares, snapshot.free_shares(node, shares))
             yield screen.paint(f"{node.name}: {about}", "dim")
-        if node.without_agent:
-            remarks.append(f"no label {label_keys.GPUS}; {IS_IT_RUNNING}")
-        elif scope.topology and not scope.topology.selects(node):
-            remarks.append(f"ClusterTopology {scope.name} does not select it")
-        for remark in remarks:
-            yield screen.paint(f"! {node.name}: {remark}", "yellow")
+        for problem in _problems(scope, node):
+            yield screen.paint(f"! {node.name}: {problem}", "yellow")
+
+
+def _problems(scope: Scope, node: NodeView) -> Iterator[str]:
+    yield from reasons(node.matrix)
+    yield from filters.wrong_cables(scope, node)
+    if node.without_agent:
+        yield f"no label {label_keys.GPUS}; {IS_IT_RUNNING}"
+    elif scope.topology and not scope.topology.selects(node):
+        yield f"ClusterTopology {scope.name} does not select it"

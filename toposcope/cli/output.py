@@ -28,9 +28,10 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
     dumper: Any = type("Dumper", (base,), {})
     dumper.add_representer(str, _yaml_scalar)
     body: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
-    return "".join(f"# {escaped(comment)}".rstrip() + "\n" for comment in comments) + escaped_lines(
-        body
-    )
+    head = []
+    for comment in comments:
+        head.append(f"# {escaped(comment)}".rstrip() + "\n")
+    return "".join(head) + escaped_lines(body)
 
 
 def _yaml_scalar(dumper: Any, text: str) -> Any:
@@ -41,14 +42,19 @@ def _yaml_scalar(dumper: Any, text: str) -> Any:
 
 def json_text(document: Any) -> str:
     """A document as JSON."""
-    return (
-        escaped_lines(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
-    )
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return escaped_lines(text) + "\n"
+
+
+def list_document(items: Sequence[Any]) -> dict[str, Any]:
+    """Several objects as one that `kubectl apply` takes."""
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def show_document(screen: Screen, output: str, document: Any) -> None:
     """Print a document of plain values as `json` or `yaml`."""
-    write_output(screen, (json_text if output == "json" else yaml_text)(document), None)
+    text = json_text(document) if output == "json" else yaml_text(document)
+    write_output(screen, text, None)
 
 
 def write_output(screen: Screen, text: str, file: str | None) -> None:
@@ -71,23 +77,27 @@ def form_and_file(output: str | None) -> tuple[str, str | None]:
 
 def first_few(names: Sequence[str], few: int = 3) -> str:
     """The first few names."""
-    return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+    more = ", ..." if len(names) > few else ""
+    return ", ".join(names[:few]) + more
 
 
 def without_agent(scope: Scope) -> str:
-    """About the nodes that wait for an agent, of which there must be one; they are not among those of the scope."""
+    """About the nodes that wait for an agent; they are not among those of the scope.
+
+    There must be one.
+    """
     nodes = scope.without_agent
     gpus = sum(node.gpus for node in nodes)
-    has, names = plural(len(nodes), "has", "have"), first_few([node.name for node in nodes])
-    return (
-        f"not counted: {counted(len(nodes), 'node')} with {counted(gpus, 'GPU')} {has} no label {GPUS}: {names}; "
-        f"{IS_IT_RUNNING}"
-    )
+    waiting = f"{counted(len(nodes), 'node')} with {counted(gpus, 'GPU')}"
+    has = plural(len(nodes), "has", "have")
+    names = first_few([node.name for node in nodes])
+    return f"not counted: {waiting} {has} no label {GPUS}: {names}; {IS_IT_RUNNING}"
 
 
 def cleaned(nodes: int, keys: int) -> str:
     """`1 node of 16 labels and annotations`."""
-    return f"{counted(nodes, 'node')} of {counted(keys, 'label or annotation', 'labels and annotations')}"
+    things = counted(keys, "label or annotation", "labels and annotations")
+    return f"{counted(nodes, 'node')} of {things}"
 
 
 def counted(count: int, one: str, several: str = "") -> str:

@@ -3,8 +3,9 @@
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from toposcope.api.levels import Level
@@ -24,6 +25,9 @@ from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
 from toposcope.snapshot.scope import select_scope
 
+if TYPE_CHECKING:
+    from toposcope.kube.client import ApiClient
+
 number: Final = whole("a number; give 1 or more")
 """Reads a number of nodes or GPUs in a flag."""
 
@@ -34,10 +38,11 @@ class Plan(plan.Plan):
     def uncounted(self) -> Iterator[str]:
         """What no figure is about, a line each."""
         if self.parts:
-            yield f"! not counted: {counted(self.parts, 'pod')} with parts of GPUs (MIG devices, shared GPUs)"
+            pods = counted(self.parts, "pod")
+            yield f"! not counted: {pods} with parts of GPUs (MIG devices, shared GPUs)"
         if self.shared:
-            nodes = counted(len(self.shared), "node")
-            yield f"! not counted: shares of GPUs, of which no gang is made, on {nodes}: {first_few(self.shared)}"
+            nodes = f"{counted(len(self.shared), 'node')}: {first_few(self.shared)}"
+            yield f"! not counted: shares of GPUs, of which no gang is made, on {nodes}"
 
     def level(self, name: str) -> Level:
         """The level of this name. Raises LevelNotFoundError."""
@@ -47,10 +52,9 @@ class Plan(plan.Plan):
         """The node of this name. Raises CommandError."""
         node = self.snapshot.by_name.get(name)
         if node is None:
-            close = get_close_matches(name, self.snapshot.by_name, 1)
-            raise CommandError(
-                f"there is no node {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-            )
+            near = get_close_matches(name, self.snapshot.by_name, 1)
+            mean = f"; did you mean {near[0]!r}?" if near else ""
+            raise CommandError(f"there is no node {name!r}{mean}")
         return node
 
     def nodes(self, wanted: str) -> tuple[str, ...]:
@@ -61,20 +65,19 @@ class Plan(plan.Plan):
         if "=" not in wanted:
             return (self.node(wanted).name,)
         name, value = pair(wanted)
-        level, last = self.level(name), self.scope.level(name) + 1
-        keys = [
-            level.key for level in self.scope.levels[max(0, last - 1 - value.count("/")) : last]
-        ]
-        found = tuple(
-            node.name
-            for node in self.scope.nodes
-            if "/".join(value_at(self.scope, node, key) or "" for key in keys) == value
-        )
-        if not found:
+        end = self.scope.level(name) + 1
+        begin = max(0, end - 1 - value.count("/"))
+        levels = self.scope.levels[begin:end]
+        names = []
+        for node in self.scope.nodes:
+            path = "/".join(value_at(self.scope, node, level.key) or "" for level in levels)
+            if path == value:
+                names.append(node.name)
+        if not names:
             raise CommandError(
-                f"no node is in {level.domain} {value!r}; toposcope tree shows the domains"
+                f"no node is in {levels[-1].domain} {value!r}; toposcope tree shows the domains"
             )
-        return found
+        return tuple(names)
 
     def only(self, name: str) -> tuple[Gang, ...]:
         """The gangs called `NAME` or `NAMESPACE/NAME`. Raises CommandError where there is none."""
@@ -136,7 +139,7 @@ def read(
 
 
 def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> None:
-    """What the cluster's PodGangs and PodGroups require, with a warning where they cannot be read."""
+    """What the cluster's workloads require, with a warning where they cannot be read."""
     with api_client(arguments) as client:
         required.read(client)
     for warning in required.warnings:
@@ -146,32 +149,40 @@ def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> No
 def read_budgets(
     arguments: argparse.Namespace, pods: Iterable[PodView], collected: Budgets
 ) -> Budgets:
-    """The PodDisruptionBudgets: `collected` from files, or of the cluster, with a warning where they cannot be read."""
+    """The PodDisruptionBudgets: `collected` from files, or of the cluster.
+
+    Warns where they cannot be read.
+    """
     if arguments.files:
         if not collected.budgets:
             complain(
                 "warning: there are no PodDisruptionBudgets in the files, so none is respected"
             )
         return collected
-    from toposcope.kube.listing import everything  # noqa: PLC0415 - not for files
-
     with api_client(arguments) as client:
         try:
-            collected.budgets += map(budget_of, everything(client, BUDGET.path()))
-            running = {pod.namespace for pod in pods}
-            for namespace in sorted({budget.namespace for budget in collected.budgets} & running):
-                path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-                for pod in everything(client, path, metadata_only=True):
-                    metadata = pod["metadata"]
-                    collected.labelled(
-                        f"{namespace}/{metadata['name']}", metadata.get("labels") or {}
-                    )
+            _read_budgets(client, {pod.namespace for pod in pods}, collected)
         except ApiError as error:
             if error.forbidden:
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
             elif not error.not_found:  # the embedded API server has none
                 raise
     return collected
+
+
+def _read_budgets(client: "ApiClient", namespaces: AbstractSet[str], collected: Budgets) -> None:
+    """Read the budgets, and the labels of pods in those of the namespaces that have one."""
+    from toposcope.kube.listing import everything  # noqa: PLC0415 - not for files
+
+    for budget in everything(client, BUDGET.path()):
+        collected.budgets.append(budget_of(budget))
+    with_budgets = {budget.namespace for budget in collected.budgets}
+    for namespace in sorted(with_budgets & namespaces):
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        for pod in everything(client, path, metadata_only=True):
+            metadata = pod["metadata"]
+            name = f"{namespace}/{metadata['name']}"
+            collected.labelled(name, metadata.get("labels") or {})
 
 
 def named_gangs(gangs: tuple[Gang, ...], name: str) -> tuple[Gang, ...]:

@@ -11,12 +11,9 @@ from toposcope.agent.publish import Removal, removal
 from toposcope.api.cluster_topology import GROUP, KIND, MANAGED_BY, PATH, TOPOSCOPE
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.output import cleaned
-from toposcope.controller.publishers.immutable_topology import holders
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.framework.published import finalizers
-from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
 from toposcope.integrations.node_plan import CONFIG_MAP
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.registry import PUBLISHED, holders
 from toposcope.kube.client import ApiClient, Request, find
 from toposcope.kube.config import pod_namespace
 from toposcope.kube.discovery import discover
@@ -124,15 +121,14 @@ def _published(client: ApiClient) -> Iterator[Thing]:
         if version is None:
             continue
         path = kind.path(version)
-        held: Callable[[Mapping[str, Any]], list[str]] = finalizers
-        if kind is KUEUE_TOPOLOGIES:
-            held = functools.partial(holders, client)
         for there in everything(client, path):
             metadata = there["metadata"]
             if _made_by_us(metadata):
                 name = metadata["name"]
                 handle = f"{kind.kind.lower()}.{kind.group}/{name}"
-                yield Thing(handle, f"{path}/{name}", metadata["uid"], tuple(held(there)))
+                yield Thing(
+                    handle, f"{path}/{name}", metadata["uid"], tuple(holders(client, kind, there))
+                )
 
 
 def _made_by_us(metadata: Mapping[str, Any]) -> bool:

@@ -1,7 +1,9 @@
-"""Save the cluster into one small file that --from loads at once: nodes, pods, topologies, link matrices."""
+"""Save the cluster into one small file that --from loads at once: nodes, pods, topologies,
+link matrices.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
-import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -14,6 +16,7 @@ from toposcope.cli.planning import read_budgets, read_required
 from toposcope.cli.terminal import Screen
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.required import RequiredLevels
+from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.snapshot.packed import write_packed
 
 _KIB: Final = 1024
@@ -42,32 +45,44 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.no_pods:  # files may have some anyway
         snapshot = replace(snapshot, pods=None)
     elif snapshot.pods and not arguments.files:
-        budgets, required = read_budgets(arguments, snapshot.pods, Budgets()), RequiredLevels()
-        read_required(arguments, required)
-        kept = (*snapshot.objects, *budgets.documents(snapshot.pods), *required.documents())
-        snapshot = replace(snapshot, objects=kept)
+        snapshot = _with_planning(arguments, snapshot, snapshot.pods)
     try:
-        # Renamed into place: nobody ever reads half a file.
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
-            try:
-                size = write_packed(snapshot, out)
-                Path(out.name).replace(path)
-            except BaseException:
-                os.unlink(out.name)  # noqa: PTH108 - missing_ok would hide that somebody else deleted it
-                raise
+        size = _write(snapshot, path)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
-    pods = "" if snapshot.pods is None else f", {counted(len(snapshot.pods), 'pod')}"
+    saved = counted(len(snapshot.nodes), "node")
+    if snapshot.pods is not None:
+        saved += f", {counted(len(snapshot.pods), 'pod')}"
     topologies = counted(len(snapshot.topologies), "ClusterTopology", "ClusterTopologies")
-    screen.show(
-        [
-            f"saved {counted(len(snapshot.nodes), 'node')}{pods} and {topologies} in {path} ({_size(size)})"
-        ]
-    )
+    screen.show([f"saved {saved} and {topologies} in {path} ({_size(size)})"])
     return EXIT_OK
 
 
+def _with_planning(
+    arguments: argparse.Namespace, snapshot: Snapshot, pods: Sequence[PodView]
+) -> Snapshot:
+    """With what planning commands need besides: budgets, and what workloads require."""
+    budgets = read_budgets(arguments, pods, Budgets())
+    required = RequiredLevels()
+    read_required(arguments, required)
+    objects = (*snapshot.objects, *budgets.documents(pods), *required.documents())
+    return replace(snapshot, objects=objects)
+
+
+def _write(snapshot: Snapshot, path: Path) -> int:
+    """Write the file and return its size; renamed into place, so nobody ever reads half a file."""
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
+        try:
+            size = write_packed(snapshot, out)
+            Path(out.name).replace(path)
+        except BaseException:
+            # Fails where somebody else has deleted it.
+            Path(out.name).unlink()
+            raise
+    return size
+
+
 def _size(count: int) -> str:
-    return (
-        f"{count / _KIB / _KIB:.1f} MiB" if count >= _KIB * _KIB else f"{max(1, count // _KIB)} KiB"
-    )
+    if count >= _KIB * _KIB:
+        return f"{count / _KIB / _KIB:.1f} MiB"
+    return f"{max(1, count // _KIB)} KiB"

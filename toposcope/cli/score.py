@@ -2,14 +2,16 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
-from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from toposcope.cli.errors import exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, read, working
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.score import Score, Spread, scores
+
+_HEADER: Final = ("SCORE", "GANG", "KIND", "GPUS", "SPANS", "COULD NOW", "AT BEST")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,19 +45,19 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     plan = read(arguments)
     with working("scores"):
         gangs = plan.only(arguments.workload) if arguments.workload else plan.gangs
-        made = scores(plan.capacity, gangs)
-    shown = (
-        made
-        if arguments.below is None
-        else [score for score in made if score.value < arguments.below]
-    )
+        every_score = scores(plan.capacity, gangs)
+    shown = list(every_score)
+    if arguments.below is not None:
+        shown = [score for score in every_score if score.value < arguments.below]
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, {"gangs": [document(score) for score in shown]})
+        documents = [document(score) for score in shown]
+        show_document(screen, arguments.output, {"gangs": documents})
     elif arguments.output == "name":
         screen.show(score.gang.handle for score in shown)
     else:
-        screen.show(_page(screen, plan, made, shown, wide=arguments.output == "wide"))
-    return EXIT_PROBLEMS if arguments.below is not None and shown else EXIT_OK
+        wide = arguments.output == "wide"
+        screen.show(_page(screen, plan, every_score, shown, wide=wide))
+    return exit_code(ok=arguments.below is None or not shown)
 
 
 def document(score: Score) -> dict[str, Any]:
@@ -70,69 +72,65 @@ def document(score: Score) -> dict[str, Any]:
         "gpus": gang.gpus,
         "score": round(score.value, 3),
         "betterNow": score.better_now,
-        "levels": [
-            {
-                "domain": spread.level.domain,
-                "spans": spread.spans,
-                "fewestNow": spread.now,
-                "fewest": spread.empty,
-            }
-            for spread in score.spreads
-        ],
+        "levels": [_level(spread) for spread in score.spreads],
+    }
+
+
+def _level(spread: Spread) -> dict[str, Any]:
+    return {
+        "domain": spread.level.domain,
+        "spans": spread.spans,
+        "fewestNow": spread.now,
+        "fewest": spread.empty,
     }
 
 
 def _page(
-    screen: Screen, plan: Plan, made: Sequence[Score], shown: Sequence[Score], *, wide: bool
+    screen: Screen, plan: Plan, every_score: Sequence[Score], shown: Sequence[Score], *, wide: bool
 ) -> Iterator[str]:
-    if not shown:
-        yield (
-            f"no gang scores that low ({len(made):,} checked)"
-            if made
-            else "no gang of several GPU pods is running"
-        )
+    checked = len(every_score)
+    if shown:
+        rows = [_row(score, wide=wide) for score in shown]
+        yield from columns(screen, _HEADER, rows, right=(0, 3))
+    elif checked:
+        yield f"no gang scores that low ({checked:,} checked)"
     else:
-        header = ["SCORE", "GANG", "KIND", "GPUS", "SPANS", "COULD NOW", "AT BEST"]
-        rows = [
-            [
-                f"{score.value:.2f}",
-                score.gang.handle,
-                score.gang.kind,
-                f"{score.gang.gpus:,}",
-                _counts(
-                    (spread, spread.spans)
-                    for spread in score.spreads
-                    if wide or spread.empty < spread.worst
-                )
-                or "-",
-                _counts(
-                    (spread, spread.now)
-                    for spread in score.spreads
-                    if score.better_now and _less(spread)
-                )
-                or "-",
-                _counts(
-                    (spread, spread.empty)
-                    for spread in score.spreads
-                    if spread.empty < spread.spans
-                )
-                or "-",
-            ]
-            for score in shown
-        ]
-        yield from columns(screen, header, rows, right=(0, 3))
-    unscored = sum(len(gang.placed) > 1 for gang in plan.gangs) - len(made)
-    if unscored and len(made) != 1:
-        yield screen.paint(
-            f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level", "yellow"
-        )
-    yield from (screen.paint(line, "yellow") for line in plan.uncounted())
+        yield "no gang of several GPU pods is running"
+    unscored = sum(len(gang.placed) > 1 for gang in plan.gangs) - checked
+    if unscored and checked != 1:
+        text = f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level"
+        yield screen.paint(text, "yellow")
+    for line in plan.uncounted():
+        yield screen.paint(line, "yellow")
 
 
-def _less(spread: Spread) -> bool:
-    return spread.now is not None and spread.now < spread.spans
+def _row(score: Score, *, wide: bool) -> list[str]:
+    gang = score.gang
+    spans = []
+    for spread in score.spreads:
+        if wide or spread.empty < spread.worst:
+            spans.append(f"{spread.level.domain} {spread.spans}")
+    return [
+        f"{score.value:.2f}",
+        gang.handle,
+        gang.kind,
+        f"{gang.gpus:,}",
+        ", ".join(spans) or "-",
+        ", ".join(_could_now(score)) or "-",
+        ", ".join(_at_best(score)) or "-",
+    ]
 
 
-def _counts(pairs: Iterator[tuple[Spread, int | None]]) -> str:
-    """`rack 4, host 8`."""
-    return ", ".join(f"{spread.level.domain} {count}" for spread, count in pairs)
+def _could_now(score: Score) -> Iterator[str]:
+    """The levels at which it could span fewer domains now."""
+    if score.better_now:
+        for spread in score.spreads:
+            if spread.now is not None and spread.now < spread.spans:
+                yield f"{spread.level.domain} {spread.now}"
+
+
+def _at_best(score: Score) -> Iterator[str]:
+    """The levels at which it could span fewer domains on an empty cluster."""
+    for spread in score.spreads:
+        if spread.empty < spread.spans:
+            yield f"{spread.level.domain} {spread.empty}"

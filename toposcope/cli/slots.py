@@ -1,7 +1,9 @@
-"""Show how many gangs of each size still fit: now, when running work has ended, and on an empty cluster."""
+"""Show how many gangs of each size still fit: now, when running work has ended,
+and on an empty cluster.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -14,7 +16,11 @@ from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.text import plural
 
-_LEGEND: Final = "ENDED: when Jobs and pods without an owner have ended. UNUSABLE: of the free GPUs, by no gang of that size."
+_HEADER: Final = ("GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE")
+_LEGEND: Final = (
+    "ENDED: when Jobs and pods without an owner have ended. "
+    "UNUSABLE: of the free GPUs, by no gang of that size."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +54,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     plan = read(arguments)
     if not plan.capacity.nodes:
         raise CommandError(
-            f"no node carries every level ({plan.scope.path}); toposcope levels says what is missing"
+            f"no node carries every level ({plan.scope.path}); "
+            "toposcope levels says what is missing"
         )
     with working("slots"):
         per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
@@ -57,7 +64,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(plan, per_pod, table))
     else:
-        screen.show(_page(screen, plan, sizes, per_pod, table, wide=arguments.output == "wide"))
+        wide = arguments.output == "wide"
+        screen.show(_page(screen, plan, sizes, per_pod, table, wide=wide))
     return EXIT_OK
 
 
@@ -68,16 +76,16 @@ def document(plan: Plan, per_pod: int, table: Sequence[Slots]) -> dict[str, Any]
         "gpusPerPod": per_pod,
         "nodes": len(plan.capacity.nodes),
         "leftOut": len(plan.capacity.left_out),
-        "slots": [
-            {
-                "gpus": row.gpus,
-                "domain": row.level.domain,
-                **{view.value: count for view, count in row.fitting.items()},
-                "fragmented": round(row.fragmented, 3),
-            }
-            for row in table
-        ],
+        "slots": [_slots(row) for row in table],
     }
+
+
+def _slots(row: Slots) -> dict[str, Any]:
+    entry: dict[str, Any] = {"gpus": row.gpus, "domain": row.level.domain}
+    for view, count in row.fitting.items():
+        entry[view.value] = count
+    entry["fragmented"] = round(row.fragmented, 3)
+    return entry
 
 
 def _page(
@@ -89,38 +97,60 @@ def _page(
     *,
     wide: bool,
 ) -> Iterator[str]:
-    capacity = plan.capacity
-    yield f"Gangs that fit into one domain, of pods with {per_pod} {plural(per_pod, 'GPU')} each (--gpus-per-pod)"
-    header = ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE"]
-    rows, before = [], 0
-    for row in table if wide else without_repeats(table):
-        counts = [f"{row.fitting[view]:,}" for view in View]
-        size = f"{row.gpus:,}" if row.gpus != before else ""
-        rows.append([size, row.level.domain, *counts, f"{row.fragmented:.0%}"])
-        before = row.gpus
-    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in capacity.nodes)
-    if not any(capacity.slots(View.EMPTY, one_pod(1))):
-        yield screen.paint(
-            f"! no slot can be counted: {_why_none(len(capacity.nodes), offering)}", "yellow"
-        )
+    pods = f"pods with {per_pod} {plural(per_pod, 'GPU')} each"
+    yield f"Gangs that fit into one domain, of {pods} (--gpus-per-pod)"
+    nodes = plan.capacity.nodes
+    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in nodes)
+    if not any(plan.capacity.slots(View.EMPTY, one_pod(1))):
+        why = _why_none(len(nodes), offering)
+        yield screen.paint(f"! no slot can be counted: {why}", "yellow")
+    rows = list(_rows(table if wide else without_repeats(table)))
     if rows:
-        yield from columns(screen, header, rows, right=(0, 2, 3, 4, 5))
+        yield from columns(screen, _HEADER, rows, right=(0, 2, 3, 4, 5))
         yield _LEGEND
-    if too_large := [f"{size:,}" for size in sizes if all(row.gpus != size for row in table)]:
+    too_large = list(_too_large(sizes, table))
+    if too_large:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
-    if not sizes and not offering:
+    if not (sizes or offering):
         yield "No node offers whole GPUs."
-    if capacity.left_out:
-        nodes = counted(len(capacity.left_out), "node")
-        lack = plural(len(capacity.left_out), "lacks", "lack")
-        yield screen.paint(
-            f"! left out: {nodes} that {lack} a level: {first_few(capacity.left_out)}", "yellow"
-        )
-    yield from (screen.paint(line, "yellow") for line in plan.uncounted())
+    yield from _uncounted(screen, plan)
+
+
+def _too_large(sizes: Sequence[int], table: Sequence[Slots]) -> Iterator[str]:
+    """The sizes that fit into no domain."""
+    fitting = {row.gpus for row in table}
+    for size in sizes:
+        if size not in fitting:
+            yield f"{size:,}"
+
+
+def _rows(table: Iterable[Slots]) -> Iterator[list[str]]:
+    """The rows; a size stands in the first of its rows."""
+    before = 0
+    for row in table:
+        cells = [f"{row.gpus:,}" if row.gpus != before else "", row.level.domain]
+        for view in View:
+            cells.append(f"{row.fitting[view]:,}")
+        cells.append(f"{row.fragmented:.0%}")
+        yield cells
+        before = row.gpus
+
+
+def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
+    left_out = plan.capacity.left_out
+    if left_out:
+        lack = plural(len(left_out), "lacks", "lack")
+        nodes = f"{counted(len(left_out), 'node')} that {lack} a level"
+        yield screen.paint(f"! left out: {nodes}: {first_few(left_out)}", "yellow")
+    for line in plan.uncounted():
+        yield screen.paint(line, "yellow")
 
 
 def _why_none(nodes: int, offering: int) -> str:
-    """Why no node takes a pod with GPUs, even on an empty cluster; `offering` nodes have whole ones."""
+    """Why no node takes a pod with GPUs, even on an empty cluster.
+
+    `offering` nodes have whole ones.
+    """
     if not offering:
         what = f"{ALLOCATABLE_GPUS} as whole GPUs, and GPUs of ResourceSlices (DRA) are not counted"
         return f"none of {counted(nodes, 'node')} offers {what}"

@@ -1,12 +1,13 @@
-"""Say on one screen whether all is well: controller, nodes, levels, published resources, and what to do next.
+"""Say on one screen whether all is well: controller, nodes, levels, published resources,
+and what to do next.
 
 Exit code 1 if something needs attention.
-"""
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,7 +25,9 @@ from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.text import Command, shell
 
 _WIDTH: Final = 80
-_MOST: Final = 5
+_MOST_FINDINGS: Final = 5
+_LEASE_SECONDS: Final = 15
+"""How long a Lease lasts that does not say."""
 _NEXT: Final = {
     conditions.LEVELS_COVERED: "toposcope nodes --state left-out",
     conditions.AGENTS_REPORTING: "toposcope nodes --state no-agent",
@@ -44,6 +47,10 @@ class _Finding:
     what: str
     message: str
     next: Command
+
+    def document(self) -> dict[str, str]:
+        """Plain values."""
+        return {"about": self.what, "message": self.message, "next": self.next}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +74,22 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     controller = _controller(arguments, datetime.now(UTC))
-    found = list(_findings(scope, controller))
+    findings = list(_findings(scope, controller))
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(scope, controller, found))
+        show_document(screen, arguments.output, document(scope, controller, findings))
     elif arguments.output == "name":
-        screen.show(finding.what for finding in found)
+        screen.show(finding.what for finding in findings)
     else:
-        screen.show(_page(screen, scope, controller, found, wide=arguments.output == "wide"))
-    return errors.EXIT_PROBLEMS if found else errors.EXIT_OK
+        screen.show(_page(screen, scope, controller, findings, wide=arguments.output == "wide"))
+    return errors.EXIT_PROBLEMS if findings else errors.EXIT_OK
 
 
 def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     """By its Lease: conditions of a controller that is gone stay as they were. Raises KubeError."""
-    from toposcope.cli.catalogue import controller_namespaces  # noqa: PLC0415 - not for files
-    from toposcope.kube.client import find  # noqa: PLC0415 - same
-
     if arguments.files:
         return _Controller("not known from files")
     try:
-        with command.api_client(arguments) as client:
-            paths = (
-                f"{_LEASES}/{namespace}/leases/{LEASE}"
-                for namespace in controller_namespaces(client)
-            )
-            lease = next(filter(None, (find(client, path) for path in paths)), None)
+        lease = _lease(arguments)
     except ApiError as error:
         if not error.forbidden:
             raise
@@ -98,13 +97,28 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     if lease is None:
         return _Controller(f"there is no Lease {LEASE}", lost=True)
     spec = Field(lease) / "spec"
-    holder, renewed = (spec / "holderIdentity").text(), (spec / "renewTime").text()
+    holder = (spec / "holderIdentity").text()
+    renewed = (spec / "renewTime").text()
     if holder is None or renewed is None:
         return _Controller(f"nobody holds the Lease {LEASE}", lost=True)
     age = (now - datetime.fromisoformat(renewed)).total_seconds()
-    if age > 2 * (spec / "leaseDurationSeconds").number(15):
+    lasts = (spec / "leaseDurationSeconds").number(_LEASE_SECONDS)
+    if age > 2 * lasts:
         return _Controller(f"{holder} has not renewed its Lease since {renewed}", lost=True)
     return _Controller(f"{holder} holds the Lease")
+
+
+def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
+    """The controller's Lease, wherever the controller runs. Raises KubeError."""
+    from toposcope.cli.catalogue import controller_namespaces  # noqa: PLC0415 - not for files
+    from toposcope.kube.client import find  # noqa: PLC0415 - same
+
+    with command.api_client(arguments) as client:
+        for namespace in controller_namespaces(client):
+            lease = find(client, f"{_LEASES}/{namespace}/leases/{LEASE}")
+            if lease:
+                return lease
+    return None
 
 
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
@@ -112,77 +126,104 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     if controller.lost:
         yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
     if scope.topology is None:
-        text = "there is no ClusterTopology, so nothing is published: the levels below come from labels alone"
-        yield _Finding("topology", text, shell("toposcope suggest"))
+        yield _Finding(
+            "topology",
+            "there is no ClusterTopology, so nothing is published: "
+            "the levels below come from labels alone",
+            shell("toposcope suggest"),
+        )
         return
     reported = features.conditions({"status": scope.topology.status})
     if not reported:
         text = "the controller has written no status for it"
         yield _Finding("controller", text, _CONTROLLER)
-    for condition in sorted(reported, key=lambda one: one.status != "False"):
-        known = condition.type == conditions.READY or condition.reason == conditions.NO_RAILS
-        if condition.status != "True" and not known:
-            template = _NEXT.get(condition.type, "kubectl describe gtopo {}")
-            next_step = shell(template, scope.name) if "{}" in template else shell(template)
-            what = f"{condition.type}={condition.status}"
-            yield _Finding(what, f"{condition.reason}: {condition.message}", next_step)
+    for condition in sorted(reported, key=lambda condition: condition.status != "False"):
+        told_otherwise = (
+            condition.type == conditions.READY or condition.reason == conditions.NO_RAILS
+        )
+        if condition.status != "True" and not told_otherwise:
+            yield _Finding(
+                what=f"{condition.type}={condition.status}",
+                message=f"{condition.reason}: {condition.message}",
+                next=_next_step(condition.type, scope.name),
+            )
 
 
-def document(scope: Scope, controller: _Controller, found: Sequence[_Finding]) -> dict[str, Any]:
+def _next_step(condition: str, topology: str) -> Command:
+    """The command that shows what a condition is about."""
+    template = _NEXT.get(condition, "kubectl describe gtopo {}")
+    return shell(template, topology) if "{}" in template else shell(template)
+
+
+def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     status = scope.topology.status if scope.topology else {}
+    states: Counter[str] = Counter()
+    for node in scope.nodes:
+        states.update(mark.value for mark in marks(node))
     return {
         "topology": scope.name or None,
-        "healthy": not found,
+        "healthy": not findings,
         "controller": controller.words,
         "nodes": len(scope.nodes),
         "gpus": sum(node.gpus for node in scope.nodes),
-        "states": dict(Counter(mark.value for node in scope.nodes for mark in marks(node))),
+        "states": dict(states),
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),
-        "findings": [
-            {"about": finding.what, "message": finding.message, "next": finding.next}
-            for finding in found
-        ],
+        "findings": [finding.document() for finding in findings],
     }
 
 
 def _published(status: Any) -> Iterator[dict[str, Any]]:
     for entry in (Field(status) / "published").items():
-        words = {name: (entry / name).text() or "" for name in ("apiVersion", "kind", "name")}
-        yield {**words, "inSync": (entry / "inSync").flag()}
+        yield {
+            "apiVersion": (entry / "apiVersion").text() or "",
+            "kind": (entry / "kind").text() or "",
+            "name": (entry / "name").text() or "",
+            "inSync": (entry / "inSync").flag(),
+        }
 
 
 def _page(
-    screen: Screen, scope: Scope, controller: _Controller, found: Sequence[_Finding], *, wide: bool
+    screen: Screen,
+    scope: Scope,
+    controller: _Controller,
+    findings: Sequence[_Finding],
+    *,
+    wide: bool,
 ) -> Iterator[str]:
-    whole = document(scope, controller, found)
     name = f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology"
-    verdict = (
-        screen.paint("healthy", "green")
-        if not found
-        else screen.paint(counted(len(found), "problem"), "red")
-    )
+    verdict = screen.paint("healthy", "green")
+    if findings:
+        verdict = screen.paint(counted(len(findings), "problem"), "red")
     yield f"{name}: {verdict}"
-    states = ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
-    published = (
-        f"{resource['kind']}.{resource['apiVersion'].partition('/')[0]}{'' if resource['inSync'] else ' (not in sync)'}"
-        for resource in whole["published"]
-    )
-    rows = {
-        "controller": controller.words,
-        "nodes": f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}"
-        + (f": {states}" if states else ""),
+    for title, text in _rows(document(scope, controller, findings)).items():
+        yield from _wrapped(f"  {title:<12}", text, most=2)
+    shown = findings if wide else findings[:_MOST_FINDINGS]
+    for finding in shown:
+        text = f"{finding.what}: {finding.message}"
+        yield from _wrapped("! ", text, most=None if wide else 2)
+        yield Whole(f"  next: {finding.next}")
+    if len(shown) < len(findings):
+        yield f"and {len(findings) - len(shown)} more: toposcope status -o wide"
+
+
+def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
+    """The rows above the findings, by their titles."""
+    nodes = f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}"
+    if whole["states"]:
+        nodes += ": " + ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
+    published = []
+    for resource in whole["published"]:
+        group, _, _ = resource["apiVersion"].partition("/")
+        in_sync = "" if resource["inSync"] else " (not in sync)"
+        published.append(f"{resource['kind']}.{group}{in_sync}")
+    return {
+        "controller": whole["controller"],
+        "nodes": nodes,
         "levels": " > ".join(whole["levels"]) or "none",
         "published": ", ".join(published) or "nothing",
     }
-    for title, text in rows.items():
-        yield from _wrapped(f"  {title:<12}", text, most=2)
-    for finding in found if wide else found[:_MOST]:
-        yield from _wrapped("! ", f"{finding.what}: {finding.message}", most=None if wide else 2)
-        yield Whole(f"  next: {finding.next}")
-    if len(found) > _MOST and not wide:
-        yield f"and {len(found) - _MOST} more: toposcope status -o wide"
 
 
 def _wrapped(first: str, text: str, most: int | None) -> list[str]:

@@ -1,4 +1,6 @@
-"""Suggest ClusterTopologies for the kinds of nodes in the cluster: YAML ready to apply, with comments that say why."""
+"""Suggest ClusterTopologies for the kinds of nodes in the cluster: YAML ready to apply,
+with comments that say why.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -6,8 +8,15 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND, USUAL_COVERAGE
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
-from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
+from toposcope.cli.errors import exit_code
+from toposcope.cli.output import (
+    first_few,
+    form_and_file,
+    json_text,
+    list_document,
+    write_output,
+    yaml_text,
+)
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dra.supply import LINKS
 from toposcope.integrations.slurm.hostlist import natural
@@ -16,15 +25,18 @@ from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topolog
 from toposcope.snapshot.suggest import Suggestion, suggest
 from toposcope.text import plural
 
-_NAMES: Final = 3
-_FEW: Final = 0.02
-"""A kind with a smaller share of the nodes is more likely a missing label than different hardware."""
+_FEW_NAMES: Final = 3
+_SMALL_SHARE: Final = 0.02
+"""A kind with a smaller share of the nodes more likely lacks a label than differs in hardware."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope suggest`."""
     kinds = ("topologies", "claim", "taints")
-    about = "ClusterTopologies; a ResourceClaimTemplate (DRA) for linked GPUs; DeviceTaintRules for degraded ones"
+    about = (
+        "ClusterTopologies; a ResourceClaimTemplate (DRA) for linked GPUs; "
+        "DeviceTaintRules for degraded ones"
+    )
     parser.add_argument(
         "what", nargs="?", choices=kinds, default=kinds[0], help=f"{about}; default: {kinds[0]}"
     )
@@ -45,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="yaml|json|wide|name|FILE",
-        help="how to print it (wide: with the name of every node); or a file to write instead. Default: yaml",
+        help="how to print it (wide: with the name of every node); "
+        "or a file to write instead. Default: yaml",
     )
     add_source_arguments(parser, ())
 
@@ -56,19 +69,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.what != "topologies":
         from toposcope.cli import suggest_claim  # noqa: PLC0415 - only for devices
 
-        return (suggest_claim.run_claim if arguments.what == "claim" else suggest_claim.run_taints)(
-            screen, arguments
-        )
+        if arguments.what == "claim":
+            return suggest_claim.run_claim(screen, arguments)
+        return suggest_claim.run_taints(screen, arguments)
     snapshot = load_snapshot(arguments, pods=False)
     suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue, _coverage(snapshot))
     if suggestions:
         form, file = form_and_file(arguments.output)
         write_output(screen, _text(suggestions, form), file)
+    about = "warning" if suggestions else "toposcope suggest"
     for reason in reasons:
-        complain(f"warning: {reason}" if suggestions else f"toposcope suggest: {reason}")
+        complain(f"{about}: {reason}")
     for note in _notes(snapshot, suggestions):
         complain(f"note: {note}")
-    return EXIT_OK if suggestions and not reasons else EXIT_PROBLEMS
+    return exit_code(ok=bool(suggestions) and not reasons)
 
 
 def _coverage(snapshot: Snapshot) -> int:
@@ -80,23 +94,19 @@ def _coverage(snapshot: Snapshot) -> int:
     return topology.min_coverage if topology else USUAL_COVERAGE
 
 
-def _text(found: Sequence[Suggestion], form: str) -> str:
+def _text(suggestions: Sequence[Suggestion], form: str) -> str:
     """The suggestions in the form that `-o` names; JSON has no comments."""
     if form == "name":
-        return "".join(f"{KIND.lower()}.{GROUP}/{suggestion.name}\n" for suggestion in found)
+        kind = f"{KIND.lower()}.{GROUP}"
+        return "".join(f"{kind}/{suggestion.name}\n" for suggestion in suggestions)
     if form == "json":
-        return json_text(
-            {
-                "apiVersion": "v1",
-                "kind": "List",
-                "items": [_document(suggestion) for suggestion in found],
-            }
-        )
-    total = sum(len(suggestion.nodes) for suggestion in found)
-    return "---\n".join(
-        yaml_text(_document(suggestion), _why(suggestion, total, wide=form == "wide"))
-        for suggestion in found
-    )
+        return json_text(list_document([_document(suggestion) for suggestion in suggestions]))
+    total = sum(len(suggestion.nodes) for suggestion in suggestions)
+    texts = []
+    for suggestion in suggestions:
+        comments = _why(suggestion, total, wide=form == "wide")
+        texts.append(yaml_text(_document(suggestion), comments))
+    return "---\n".join(texts)
 
 
 def _document(suggestion: Suggestion) -> dict[str, Any]:
@@ -112,41 +122,59 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     names = sorted((node.name for node in suggestion.nodes), key=natural)
     count = len(names)
     nodes = "1 node" if count == 1 else f"{count} nodes"
-    yield f"{nodes}, {suggestion.gpus} {plural(suggestion.gpus, 'GPU')}: {first_few(names, count if wide else _NAMES)}"
+    gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
+    yield f"{nodes}, {gpus}: {first_few(names, count if wide else _FEW_NAMES)}"
     path = " > ".join(level.domain for level in suggestion.levels)
     lacking = sorted(suggestion.lacking, key=natural)
-    everybody = f"{count - len(lacking)} of {count}" if lacking else "All of them"
-    yield f"{everybody} have {path}, and each level is nested in the one before."
+    have = f"{count - len(lacking)} of {count}" if lacking else "All of them"
+    yield f"{have} have {path}, and each level is nested in the one before."
     if lacking:
+        few = first_few(lacking, len(lacking) if wide else _FEW_NAMES)
+        them = plural(len(lacking), "it", "them")
         yield (
-            f"A level is missing on {first_few(lacking, len(lacking) if wide else _NAMES)}: Kueue and KAI leave "
-            f"{plural(len(lacking), 'it', 'them')} out. Label {plural(len(lacking), 'it', 'them')} "
-            "(toposcope nodes --state left-out), or take the level out of spec.levels, which takes it from all."
+            f"A level is missing on {few}: Kueue and KAI leave {them} out. "
+            f"Label {them} (toposcope nodes --state left-out), "
+            "or take the level out of spec.levels, which takes it from all."
         )
     if suggestion.own:
         own = ", ".join(level.key for level in suggestion.own)
         yield f"Other nodes lack {own}: in one topology with these, schedulers would ignore them."
-    for crossing in suggestion.crossings:
+    yield from _left_out(suggestion)
+    if count < total * _SMALL_SHARE:
         yield (
-            f"Left out: {crossing.level.domain} ({crossing.level.key}) and {crossing.other.domain} do not nest: "
-            f"{crossing.value!r} lies under {crossing.parents[0]!r} and {crossing.parents[1]!r}."
+            "So few nodes may just be missing a label. "
+            "Check them before you apply this: toposcope nodes -o wide"
         )
-    if count < total * _FEW:
-        yield "So few nodes may just be missing a label. Check them before you apply this: toposcope nodes -o wide"
 
 
-def _notes(snapshot: Snapshot, found: tuple[Suggestion, ...]) -> Iterator[str]:
-    names = {suggestion.name for suggestion in found}
-    for suggestion in found:
-        if lacking := sorted(suggestion.lacking, key=natural):
+def _left_out(suggestion: Suggestion) -> Iterator[str]:
+    """The levels that do not nest."""
+    for crossing in suggestion.crossings:
+        level = f"{crossing.level.domain} ({crossing.level.key})"
+        one, another, *_ = crossing.parents
+        yield (
+            f"Left out: {level} and {crossing.other.domain} do not nest: "
+            f"{crossing.value!r} lies under {one!r} and {another!r}."
+        )
+
+
+def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
+    for suggestion in suggestions:
+        lacking = sorted(suggestion.lacking, key=natural)
+        if lacking:
             lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
-            yield f"{lack} a level of {suggestion.name}, and Kueue and KAI leave such a node out: {first_few(lacking)}"
+            yield (
+                f"{lack} a level of {suggestion.name}, "
+                f"and Kueue and KAI leave such a node out: {first_few(lacking)}"
+            )
+    names = {suggestion.name for suggestion in suggestions}
     for topology in snapshot.topologies:
         if topology.name in names:
             yield f"ClusterTopology {topology.name} already exists; applying this changes it"
-        elif topology.name == MAIN and len(found) > 1 and not topology.divided:
+        elif topology.name == MAIN and len(suggestions) > 1 and not topology.divided:
             yield (
-                f"ClusterTopology {MAIN} has the same nodes and is not changed: it publishes the levels that all of "
-                "them have; delete it if nothing uses it, or, instead of these, set its spec.segments to Auto, and the "
-                "controller keeps a topology for each kind"
+                f"ClusterTopology {MAIN} has the same nodes and is not changed: "
+                "it publishes the levels that all of them have; delete it if nothing uses it, or, "
+                "instead of these, set its spec.segments to Auto, and the controller keeps "
+                "a topology for each kind"
             )

@@ -1,64 +1,94 @@
-"""What `toposcope suggest` prints besides topologies: a claim for linked GPUs, and taints for degraded ones."""
+"""What `toposcope suggest` prints besides topologies.
+
+A claim for linked GPUs, and taints for degraded ones.
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from toposcope.cli.command import load_snapshot
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
-from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
+from toposcope.cli.output import (
+    first_few,
+    form_and_file,
+    json_text,
+    list_document,
+    write_output,
+    yaml_text,
+)
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.dra.allocation import Claims, Request
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
 from toposcope.integrations.dra.audit import DRIVER
-from toposcope.integrations.dra.devices import NodeDevices
+from toposcope.integrations.dra.devices import Device, NodeDevices
 from toposcope.integrations.dra.supply import Machine, Supply, machine, supply, taint_rules
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import plural
+
+_FEW_NAMES: Final = 3
 
 
 def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print a ResourceClaimTemplate; 1 when no claim can be met."""
     snapshot = load_snapshot(arguments, published=True, matrices=True)
-    machines, claims = _machines(snapshot), Claims.of(snapshot.objects)
+    machines = _machines(snapshot)
+    claims = Claims.of(snapshot.objects)
     claims.classes.setdefault(DRIVER, (f"device.driver == '{DRIVER}'",))
-    nic = _nic_class(machines, claims) if arguments.nic == "" else arguments.nic
-    found = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
-    if not found.nodes:
-        complain(
-            f"toposcope suggest: {found.words}: no claim can get that on any of {len(machines)} nodes of {DRIVER}"
-        )
-        for sentence in _left_out(found):
+    nic = arguments.nic
+    if nic == "":
+        nic = _nic_class(machines, claims)
+    claim = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
+    if not claim.nodes:
+        where = f"any of {len(machines)} nodes of {DRIVER}"
+        complain(f"toposcope suggest: {claim.words}: no claim can get that on {where}")
+        for sentence in _left_out(claim):
             complain(f"toposcope suggest: {sentence}")
         return EXIT_PROBLEMS
-    name = "-".join(filter(None, (f"gpus-{arguments.gpus}", arguments.link, "nic" if nic else "")))
-    document = {
+    name = [f"gpus-{arguments.gpus}"]
+    if arguments.link:
+        name.append(arguments.link)
+    if nic:
+        name.append("nic")
+    template = {
         "apiVersion": f"{GROUP}/{TEMPLATE.versions[0]}",
         "kind": TEMPLATE.kind,
-        "metadata": {"name": name},
-        "spec": {"spec": found.spec},
+        "metadata": {"name": "-".join(name)},
+        "spec": {"spec": claim.spec},
     }
-    _write(
-        screen,
-        arguments,
-        [(document, list(_why(found, len(machines), wide=arguments.output == "wide")))],
-    )
+    comments = list(_why(claim, len(machines), wide=arguments.output == "wide"))
+    _write(screen, arguments, [_Suggested(template, comments)])
     return EXIT_OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Suggested:
+    """An object to apply, and why."""
+
+    document: dict[str, Any]
+    comments: list[str]
+
+    @property
+    def handle(self) -> str:
+        """What `kubectl` calls it."""
+        return f"{self.document['kind'].lower()}.{GROUP}/{self.document['metadata']['name']}"
 
 
 def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print DeviceTaintRules for the GPUs that agents find fault with."""
     snapshot = load_snapshot(arguments, published=True, matrices=True)
     faults = {node.name: reasons(node.matrix) for node in snapshot.nodes}
-    rules = [
-        (rule, [f"{rule['spec']['deviceSelector']['pool']}: {why}"])
-        for rule, why in taint_rules(_machines(snapshot), faults)
-    ]
+    rules = []
+    for rule, why in taint_rules(_machines(snapshot), faults):
+        node = rule["spec"]["deviceSelector"]["pool"]
+        rules.append(_Suggested(rule, [f"{node}: {why}"]))
     if rules:
         _write(screen, arguments, rules)
         complain(
-            "note: pods keep the GPUs that they have; DeviceTaintRules need the feature gate of this name (off in 1.36)"
+            "note: pods keep the GPUs that they have; "
+            "DeviceTaintRules need the feature gate of this name (off in 1.36)"
         )
     else:
         complain("note: no agent reports a faulty GPU that a DRA driver offers")
@@ -66,12 +96,15 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
 
 
 def _machines(snapshot: Snapshot) -> list[Machine]:
-    there = snapshot.inventory.nodes
-    all_of_them = (
-        machine(node.name, there.get(node.name, NodeDevices()), node.matrix)
-        for node in snapshot.nodes
-    )
-    return [machine for machine in all_of_them if machine.gpus]
+    """The nodes of which a driver offers GPUs."""
+    offered = snapshot.inventory.nodes
+    machines = []
+    for node in snapshot.nodes:
+        devices = offered.get(node.name, NodeDevices())
+        candidate = machine(node.name, devices, node.matrix)
+        if candidate.gpus:
+            machines.append(candidate)
+    return machines
 
 
 def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
@@ -79,50 +112,51 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
 
     Raises CommandError.
     """
-    others = [
-        device
-        for machine in machines
-        for device in machine.there.devices
-        if device.driver != DRIVER
-    ]
-    found = sorted(
-        name
-        for name, selectors in claims.classes.items()
-        if any(Request("", selectors, 1).takes(device) for device in others)
-    )
-    if len(found) != 1:
-        which = f"choose one of {', '.join(found)}" if found else "there is no DeviceClass of NICs"
-        raise CommandError(f"--nic: {which}: --nic CLASS")
-    return found[0]
+    others: list[Device] = []
+    for node in machines:
+        others.extend(device for device in node.there.devices if device.driver != DRIVER)
+    names = []
+    for name, selectors in claims.classes.items():
+        request = Request("", selectors, 1)
+        if any(request.takes(device) for device in others):
+            names.append(name)
+    if not names:
+        raise CommandError("--nic: there is no DeviceClass of NICs: --nic CLASS")
+    if len(names) > 1:
+        raise CommandError(f"--nic: choose one of {', '.join(sorted(names))}: --nic CLASS")
+    return names[0]
 
 
-def _why(found: Supply, count: int, *, wide: bool) -> Iterator[str]:
-    yield f"{found.words}."
-    nodes = f"{len(found.nodes)} of {count} {plural(count, 'node')}"
-    few = first_few(found.nodes, len(found.nodes) if wide else 3)
-    yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {found.now} now: {few}"
-    yield from _left_out(found)
-    if "on its NUMA node" in found.words:
-        yield "No GPU shares a PCIe root with such a NIC, as with a ConnectX-8's Data Direct: they share a NUMA node."
+def _why(claim: Supply, count: int, *, wide: bool) -> Iterator[str]:
+    yield f"{claim.words}."
+    nodes = f"{len(claim.nodes)} of {count} {plural(count, 'node')}"
+    few = first_few(claim.nodes, len(claim.nodes) if wide else _FEW_NAMES)
+    yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {claim.now} now: {few}"
+    yield from _left_out(claim)
+    if "on its NUMA node" in claim.words:
+        yield (
+            "No GPU shares a PCIe root with such a NIC, as with a ConnectX-8's Data Direct: "
+            "they share a NUMA node."
+        )
 
 
-def _left_out(found: Supply) -> Iterator[str]:
-    for product, node in sorted(found.left_out.items()):
-        yield f"Not for {product}: GPUs that it could get are not linked, or not known to be, on {node}."
+def _left_out(claim: Supply) -> Iterator[str]:
+    for product, node in sorted(claim.left_out.items()):
+        yield (
+            f"Not for {product}: GPUs that it could get are not linked, "
+            f"or not known to be, on {node}."
+        )
 
 
-def _write(
-    screen: Screen, arguments: argparse.Namespace, found: Sequence[tuple[dict[str, Any], list[str]]]
-) -> None:
+def _write(screen: Screen, arguments: argparse.Namespace, suggested: Sequence[_Suggested]) -> None:
     form, file = form_and_file(arguments.output)
     if form == "name":
-        text = "".join(
-            f"{taint['kind'].lower()}.{GROUP}/{taint['metadata']['name']}\n" for taint, _ in found
-        )
+        text = "".join(f"{suggestion.handle}\n" for suggestion in suggested)
     elif form == "json":
-        text = json_text(
-            {"apiVersion": "v1", "kind": "List", "items": [taint for taint, _ in found]}
-        )
+        text = json_text(list_document([suggestion.document for suggestion in suggested]))
     else:
-        text = "---\n".join(yaml_text(taint, why) for taint, why in found)
+        texts = []
+        for suggestion in suggested:
+            texts.append(yaml_text(suggestion.document, suggestion.comments))
+        text = "---\n".join(texts)
     write_output(screen, text, file)

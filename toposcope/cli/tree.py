@@ -6,6 +6,7 @@ Domains of the same shape share a line.
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -40,12 +41,41 @@ from toposcope.text import plural
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
 _NARROWEST: Final = 24
-_REMARK: Final = 6
+_REMARK_INDENT: Final = 6
 """Where a remark begins that has no place in its line."""
 _MOST_LINES: Final = 40
 """So many fit on a screen or two."""
-_MANY: Final = 5_000
-"""So many nodes take a while to read."""
+_MANY_NODES: Final = 5_000
+"""So many take a while to read."""
+_BRANCH: Final = "├─ "
+_LAST: Final = "└─ "
+_BELOW: Final = {"": "", _BRANCH: "│  ", _LAST: "   "}
+"""What stands below a branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the outline with its branches."""
+
+    text: str
+    line: Line
+    of_many: bool
+    """Whether it stands for the same place in many domains."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """Widths of the outline's text, and of the counts beside it."""
+
+    text: int
+    counts: tuple[int, ...]
+
+    def cells(self, counts: Sequence[str]) -> str:
+        """The counts in their columns."""
+        cells = []
+        for count, width in zip(counts, self.counts, strict=True):
+            cells.append(f"  {count:>{width}}")
+        return "".join(cells)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +120,9 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise command.no_nodes(snapshot, scope)
-    depth = scope.level(arguments.level) + 1 if arguments.level else arguments.depth
+    depth = arguments.depth
+    if arguments.level:
+        depth = scope.level(arguments.level) + 1
     root = tree(snapshot, scope)
     if arguments.output in ("json", "yaml"):
         shared = shared_gpus(snapshot, scope)
@@ -98,31 +130,50 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output == "name":
         screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
     else:
-        wide = arguments.output == "wide"
-        everything = arguments.all or wide
-        top = outline(root, scope.levels, depth, everything=everything)
-        shown = None if everything or depth is not None else _depth(root, scope)
-        if shown is not None:
-            top = outline(root, scope.levels, shown)
-        lines = [*_page(screen, scope, root, top, _reasons(snapshot), wide=wide)]
-        lines += [screen.paint(line, "dim") for line in _shared_lines(snapshot, scope)]
-        if shown is not None:
-            below = " > ".join(level.domain for level in scope.levels[shown:])
-            text = f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
-            lines.append(screen.paint(text, "dim"))
-        screen.show(lines)
-    ill = any(left_out(root)) or scope.without_agent or any(root.marks[mark] for mark in FAULTS)
-    return errors.EXIT_PROBLEMS if ill else errors.EXIT_OK
+        screen.show(_whole_page(screen, snapshot, scope, root, depth=depth, arguments=arguments))
+    return errors.EXIT_OK if _is_healthy(scope, root) else errors.EXIT_PROBLEMS
+
+
+def _is_healthy(scope: Scope, root: Domain) -> bool:
+    """Whether no node is faulty, lacks a level or waits for its agent."""
+    lacking, _ = left_out(root)
+    faulty = any(root.marks[mark] for mark in FAULTS)
+    return not (lacking or scope.without_agent or faulty)
+
+
+def _whole_page(
+    screen: Screen,
+    snapshot: Snapshot,
+    scope: Scope,
+    root: Domain,
+    *,
+    depth: int | None,
+    arguments: argparse.Namespace,
+) -> list[str]:
+    """What people see; where nobody asked for a depth, as many levels as fit."""
+    wide = arguments.output == "wide"
+    everything = arguments.all or wide
+    shown = None
+    if depth is None and not everything:
+        shown = _depth(root, scope)
+    top = outline(root, scope.levels, depth if shown is None else shown, everything=everything)
+    lines = list(_page(screen, scope, root, top, _reasons(snapshot), wide=wide))
+    lines.extend(screen.paint(shares, "dim") for shares in _shared_lines(snapshot, scope))
+    if shown is not None:
+        below = " > ".join(level.domain for level in scope.levels[shown:])
+        text = (
+            f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
+        )
+        lines.append(screen.paint(text, "dim"))
+    return lines
 
 
 def _depth(root: Domain, scope: Scope) -> int | None:
     """How many levels to show so that nobody has to scroll far; None: all of them."""
     for depth in range(len(scope.levels), 0, -1):
-        top = outline(root, scope.levels, depth)
-        if (
-            sum(1 for _ in islice(_rows(top, "", "", of_many=False, root=""), _MOST_LINES + 1))
-            <= _MOST_LINES
-        ):
+        rows = _rows(outline(root, scope.levels, depth), root="")
+        lines = sum(1 for _ in islice(rows, _MOST_LINES + 1))
+        if lines <= _MOST_LINES:
             return depth if depth < len(scope.levels) else None
     return 1
 
@@ -163,7 +214,7 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
 
 
 def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
-    """On a terminal, show the controller's last count before the nodes of a large cluster have been read."""
+    """On a terminal, show the controller's last count before a large cluster's nodes are read."""
     waiting = screen(sys.stderr, paging=False)
     if waiting.width is None:
         return
@@ -171,7 +222,7 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
         topology = choose_topology(topologies, arguments.topology)
     except TopologyNotFoundError:
         return  # reported once everything is read
-    if topology and summary.has_counts(topology) and topology.status["nodes"] >= _MANY:
+    if topology and summary.has_counts(topology) and topology.status["nodes"] >= _MANY_NODES:
         waiting.show(summary.page(waiting, topology))
 
 
@@ -179,26 +230,22 @@ def document(
     scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
 ) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
-    nodes, gpus = left_out(root)
-    silent = scope.without_agent
-    return {
+    entry: dict[str, Any] = {
         "topology": scope.name or None,
         "origin": scope.origin.value,
         "levels": [{"domain": level.domain, "key": level.key} for level in scope.levels],
-        **({"leftOut": {"nodes": nodes, "gpus": gpus}} if nodes else {}),
-        **(
-            {
-                "withoutAgent": {
-                    "nodes": [n.name for n in silent],
-                    "gpus": sum(n.gpus for n in silent),
-                }
-            }
-            if silent
-            else {}
-        ),
-        **({"shares": [_shared(one) for one in shared]} if shared else {}),
-        **_domain(scope, root, len(scope.levels) if depth is None else depth),
     }
+    lacking_nodes, lacking_gpus = left_out(root)
+    if lacking_nodes:
+        entry["leftOut"] = {"nodes": lacking_nodes, "gpus": lacking_gpus}
+    if scope.without_agent:
+        entry["withoutAgent"] = {
+            "nodes": [node.name for node in scope.without_agent],
+            "gpus": sum(node.gpus for node in scope.without_agent),
+        }
+    if shared:
+        entry["shares"] = [_shared(shares) for shares in shared]
+    return entry | _domain(scope, root, len(scope.levels) if depth is None else depth)
 
 
 def _shared(shared: SharedGpus) -> dict[str, Any]:
@@ -215,12 +262,15 @@ def _shared(shared: SharedGpus) -> dict[str, Any]:
 
 def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
     """A line for each kind of shares: what FREE leaves out."""
-    for shared in shared_gpus(snapshot, scope):
-        free = "" if shared.free is None else f"{shared.free:,} of "
-        left = "" if shared.free is None else " free"
-        total = f"{free}{shared.total:,} {shared.described}{left}"
-        nodes = f"{counted(len(shared.nodes), 'node')} with {counted(shared.gpus, 'GPU')}"
-        yield f"not in FREE, as shares are no GPUs: {total} ({shared.resource}) on {nodes}: {first_few(shared.nodes)}"
+    for shares in shared_gpus(snapshot, scope):
+        total = f"{shares.total:,} {shares.described}"
+        if shares.free is not None:
+            total = f"{shares.free:,} of {total} free"
+        nodes = f"{counted(len(shares.nodes), 'node')} with {counted(shares.gpus, 'GPU')}"
+        yield (
+            f"not in FREE, as shares are no GPUs: {total} ({shares.resource}) "
+            f"on {nodes}: {first_few(shares.nodes)}"
+        )
 
 
 def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
@@ -265,10 +315,10 @@ def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     """The whole tree of a snapshot's topology, as `toposcope tree` prints it."""
     scope = select_scope(snapshot)
     root = tree(snapshot, scope)
-    yield from _page(
-        screen, scope, root, outline(root, scope.levels), _reasons(snapshot), wide=False
-    )
-    yield from (screen.paint(line, "dim") for line in _shared_lines(snapshot, scope))
+    top = outline(root, scope.levels)
+    yield from _page(screen, scope, root, top, _reasons(snapshot), wide=False)
+    for shares in _shared_lines(snapshot, scope):
+        yield screen.paint(shares, "dim")
 
 
 def _page(
@@ -280,47 +330,93 @@ def _page(
     *,
     wide: bool,
 ) -> Iterator[str]:
-    title = (
-        f"ClusterTopology {scope.name}"
-        if scope.topology
-        else "no ClusterTopology; levels inferred from node labels"
-    )
-    kept = ", levels from its spec" if scope.origin is Origin.SPEC else ""
-    yield screen.paint(f"{title}{kept}: {scope.path}", "dim")
-    rows = list(_rows(top, "", "", of_many=False, root=scope.name or "all nodes"))
-    numbers = [
-        [f"{line.nodes:,}", f"{line.gpus:,}", "-" if line.free is None else f"{line.free:,}"]
-        for _, line, _ in rows
-    ]
-    widths = [max(len(head), *(len(row[i]) for row in numbers)) for i, head in enumerate(_HEADER)]
-    beside = sum(widths) + 2 * len(widths)
-    longest = max(len(text) for text, _, _ in rows)
-    if screen.width is not None and not wide:
-        longest = max(_NARROWEST, min(longest, screen.width - beside - 1))
-    yield screen.paint(
-        " " * longest
-        + "".join(f"  {head:>{width}}" for head, width in zip(_HEADER, widths, strict=True)),
-        "head",
-    )
-    for (text, line, of_many), row in zip(rows, numbers, strict=True):
-        # One line stands for many: what is free differs between them.
-        cells = [*row[:2], ""] if of_many else row
-        counts = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        shown = _fitted(text, longest).ljust(longest) + counts
-        remark, style = _remarks(line, why)
-        if remark and screen.width is not None and len(shown) + 2 + len(remark) > screen.width:
-            yield shown.rstrip()
-            yield screen.paint(f"{'':{_REMARK}}{remark}", style)
-        else:
-            yield shown + (f"  {screen.paint(remark, style)}" if remark else "")
-    nodes, gpus = left_out(root)
-    if nodes:
-        text = f"of these, {counted(nodes, 'node')} with {counted(gpus, 'GPU')} {plural(nodes, 'lacks', 'lack')} a level"
-        yield screen.paint(
-            f"! {text}: KAI and Kueue leave {plural(nodes, 'it', 'them')} out", "yellow"
-        )
+    yield screen.paint(_heading(scope), "dim")
+    rows = list(_rows(top, root=scope.name or "all nodes"))
+    widths = _widths(rows, None if wide else screen.width)
+    yield screen.paint(" " * widths.text + widths.cells(_HEADER), "head")
+    for row in rows:
+        text = _fitted(row.text, widths.text).ljust(widths.text) + widths.cells(_counts(row))
+        yield from _with_remark(screen, text, _remark(row.line, why))
+    lacking_nodes, lacking_gpus = left_out(root)
+    if lacking_nodes:
+        nodes = f"{counted(lacking_nodes, 'node')} with {counted(lacking_gpus, 'GPU')}"
+        lack, them = plural(lacking_nodes, "lacks", "lack"), plural(lacking_nodes, "it", "them")
+        text = f"! of these, {nodes} {lack} a level: KAI and Kueue leave {them} out"
+        yield screen.paint(text, "yellow")
     if scope.without_agent:
         yield screen.paint(f"! {without_agent(scope)}", "yellow")
+
+
+def _heading(scope: Scope) -> str:
+    title = "no ClusterTopology; levels inferred from node labels"
+    if scope.topology:
+        title = f"ClusterTopology {scope.name}"
+    if scope.origin is Origin.SPEC:
+        title += ", levels from its spec"
+    return f"{title}: {scope.path}"
+
+
+def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
+    """The widths of a table of at most `limit` characters, if there is a limit."""
+    counts = [len(head) for head in _HEADER]
+    for row in rows:
+        line = row.line
+        cells = (f"{line.nodes:,}", f"{line.gpus:,}", _free(line))
+        counts = [max(width, len(cell)) for width, cell in zip(counts, cells, strict=True)]
+    text = max(len(row.text) for row in rows)
+    if limit is not None:
+        beside = sum(counts) + 2 * len(counts)
+        text = max(_NARROWEST, min(text, limit - beside - 1))
+    return _Widths(text, tuple(counts))
+
+
+def _counts(row: _Row) -> tuple[str, str, str]:
+    """The cells of a row. One line stands for many: what is free differs between them."""
+    line = row.line
+    return f"{line.nodes:,}", f"{line.gpus:,}", "" if row.of_many else _free(line)
+
+
+def _free(line: Line) -> str:
+    return "-" if line.free is None else f"{line.free:,}"
+
+
+def _with_remark(screen: Screen, text: str, remark: "_Remark | None") -> Iterator[str]:
+    """The remark in the line that it is about, or below where it has no place there."""
+    if remark is None:
+        yield text
+        return
+    painted = screen.paint(remark.text, remark.style)
+    if screen.width is not None and len(text) + 2 + len(remark.text) > screen.width:
+        yield text.rstrip()
+        yield screen.paint(" " * _REMARK_INDENT + remark.text, remark.style)
+    else:
+        yield f"{text}  {painted}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Remark:
+    """What to know about the domains of a line, and in which style."""
+
+    text: str
+    style: str
+
+
+def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None:
+    marks = {mark: count for mark, count in line.marks.items() if count}
+    if not marks:
+        return None
+    style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
+    if line.nodes > 1:
+        counts = ", ".join(f"{count} {mark}" for mark, count in marks.items())
+        return _Remark(f"! {counts}", style)
+    text = "! " + ", ".join(marks)
+    if line.level.endswith(HOST):
+        complaints = why(line.names[0])
+        if complaints:
+            text += f": {complaints[0]}"
+        if len(complaints) > 1:
+            text += f" (and {len(complaints) - 1} more)"
+    return _Remark(text, style)
 
 
 def _fitted(text: str, width: int) -> str:
@@ -331,43 +427,29 @@ def _fitted(text: str, width: int) -> str:
     return shortened(text, width)
 
 
-def _remarks(line: Line, why: Callable[[str], tuple[str, ...]]) -> tuple[str, str]:
-    """What to know about the domains of a line, and in which style."""
-    parts = [
-        f"{count} {mark}" if line.nodes > 1 else mark.value
-        for mark, count in line.marks.items()
-        if count
-    ]
-    broken = any(line.marks.get(mark) for mark in FAULTS)
-    text = ", ".join(parts)
-    if (
-        text
-        and line.level.endswith(HOST)
-        and line.nodes == 1
-        and (complaints := why(line.names[0]))
-    ):
-        text += f": {complaints[0]}" + (
-            f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
-        )
-    return f"! {text}" if text else "", "alarm" if broken else "yellow"
-
-
 def _rows(
-    line: Line, indent: str, branch: str, *, of_many: bool, root: str
-) -> Iterator[tuple[str, Line, bool]]:
-    """Each line's text, the line, and whether it stands for the same place in many domains."""
-    yield indent + branch + (_text(line, named=not of_many) if line.level else root), line, of_many
-    inner = indent + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
+    line: Line, indent: str = "", branch: str = "", *, of_many: bool = False, root: str
+) -> Iterator[_Row]:
+    """The rows of a line and of those below it."""
+    text = _text(line, named=not of_many) if line.level else root
+    yield _Row(indent + branch + text, line, of_many)
+    indent += _BELOW[branch]
     of_many = of_many or len(line.names) > 1
-    below = list(line.below)
-    for number, child in enumerate(below, 1):
-        last = number == len(below) and not line.left_out
-        yield from _rows(child, inner, "└─ " if last else "├─ ", of_many=of_many, root="")
+    for number, child in enumerate(line.below, 1):
+        last = number == len(line.below) and not line.left_out
+        branch = _LAST if last else _BRANCH
+        yield from _rows(child, indent, branch, of_many=of_many, root="")
     if line.left_out and line.lacking:
         lost = Line(
-            "", line.left_out, len(line.left_out), line.left_gpus, line.left_free, {}, alike=True
+            level="",
+            names=line.left_out,
+            nodes=len(line.left_out),
+            gpus=line.left_gpus,
+            free=line.left_free,
+            marks={},
+            alike=True,
         )
-        yield inner + "└─ ! " + _lost(line.left_out, line.lacking), lost, of_many
+        yield _Row(f"{indent}{_LAST}! {_lost(line.left_out, line.lacking)}", lost, of_many)
 
 
 def _lost(names: tuple[str, ...], level: Level) -> str:
@@ -388,9 +470,12 @@ def _text(line: Line, *, named: bool) -> str:
 
 
 def _holding(line: Line) -> str:
-    nodes, gpus = line.nodes // len(line.names), line.gpus // len(line.names)
-    counts = [] if line.level.endswith(HOST) else [counted(nodes, "node")]
-    return ", ".join([*counts, counted(gpus, "GPU")])
+    """What each of the line's equal domains holds."""
+    domains = len(line.names)
+    gpus = counted(line.gpus // domains, "GPU")
+    if line.level.endswith(HOST):
+        return gpus
+    return f"{counted(line.nodes // domains, 'node')}, {gpus}"
 
 
 def _span(names: tuple[str, ...]) -> str:

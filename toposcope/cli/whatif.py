@@ -5,20 +5,23 @@ Changes nothing.
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from toposcope.api.levels import Level
 from toposcope.cli.command import add_source_arguments, on_screen
-from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
+from toposcope.cli.errors import CommandError, exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, pair, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.changes import finished
 from toposcope.planning.drain_order import over_budget
 from toposcope.planning.freeing import Freeing, freeings
+from toposcope.planning.gangs import Gang
 from toposcope.planning.rehoming import Outcome, Rehomed
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
@@ -28,10 +31,11 @@ from toposcope.snapshot.model import PodView
 from toposcope.snapshot.problems import InputError, Problem
 from toposcope.text import plural
 
-_SHOWN = 15
+_MOST_GANGS = 15
 """Gangs that are named one by one: the drain of a zone concerns hundreds."""
+_WORST_FIRST = (Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
 _MOST_TRIED = 20
-"""Domains of which it is tried whether the pods that have to leave find room elsewhere, the cheapest first."""
+"""Domains that are tried, the cheapest first: do the pods that leave find room elsewhere?"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,26 +89,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @on_screen("whatif")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Print what changes; 1 where a gang is torn apart or waits, a workload does not fit, or nothing can be freed."""
-    changing = bool(arguments.finish or arguments.add or arguments.drain or arguments.admit)
+    """Print what changes; 1 where something gets worse or does not fit, or nothing can be freed."""
+    _check_flags(arguments)
+    budgets = Budgets()
+    others = budgets if arguments.free or arguments.drain else None
+    plan = read(
+        arguments,
+        published=bool(arguments.admit),
+        others=others,
+        required=RequiredLevels(),
+    )
+    per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
+    if arguments.free:
+        read_budgets(arguments, plan.snapshot.pods or (), budgets)
+        return _free(screen, arguments, plan, per_pod, budgets)
+    return _change(screen, arguments, plan, per_pod, budgets)
+
+
+def _check_flags(arguments: argparse.Namespace) -> None:
+    """Raise CommandError where flags do not belong together."""
+    changing = any((arguments.finish, arguments.add, arguments.drain, arguments.admit))
     if changing == bool(arguments.free):
         raise CommandError("give what changes (--drain, --add, --finish, --admit), or --free GPUS")
-    if bool(arguments.add) != bool(arguments.like) or (arguments.domains and not arguments.add):
+    without_node = bool(arguments.add) != bool(arguments.like)
+    without_number = arguments.domains and not arguments.add
+    if without_node or without_number:
         raise CommandError(
             "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out"
         )
-    budgets = Budgets()
-    others, required = budgets if arguments.free or arguments.drain else None, RequiredLevels()
-    plan = read(arguments, published=bool(arguments.admit), others=others, required=required)
-    per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
-    if arguments.free:
-        return _free(
-            screen,
-            arguments,
-            plan,
-            per_pod,
-            read_budgets(arguments, plan.snapshot.pods or (), budgets),
-        )
+
+
+def _change(
+    screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets
+) -> int:
+    """Show what the changes do."""
     changes = _changes(arguments, plan)
     if arguments.drain and (budgets.budgets or not arguments.files):
         read_budgets(arguments, plan.snapshot.pods or (), budgets)
@@ -112,26 +130,61 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     with working("what changes"):
         result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, changes)
         sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
-        table = _changed(result, sizes, per_pod)
+        table = list(_changed(result, sizes, per_pod))
     if arguments.output == "table":
         screen.show(_page(screen, result, table, held))
     else:
-        show_document(screen, arguments.output, document(result, table) | {"blockedBy": [*held]})
-    return EXIT_OK if result.well and not held else EXIT_PROBLEMS
+        whole = document(result, table)
+        whole["blockedBy"] = list(held)
+        show_document(screen, arguments.output, whole)
+    return exit_code(ok=result.well and not held)
 
 
 def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
-    finish = tuple(gang for name in arguments.finish for gang in plan.only(name))
-    drain = frozenset(name for wanted in arguments.drain for name in plan.nodes(wanted))
+    finish: list[Gang] = []
+    for name in arguments.finish:
+        finish += plan.only(name)
+    drain: set[str] = set()
+    for wanted in arguments.drain:
+        drain.update(plan.nodes(wanted))
     add = None
     if arguments.add:
-        like = plan.node(arguments.like)
-        add = (
-            arguments.add,
-            like,
-            {plan.level(level).key: value for level, value in arguments.domains},
-        )
-    return Changes(finish, add, drain, tuple(_admitted(arguments)))
+        domains = {plan.level(level).key: value for level, value in arguments.domains}
+        add = arguments.add, plan.node(arguments.like), domains
+    return Changes(tuple(finish), add, frozenset(drain), tuple(_admitted(arguments)))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The slots of one size and level, where they differ."""
+
+    gpus: int
+    level: Level
+    before: Slots | None
+    after: Slots | None
+
+    @property
+    def figures(self) -> tuple[Mapping[View, int] | None, Mapping[View, int] | None]:
+        """How many gangs fit, before and after."""
+        before = self.before.fitting if self.before else None
+        after = self.after.fitting if self.after else None
+        return before, after
+
+    def document(self) -> dict[str, Any]:
+        """Plain values."""
+        before, after = self.figures
+        return {
+            "gpus": self.gpus,
+            "domain": self.level.domain,
+            "before": _plain(before),
+            "after": _plain(after),
+        }
+
+
+def _plain(fitting: Mapping[View, int] | None) -> dict[str, int] | None:
+    if fitting is None:
+        return None
+    return {view.value: count for view, count in fitting.items()}
 
 
 def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
@@ -145,79 +198,65 @@ def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
         raise InputError(*problems)
 
 
-Change = tuple[Slots | None, Slots | None]
-
-
-def _changed(result: WhatIf, sizes: Sequence[int], per_pod: int) -> list[Change]:
+def _changed(result: WhatIf, sizes: Sequence[int], per_pod: int) -> Iterator[Change]:
     """The slots before and after of each size and level where they differ."""
-    capacities = (result.before, result.after)
-    before, after = (
-        {(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod)}
-        for capacity in capacities
-    )
-    pairs = [
-        (before.get(key), after.get(key))
-        for key in sorted({*before, *after}, key=lambda key: _rank(result, key))
-    ]
-    return [(old, new) for old, new in pairs if (old and old.fitting) != (new and new.fitting)]
+    before = _by_size_and_level(result.before, sizes, per_pod)
+    after = _by_size_and_level(result.after, sizes, per_pod)
+    for key in sorted({*before, *after}, key=lambda key: _rank(result, key)):
+        gpus, level = key
+        change = Change(gpus, level, before.get(key), after.get(key))
+        old, new = change.figures
+        if old != new:
+            yield change
+
+
+def _by_size_and_level(
+    capacity: Capacity, sizes: Sequence[int], per_pod: int
+) -> dict[tuple[int, Level], Slots]:
+    return {(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod)}
 
 
 def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
+    """By size, and levels from the broadest."""
     gpus, level = key
-    return gpus, result.after.levels.index(level) if level in result.after.levels else -1
+    levels = result.after.levels
+    return gpus, levels.index(level) if level in levels else -1
 
 
 def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
+    admitted = []
+    for new in result.admitted:
+        admitted.append({"workload": new.subject, "answer": new.answer, "fits": new.fits})
     return {
         "gangs": [_gang(gang) for gang in result.rehomed],
-        "admitted": [
-            {"workload": new.subject, "answer": new.answer, "fits": new.fits}
-            for new in result.admitted
-        ],
-        "slots": [
-            {
-                "gpus": known.gpus,
-                "domain": known.level.domain,
-                "before": old and {view.value: count for view, count in old.fitting.items()},
-                "after": new and {view.value: count for view, count in new.fitting.items()},
-            }
-            for old, new in table
-            if (known := old or new)
-        ],
+        "admitted": admitted,
+        "slots": [change.document() for change in table],
     }
 
 
-def _gang(one: Rehomed) -> dict[str, Any]:
+def _gang(rehomed: Rehomed) -> dict[str, Any]:
+    gang = rehomed.gang
     return {
-        "kind": one.gang.kind,
-        "namespace": one.gang.namespace,
-        "name": one.gang.name,
-        "pods": len(one.gang.placed),
-        "lost": one.lost,
-        "outcome": one.outcome.value,
-        "level": one.level and one.level.domain,
-        "required": one.required and one.required.domain,
-        "domain": list(one.domain),
-        "placed": [{"pod": pod.name, "node": pod.node} for pod in one.placed],
+        "kind": gang.kind,
+        "namespace": gang.namespace,
+        "name": gang.name,
+        "pods": len(gang.placed),
+        "lost": rehomed.lost,
+        "outcome": rehomed.outcome.value,
+        "level": rehomed.level.domain if rehomed.level else None,
+        "required": rehomed.required.domain if rehomed.required else None,
+        "domain": list(rehomed.domain),
+        "placed": [{"pod": pod.name, "node": pod.node} for pod in rehomed.placed],
     }
 
 
 def _page(
     screen: Screen, result: WhatIf, table: Sequence[Change], held: Mapping[str, tuple[int, int]]
 ) -> Iterator[str]:
-    order = [Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS]
-    ranked = sorted(result.rehomed, key=lambda one: order.index(one.outcome))
-    for gang in ranked[:_SHOWN]:
-        yield screen.paint(
-            f"{'!' if gang.worse else '~'} {gang.sentence}", "yellow" if gang.worse else ""
-        )
-    if left := ranked[_SHOWN:]:
-        worse = sum(gang.worse for gang in left)
-        yield f"  and {counted(len(left), 'gang')} more, {worse:,} of them marked !; -o json lists all"
-    yield from (
-        f"{'+' if new.fits else '!'} {new.subject}: {new.answer}" for new in result.admitted
-    )
+    yield from _rehomed(screen, result.rehomed)
+    for new in result.admitted:
+        yield f"{'+' if new.fits else '!'} {new.subject}: {new.answer}"
     for name, (pods, allowed) in held.items():
         text = f"! PodDisruptionBudget {name} allows {allowed:,} of {counted(pods, 'eviction')} now"
         yield screen.paint(text, "yellow")
@@ -227,112 +266,155 @@ def _page(
         yield "No slot is lost or gained."
         return
     yield "Gangs that fit into one domain, before -> after"
-    rows = []
-    for row, (old, new) in enumerate(table):
-        known = old or new
-        if known and not _repeated(table[row : row + 2]):
-            counts = [
-                tuple(side.fitting[view] if side else 0 for side in (old, new)) for view in View
-            ]
-            cells = [f"{a:,} -> {b:,}" if a != b else f"{a:,}" for a, b in counts]
-            rows.append([f"{known.gpus:,}", known.level.domain, *cells])
-    yield from columns(screen, ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY"], rows, right=(0, 2, 3, 4))
+    rows = [_row(change) for change in _without_repeats(table)]
+    header = ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY"]
+    yield from columns(screen, header, rows, right=(0, 2, 3, 4))
 
 
-def _repeated(pair: Sequence[Change]) -> bool:
-    """Whether the next narrower level has the same figures: they say all."""
-    sides = [[side and (side.gpus, side.fitting) for side in change] for change in pair]
-    return len(sides) > 1 and sides[0] == sides[1]
+def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
+    """What becomes of gangs that lose pods, the worst first."""
+    ranked = sorted(gangs, key=lambda gang: _WORST_FIRST.index(gang.outcome))
+    for gang in ranked[:_MOST_GANGS]:
+        yield _sentence(screen, gang)
+    others = ranked[_MOST_GANGS:]
+    if others:
+        worse = sum(gang.worse for gang in others)
+        more = counted(len(others), "gang")
+        yield f"  and {more} more, {worse:,} of them marked !; -o json lists all"
+
+
+def _sentence(screen: Screen, gang: Rehomed) -> str:
+    if gang.worse:
+        return screen.paint(f"! {gang.sentence}", "yellow")
+    return f"~ {gang.sentence}"
+
+
+def _without_repeats(table: Sequence[Change]) -> Iterator[Change]:
+    """Without changes whose next narrower level has the same figures: that one says all."""
+    for row, change in enumerate(table):
+        following = table[row + 1] if row + 1 < len(table) else None
+        if following is None or not _repeats(change, following):
+            yield change
+
+
+def _repeats(change: Change, following: Change) -> bool:
+    return change.gpus == following.gpus and change.figures == following.figures
+
+
+def _row(change: Change) -> list[str]:
+    before, after = change.figures
+    row = [f"{change.gpus:,}", change.level.domain]
+    for view in View:
+        old = before[view] if before else 0
+        new = after[view] if after else 0
+        row.append(f"{old:,} -> {new:,}" if old != new else f"{old:,}")
+    return row
 
 
 def _free(
     screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets
 ) -> int:
-    """The cheapest domain whose pods find room elsewhere; without one the cheapest, and what waits then."""
+    """The cheapest domain whose pods find room elsewhere; without one the cheapest of all."""
+    gpus = arguments.free
+    level = _level_to_free(arguments, plan, per_pod)
+    with working("domains to free"):
+        freed = _best(arguments, plan, per_pod, level, budgets)
+    if freed is None:
+        raise CommandError(
+            f"no {level.domain} can be freed for {gpus} GPUs: none is large enough, or pods that "
+            "a PodDisruptionBudget, --priority-below or a cordon protects are in the way"
+        )
+    if arguments.output == "table":
+        screen.show(_freed_page(screen, freed, level, gpus))
+    else:
+        show_document(screen, arguments.output, freed.document(level))
+    return exit_code(ok=not any(gang.worse for gang in freed.rehomed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Freed:
+    """A domain that is freed, and what becomes of the gangs that leave it."""
+
+    freeing: Freeing
+    rehomed: tuple[Rehomed, ...]
+
+    def document(self, level: Level) -> dict[str, Any]:
+        """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
+        return {
+            "level": level.domain,
+            "domain": list(self.freeing.domain),
+            "pods": [f"{pod.namespace}/{pod.name}" for pod in self.freeing.pods],
+            "gangs": [_gang(gang) for gang in self.rehomed],
+        }
+
+
+def _best(
+    arguments: argparse.Namespace, plan: Plan, per_pod: int, level: Level, budgets: Budgets
+) -> _Freed | None:
+    """The first of the cheapest domains where no gang waits; else the cheapest."""
     capacity = plan.capacity
-    limit = arguments.priority_below
+    gpus = arguments.free
 
     def movable(pod: PodView) -> bool:
-        held = any(not budget.allowed for budget in budgets.of(f"{pod.namespace}/{pod.name}"))
-        return not held and (limit is None or pod.priority < limit)
+        for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
+            if not budget.allowed:
+                return False
+        return arguments.priority_below is None or pod.priority < arguments.priority_below
 
-    level = (
-        plan.level(arguments.level)
-        if arguments.level
-        else _level_for(plan, arguments.free, per_pod)
+    candidates = freeings(
+        capacity,
+        plan.counted.pods or (),
+        gpus,
+        per_pod=per_pod,
+        depth=capacity.levels.index(level) + 1,
+        movable=movable,
     )
-    depth = capacity.levels.index(level) + 1
-    best: tuple[Freeing, tuple[Rehomed, ...]] | None = None
-    with working("domains to free"):
-        found = freeings(capacity, plan.counted.pods or (), arguments.free, per_pod, depth, movable)
-        for _, candidate in zip(range(_MOST_TRIED), found, strict=False):
-            rehomed = vacated(
-                plan.snapshot,
-                arguments.topology,
-                plan.capacity,
-                plan.gangs,
-                candidate,
-                arguments.free,
-                per_pod,
-            )
-            waiting = any(gang.outcome is Outcome.WAITS for gang in rehomed)
-            if best is None or not waiting:
-                best = candidate, rehomed
-            if not waiting:
-                break
-    if best is None:
-        raise CommandError(
-            f"no {level.domain} can be freed for {arguments.free} GPUs: none is large enough, or pods that a "
-            "PodDisruptionBudget, --priority-below or a cordon protects are in the way"
+    cheapest: _Freed | None = None
+    for freeing in islice(candidates, _MOST_TRIED):
+        rehomed = vacated(
+            plan.snapshot,
+            arguments.topology,
+            capacity,
+            plan.gangs,
+            freeing=freeing,
+            gpus=gpus,
+            per_pod=per_pod,
         )
-    freeing, rehomed = best
-    if arguments.output == "table":
-        screen.show(
-            _freed(screen, level.domain, freeing.domain, freeing.pods, rehomed, arguments.free)
-        )
-    else:
-        pods, gangs = (
-            [f"{pod.namespace}/{pod.name}" for pod in freeing.pods],
-            [_gang(gang) for gang in rehomed],
-        )
-        plan_document = {
-            "level": level.domain,
-            "domain": list(freeing.domain),
-            "pods": pods,
-            "gangs": gangs,
-        }
-        show_document(screen, arguments.output, plan_document)
-    return EXIT_PROBLEMS if any(gang.worse for gang in rehomed) else EXIT_OK
+        freed = _Freed(freeing, rehomed)
+        if all(gang.outcome is not Outcome.WAITS for gang in rehomed):
+            return freed
+        cheapest = cheapest or freed
+    return cheapest
 
 
-def _level_for(plan: Plan, gpus: int, per_pod: int) -> Level:
-    table = list(slots(plan.capacity, (gpus,), per_pod))
-    if not table:
-        raise CommandError(f"no domain of any level holds {gpus:,} GPUs, even on an empty cluster")
-    return table[-1].level
-
-
-def _freed(
-    screen: Screen,
-    level: str,
-    domain: Sequence[str],
-    moving: Sequence[PodView],
-    rehomed: Sequence[Rehomed],
-    gpus: int,
-) -> Iterator[str]:
-    where = f"{level} {'/'.join(domain[-1:])}"
+def _freed_page(screen: Screen, freed: _Freed, level: Level, gpus: int) -> Iterator[str]:
+    domain = freed.freeing.domain
+    moving = freed.freeing.pods
+    where = f"{level.domain} {'/'.join(domain[-1:])}"
     if not moving:
         yield f"{where} has room for a gang of {gpus:,} GPUs now; no pod has to move"
         return
     leave = plural(len(moving), "leaves", "leave")
     yield f"{where} takes a gang of {gpus:,} GPUs when {counted(len(moving), 'pod')} {leave} it:"
-    homes = {(pod.namespace, pod.name): pod.node for gang in rehomed for pod in gang.placed}
+    homes = {}
+    for gang in freed.rehomed:
+        for pod in gang.placed:
+            homes[pod.namespace, pod.name] = pod.node
     for pod in moving:
-        to = homes.get((pod.namespace, pod.name))
-        yield f"  {pod.namespace}/{pod.name} from {pod.node}" + (
-            f" to {to}" if to else ", then waits"
+        home = homes.get((pod.namespace, pod.name))
+        then = f" to {home}" if home else ", then waits"
+        yield f"  {pod.namespace}/{pod.name} from {pod.node}{then}"
+    for gang in freed.rehomed:
+        yield _sentence(screen, gang)
+
+
+def _level_to_free(arguments: argparse.Namespace, plan: Plan, per_pod: int) -> Level:
+    """That of the flag; else the narrowest with domains of that size."""
+    if arguments.level:
+        return plan.level(arguments.level)
+    table = list(slots(plan.capacity, (arguments.free,), per_pod))
+    if not table:
+        raise CommandError(
+            f"no domain of any level holds {arguments.free:,} GPUs, even on an empty cluster"
         )
-    for gang in rehomed:
-        yield screen.paint(
-            f"{'!' if gang.worse else '~'} {gang.sentence}", "yellow" if gang.worse else ""
-        )
+    return table[-1].level

@@ -1,9 +1,7 @@
 """Whether admission policies and RBAC confine the controller: for its readiness, a metric and an Event on its pod."""
 
 import logging
-import random
 import threading
-import time
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,8 +10,8 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import CONFIG_MAP
+from toposcope.integrations.registry import PUBLISHED
 from toposcope.integrations.volcano.hyper_nodes import member
-from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
@@ -98,11 +96,8 @@ class ConfinementCheck:
         self._client = client
         self._pod = pod
         self._stop = stop
-        rng = random.Random()  # noqa: S311 - jitter, not a secret
         rights = AccountRights(RIGHTS, client.namespace)
-        self._confinement = Confinement(
-            client, lambda: foreign_writes(client, pod), time.monotonic, rng, rights
-        )
+        self._confinement = Confinement(client, lambda: foreign_writes(client, pod), rights)
         self._active = active
 
     def ready(self) -> str:

@@ -106,9 +106,15 @@ class InformerFactory(NamedTuple):
         accept: str = JSON,
     ) -> Reflector[T]:
         """A reflector of the collection at `path`; `stop` ends it alone."""
-        rng = self.runtime.rng()
         return Reflector(
-            self.client, path, decode, handler, stop or self.stop, rng, self.observer, accept
+            self.client,
+            path,
+            decode,
+            handler,
+            stop or self.stop,
+            observer=self.observer,
+            accept=accept,
+            runtime=self.runtime,
         )
 
 

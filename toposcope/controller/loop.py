@@ -18,7 +18,7 @@ from toposcope.controller.informer import Cache, InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
@@ -26,9 +26,10 @@ from toposcope.controller.status_schema import StatusSchema
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import Backoff, Raw, Reflector
+from toposcope.kube.reflector import Raw, Reflector
 from toposcope.kube.requests import NODES
 from toposcope.kube.runtime import REAL, Event, Runtime
 
@@ -36,8 +37,7 @@ log = logging.getLogger("controller")
 
 RESYNC_SECONDS: Final = 60.0
 """How often everything is reconciled without a change: repairs manual edits, finds new kinds."""
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
+_RETRIES: Final = Schedule(first=1.0, longest=60.0)
 _UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
 _STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
@@ -147,7 +147,7 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
-        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, runtime.rng())
+        self._backoff = Backoff(_RETRIES, runtime.rng())
         self._trigger = Trigger(runtime)
         self._urgent = published.urgent if published else runtime.event()
         self._last_pass = self._runtime.monotonic()
@@ -292,7 +292,7 @@ class Controller:
                     decode_topology,
                     now,
                     self._stop,
-                    self._runtime.rng(),
+                    runtime=self._runtime,
                 ).sync()
             except KubeError as error:
                 log.warning("cannot list ClusterTopologies: %s", error)

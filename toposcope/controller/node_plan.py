@@ -13,7 +13,7 @@ from toposcope.api.cluster_topology import MANAGED_BY, PATH, TOPOSCOPE, Topology
 from toposcope.api.conditions import SLINKY_ANNOTATED, UNIQUE_VALUES_WRITTEN, Condition
 from toposcope.api.label_keys import SLINKY, SLINKY_KEPT, own_input, unique_key
 from toposcope.controller.assess.assessment import Assessment
-from toposcope.controller.publishers.dry_run import DRY_RUN
+from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.published import MANAGER

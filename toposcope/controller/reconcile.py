@@ -45,11 +45,9 @@ from toposcope.controller.node_plan import (
     unwritten_values,
     values_condition,
 )
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
-from toposcope.controller.publishers.objects import Publisher
-from toposcope.controller.publishers.volcano import HyperNodePlans
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.cached_reader import CachedReader
+from toposcope.controller.publishing.dry_run import DRY_RUN, DryRun, DryRunClient, unified
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
 from toposcope.controller.status import (
@@ -69,8 +67,14 @@ from toposcope.hierarchy.coverage import LevelSize, level_sizes
 from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table, table_of
+from toposcope.integrations import registry as systems
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
+from toposcope.integrations.framework.publishing.publisher import (
+    Publisher,
+    Publishing,
+    PublishSettings,
+)
 from toposcope.integrations.node_plan import NodePlan, PlannedTopology
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
@@ -86,8 +90,6 @@ _PATIENCE: Final = 2.0
 """Seconds after which a pass makes way for the next if there is news."""
 _UNPROCESSABLE, _UNDECLARED = 422, 500
 """What the API server answers to a status that its schema refuses, and to one with a field that it does not know."""
-_BOUND: Final = frozenset({"grove", "kai"})
-"""Publishers whose resources keep retained levels: where Grove's binding is published, KAI's Topology is made of it."""
 _USUAL: Final = frozenset({"", "Waiting"})
 """Reasons that need nobody, unless a write was refused."""
 
@@ -144,8 +146,8 @@ class Reconciler:
 
     The status it wrote last is remembered until the watch shows it, so that one change is written
     once. The publishers read through `cached_reader`, if there is one. `dry_run` finds out what
-    they would do, for topologies whose spec asks for that. `hyper_nodes` are those of Volcano's
-    publisher; `node_plan` keeps the agents' plan. With `show` every pass is a dry run: nothing is
+    they would do, for topologies whose spec asks for that. `publishing` is what they
+    share; `node_plan` keeps the agents' plan. With `show` every pass is a dry run: nothing is
     written, and `show` gets each difference once. `single_look` as in `Absences`.
     """
 
@@ -159,7 +161,7 @@ class Reconciler:
         cached_reader: CachedReader | None = None,
         dry_run: DryRun | None = None,
         backoff: WriteBackoff | None = None,
-        hyper_nodes: HyperNodePlans | None = None,
+        publishing: Publishing | None = None,
         *,
         node_plan: NodePlanWriter | None = None,
         show: Callable[[str], None] | None = None,
@@ -174,7 +176,7 @@ class Reconciler:
         self._cached_reader = cached_reader
         self._dry_run = dry_run
         self._backoff = backoff
-        self._hyper_nodes = hyper_nodes or HyperNodePlans()
+        self._publishing = publishing or systems.publishing(PublishSettings(runtime=runtime))
         self._show = show
         self._shown: dict[tuple[str, str], str] = {}
         """What was shown or logged last about each published resource."""
@@ -190,9 +192,7 @@ class Reconciler:
         self._condition_rate_limit = EventRateLimit()
         """Apart: one node without labels is news for each of many topologies, and must not silence a lost level."""
         self._segment_topologies = SegmentTopologies(
-            DryRunClient(client, show)
-            if show
-            else WriteBackoff(client, monotonic, now, runtime.rng())
+            DryRunClient(client, show) if show else WriteBackoff(client, runtime)
         )
         self._node_plan = node_plan
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
@@ -242,8 +242,8 @@ class Reconciler:
         table = table_of(nodes, self.catalogue.placeholders)
         self._held_labels.observe(table, self._monotonic())
         self._rebuilds = self._fabric_history.observe(table)
-        tiers = self._hyper_nodes.begin(latest, table)
-        demands = resolve(levels, workloads.level_requests(), self.catalogue, tiers)
+        names = self._publishing.look(latest, table)
+        demands = resolve(levels, workloads.level_requests(), self.catalogue, names)
         requests = workloads.bound_requests()
         bound = None if requests is None else resolve(levels, requests, self.catalogue)
         self._bound = (
@@ -402,7 +402,7 @@ class Reconciler:
         )
         conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
         assessment = replace(assessment, conditions=conditions)
-        self._hyper_nodes.draw(topology, assessment.publishable, assessment.selected)
+        self._publishing.draw(topology, assessment.publishable, assessment.selected)
         draft = _Draft(topology, demanded, demand, assessment)
         draft.planned = planned(topology, assessment)
         if draft.planned and topology.unique:
@@ -508,7 +508,9 @@ class Reconciler:
         served = [publisher for publisher in self._publishers if publisher.served()]
         published = []
         for publisher in served:
-            levels = assessment.bindable if publisher.name in _BOUND else assessment.publishable
+            levels = assessment.publishable
+            if publisher.keeps_retained_levels:
+                levels = assessment.bindable
             published += self._publish_with(publisher, topology, levels)
         return published, any(topology.mode(publisher.name) != "Never" for publisher in served)
 

@@ -22,9 +22,8 @@ from toposcope.integrations.framework.level_requests import (
     read_object,
     roll_up,
 )
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS
-from toposcope.integrations.volcano.api import TIER
-from toposcope.integrations.watched import BOUND, WATCHED
+from toposcope.integrations.framework.publishing.publisher import LevelNames
+from toposcope.integrations.registry import WATCHED, needed_groups, read_annotations
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw, key
@@ -95,15 +94,19 @@ class Requirements:
         return roll_up(read for informer in self._informers.values() for read in informer.objects())
 
     def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
-        """The requests of workloads whose constraints depend on Grove's binding; None: not all can be read now."""
-        informers = [informer for kind, informer in self._informers.items() if kind in BOUND]
-        behind = any(not informer.synced or informer.error for informer in informers)
-        if behind or not self._discovered or self._discovery_failed:
+        """The requests of workloads whose constraints another system translates; None: not all can be read now."""
+        if not self._discovered or self._discovery_failed:
             return None
-        served = POD_CLIQUE_SETS in self._informers  # without Grove nothing is bound
-        return (
-            roll_up(read for informer in informers for read in informer.objects()) if served else {}
-        )
+        groups = {kind.group for kind in self._informers}
+        bound: list[ObjectRequests] = []
+        for kind, informer in self._informers.items():
+            if not kind.translated_by:
+                continue
+            if not informer.synced or informer.error:
+                return None
+            if kind.translated_by in groups:
+                bound += informer.objects()
+        return roll_up(bound)
 
     def by_value(self) -> dict[str, str]:
         """Who goes by a label's value alone, by its key: the first one with pod affinity or kube-scheduler's gangs."""
@@ -126,11 +129,12 @@ class Requirements:
         for kind, informer in before.items():
             if kind not in served and informer.synced and not is_gone(self._client, informer.path):
                 served[kind] = informer.version
-        groups = {kind.group for kind in served if not kind.only_with}
+        groups = {kind.group for kind in served if not needed_groups(kind)}
         now: dict[WatchedKind, _KindInformer] = {}
         started = []
         for kind, version in served.items():
-            if kind.only_with and not kind.only_with & groups:
+            needed = needed_groups(kind)
+            if needed and not needed & groups:
                 continue
             old = before.get(kind)
             if old is None or old.version != version:
@@ -174,7 +178,7 @@ class _KindInformer(Informer[ObjectRequests]):
 
     def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
         """Raises ValueError for an object without a name."""
-        read = read_object(self._kind, self.version, raw)
+        read = read_object(self._kind, self.version, raw, read_annotations)
         if not read.workload.name:
             raise ValueError(read.problem)
         name = key(read.workload.namespace, read.workload.name)
@@ -232,20 +236,21 @@ def resolve(
     levels: Mapping[str, Sequence[Level]],
     requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
     catalogue: Catalogue = BUILT_IN,
-    tiers: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    names: LevelNames = MappingProxyType({}),
 ) -> dict[str, Resolved]:
     """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
 
-    `tiers`: those of the domains of topologies with HyperNodes, by name.
+    `names`: other names that requests have for levels.
 
     A request concerns the topology that it names, and none when that is not ours. One that names none concerns every
     topology that has the level; where none has it, the one called `cluster`, or all.
     """
-    domains = {
-        name: {term: level.domain for level in of for term in (level.domain, level.key)}
-        | {TIER.format(tier): domain for domain, tier in tiers.get(name, {}).items()}
-        for name, of in levels.items()
-    }
+    domains: dict[str, dict[str, str]] = {}
+    for name, its_levels in levels.items():
+        terms = domains[name] = {}
+        for level in its_levels:
+            terms[level.domain] = terms[level.key] = level.domain
+        terms.update(names.get(name, {}))
     required: dict[str, _Collected] = {name: {} for name in levels}
     missing: dict[str, _Collected] = {name: {} for name in levels}
     preferred: dict[str, _Collected] = {name: {} for name in levels}

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from toposcope.controller.informer import Cache, Informer, InformerFactory
-from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.requirements import Requirements
-from toposcope.integrations.watched import FOLLOWED, WATCHED
+from toposcope.integrations.registry import FOLLOWED, WATCHED
 from toposcope.kube.client import METADATA
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError

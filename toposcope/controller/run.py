@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -20,19 +20,13 @@ from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
 from toposcope.controller.node_plan import NodePlanWriter
 from toposcope.controller.options import LEASE, Options
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun, DryRunClient, ReadOnlyClient
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import (
-    DELAY_SECONDS,
-    KaiPublisher,
-    KueuePublisher,
-)
-from toposcope.controller.publishers.objects import Clock, Publisher
-from toposcope.controller.publishers.volcano import HyperNodePlans, VolcanoPublisher
-from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.publishing.cached_reader import CachedReader
+from toposcope.controller.publishing.dry_run import DryRun, DryRunClient, ReadOnlyClient
+from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
-from toposcope.kube.client import ApiClient, Caller, Observe
+from toposcope.integrations import registry as systems
+from toposcope.integrations.framework.publishing.publisher import DELAY_SECONDS, PublishSettings
+from toposcope.kube.client import ApiClient, Observe
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import ConfigError, KubeError
@@ -158,27 +152,24 @@ def _reconcilers(
     """A factory for the reconciler of each term of leadership, so that no memory outlives a term."""
     # With --once there is no later pass to wait for.
     delay = 0.0 if options.once else DELAY_SECONDS
-
+    settings = PublishSettings(runtime=runtime, delay=delay, at_once=options.once)
     show = _show(options)
 
     def make() -> Reconciler:
-        plans = HyperNodePlans(at_once=options.once)
-        make_with = functools.partial(
-            make_publishers, monotonic=runtime.monotonic, hyper_nodes=plans
-        )
-        backoff = WriteBackoff(published, runtime.monotonic, runtime.now, runtime.rng())
+        publishing = systems.publishing(settings)
+        backoff = WriteBackoff(published, runtime)
         plan_writer = DryRunClient(client, show) if show else client
         node_plan = NodePlanWriter(client, plan_writer, home_namespace(options), runtime.monotonic)
         return Reconciler(
             client,
-            make_with(backoff, delay),
+            publishing.publishers(backoff),
             runtime.monotonic,
             runtime.now,
             runtime.instance(),
             cached_reader=published,
-            dry_run=DryRun(published, make_with, runtime.monotonic),
+            dry_run=DryRun(published, publishing.dry_run_publishers, runtime),
             backoff=backoff,
-            hyper_nodes=plans,
+            publishing=publishing,
             node_plan=node_plan,
             show=show,
             single_look=options.once,
@@ -186,21 +177,6 @@ def _reconcilers(
         )
 
     return make
-
-
-def make_publishers(
-    client: Caller,
-    delay: float = 0.0,
-    monotonic: Clock = REAL.monotonic,
-    hyper_nodes: HyperNodePlans | None = None,
-) -> Sequence[Publisher]:
-    """All publishers, in the order in which they are called."""
-    return (
-        GrovePublisher(client, monotonic),
-        KaiPublisher(client, monotonic, delay),
-        KueuePublisher(client, monotonic, delay),
-        VolcanoPublisher(client, hyper_nodes or HyperNodePlans(), monotonic),
-    )
 
 
 def _show(options: Options) -> Callable[[str], None] | None:

@@ -23,7 +23,7 @@ from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Hea
 from toposcope.controller.assess.rails import rails_status
 from toposcope.controller.assess.rebuilds import MOST_REBUILDS, Rebuild, fabrics
 from toposcope.controller.assess.selection import Overlaps, disjoint_condition
-from toposcope.controller.publishers.dry_run import DRY_RUN
+from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.controller.segments import SegmentTopology, segments_condition, segments_status
 from toposcope.controller.status_size import fit_to_size

@@ -7,7 +7,8 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
-from toposcope.integrations.kueue.queues import WORKLOAD, AssignedDomain, assigned_domains
+from toposcope.integrations.kueue.api import WORKLOAD
+from toposcope.integrations.kueue.queues import AssignedDomain, assigned_domains
 from toposcope.snapshot.model import NodeView
 from toposcope.text import listing, plural, shell
 
@@ -40,12 +41,15 @@ def check_assignment(context: Context) -> Step | None:
     """A domain of a Workload's topologyAssignment that cannot run its pods; None where none is known."""
     if context.finished or not context.snapshot.nodes:
         return None
+
     for ref, workload in context.members(WORKLOAD):
         if _has_finished(workload):
             continue
+
         lost = list(_lost(context, workload))
         if lost:
             return _step(ref, workload, lost)
+
     return None
 
 
@@ -61,6 +65,7 @@ def _lost(context: Context, workload: Object) -> Iterator[tuple[AssignedDomain, 
             nodes = known.setdefault(domain.levels, {})
             for node in context.snapshot.nodes:
                 nodes.setdefault(_path(node, domain.levels), []).append(node)
+
         state = _state(known[domain.levels].get(domain.values, []))
         # What runs on a cordoned node stays there.
         if state and not (state == "cordoned" and context.all_placed):
@@ -76,9 +81,11 @@ def _path(node: NodeView, levels: Sequence[str]) -> tuple[str | None, ...]:
 def _state(nodes: list[NodeView]) -> State | None:
     if not nodes:
         return "gone"
+
     ready = [node for node in nodes if node.ready]
     if not ready:
         return "not Ready"
+
     return None if any(node.schedulable for node in ready) else "cordoned"
 
 
@@ -97,6 +104,7 @@ def _step(ref: Ref, workload: Object, lost: list[tuple[AssignedDomain, State]]) 
         if hosts
         else shell("kubectl get nodes -L {}", ",".join(first.levels))
     )
+
     return failed(
         f"Kueue assigned {pods} to {what}, which is {state}",
         *(f"also {domain.values[-1]}: {its_state}" for domain, its_state in others[:_MOST_NAMES]),

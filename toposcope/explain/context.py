@@ -1,13 +1,16 @@
-"""What every check looks at: a workload with everything around it, what it asks for, and what its scheduler reads."""
+"""One workload with everything around it, what it asks for, and what its scheduler reads.
+
+Nothing is read or checked before a question asks for it; what has been read is kept.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.api.levels import Level
 from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
-from toposcope.explain.ownership import Ownership
+from toposcope.explain.ownership import Ownership, ownership_of
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import Object, Ref, conditions
@@ -19,22 +22,72 @@ from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope, with_gpus
 
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
+"""Conditions of an object that has run to its end."""
+_ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+
+class _Explained(NamedTuple):
+    """An object with what each system that places it asks for and would find."""
+
+    ref: Ref
+    checked: tuple[Checked, ...]
 
 
 @dataclass(frozen=True)
 class Context:
-    """One workload.
-
-    `checked` is what each system that places it asks for and would find, its own pods left aside.
-    """
+    """One workload of a cluster."""
 
     snapshot: Snapshot
     store: ObjectStore
-    ownership: Ownership
-    explained: Ref
-    """The object whose constraints count: the topmost owner that has any."""
-    checked: tuple[Checked, ...]
-    checker: Checker
+    subject: Ref
+    """The object that is asked about."""
+
+    @cached_property
+    def ownership(self) -> Ownership:
+        """Its owners, and all that belongs to it."""
+        return ownership_of(self.store, self.snapshot, self.subject)
+
+    @cached_property
+    def checker(self) -> Checker:
+        """Checks what it asks for, its own pods left aside."""
+        own = self.ownership.pods
+        pods = self.snapshot.pods
+        if pods:
+            own_names = {(pod.namespace, pod.name) for pod in own}
+            pods = tuple([pod for pod in pods if (pod.namespace, pod.name) not in own_names])
+
+        return Checker(replace(self.snapshot, pods=pods), own=own)
+
+    @property
+    def explained(self) -> Ref:
+        """The object whose constraints count: the topmost owner that has any."""
+        return self._explained.ref
+
+    @property
+    def checked(self) -> tuple[Checked, ...]:
+        """What each system that places it asks for and would find, its own pods left aside."""
+        return self._explained.checked
+
+    @cached_property
+    def _explained(self) -> _Explained:
+        topmost = None
+        for ref in reversed(self.ownership.chain):
+            document = self.store.objects.get(ref)
+            if document is None:
+                continue
+
+            # The object is its own previous version: rules for new objects do not count.
+            checked = self.checker.check(document, document)
+            if not checked:
+                continue
+
+            candidate = _Explained(ref, checked)
+            if any(map(_is_constrained, checked)):
+                return candidate
+
+            topmost = topmost or candidate
+
+        return topmost or _Explained(self.ownership.top, ())
 
     @cached_property
     def waiting(self) -> tuple[PodView, ...]:
@@ -54,33 +107,28 @@ class Context:
     @property
     def all_placed(self) -> bool:
         """Whether all its pods have a node: then nothing blocks its placement."""
-        return (
-            bool(self.ownership.pods)
-            and not self.waiting
-            and len(self.ownership.pods) >= self.expected
-        )
+        pods = self.ownership.pods
+        return bool(pods) and not self.waiting and len(pods) >= self.expected
 
     @property
     def expected(self) -> int:
         """How many pods it asks for; 0: unknown."""
-        counts = [
-            sum(group.total().get("pods", 0) * group.copies for group in workload.groups)
-            for workload in self.workloads
-            if workload.placeable
-        ]
-        return max(counts, default=0)
+        most = 0
+        for workload in self.workloads:
+            if workload.placeable:
+                most = max(most, pod_count(workload.groups))
+
+        return most
 
     @property
     def finished(self) -> bool:
         """Whether it has run to completion, or failed."""
-        ended = any(
-            condition.type in _ENDED and condition.status == "True"
-            for condition in conditions(self.document)
-        )
+        for condition in conditions(self.document):
+            if condition.type in _ENDED and condition.status == "True":
+                return True
+
         status = self.document.get("status")
-        return ended or (
-            isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed")
-        )
+        return isinstance(status, dict) and status.get("phase") in _ENDED_PHASES
 
     @property
     def document(self) -> Object:
@@ -95,21 +143,23 @@ class Context:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """What it asks for, once for each system."""
-        return tuple(
-            checked.reading.workload for checked in self.checked if checked.reading.workload
-        )
+        workloads = (checked.reading.workload for checked in self.checked)
+        return tuple(filter(None, workloads))
 
     @cached_property
     def topologies(self) -> tuple[str, ...]:
         """The topologies that it asks for."""
-        return tuple(
-            dict.fromkeys(workload.topology for workload in self.workloads if workload.topology)
-        )
+        names = (workload.topology for workload in self.workloads)
+        return tuple(dict.fromkeys(filter(None, names)))
 
     @cached_property
     def asked_levels(self) -> tuple[Level, ...]:
         """The levels that it names, required before preferred."""
-        return asked_levels(group for workload in self.workloads for group in workload.groups)
+        groups: list[Group] = []
+        for workload in self.workloads:
+            groups += workload.groups
+
+        return asked_levels(groups)
 
     @property
     def asks_for_levels(self) -> bool:
@@ -117,11 +167,22 @@ class Context:
         return bool(self.asked_levels)
 
     def findings(self, *rules: str, severity: str = "error") -> Iterator[Finding]:
-        """What the systems would object to by these rules (`kai/level-exists` is `level-exists` of KAI)."""
+        """What the systems would object to by these rules.
+
+        `kai/level-exists` is `level-exists` of KAI.
+        """
+        for finding in self.all_findings:
+            if finding.severity == severity and rule_name(finding) in rules:
+                yield finding
+
+    @cached_property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """What the systems would object to, errors and warnings."""
+        findings: list[Finding] = []
         for checked in self.checked:
-            for finding in checked.reading.findings:
-                if finding.severity == severity and finding.rule.partition("/")[2] in rules:
-                    yield finding
+            findings += checked.reading.findings
+
+        return tuple(findings)
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
@@ -130,15 +191,23 @@ class Context:
                 yield ref, self.store.objects[ref]
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
-        """All levels that count for a workload: those of its topology, else the labels that it names itself."""
+        """All levels that count for a workload.
+
+        Those of its topology, else the labels that it names itself.
+        """
         topology = self.checker.topology(workload)
         return topology.levels if topology else workload.levels
 
     def scope(self, workload: Workload) -> Scope | None:
-        """The ClusterTopology that a workload asks for, with its nodes; None where none has that name."""
-        if all(topology.name != workload.topology for topology in self.snapshot.topologies):
-            return None
-        return select_scope(self.snapshot, workload.topology)
+        """The ClusterTopology that a workload asks for, with its nodes.
+
+        None where none has that name.
+        """
+        for topology in self.snapshot.topologies:
+            if topology.name == workload.topology:
+                return select_scope(self.snapshot, workload.topology)
+
+        return None
 
     def nodes(self, workload: Workload) -> tuple[NodeView, ...]:
         """The nodes that a workload could use."""
@@ -150,53 +219,59 @@ class Context:
         return TOPOLOGY_KINDS.get(workload.system, ())
 
     def resource(self, workload: Workload) -> Published | None:
-        """The topology resource that the workload's system reads; None where it is missing or cannot be read."""
+        """The topology resource that the workload's system reads.
+
+        None where it is missing or cannot be read.
+        """
         return self.published(workload.topology or "", *self.topology_kinds(workload))
 
     def published(self, name: str, *kinds: Kind) -> Published | None:
         """The topology resource of this name and one of these kinds."""
-        return next(
-            (item for kind in kinds for item in self.all_published(kind) if item.name == name), None
-        )
+        for kind in kinds:
+            for resource in self.all_published(kind):
+                if resource.name == name:
+                    return resource
+
+        return None
 
     def all_published(self, kind: Kind) -> Iterator[Published]:
         """The topology resources of one kind."""
-        published = self.snapshot.published
-        return (
-            item
-            for item in published
-            if (item.api_version.rpartition("/")[0], item.kind) == kind.key
-        )
+        for resource in self.snapshot.published:
+            if resource.key == kind.key:
+                yield resource
+
+
+def rule_name(finding: Finding) -> str:
+    """A finding's rule without its system: `level-exists`."""
+    return finding.rule.partition("/")[2]
+
+
+def pod_count(groups: Iterable[Group]) -> int:
+    """How many pods these groups have, in all their copies."""
+    return sum(group.total().get("pods", 0) * group.copies for group in groups)
 
 
 def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
     """The levels that groups name, required before preferred."""
-    nested = [group for top in groups for group, _ in top.everything()]
-    required = [group.required for group in nested if group.required]
-    preferred = [group.preferred for group in nested if group.preferred]
-    return tuple(dict.fromkeys((*required, *preferred)))
+    required: list[Level] = []
+    preferred: list[Level] = []
+    for top in groups:
+        for group, _ in top.everything():
+            if group.required:
+                required.append(group.required)
 
+            if group.preferred:
+                preferred.append(group.preferred)
 
-def build_context(snapshot: Snapshot, store: ObjectStore, ownership: Ownership) -> Context:
-    """Check what the workload asks for. Never raises."""
-    own = {(pod.namespace, pod.name) for pod in ownership.pods}
-    others = tuple(pod for pod in snapshot.pods or () if (pod.namespace, pod.name) not in own)
-    pods = others if snapshot.pods else snapshot.pods
-    checker = Checker(replace(snapshot, pods=pods), own=ownership.pods)
-    candidates: list[tuple[Ref, tuple[Checked, ...]]] = []
-    for ref in reversed(ownership.chain):
-        document = store.objects.get(ref)
-        # The object exists, so it is its own previous version: rules for new objects do not count.
-        if document is not None and (checked := checker.check(document, document)):
-            candidates.append((ref, checked))
-    constrained = [candidate for candidate in candidates if any(map(_is_constrained, candidate[1]))]
-    explained, checked = next(iter(constrained or candidates), (ownership.top, ()))
-    return Context(snapshot, store, ownership, explained, checked, checker)
+    return tuple(dict.fromkeys(required + preferred))
 
 
 def _is_constrained(checked: Checked) -> bool:
     """Whether it asks for something that its owners may not ask for."""
     workload = checked.reading.workload
-    if workload is None or workload.system == KAI.name:
-        return workload is None or bool(workload.topology or checked.reading.findings)
+    if workload is None:
+        return True
+    if workload.system == KAI.name:
+        return bool(workload.topology or checked.reading.findings)
+
     return workload.system != PODS_ONLY.name

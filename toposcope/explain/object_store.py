@@ -8,12 +8,17 @@ from typing import Final
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.features import Object, Ref
-from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
-from toposcope.integrations.grove.features import CLIQUE, GANG, SCALING_GROUP
+from toposcope.integrations.grove.api import (
+    BINDINGS,
+    CLIQUE,
+    GANG,
+    OLDER_TOPOLOGIES,
+    POD_CLIQUE_SETS,
+    SCALING_GROUP,
+)
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kubernetes import api as gangs
 from toposcope.integrations.kueue import api as kueue
-from toposcope.integrations.kueue import queues
 from toposcope.integrations.volcano import api as volcano
 from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import Kind
@@ -30,7 +35,7 @@ SUBJECTS: Final = (
     CLIQUE,
     GANG,
     kai.POD_GROUPS,
-    queues.WORKLOAD,
+    kueue.WORKLOAD,
     gangs.POD_GROUPS,
     gangs.COMPOSITES,
     gangs.WORKLOADS,
@@ -52,7 +57,7 @@ SUBJECTS: Final = (
 """What can be explained besides pods: owners of pods, and what schedulers create for them."""
 
 AROUND: Final = (
-    *(queues.LOCAL_QUEUE, queues.CLUSTER_QUEUE, kueue.FLAVORS),
+    *(kueue.LOCAL_QUEUE, kueue.CLUSTER_QUEUE, kueue.FLAVORS),
     *(BINDINGS, OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES),
 )
 """What schedulers read besides the workload."""
@@ -136,6 +141,7 @@ class FileCollector:
                 self._store.unread[kind.key] = (
                     f"the files have no {kind.kind} (kubectl get {kind.name} -A)"
                 )
+
         return self._store
 
 
@@ -147,6 +153,7 @@ def ref_of(document: Object) -> Ref:
     namespace = (metadata / "namespace").text() or ""
     if not namespace and (known is None or known.namespaced):
         namespace = "default"
+
     return Ref(group, kind, namespace, (metadata / "name").text() or "")
 
 
@@ -158,10 +165,13 @@ def owner_of(document: Object) -> Ref | None:
         for reference in references
         if reference.value and (reference / "controller").flag()
     ]
+
     if not chosen and len(references) == 1:
         chosen = references
+
     if not chosen:
         return None
+
     group, kind = kind_of(chosen[0].value)
     name = (chosen[0] / "name").text()
     return Ref(group, kind, ref_of(document).namespace, name) if kind and name else None
@@ -181,8 +191,10 @@ def load_objects(
     store = ObjectStore(namespace=namespace or client.namespace or "default")
     for kind in (*SUBJECTS, *AROUND):
         _load(client, kind, store, progress)
+
     if pod is not None:
         _load(client, POD, store, progress, f"metadata.name={pod}")
+
     return store
 
 
@@ -203,6 +215,7 @@ def _load(
             if error.forbidden:
                 into.unread[kind.key] = f"{kind.name}{UNLISTED}"
                 return
+
             if not error.not_found:
                 raise
         else:

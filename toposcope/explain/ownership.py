@@ -1,5 +1,6 @@
 """Who owns what: from the object asked about up to its topmost owner, and down to all of its pods."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import attrgetter
@@ -50,11 +51,13 @@ def subject_of(
     wanted = namespace or store.namespace
     existing = {ref for ref, _ in store.of_kind(kind)}
     if kind is POD:
-        existing |= {_pod_ref(pod) for pod in snapshot.pods or ()}
+        existing.update(map(_pod_ref, snapshot.pods or ()))
+
     namespaces = sorted(ref.namespace for ref in existing if ref.name == name)
     matching = [candidate for candidate in namespaces if wanted in (None, candidate)]
     if len(matching) == 1:
         return Ref(kind.group, kind.kind, matching[0], name)
+
     called = f"{kind.kind.lower()}/{name}"
     if matching:
         raise ObjectNotFoundError(
@@ -62,43 +65,70 @@ def subject_of(
         )
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
+
     where = f" in namespace {wanted}" if wanted else ""
-    names = sorted({ref.name for ref in existing if wanted in (None, ref.namespace)})
-    close = get_close_matches(name, names, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    hint = f"; it is in namespace {', '.join(namespaces)}" if namespaces else hint
+    if namespaces:
+        hint = f"; it is in namespace {', '.join(namespaces)}"
+    else:
+        hint = _did_you_mean(name, existing, wanted)
+
     raise ObjectNotFoundError(f"there is no {called}{where}{hint}")
+
+
+def _did_you_mean(name: str, existing: Collection[Ref], namespace: str | None) -> str:
+    names = {ref.name for ref in existing if namespace in (None, ref.namespace)}
+    close = get_close_matches(name, sorted(names), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Ownership:
     """Everything that belongs to the subject, or together with it to the same owner."""
     owners = _Owners(store, snapshot)
     chain = owners.chain(subject)
-    members = tuple(
-        ref
-        for ref in store.objects
-        if (ref.group, ref.kind) != POD.key and owners.chain(ref)[-1] == chain[-1]
-    )
-    groups = {ref.name for ref in members if (ref.group, ref.kind) == POD_GROUPS.key}
-    own = {ref.name for ref in members if (ref.group, ref.kind) == gangs_api.POD_GROUPS.key}
-    pods = tuple(
-        pod
-        for pod in snapshot.pods or ()
-        if pod.namespace == subject.namespace
-        and (
-            owners.chain(_pod_ref(pod))[-1] == chain[-1]
-            or pod.annotations.get(GROUP_OF) in groups
-            or gangs.group_of(Field(pod.wants)) in own
-        )
-    )
-    # A PodGroup that somebody wrote has no owner: its pods name it.
-    named = {
-        Ref(gangs_api.GROUP, "PodGroup", pod.namespace, name)
-        for pod in pods
-        if (name := gangs.group_of(Field(pod.wants)))
-    }
-    members += tuple(sorted((named & store.objects.keys()) - set(members), key=attrgetter("name")))
-    return Ownership(subject, chain, members, pods, owners.owner(chain[-1]))
+    members = []
+
+    for ref in store.objects:
+        if not _is_kind(ref, POD) and owners.top(ref) == chain[-1]:
+            members.append(ref)
+
+    pods = tuple(_pods_of(snapshot, owners, chain, members))
+    members += _named_groups(store, pods, members)
+    return Ownership(subject, chain, tuple(members), pods, owners.owner(chain[-1]))
+
+
+def _pods_of(
+    snapshot: Snapshot, owners: "_Owners", chain: tuple[Ref, ...], members: Collection[Ref]
+) -> Iterator[PodView]:
+    """The pods that the topmost owner owns, and those that name one of the groups among its members."""
+    kai_groups = {ref.name for ref in members if _is_kind(ref, POD_GROUPS)}
+    own_groups = {ref.name for ref in members if _is_kind(ref, gangs_api.POD_GROUPS)}
+    for pod in snapshot.pods or ():
+        if pod.namespace != chain[0].namespace:
+            continue
+        if (
+            owners.top(_pod_ref(pod)) == chain[-1]
+            or pod.annotations.get(GROUP_OF) in kai_groups
+            or gangs.group_of(Field(pod.wants)) in own_groups
+        ):
+            yield pod
+
+
+def _named_groups(
+    store: ObjectStore, pods: Collection[PodView], members: Collection[Ref]
+) -> list[Ref]:
+    """PodGroups that pods name: one that somebody wrote has no owner."""
+    named = set()
+    for pod in pods:
+        name = gangs.group_of(Field(pod.wants))
+        ref = Ref(gangs_api.GROUP, "PodGroup", pod.namespace, name or "")
+        if name and ref in store.objects:
+            named.add(ref)
+
+    return sorted(named.difference(members), key=attrgetter("name"))
+
+
+def _is_kind(ref: Ref, kind: Kind) -> bool:
+    return (ref.group, ref.kind) == kind.key
 
 
 def _pod_ref(pod: PodView) -> Ref:
@@ -106,14 +136,13 @@ def _pod_ref(pod: PodView) -> Ref:
 
 
 class _Owners:
+    """The owner of every object and pod that is known."""
+
     def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
         self._owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():
-            owner = pod.owner
-            group = owner.api_version.rpartition("/")[0] if owner else ""
-            self._owners[_pod_ref(pod)] = (
-                Ref(group, owner.kind, pod.namespace, owner.name) if owner else None
-            )
+            self._owners[_pod_ref(pod)] = _pod_owner(pod)
+
         for ref, document in store.objects.items():
             self._owners[ref] = owner_of(document)
 
@@ -126,5 +155,18 @@ class _Owners:
             owner = self._owners.get(chain[-1])
             if owner is None or owner not in self._owners or owner in chain:
                 break
+
             chain.append(owner)
+
         return tuple(chain)
+
+    def top(self, ref: Ref) -> Ref:
+        return self.chain(ref)[-1]
+
+
+def _pod_owner(pod: PodView) -> Ref | None:
+    if pod.owner is None:
+        return None
+
+    group = pod.owner.api_version.rpartition("/")[0]
+    return Ref(group, pod.owner.kind, pod.namespace, pod.owner.name)

@@ -15,11 +15,11 @@ from toposcope.explain.context import Context
 from toposcope.explain.topology_steps import tree_command
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.features import Step, failed, passed
+from toposcope.integrations.framework.packing import Path
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER
 from toposcope.integrations.kai.gang_size import JOB
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement.check import Checker
-from toposcope.placement.room import Path
 from toposcope.placement.sentences import advice, answer
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 
@@ -32,10 +32,12 @@ def check_stranded(context: Context) -> Step | None:
         group = _pinned(workload)
         if group is None or group.required is None:
             continue
+
         upper = _upper(context, workload, group.required)
         held = {_domain(context.snapshot, pod.node, upper) for pod in context.placed}
         if len(held) == 1 and (domain := held.pop()) and len(domain) == len(upper):
             return _step(context, workload, group, upper, domain)
+
     return None
 
 
@@ -43,6 +45,7 @@ def _pinned(workload: Workload) -> Group | None:
     """The one group of equal pods that KAI keeps in the domain of its first pods."""
     if workload.system != _SYSTEM or not workload.placeable or len(workload.groups) != 1:
         return None
+
     group = workload.groups[0]
     return (
         group
@@ -77,6 +80,7 @@ def _step(
         return passed(
             f"{where}, which holds {there} of its {total} pods, has room for the other {left}"
         )
+
     return failed(
         f"{there} of its {total} pods are in {where}, KAI places the other {left} nowhere else, and there is no room",
         answer(verdict),
@@ -92,6 +96,7 @@ def _way_out(context: Context, workload: Workload, total: int) -> Iterator[str]:
     verdict = context.checker.verdict(replace(workload, groups=(group,), gang=True))
     if verdict is None or verdict.kind != "fits":
         return
+
     if workload.gang:
         yield f"delete its pods, and KAI places all of them again: {answer(verdict)}"
     elif (context.explained.group, context.explained.kind) == JOB:
@@ -105,6 +110,7 @@ def without_own(context: Context) -> Snapshot:
     """The cluster as if what its own pods hold did not exist: draining the pods of others does not free that."""
     own = replace(context.snapshot, pods=context.placed).requested
     placed = {(pod.namespace, pod.name) for pod in context.placed}
+
     return replace(
         context.snapshot,
         nodes=tuple(_less(node, own.get(node.name, NOTHING)) for node in context.snapshot.nodes),
@@ -117,5 +123,6 @@ def without_own(context: Context) -> Snapshot:
 def _less(node: NodeView, taken: Requests) -> NodeView:
     if not taken:
         return node
+
     left = {name: amount - taken.get(name, 0) for name, amount in node.allocatable.items()}
     return msgspec.structs.replace(node, allocatable=left)

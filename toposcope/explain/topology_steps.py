@@ -1,11 +1,12 @@
-"""The first checks: the topology exists, it has the levels that the workload names, and they are in a valid order."""
+"""The first checks: the topology exists, has the levels that are named, and in a valid order."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
-from toposcope.explain.context import Context
+from toposcope.explain.context import Context, rule_name
 from toposcope.explain.object_store import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
@@ -47,7 +48,7 @@ _OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES
 
 def objection(finding: Finding) -> str:
     """A finding in one line."""
-    return ": ".join(filter(None, (finding.field, finding.message)))
+    return f"{finding.field}: {finding.message}" if finding.field else finding.message
 
 
 def blocked_by_topology(context: Context) -> str:
@@ -55,11 +56,10 @@ def blocked_by_topology(context: Context) -> str:
 
     Empty where it is known.
     """
-    return (
-        "cannot be checked until the topology is right"
-        if any(context.findings(*_TOPOLOGY_RULES))
-        else ""
-    )
+    if any(context.findings(*_TOPOLOGY_RULES)):
+        return "cannot be checked until the topology is right"
+
+    return ""
 
 
 def blocked_by_levels(context: Context) -> str:
@@ -67,45 +67,55 @@ def blocked_by_levels(context: Context) -> str:
 
     Empty otherwise.
     """
-    return blocked_by_topology(context) or (
-        "cannot be checked until the levels are right" if wrong_levels(context) else ""
-    )
+    blocked = blocked_by_topology(context)
+    if not blocked and wrong_levels(context):
+        blocked = "cannot be checked until the levels are right"
+
+    return blocked
 
 
 def check_topology(context: Context) -> Step:
     """The topology exists, as the kind that the workload's system reads."""
-    kinds = [
-        kind for workload in context.workloads for kind in context.topology_kinds(workload)[:1]
-    ]
     for finding in context.findings(*_TOPOLOGY_RULES):
-        commands = (
-            *(shell("kubectl get {}", kind.name) for kind in kinds),
-            shell("kubectl get gtopo"),
-        )
+        commands = (*_list_topologies(context), shell("kubectl get gtopo"))
         return failed(objection(finding), finding.fix, commands=commands)
+
     for finding in context.findings("no-topology", severity="warning"):
         return failed(objection(finding), finding.fix)
+
     existing, open_questions = [], []
     for workload in context.workloads:
         name = workload.topology
         accepted = context.topology_kinds(workload)
         if name is None:
             continue
-        if not accepted:  # Volcano reads a tree of objects, none of which has that name
+
+        if not accepted:  # its scheduler reads a tree of objects, none of which has that name
             existing.append(f"{workload.system} has levels of topology {name}")
             continue
+
         resource = context.resource(workload)
         if resource:
             existing.append(f"{resource.handle} exists")
         elif why := context.store.why_unknown(*accepted):
-            open_questions.append(
-                f"cannot tell whether {workload.system} has a {accepted[0].kind} {name}: {why}"
-            )
+            question = f"cannot tell whether {workload.system} has a {accepted[0].kind} {name}"
+            open_questions.append(f"{question}: {why}")
         else:
             return _unpublished(context, workload, accepted[0])
+
     if open_questions:
         return unknown(open_questions[0])
+
     return passed("; ".join(dict.fromkeys(existing)) or "it asks for no topology")
+
+
+def _list_topologies(context: Context) -> list[Command]:
+    commands = []
+    for workload in context.workloads:
+        for kind in context.topology_kinds(workload)[:1]:
+            commands.append(shell("kubectl get {}", kind.name))
+
+    return commands
 
 
 def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
@@ -120,15 +130,16 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
         ]
         detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
         return failed(message, detail, commands=commands[:1])
+
     detail = _reported(scope.topology.status.get("published"), kind)
     field = PUBLISH_FIELDS.get(kind.key, "")
     if not detail and scope.topology.publish.get(field) == "Never":
         detail = f"ClusterTopology {name} sets spec.publish.{field}: Never"
-    return failed(
-        message,
-        detail or f"ClusterTopology {name} exists, but is not published as {kind.kind}",
-        commands=commands,
-    )
+
+    if not detail:
+        detail = f"ClusterTopology {name} exists, but is not published as {kind.kind}"
+
+    return failed(message, detail, commands=commands)
 
 
 def _reported(entries: Any, kind: Kind) -> str:
@@ -137,27 +148,51 @@ def _reported(entries: Any, kind: Kind) -> str:
         message = (entry / "message").text()
         if kind_of(entry.value) == kind.key and message:
             return f"the ClusterTopology's status says: {message}"
+
     return ""
 
 
-def lost_levels(context: Context) -> Mapping[str, str]:
-    """Lost domains with the ClusterTopology's message; of all ClusterTopologies where the workload's is unknown."""
-    lost = {}
+@dataclass(frozen=True, slots=True)
+class LostLevel:
+    """A level that a ClusterTopology reports as lost."""
+
+    topology: str
+    domain: str
+    message: str
+    """Its condition's."""
+
+
+def lost_levels(context: Context) -> list[LostLevel]:
+    """The lost levels of the workload's topologies; of all of them where the workload's is unknown.
+
+    A domain that several have lost is there once, as the last of them reports it.
+    """
+    lost: dict[str, LostLevel] = {}
     for topology in context.snapshot.topologies:
         if context.topologies and topology.name not in context.topologies:
             continue
+
         reported = condition({"status": topology.status}, LEVELS_AVAILABLE)
         if reported is None:
             continue
+
+        message = f"ClusterTopology {topology.name}: {reported.message}"
         for domain in unavailable_levels({"status": reported.status, "message": reported.message}):
-            lost[domain] = f"ClusterTopology {topology.name}: {reported.message}"
-    return lost
+            lost[domain] = LostLevel(topology.name, domain, message)
+
+    return list(lost.values())
 
 
 def mentions(context: Context, text: str, domain: str) -> bool:
-    """Whether a message is about a level: it has its domain, or a label key that usually carries it, as a word."""
-    names = (domain, *context.snapshot.catalogue.keys.get(domain, ()))
-    return any(re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", text) for name in names)
+    """Whether a message is about a level.
+
+    It has its domain, or a label key that usually carries it, as a word.
+    """
+    for name in (domain, *context.snapshot.catalogue.keys.get(domain, ())):
+        if re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", text):
+            return True
+
+    return False
 
 
 def level_complaints(context: Context) -> list[Finding]:
@@ -168,34 +203,46 @@ def level_complaints(context: Context) -> list[Finding]:
 def wrong_levels(context: Context) -> list[Finding]:
     """The same without the levels that the topology has lost."""
     lost = lost_levels(context)
-    complaints = level_complaints(context)
-    return [
-        finding
-        for finding in complaints
-        if not any(mentions(context, finding.message, domain) for domain in lost)
-    ]
+    wrong = []
+    for complaint in level_complaints(context):
+        if not any(mentions(context, complaint.message, level.domain) for level in lost):
+            wrong.append(complaint)
+
+    return wrong
 
 
 def check_levels(context: Context) -> Step:
     """Every level that is named is one of the topology's; near misses are offered."""
     if why := blocked_by_topology(context):
         return unknown(why)
+
     findings = wrong_levels(context)
     if findings:
-        first, *others = findings
-        more = (f"{objection(other)}; {other.fix}" for other in others)
-        return failed(
-            objection(first), first.fix, *more, commands=(levels_command(*context.topologies[:1]),)
-        )
+        commands = (levels_command(*context.topologies[:1]),)
+        return failed(*_with_fixes(findings), commands=commands)
+
     if context.asked_levels:
         names = dict.fromkeys(level.domain for level in context.asked_levels)
         return passed(f"the topology has what it asks for: {', '.join(names)}")
+
     if level_complaints(context):
         return passed("the topology had the level that it asks for")
-    unread = [
-        workload for workload in context.workloads if not workload.placeable and workload.notes
-    ]
-    return unknown(unread[0].notes[0]) if unread else passed("it asks for no level")
+
+    for workload in context.workloads:
+        if not workload.placeable and workload.notes:
+            return unknown(workload.notes[0])
+
+    return passed("it asks for no level")
+
+
+def _with_fixes(findings: Sequence[Finding]) -> list[str]:
+    """The first objection, its fix on a line of its own, and the others with theirs."""
+    first, *others = findings
+    lines = [objection(first), first.fix]
+    for other in others:
+        lines.append(f"{objection(other)}; {other.fix}")
+
+    return lines
 
 
 def levels_command(topology: str | None = None) -> Command:
@@ -205,30 +252,37 @@ def levels_command(topology: str | None = None) -> Command:
 
 def tree_command(topology: str | None, level: str = "") -> Command:
     """The command that shows the domains of a level of a topology."""
-    named = [topology] if topology else []
-    return shell(
-        "toposcope tree" + " {}" * len(named) + " --level {}" * bool(level),
-        *named,
-        *filter(None, [level]),
-    )
+    template, values = "toposcope tree", []
+    if topology:
+        template += " {}"
+        values.append(topology)
+
+    if level:
+        template += " --level {}"
+        values.append(level)
+
+    return shell(template, *values)
 
 
 def check_hierarchy(context: Context) -> Step:
-    """No part asks for a broader level than the whole; levels that do not nest on the nodes are mentioned."""
+    """No part asks for a broader level than the whole; levels that do not nest are mentioned."""
     if why := blocked_by_levels(context):
         return unknown(why)
+
     for finding in context.findings(*_HIERARCHY_RULES):
-        orders = (
-            f"the levels of {name}: {' > '.join(_order(context, name))}"
-            for name in context.topologies
-        )
+        orders = []
+        for name in context.topologies:
+            orders.append(f"the levels of {name}: {' > '.join(_order(context, name))}")
+
         commands = (levels_command(*context.topologies[:1]),)
         return failed(objection(finding), finding.fix, *orders, commands=commands)
+
     tangles = []
     for topology in context.snapshot.topologies:
         reported = condition({"status": topology.status}, HIERARCHY_CONSISTENT)
         if topology.name in context.topologies and reported and reported.status == "False":
             tangles.append(f"ClusterTopology {topology.name}: {reported.message}")
+
     return passed("no part asks for a broader level than the whole", *tangles)
 
 
@@ -239,19 +293,21 @@ def _order(context: Context, name: str) -> list[str]:
 
 def check_rules(context: Context) -> Step:
     """Anything else that a system would reject, or take differently from how it was meant."""
-    findings = [
-        finding
-        for checked in context.checked
-        for finding in checked.reading.findings
-        if finding.rule.partition("/")[2] not in _OWN_STEP
+    errors, warnings = [], []
+    for finding in context.all_findings:
+        if rule_name(finding) in _OWN_STEP:
+            continue
         # the pods say who it is
-        and not (finding.rule == "grove/scheduler-default" and context.schedulers)
-    ]
-    errors = [finding for finding in findings if finding.severity == "error"]
-    warnings = [objection(finding) for finding in findings if finding.severity == "warning"]
+        if finding.rule == "grove/scheduler-default" and context.schedulers:
+            continue
+
+        if finding.severity == "error":
+            errors.append(finding)
+        elif finding.severity == "warning":
+            warnings.append(objection(finding))
+
     if errors:
-        first, *others = errors
-        more = (f"{objection(other)}; {other.fix}" for other in others)
         command = context.explained.command("kubectl get {} -o yaml | toposcope check -f -")
-        return failed(objection(first), first.fix, *more, *warnings, commands=(command,))
+        return failed(*_with_fixes(errors), *warnings, commands=(command,))
+
     return passed("no other rule is broken", *warnings)

@@ -1,1 +1,4 @@
-"""One machine: GPUs, NICs, link matrix, rails and leaves; pure facts and derivations, standard library only."""
+"""One machine: GPUs, NICs, link matrix, rails and leaves.
+
+Pure facts and derivations, standard library only.
+"""

@@ -22,9 +22,10 @@ Paths = Sequence[Sequence[str]]
 def nic_paths(
     matrix: LinkMatrix, nics: Sequence[Nic], data_direct: Sequence[DataDirect]
 ) -> list[list[str]]:
-    """The path from each GPU to each NIC: by the NIC's Data Direct function where it has one, as data goes that way.
+    """The path from each GPU to each NIC.
 
-    With several such functions the nearest counts.
+    By the NIC's Data Direct function where it has one, as data goes that way. With several such
+    functions the nearest counts.
     """
     first_nic = matrix.gpus
     first_direct = first_nic + len(nics)

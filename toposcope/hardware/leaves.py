@@ -16,7 +16,8 @@ _GROUP_DIGITS: Final = 8
 _END: Final = (MAX_VALUE - _GROUP_DIGITS - len("..-")) // 2
 """Characters of the first and the last leaf in the name of their group."""
 _MAKERS: Final = "technologies"
-"""In what an InfiniBand switch calls itself until somebody names it: `Quantum Mellanox Technologies`."""
+"""In what an InfiniBand switch calls itself until somebody names it: `Quantum Mellanox
+Technologies`."""
 
 
 def rails_text(rails: Sequence[Rail | None]) -> str:
@@ -25,10 +26,10 @@ def rails_text(rails: Sequence[Rail | None]) -> str:
 
 
 def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set[str]:
-    """The NICs that are rails: those of the compute network nearest to GPUs; all, where none is near to any.
+    """The NICs that are rails: those of the compute network nearest to GPUs.
 
-    A port that is down stays a rail, or the others would look like another group; but not the second port of a card
-    unless it is up or in `cabled`.
+    All, where none is near to any. A port that is down stays a rail, or the others would look like
+    another group; but not the second port of a card unless it is up or in `cabled`.
     """
     near: set[int] = set()
     for row, chosen in zip(paths, compute_nics(paths, nics), strict=True):
@@ -46,7 +47,10 @@ def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set
 
 
 def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
-    """The label of the switch that all rails meet in, or of their group; none while the switch of one is unknown."""
+    """The label of the switch that all rails meet in, or of their group.
+
+    None while the switch of one is unknown.
+    """
     known = [rail for rail in rails if rail]
     if not known or len(known) < len(rails):
         return {}
@@ -58,9 +62,10 @@ def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
 
 
 def _value(rail: Rail) -> str:
-    """A switch as a label value: its name where that looks like its own, else with some digits of its id.
+    """A switch as a label value.
 
-    Names of one maker's switches differ in a number, if anybody named them; the domain behind a host's name does not
+    Its name where that looks like its own, else with some digits of its id. Names of one maker's
+    switches differ in a number, if anybody named them; the domain behind a host's name does not
     count.
     """
     name = label_safe(rail.switch) or "switch"

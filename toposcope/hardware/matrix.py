@@ -9,11 +9,12 @@ _NV: Final = "NV"
 
 
 class LinkMatrix(NamedTuple):
-    """Rows and columns are `devices` (`GPU0`..., then `NIC0`..., then `DD0`... for Data Direct functions).
+    """Rows and columns are `devices` (`GPU0`..., then `NIC0`..., then `DD0`...
 
-    `cells[i][j]` is as `nvidia-smi topo -m` prints it.
+    For Data Direct functions). `cells[i][j]` is as `nvidia-smi topo -m` prints it.
 
-    A cell is `X` (the device itself), `NV<n>` (n active NVLinks), `PIX`, `PXB`, `PHB`, `NODE` or `SYS`.
+    A cell is `X` (the device itself), `NV<n>` (n active NVLinks), `PIX`, `PXB`, `PHB`, `NODE` or
+    `SYS`.
     """
 
     devices: tuple[str, ...]
@@ -40,7 +41,10 @@ def nv_links(cell: str) -> int:
 
 
 def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
-    """Connected components of the NV cells as GPU positions, largest first; a GPU without links is one by itself."""
+    """Connected components of the NV cells as GPU positions, largest first.
+
+    A GPU without links is one by itself.
+    """
     left = dict.fromkeys(range(matrix.gpus))
     domains: list[tuple[int, ...]] = []
     while left:
@@ -94,12 +98,14 @@ _DIGITS: Final = 10
 
 
 def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
-    """Ten hex digits over the link matrix and the NUMA layout; `numa[i]` is the NUMA node of device i, None: unknown.
+    """Ten hex digits over the link matrix and the NUMA layout.
 
-    Device order must not matter (GPU indices and NIC names can change at a reboot), so the matrix is
-    reduced by colour refinement (Weisfeiler-Leman): each device starts as its kind, then takes a name from the sorted
-    multiset of (path, NUMA relation, other's name) until the names split the devices no further. NUMA *numbers* do
-    not enter, only which devices share a node: firmware numbers equal boards differently.
+    `numa[i]` is the NUMA node of device i, None: unknown. Device order must not matter (GPU indices
+    and NIC names can change at a reboot), so the matrix is reduced by colour refinement
+    (Weisfeiler-Leman): each device starts as its kind, then takes a name from the sorted multiset
+    of (path, NUMA relation, other's name) until the names split the devices no further. NUMA
+    *numbers* do not enter, only which devices share a node: firmware numbers equal boards
+    differently.
     """
     names = [_kind(device) for device in matrix.devices]
     everyone = range(len(names))

@@ -1,4 +1,7 @@
-"""The annotation `gpu.topology/matrix` read back: devices, link matrix, affinity and what the agent complains about."""
+"""The annotation `gpu.topology/matrix` read back.
+
+Devices, link matrix, affinity and what the agent complains about.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -73,7 +76,8 @@ class Device:
     label: str
     """`GPU0`, `NIC0`, `DD0`: as the matrix names it."""
     name: str
-    """A GPU's UUID, a NIC's name; the names of a Data Direct function's NICs, empty where they are not known."""
+    """A GPU's UUID, a NIC's name; the names of a Data Direct function's NICs, empty where they are
+    not known."""
     pci: str
     """Empty for a GPU that is not on the PCI bus."""
     numa: int | None
@@ -81,7 +85,8 @@ class Device:
     rails: tuple[str, ...] = ()
     """Of a GPU: the names of the NICs nearest to it."""
     switch: str = ""
-    """Of a NIC: the switch that it is cabled to, and its port there; empty where they are not known."""
+    """Of a NIC: the switch that it is cabled to, and its port there; empty where they are not
+    known."""
     port: str = ""
     root: str = ""
     """Of a GPU: its PCIe root complex; empty where it is not known."""

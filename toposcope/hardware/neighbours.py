@@ -1,8 +1,10 @@
-"""What each NIC of a node is cabled to: the annotation `gpu.topology/switches`, from one program to another.
+"""What each NIC of a node is cabled to.
 
-    {"mlx5_0":{"switch":"leaf-01","id":"mac:b8:59:9f:00:00:01","port":"Ethernet1/3","by":"lldp"},"mlx5_1":null}
+The annotation `gpu.topology/switches`, from one program to another.
+{"mlx5_0":{"switch":"leaf-01","id":"mac:b8:59:9f:00:00:01","port":"Ethernet1/3","by":"lldp"},"mlx5_1":null}
 
-null: the port has no neighbour, or none that is known. A cable in the wrong switch also has `expected`, the right one.
+null: the port has no neighbour, or none that is known. A cable in the wrong switch also has
+`expected`, the right one.
 """
 
 from collections.abc import Mapping
@@ -25,7 +27,8 @@ class Neighbour(NamedTuple):
     switch: str
     """System name; empty if the switch gives none."""
     id: str
-    """What tells it from every other switch: `mac:...`, `guid:...`, or another kind of chassis id."""
+    """What tells it from every other switch: `mac:...`, `guid:...`, or another kind of chassis
+    id."""
     port: str
     by: str
     """How it was seen: `lldp` or `infiniband`."""
@@ -36,7 +39,10 @@ Neighbours = Mapping[str, Neighbour | None]
 
 
 def plain(text: str) -> str:
-    """Foreign text as it may stand in an annotation: printable ASCII, at most `LONGEST` characters."""
+    """Foreign text as it may stand in an annotation.
+
+    Printable ASCII, at most `LONGEST` characters.
+    """
     kept = "".join(character if " " <= character <= "~" else "?" for character in text.strip())
     return kept[:LONGEST].strip()
 
@@ -44,9 +50,10 @@ def plain(text: str) -> str:
 def neighbours_text(
     neighbours: Neighbours, miscabled: Mapping[str, Miscabled] = MappingProxyType({})
 ) -> str:
-    """The annotation's value, NICs in the given order; the last are left out if it would be longer than `LIMIT`.
+    """The annotation's value, NICs in the given order.
 
-    `miscabled`: by NIC, what was found when its cable may have been in another switch or port.
+    The last are left out if it would be longer than `LIMIT`. `miscabled`: by NIC, what was found
+    when its cable may have been in another switch or port.
     """
     entries: dict[str, Any] = {nic: found and found._asdict() for nic, found in neighbours.items()}
     for nic, wrong in miscabled.items():

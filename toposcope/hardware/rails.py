@@ -1,4 +1,7 @@
-"""Rails as a node has written them down, and as a status calls them miscabled: the switches that NICs are cabled to."""
+"""Rails as a node has written them down, and as a status calls them miscabled.
+
+The switches that NICs are cabled to.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -30,9 +33,9 @@ class Rail(NamedTuple):
 
 
 def parse_rails(annotation: str) -> tuple[Rail | None, ...]:
-    """The rails in the annotation `gpu.topology/rails`, in rail order; None where the neighbour is not known.
+    """The rails in the annotation `gpu.topology/rails`, in rail order.
 
-    Raises ValueError for anything else.
+    None where the neighbour is not known. Raises ValueError for anything else.
     """
     try:
         entries = parse(annotation)
@@ -60,7 +63,10 @@ def _rail(entry: object) -> Rail:
 
 
 class Miscabled(NamedTuple):
-    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails: by name, else by id."""
+    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails.
+
+    By name, else by id.
+    """
 
     node: str
     uid: str
@@ -82,7 +88,10 @@ class Miscabled(NamedTuple):
 
 
 def reported(status: Mapping[str, Any]) -> list[Miscabled]:
-    """The miscabled rails in a stored status, which may be anybody's; a field that is missing is empty."""
+    """The miscabled rails in a stored status, which may be anybody's.
+
+    A field that is missing is empty.
+    """
     rails = status.get("rails")
     entries = rails.get("miscabled") if isinstance(rails, dict) else None
     return [

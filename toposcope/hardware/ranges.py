@@ -38,7 +38,10 @@ def parse_list(text: str) -> frozenset[int]:
 
 
 def kernel_list(text: str) -> frozenset[int]:
-    """The numbers in a list that the kernel wrote; none if malformed: one broken file must not cost all other facts."""
+    """The numbers in a list that the kernel wrote.
+
+    None if malformed: one broken file must not cost all other facts.
+    """
     try:
         return parse_list(text)
     except ValueError:

@@ -47,7 +47,8 @@ class GpuFabric(StrEnum):
     NOT_SUPPORTED = "not-supported"
     """NVML reports this, or "completed" with a cluster UUID of zeros: the GPU is in no fabric."""
     FAILED = "failed"
-    """The registration ended with an error, NVML did not answer, or a GPU of an NVLink rack is in no fabric."""
+    """The registration ended with an error, NVML did not answer, or a GPU of an NVLink rack is in
+    no fabric."""
 
 
 class LinkEnd(StrEnum):
@@ -74,7 +75,10 @@ class LinkState(StrEnum):
 
 
 class Fact(StrEnum):
-    """What may stay unknown because NVML refused an answer; the labels that depend on it keep their values."""
+    """What may stay unknown because NVML refused an answer.
+
+    The labels that depend on it keep their values.
+    """
 
     NVLINKS = "nvlinks"
     NVLINK_SPEED = "nvlink-speed"
@@ -112,7 +116,10 @@ class NvLink(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Whether it is up and leads to another GPU, directly or through a switch; not to the CPU or back."""
+        """Whether it is up and leads to another GPU, directly or through a switch.
+
+        Not to the CPU or back.
+        """
         return self.up and self.remote in (LinkEnd.GPU, LinkEnd.NVSWITCH)
 
 
@@ -266,10 +273,11 @@ class NumaNode(NamedTuple):
 
 
 class PciLevels(NamedTuple):
-    """The PCI level of every pair of devices, NVLinks aside, by source; None if the source does not report it.
+    """The PCI level of every pair of devices, NVLinks aside, by source.
 
-    Rows and columns as in the link matrix; `nvml` knows GPUs only. The link matrix shows NVML's level if
-    there is one, else the level computed from the sysfs paths.
+    None if the source does not report it. Rows and columns as in the link matrix; `nvml` knows GPUs
+    only. The link matrix shows NVML's level if there is one, else the level computed from the sysfs
+    paths.
     """
 
     sysfs: tuple[tuple[str | None, ...], ...]
@@ -291,7 +299,8 @@ class NodeTopology(NamedTuple):
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...]
     data_direct: tuple[DataDirect, ...]
-    """As their rows come in the link matrix: in the order of their NICs, those of unknown NICs last."""
+    """As their rows come in the link matrix: in the order of their NICs, those of unknown NICs
+    last."""
     numa: tuple[NumaNode, ...]
     matrix: LinkMatrix
     pci_levels: PciLevels
@@ -299,7 +308,8 @@ class NodeTopology(NamedTuple):
     """GPU positions, largest domain first."""
     interconnect: Interconnect
     nvswitches: int | None
-    """Switches seen on the PCI bus or named by the links; None when links end in switches nobody can count."""
+    """Switches seen on the PCI bus or named by the links; None when links end in switches nobody
+    can count."""
     fabric: Fabric
     clique: str | None
     """`<cluster UUID>.<clique id>`, set exactly when `fabric` is completed."""
@@ -311,10 +321,12 @@ class NodeTopology(NamedTuple):
     """None while it is not known which NICs are near to GPUs."""
     state: State
     reasons: tuple[str, ...]
-    """Why `state` is not ok, what cannot be seen and what NVML refuses to say, in plain words, one sentence each."""
+    """Why `state` is not ok, what cannot be seen and what NVML refuses to say, in plain words, one
+    sentence each."""
     unknown: frozenset[Fact] = frozenset()
     """What NVML refused to say."""
     hidden_nics: tuple[str, ...] = ()
     """Addresses of NICs whose RDMA device cannot be seen."""
     nvlinks_read: bool = True
-    """False: what follows from NVLinks (domains, interconnect, switches, matrix, shape) is not known."""
+    """False: what follows from NVLinks (domains, interconnect, switches, matrix, shape) is not
+    known."""

@@ -1,7 +1,10 @@
-"""Which node label is which level: the catalogue as a value, so that an admin can have one of his own."""
+"""Which node label is which level.
+
+The catalogue as a value, so that an admin can have one of his own.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -49,7 +52,10 @@ class Catalogue:
     @cached_property
     def domain_of(self) -> Mapping[str, str]:
         """Each level key's domain."""
-        return {key: domain for domain, keys in self.keys.items() for key in keys}
+        domain_of = {}
+        for domain, keys in self.keys.items():
+            domain_of.update(dict.fromkeys(keys, domain))
+        return domain_of
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
@@ -63,9 +69,16 @@ class Catalogue:
 
     @cached_property
     def suspects(self) -> frozenset[str]:
-        """Keys to report on when a node carries them: those with advice, and other spellings of level keys."""
-        spellings = (spelling for key in self.domain_of for spelling in _spellings(key))
-        return frozenset((*self.advice, *spellings)) - (self.level_keys - self.advice.keys())
+        """Keys to report on when a node carries them.
+
+        Those with advice, and other spellings of level keys.
+        """
+        suspects: set[str] = set()
+        for key in self.domain_of:
+            suspects.update(_spellings(key))
+        suspects -= self.level_keys
+        suspects.update(self.advice)
+        return frozenset(suspects)
 
     @cached_property
     def tracked(self) -> frozenset[str]:
@@ -77,20 +90,23 @@ class Catalogue:
 
         The key that most nodes carry; of equals the preferred one.
         """
-        return tuple(
-            Level(domain, max(found, key=carried.__getitem__))
-            for domain, keys in self.keys.items()
-            if (found := [key for key in keys if key in carried])
-        )
+        levels = []
+        for domain, keys in self.keys.items():
+            candidates = [key for key in keys if key in carried]
+            if candidates:
+                best = max(candidates, key=carried.__getitem__)
+                levels.append(Level(domain, best))
+        return tuple(levels)
 
     def advise(self, key: str) -> Advice | None:
         """Advice about a key, if any."""
         advice = self.advice.get(key)
-        if advice is None and key not in self.level_keys:
-            right = self._folded.get(_fold(key))
-            if right is not None:
-                return Advice(NEAR_MISS, right, "nothing writes it")
-        return advice
+        if advice is not None or key in self.level_keys:
+            return advice
+        right = self._folded.get(_fold(key))
+        if right is None:
+            return None
+        return Advice(NEAR_MISS, right, "nothing writes it")
 
     @cached_property
     def _folded(self) -> Mapping[str, str]:
@@ -109,19 +125,17 @@ def _spellings(key: str) -> Iterator[str]:
         yield prefix + slash + _SEPARATORS.sub(separator, name)
 
 
-def _built_in_advice() -> Iterable[tuple[str, Advice]]:
+def _built_in_advice() -> dict[str, Advice]:
+    advice = {}
     for key, (instead, writer) in RETIRED.items():
-        yield (
-            key,
-            Advice(
-                RETIRED_KEY, instead, f"{writer} wrote it, and what came later leaves it behind"
-            ),
-        )
+        why = f"{writer} wrote it, and what came later leaves it behind"
+        advice[key] = Advice(RETIRED_KEY, instead, why)
     for key, (instead, why) in MISTAKEN.items():
-        yield key, Advice(NEAR_MISS, instead, why)
+        advice[key] = Advice(NEAR_MISS, instead, why)
     for key, why in UNKNOWN.items():
-        yield key, Advice(NEAR_MISS, "", why)
+        advice[key] = Advice(NEAR_MISS, "", why)
+    return advice
 
 
-BUILT_IN: Final = Catalogue(KEYS, PLACEHOLDERS, dict(_built_in_advice()))
+BUILT_IN: Final = Catalogue(KEYS, PLACEHOLDERS, _built_in_advice())
 """The catalogue without any configuration."""

@@ -14,9 +14,10 @@
 A bad entry is left out and reported with its line; the others stay.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -87,26 +88,31 @@ class _Reading:
         }
         fields = self._known_fields(document, "", {"apiVersion", "kind", "catalogue"})
         try:
-            for name, value in (("apiVersion", API_VERSION), ("kind", KIND)):
-                _expect(fields.get(name, document), name, value)
+            _expect(fields.get("apiVersion", document), "apiVersion", API_VERSION)
+            _expect(fields.get("kind", document), "kind", KIND)
         except _BadError as error:
             raise UnreadableError(f"{self._file}:{error}") from error
         given = self._known_fields(fields.get("catalogue"), "catalogue", parts.keys())
         for name, part in parts.items():  # in this order: keys may name domains of the file
             self._each(given.get(name), f"catalogue.{name}", part)
-        by_domain = {domain: tuple(keys) for domain, keys in self._keys.items()}
         catalogue = Catalogue(
-            by_domain, frozenset(self._placeholders), self._advice, frozenset(self._chosen)
+            keys={domain: tuple(keys) for domain, keys in self._keys.items()},
+            placeholders=frozenset(self._placeholders),
+            advice=self._advice,
+            chosen=frozenset(self._chosen),
         )
         return Config(catalogue, tuple(self._problems))
+
+    def _report(self, problem: object) -> None:
+        """Note a problem, which begins with its line."""
+        self._problems.append(f"{self._file}:{problem}")
 
     def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
         if node is None or _is_null(node):
             return {}
         if not isinstance(node, MappingNode):
-            self._problems.append(
-                f"{self._file}:{_line(node)}: {at}: must have fields: {', '.join(sorted(known))}"
-            )
+            names = ", ".join(sorted(known))
+            self._report(f"{_line(node)}: {at}: must have fields: {names}")
             return {}
         known_fields: dict[str, Node] = {}
         for pair in node.value:
@@ -116,7 +122,7 @@ class _Reading:
                 if name in known_fields:
                     raise _twice(pair[0], f"{at}.{name}")
             except _BadError as error:
-                self._problems.append(f"{self._file}:{error}")
+                self._report(error)
             else:
                 known_fields[name] = value
         return known_fields
@@ -125,16 +131,14 @@ class _Reading:
         """Parse the entries of a list; bad ones are reported and left out."""
         if node is None or _is_null(node):
             return
-        entries = node.value if isinstance(node, SequenceNode) else ()
         if not isinstance(node, SequenceNode):
-            self._problems.append(
-                f"{self._file}:{_line(node)}: {at}: must be a list; begin each entry with '- '"
-            )
-        for i, entry in enumerate(entries):
+            self._report(f"{_line(node)}: {at}: must be a list; begin each entry with '- '")
+            return
+        for number, entry in enumerate(node.value):
             try:
-                part(entry, f"{at}[{i}]")
+                part(entry, f"{at}[{number}]")
             except _BadError as error:
-                self._problems.append(f"{self._file}:{error}")
+                self._report(error)
 
     def _domain(self, entry: Node, at: str) -> None:
         fields = _fields(entry, at, {"name", "after", "before", "keys"}, needed=("name", "keys"))
@@ -142,57 +146,65 @@ class _Reading:
         if name in self._keys:
             text = f"{name!r} is there already; add keys to it in catalogue.keys"
             raise _BadError(fields["name"], f"{at}.name", text)
-        if problem := domain_problem(name):
+        problem = domain_problem(name)
+        if problem:
             raise _BadError(fields["name"], f"{at}.name", problem)
         if len(self._keys) >= MAX_LEVELS:
-            raise _BadError(
-                entry, at, f"one domain too many; KAI and Kueue take {MAX_LEVELS} levels"
-            )
-        sides = [side for side in ("after", "before") if side in fields]
-        if len(sides) != 1:
-            raise _BadError(
-                entry,
-                at,
-                "say where it belongs, from the broadest down: after or before another domain",
-            )
-        (side,) = sides
-        neighbour = self._known_domain(fields[side], f"{at}.{side}")
-        if (side, neighbour) == ("after", _HOST):
-            raise _BadError(
-                fields[side], f"{at}.{side}", "nothing is narrower than a host; write before: host"
-            )
-        order = list(self._keys)
-        order.insert(order.index(neighbour) + (side == "after"), name)
-        self._keys = {domain: self._keys.get(domain, []) for domain in order}
-        self._each(
-            fields["keys"],
-            f"{at}.keys",
-            lambda node, at: self._keys[name].append(self._taken(node, at, name)),
-        )
+            text = f"one domain too many; KAI and Kueue take {MAX_LEVELS} levels"
+            raise _BadError(entry, at, text)
+        self._insert(name, self._place(entry, fields, at))
+        self._each(fields["keys"], f"{at}.keys", partial(self._add_key, name))
         if not self._keys[name]:
             del self._keys[name]
             raise _BadError(fields["keys"], f"{at}.keys", "list a node label that carries it")
+
+    def _place(self, entry: Node, fields: Mapping[str, Node], at: str) -> int:
+        """Where a new domain comes among the others."""
+        sides = [side for side in ("after", "before") if side in fields]
+        if len(sides) != 1:
+            text = "say where it belongs, from the broadest down: after or before another domain"
+            raise _BadError(entry, at, text)
+        (side,) = sides
+        neighbour = self._known_domain(fields[side], f"{at}.{side}")
+        place = list(self._keys).index(neighbour)
+        if side == "before":
+            return place
+        if neighbour == _HOST:
+            text = "nothing is narrower than a host; write before: host"
+            raise _BadError(fields[side], f"{at}.{side}", text)
+        return place + 1
+
+    def _insert(self, domain: str, place: int) -> None:
+        """Add a domain without keys."""
+        order = list(self._keys)
+        order.insert(place, domain)
+        self._keys = {name: self._keys.get(name, []) for name in order}
+
+    def _add_key(self, domain: str, node: Node, at: str) -> None:
+        key = self._taken(node, at, domain)
+        self._keys[domain].append(key)
 
     def _key(self, entry: Node, at: str) -> None:
         fields = _fields(entry, at, {"key", "domain", "position"}, needed=("key", "domain"))
         domain = self._known_domain(fields["domain"], f"{at}.domain")
         if domain == _HOST:
-            raise _BadError(
-                fields["domain"], f"{at}.domain", f"schedulers know a host by {HOSTNAME} alone"
-            )
-        position = (
-            _text(fields["position"], f"{at}.position") if "position" in fields else _PREFERRED
-        )
+            text = f"schedulers know a host by {HOSTNAME} alone"
+            raise _BadError(fields["domain"], f"{at}.domain", text)
+        position = _PREFERRED
+        if "position" in fields:
+            position = _text(fields["position"], f"{at}.position")
         if position not in {_PREFERRED, _FALLBACK}:
             text = f"{position!r} must be {_PREFERRED} or {_FALLBACK}"
             raise _BadError(fields["position"], f"{at}.position", text)
         key = self._taken(fields["key"], f"{at}.key", domain)
+        keys = self._keys[domain]
         if position == _FALLBACK:
-            self._keys[domain].append(key)
-        else:
-            # Of several preferred ones the first in the file is the first choice.
-            self._keys[domain].insert(sum(key in self._chosen for key in self._keys[domain]), key)
-            self._chosen.add(key)
+            keys.append(key)
+            return
+        # Of several preferred ones the first in the file is the first choice.
+        preferred = [other for other in keys if other in self._chosen]
+        keys.insert(len(preferred), key)
+        self._chosen.add(key)
 
     def _placeholder(self, entry: Node, at: str) -> None:
         value = _text(entry, at)
@@ -203,21 +215,22 @@ class _Reading:
     def _near_miss(self, entry: Node, at: str) -> None:
         fields = _fields(entry, at, {"key", "instead", "why"}, needed=("key",))
         given = {name: _text(node, f"{at}.{name}") for name, node in fields.items()}
-        if any(given["key"] in keys for keys in self._keys.values()):
-            raise _BadError(
-                fields["key"], f"{at}.key", f"{given['key']!r} is a level; remove it here or there"
-            )
+        key = given["key"]
+        if any(key in keys for keys in self._keys.values()):
+            text = f"{key!r} is a level; remove it here or there"
+            raise _BadError(fields["key"], f"{at}.key", text)
         why = given.get("why") or "the controller's configuration says so"
-        self._advice[given["key"]] = Advice(NEAR_MISS, given.get("instead", ""), why)
+        self._advice[key] = Advice(NEAR_MISS, given.get("instead", ""), why)
 
     def _known_domain(self, node: Node, at: str) -> str:
         domain = _text(node, at)
-        if domain not in self._keys:
-            known = f"there are {', '.join(self._keys)}; add others in catalogue.domains"
-            raise _BadError(
-                node, at, domain_problem(domain) or f"{domain!r} is not a domain; {known}"
-            )
-        return domain
+        if domain in self._keys:
+            return domain
+        known = ", ".join(self._keys)
+        problem = domain_problem(domain) or (
+            f"{domain!r} is not a domain; there are {known}; add others in catalogue.domains"
+        )
+        raise _BadError(node, at, problem)
 
     def _taken(self, node: Node, at: str, domain: str) -> str:
         """A key that can carry a level, removed from the domain that has it now.
@@ -225,15 +238,10 @@ class _Reading:
         A key that cannot is reported here, and in the status of topologies whose nodes carry it.
         """
         key = _text(node, at)
-        problem = key_problem(key)
-        if not problem and key == HOSTNAME:
-            problem = f"{key!r} is the host, and nothing else"
-        if not problem and key.startswith(PREFIX) and key not in {NVLINK_DOMAIN, CHASSIS}:
-            problem = f"{key!r} says what a node is like, not where it is"
+        problem = _level_key_problem(key)
         if problem:
-            self._advice[key] = Advice(
-                NOT_ACCEPTED, "", f"it cannot carry the level '{domain}': {problem}"
-            )
+            why = f"it cannot carry the level '{domain}': {problem}"
+            self._advice[key] = Advice(NOT_ACCEPTED, "", why)
             raise _BadError(node, at, problem)
         for keys in self._keys.values():
             if key in keys:
@@ -243,17 +251,31 @@ class _Reading:
         return key
 
 
+def _level_key_problem(key: str) -> str:
+    """Why this label cannot carry a level; empty if it can."""
+    problem = key_problem(key)
+    if problem:
+        return problem
+    if key == HOSTNAME:
+        return f"{key!r} is the host, and nothing else"
+    if key.startswith(PREFIX) and key not in {NVLINK_DOMAIN, CHASSIS}:
+        return f"{key!r} says what a node is like, not where it is"
+    return ""
+
+
 def _fields(
     node: Node, at: str, known: AbstractSet[str], needed: Sequence[str] = ()
 ) -> dict[str, Node]:
     """The fields of a mapping. Raises _BadError for an unknown, missing or duplicate field."""
+    names = ", ".join(sorted(known))
     if not isinstance(node, MappingNode):
-        raise _BadError(node, at, f"must have fields: {', '.join(sorted(known))}")
+        raise _BadError(node, at, f"must have fields: {names}")
     fields: dict[str, Node] = {}
     for name, value in node.value:
-        text, where = str(name.value), f"{at}.{name.value}".removeprefix(".")
+        text = str(name.value)
+        where = f"{at}.{text}".removeprefix(".")
         if text not in known:
-            raise _BadError(name, where, f"no such field; there are {', '.join(sorted(known))}")
+            raise _BadError(name, where, f"no such field; there are {names}")
         if text in fields:
             raise _twice(name, where)
         fields[text] = value

@@ -4,12 +4,13 @@ The identity of a domain is the tuple of values from the broadest level down: ra
 across blocks.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress
 from operator import mul, not_
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.api.levels import Level
@@ -17,12 +18,15 @@ from toposcope.api.requirement import Labelled
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
 from toposcope.hierarchy.platforms import PLACEHOLDERS
-from toposcope.hierarchy.table import Table, table_of, totals
+from toposcope.hierarchy.table import Table, table_of
 from toposcope.text import listing
 
 MOST_NAMES: Final = 10
-"""How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
+"""How many node names a message or status carries: a list of all of them would outgrow etcd's
+object limit."""
 
+Path: TypeAlias = tuple[str, ...]
+"""The values of a domain, from the broadest level down."""
 _LEAVES: Final = frozenset({LEAF, LEAF_GROUP})
 _RACK: Final = "rack"
 _NVLINK: Final = frozenset({"nvlink-domain", "nvlink-partition"})
@@ -59,7 +63,9 @@ def level_value(
 ) -> str | None:
     """The node's domain value at a level; None for a placeholder that means unknown."""
     value = node.label(key)
-    return None if value is None or value in placeholders else value
+    if value is None or value in placeholders:
+        return None
+    return value
 
 
 def some_names(names: Sequence[str], total: int | None = None) -> str:
@@ -68,31 +74,43 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """How many nodes lack a level though they carry its label, and its value, in brackets; empty if none does."""
+    """How many nodes lack a level though they carry its label, and its value, in brackets.
+
+    Empty if none does.
+    """
     if nodes.placeholders.isdisjoint(nodes.distinct(key)):
         return ""
-    labels = zip(nodes.labels(key), nodes.weights, strict=True)
-    found = totals((repr(label), count) for label, count in labels if label in nodes.placeholders)
-    listed = ", ".join(
-        f"{count:,} with the value {value}" for value, count in sorted(found.items())
-    )
-    return f" ({listed}, which names no place)"
+    counts: dict[str, int] = {}
+    for label, count in zip(nodes.labels(key), nodes.weights, strict=True):
+        if label in nodes.placeholders:
+            value = repr(label)
+            counts[value] = counts.get(value, 0) + count
+    listed = [f"{count:,} with the value {value}" for value, count in sorted(counts.items())]
+    return f" ({', '.join(listed)}, which names no place)"
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
     """The coverage of each level over `nodes`, in the order of `levels`."""
     table = table_of(nodes)
     domains = table.domains([level.key for level in levels])
-    return tuple(
-        _coverage(level, count, table) for level, count in zip(levels, domains, strict=True)
-    )
+    coverage = []
+    for level, count in zip(levels, domains, strict=True):
+        coverage.append(_coverage(level, count, table))
+    return tuple(coverage)
 
 
 def _coverage(level: Level, domains: int, table: Table) -> Coverage:
     column = table.column(level.key)
     carrying = len(table) - column.missing
     if not column.missing:
-        return Coverage(level, domains, carrying, table.usable_nodes, 0, ())
+        return Coverage(
+            level=level,
+            domains=domains,
+            nodes=carrying,
+            usable=table.usable_nodes,
+            missing=0,
+            missing_nodes=(),
+        )
     there = [value is not None for value in column.values]
     return Coverage(
         level=level,
@@ -107,8 +125,12 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
 
 def lacking_any(levels: Sequence[Level], nodes: Table) -> Sequence[bool]:
     """For each group of the table whether it lacks one of the levels; empty if none does."""
-    columns = [column.values for level in levels if (column := nodes.column(level.key)).missing]
-    return [None in values for values in zip(*columns, strict=True)]
+    incomplete = []
+    for level in levels:
+        column = nodes.column(level.key)
+        if column.missing:
+            incomplete.append(column.values)
+    return [None in values for values in zip(*incomplete, strict=True)]
 
 
 def nodes_needed(total: int, percent: int) -> int:
@@ -119,34 +141,47 @@ def nodes_needed(total: int, percent: int) -> int:
 def widely_carried(
     keys: Collection[str], nodes: Iterable[NodeFacts], percent: int
 ) -> dict[str, int]:
-    """Those of `keys` that at least `percent` of the nodes carry with a real value, and how many do."""
+    """Those of `keys` that at least `percent` of the nodes carry, and how many do.
+
+    A placeholder counts as no value.
+    """
     table = table_of(nodes)
     needed = max(nodes_needed(len(table), percent), 1)
-    labelled: dict[str, int] = {}
+    labelled: Counter[str] = Counter()
     for key_set, count in table.key_sets.items():
         for key in key_set:
-            labelled[key] = labelled.get(key, 0) + count
-    carrying = {
-        key: len(table) - table.column(key).missing
-        for key in keys
-        if labelled.get(key, 0) >= needed
-    }
-    return {key: count for key, count in carrying.items() if count >= needed}
+            labelled[key] += count
+    wide = {}
+    for key in keys:
+        if labelled[key] < needed:
+            continue
+        carrying = len(table) - table.column(key).missing
+        if carrying >= needed:
+            wide[key] = carrying
+    return wide
 
 
 def partly_carried(
     levels: Iterable[Level], nodes: Iterable[NodeFacts], catalogue: Catalogue
 ) -> tuple[Level, ...]:
-    """What could be further levels if more nodes carried it: the best covered key of each domain that has no level."""
+    """What could be further levels if more nodes carried it.
+
+    The best covered key of each domain that has no level.
+    """
     table = table_of(nodes)
     taken = {level.domain for level in levels}
     present = catalogue.level_keys.intersection(chain.from_iterable(table.key_sets))
     found = []
     for domain, keys in catalogue.keys.items():
-        if domain not in taken and not present.isdisjoint(keys):
-            counts = {key: len(table) - table.column(key).missing for key in keys if key in present}
-            key = max(counts, key=counts.__getitem__)
-            found += [Level(domain, key)] if counts[key] else []
+        if domain in taken:
+            continue
+        counts = {}
+        for key in keys:
+            if key in present:
+                counts[key] = len(table) - table.column(key).missing
+        best = max(counts, key=counts.__getitem__, default=None)
+        if best is not None and counts[best]:
+            found.append(Level(domain, best))
     return tuple(found)
 
 
@@ -186,9 +221,10 @@ def lies_around(level: Level, rack: Level, above: Level | None, nodes: Table) ->
 def nested(
     levels: Sequence[Level], is_around: Callable[[Level, Level, Level | None], bool]
 ) -> tuple[Level, ...]:
-    """The levels with each NVLink level above the rack level if `is_around` says so of it, the racks, and those above.
+    """The levels with each NVLink level above the racks if `is_around` says so, else below them.
 
-    One NVLink domain may span several racks, as those of NVL36x2 do. It may span leaf switches in any case.
+    It is asked about the level, the racks, and the level above the racks. One NVLink domain may
+    span several racks, as those of NVL36x2 do. It may span leaf switches in any case.
     """
     rack = _rack(levels)
     if rack is None:
@@ -198,8 +234,10 @@ def nested(
     around: list[Level] = []
     within: list[Level] = []
     for level in levels[place + 1 :]:
-        spans = level.domain in _NVLINK and is_around(level, rack, above)
-        (around if spans else within).append(level)
+        if level.domain in _NVLINK and is_around(level, rack, above):
+            around.append(level)
+        else:
+            within.append(level)
     return (*levels[:place], *around, rack, *within)
 
 
@@ -238,7 +276,8 @@ class CrossedLevels(NamedTuple):
     """Its label key."""
     domain: str
     reused: bool
-    """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom the path counts."""
+    """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom
+    the path counts."""
     turned: bool
     """Whether these are a rack and an NVLink level that nest the other way round."""
     sentence: str
@@ -247,78 +286,93 @@ class CrossedLevels(NamedTuple):
 def crossings(
     levels: Sequence[Level], nodes: Iterable[NodeFacts], passing: Collection[str] = ()
 ) -> list[CrossedLevels]:
-    """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
+    """Which values lie under two parents, a sentence for each two neighbouring levels.
 
-    Most schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
-    name from a cable in the wrong switch. NVLink needs no leaf switch, so a domain of it may span several: there the
-    next level above counts. Nothing is said of `passing` values, which nodes are leaving or joining.
+    The first by name, and how many. Most schedulers take such a value for two domains. This is
+    reported, not corrected: only an admin can tell a reused name from a cable in the wrong switch.
+    NVLink needs no leaf switch, so a domain of it may span several: there the next level above
+    counts. Nothing is said of `passing` values, which nodes are leaving or joining.
     """
     table = table_of(nodes)
     found: list[CrossedLevels] = []
     for broad, narrow in _neighbours(levels):
         if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
             continue
-        found += _crossing(
-            broad, narrow, table.expanded_for_levels((broad.key, narrow.key)), passing
-        )
+        expanded = table.expanded_for_levels((broad.key, narrow.key))
+        crossed = _crossing(broad, narrow, expanded, passing)
+        if crossed:
+            found.append(crossed)
     return found
 
 
 def _neighbours(levels: Sequence[Level]) -> Iterator[tuple[Level, Level]]:
+    """Each level with the nearest one above it in which its domains have to lie."""
     for place, narrow in enumerate(levels):
-        above = [
-            level
-            for level in levels[:place]
-            if narrow.key != NVLINK_DOMAIN or level.key not in _LEAVES
-        ]
-        if above:
-            yield above[-1], narrow
+        for broad in reversed(levels[:place]):
+            if narrow.key == NVLINK_DOMAIN and broad.key in _LEAVES:
+                continue
+            yield broad, narrow
+            break
 
 
 def _crossing(
     broad: Level, narrow: Level, table: Table, passing: Collection[str]
-) -> Iterator[CrossedLevels]:
+) -> CrossedLevels | None:
+    """What crosses between two neighbouring levels; None if nothing does."""
     crossing, total = table.crossing(broad.key, narrow.key)
     several = _without(passing, crossing) if passing else crossing
     if not several:
-        return
-    reversed_order = table.nests(narrow.key, broad.key)
-    reused = not reversed_order and 2 * len(several) > total
+        return None
+    is_reversed = table.nests(narrow.key, broad.key)
+    is_reused = not is_reversed and 2 * len(several) > total
     name = min(several)
     first, second = nsmallest(2, several[name])
-    if reversed_order:
-        advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
-    elif reused:
-        advice = (
-            f"ordinary where each {broad.domain} uses the same names; where the two levels cut across each other, "
-            "give each a ClusterTopology of its own"
-        )
-    else:
-        advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
     many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
-    text = (
+    advice = _advice(broad, narrow, is_reversed=is_reversed, is_reused=is_reused)
+    sentence = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
-        f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, kube-scheduler's gangs and pod affinity "
-        f"as one in all; {advice}"
+        f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, "
+        f"kube-scheduler's gangs and pod affinity as one in all; {advice}"
     )
-    turned = (
-        reversed_order
-        and _RACK in (broad.domain, narrow.domain)
-        and bool({broad.domain, narrow.domain} & _NVLINK)
+    return CrossedLevels(
+        key=narrow.key,
+        domain=narrow.domain,
+        reused=is_reused,
+        turned=is_reversed and _are_rack_and_nvlink(broad, narrow),
+        sentence=sentence,
     )
-    yield CrossedLevels(narrow.key, narrow.domain, reused, turned, text)
+
+
+def _advice(broad: Level, narrow: Level, *, is_reversed: bool, is_reused: bool) -> str:
+    if is_reversed:
+        order = f"each {broad.domain} lies within one {narrow.domain}"
+        return f"{order}: list them in spec.levels the other way round"
+    if is_reused:
+        return (
+            f"ordinary where each {broad.domain} uses the same names; "
+            "where the two levels cut across each other, give each a ClusterTopology of its own"
+        )
+    spanning = f"a {narrow.domain} that spans several {broad.domain} domains"
+    return f"a reused name, {spanning}, or a wrong cable"
+
+
+def _are_rack_and_nvlink(broad: Level, narrow: Level) -> bool:
+    domains = {broad.domain, narrow.domain}
+    return _RACK in domains and not domains.isdisjoint(_NVLINK)
 
 
 def _without(
     passing: Collection[str], crossing: Mapping[str, Collection[str]]
 ) -> dict[str, Collection[str]]:
     """The values that lie under several others that are not passing."""
-    staying = {
-        value: set(around).difference(passing)
-        for value, around in crossing.items()
-        if value not in passing
-    }
-    return {value: around for value, around in staying.items() if len(around) > 1}
+    staying: dict[str, Collection[str]] = {}
+    for value, around in crossing.items():
+        if value in passing:
+            continue
+        others = set(around).difference(passing)
+        if len(others) > 1:
+            staying[value] = others
+    return staying
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,63 +391,83 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
     """
     keys = [level.key for level in levels]
     nodes = nodes.expanded_for_levels(keys)
-    gpus = [kind.hardware.gpus for kind in nodes.groups]
-    totals = list(map(mul, gpus, nodes.weights))
     sizes = []
     for depth, level in enumerate(levels, 1):
-        column = nodes.column(level.key)
-        if column.unique:
-            carried = [value is not None for value in column.values]
-            largest = max(compress(gpus, carried), default=0)
-            sizes.append(LevelSize(level, sum(compress(totals, carried)), largest))
-            continue
-        domains = zip(*[nodes.column(key).values for key in keys[:depth]], strict=True)
-        by_domain: dict[tuple[str | None, ...], int] = {}
-        alone = [0]
-        for domain, value, one, all_of_them in zip(
-            domains, column.values, gpus, totals, strict=True
-        ):
-            if value in OWN_VALUES:
-                alone.append(one)
-            elif value is not None:
-                by_domain[domain] = by_domain.get(domain, 0) + all_of_them
-        total = sum(compress(totals, [value is not None for value in column.values]))
-        sizes.append(LevelSize(level, total, max(*alone, *by_domain.values())))
+        if nodes.column(level.key).unique:
+            sizes.append(_size_of_hosts(level, nodes))
+        else:
+            sizes.append(_size_of_domains(level, keys[:depth], nodes))
     return tuple(sizes)
 
 
+def _size_of_hosts(level: Level, nodes: Table) -> LevelSize:
+    """The size of a level at which every node is a domain of its own."""
+    is_carried = [value is not None for value in nodes.column(level.key).values]
+    gpus = [group.hardware.gpus for group in compress(nodes.groups, is_carried)]
+    weights = compress(nodes.weights, is_carried)
+    return LevelSize(level, gpus=sum(map(mul, gpus, weights)), largest=max(gpus, default=0))
+
+
+def _size_of_domains(level: Level, path_keys: Sequence[str], nodes: Table) -> LevelSize:
+    """The size of a level; a domain is a path of values of `path_keys`."""
+    values = nodes.column(level.key).values
+    paths = zip(*[nodes.column(key).values for key in path_keys], strict=True)
+    by_path: dict[tuple[str | None, ...], int] = {}
+    total = largest_host = 0
+    for path, value, group, weight in zip(paths, values, nodes.groups, nodes.weights, strict=True):
+        if value is None:
+            continue
+        gpus = group.hardware.gpus
+        total += gpus * weight
+        if value in OWN_VALUES:
+            largest_host = max(largest_host, gpus)
+        else:
+            by_path[path] = by_path.get(path, 0) + gpus * weight
+    return LevelSize(level, gpus=total, largest=max([largest_host, *by_path.values()]))
+
+
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """The broadest level at which paths of values that nodes share read alike, as a sentence; none where none do."""
+    """The broadest level at which paths of values that nodes share read alike, as a sentence.
+
+    None where none do.
+    """
     table = table_of(nodes)
-    dotted = sum(table.has_dots(level.key) for level in levels)
-    for depth in range(len(levels)) if dotted > 1 else ():
-        columns = [table.column(level.key).values for level in levels[: depth + 1]]
-        read: dict[str, set[tuple[str, ...]]] = {}
-        for path in set(zip(*columns, strict=True)):
-            values = tuple(value for value in path if value is not None)
-            if len(values) == len(path) and OWN_VALUES.isdisjoint(values):
-                read.setdefault(".".join(values), set()).add(values)
-        merged = sorted(joined for joined, paths in read.items() if len(paths) > 1)
-        if merged:
-            return [_sentence(levels[: depth + 1], sorted(read[merged[0]])[:2], merged)]
+    dotted = [level for level in levels if table.has_dots(level.key)]
+    if len(dotted) < 2:  # noqa: PLR2004 - one dot alone cannot be taken for another
+        return []
+    for depth in range(1, len(levels) + 1):
+        alike = _read_alike(levels[:depth], table)
+        if alike:
+            return [_sentence(levels[:depth], alike)]
     return []
 
 
-def _sentence(
-    levels: Sequence[Level], paths: Sequence[tuple[str, ...]], merged: Sequence[str]
-) -> str:
-    apart = [level for level, one, other in zip(levels, *paths, strict=True) if one != other]
-    one, other = (
-        " > ".join(
-            f"{level.domain} {value!r}"
-            for level, value in zip(levels, path, strict=True)
-            if level in apart
-        )
-        for path in paths
-    )
-    many = f" ({len(merged)} such names in all)" if len(merged) > 1 else ""
+def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
+    """The paths of shared values that read alike joined by dots, by what they read."""
+    columns = [table.column(level.key).values for level in levels]
+    by_reading: dict[str, list[Path]] = {}
+    for path in set(zip(*columns, strict=True)):
+        if None in path or not OWN_VALUES.isdisjoint(path):
+            continue
+        values = tuple(str(value) for value in path)
+        by_reading.setdefault(".".join(values), []).append(values)
+    return {reading: sorted(paths) for reading, paths in by_reading.items() if len(paths) > 1}
+
+
+def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> str:
+    reading = min(alike)
+    first, second = alike[reading][:2]
+    differing = []
+    for level, value, other in zip(levels, first, second, strict=True):
+        if value != other:
+            differing.append((level, value, other))
+    first_words = " > ".join(f"{level.domain} {value!r}" for level, value, _ in differing)
+    second_words = " > ".join(f"{level.domain} {other!r}" for level, _, other in differing)
+    many = f" ({len(alike)} such names in all)" if len(alike) > 1 else ""
+    broadest, narrowest = differing[0][0], differing[-1][0]
     return (
-        f"{one} and {other} are one {levels[-1].domain} domain to KAI, which joins values by dots: "
-        f"{merged[0]!r}{many}; write one of {apart[0].key} and {apart[-1].key} without dots, or leave one of these "
-        "levels out of spec.levels"
+        f"{first_words} and {second_words} are one {levels[-1].domain} domain to KAI, "
+        f"which joins values by dots: {reading!r}{many}; "
+        f"write one of {broadest.key} and {narrowest.key} without dots, "
+        "or leave one of these levels out of spec.levels"
     )

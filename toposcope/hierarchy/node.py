@@ -43,7 +43,10 @@ OWN_VALUES: Final = frozenset({OWN_NAME, OWN_HOSTNAME})
 
 
 class Hardware(NamedTuple):
-    """What an agent reports about its machine; nodes with equal reports share one tuple, so a cluster has few."""
+    """What an agent reports about its machine.
+
+    Nodes with equal reports share one tuple, so a cluster has few.
+    """
 
     domain: str | None = None
     """NVLink domain if it spans nodes: `<cluster UUID>.<clique>`."""
@@ -72,7 +75,8 @@ class Traits(NamedTuple):
     gpus: int
     hardware: Hardware = NO_AGENT
     switches: tuple[Switch | None, ...] = ()
-    """Of each rail: the leaf that it is cabled to, None where that is not known; empty where nobody looked."""
+    """Of each rail: the leaf that it is cabled to, None where that is not known; empty where nobody
+    looked."""
 
     @property
     def usable(self) -> bool:
@@ -108,7 +112,9 @@ class NodeFacts:
 
     def own(self, value: str) -> str:
         """The value with this node's name or hostname filled in."""
-        return self.name if value == OWN_NAME else self.host if value == OWN_HOSTNAME else value
+        if value == OWN_NAME:
+            return self.name
+        return self.host if value == OWN_HOSTNAME else value
 
     def expanded(self) -> Traits:
         """The traits with this node's name and hostname filled in."""
@@ -123,7 +129,9 @@ class NodeFacts:
     def values(self) -> tuple[str, ...]:
         """Their values, in the same order."""
         values = self.traits.values
-        return values if OWN_VALUES.isdisjoint(values) else tuple(map(self.own, values))
+        if OWN_VALUES.isdisjoint(values):
+            return values
+        return tuple(map(self.own, values))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -141,22 +149,37 @@ def node_facts(
     uid: str,
     keys: tuple[str, ...],
     values: tuple[str, ...],
+    *,
     ready: bool,
     schedulable: bool,
     gpus: int,
     hardware: Hardware = NO_AGENT,
 ) -> NodeFacts:
     """A node from its parts; `values` are the label values of the node."""
-    host = host_of(name, dict(zip(keys, values, strict=True)).get(HOSTNAME))
-    shared = tuple([shared_value(value, name, host) for value in values])
-    return NodeFacts(name, uid, Traits(keys, shared, ready, schedulable, gpus, hardware), host)
+    labels = dict(zip(keys, values, strict=True))
+    host = host_of(name, labels.get(HOSTNAME))
+    traits = Traits(
+        keys=keys,
+        values=tuple([shared_value(value, name, host) for value in values]),
+        ready=ready,
+        schedulable=schedulable,
+        gpus=gpus,
+        hardware=hardware,
+    )
+    return NodeFacts(name, uid, traits, host)
 
 
 def host_of(name: str, label: str | None) -> str:
     """The hostname label's value if it differs from the node's name, else empty."""
-    return "" if label is None or label == name else label
+    if label is None or label == name:
+        return ""
+    return label
 
 
 def shared_value(value: str, name: str, host: str) -> str:
     """The value as nodes can share it: a placeholder for the node's own name or hostname."""
-    return OWN_NAME if value == name else OWN_HOSTNAME if value == host and host else value
+    if value == name:
+        return OWN_NAME
+    if host and value == host:
+        return OWN_HOSTNAME
+    return value

@@ -1,13 +1,15 @@
-"""The label keys that platforms are known to write, and those that are easily taken for one: see platforms.toml."""
+"""The label keys that platforms are known to write, and those that are easily taken for one.
+
+See platforms.toml.
+"""
 
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_FILE: Final = Path(__file__).with_suffix(".toml")
+_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     domain: tuple(keys) for domain, keys in _WRITTEN["keys"].items()
@@ -26,12 +28,14 @@ UUID with any of the clique ids seen in the field.
 """
 
 REMOVED_BY_WRITER: Final[Mapping[str, str]] = _WRITTEN["removed_by_writer"]
-"""Keys that disappear from a node while their writer does not run, to the writers: this says nothing of the node."""
+"""Keys that disappear from a node while their writer does not run, to the writers: this says
+nothing of the node."""
 
 RETIRED: Final[Mapping[str, tuple[str, str]]] = {
     key: tuple(known) for key, known in _WRITTEN["retired"].items()
 }
-"""Keys that still say where a node is, to their successor and their writer, whose later versions leave them behind."""
+"""Keys that still say where a node is, to their successor and their writer, whose later versions
+leave them behind."""
 
 MISTAKEN: Final[Mapping[str, tuple[str, str]]] = {
     key: tuple(known) for key, known in _WRITTEN["mistaken"].items()
@@ -45,4 +49,5 @@ _YOURS: Final = (
 UNKNOWN: Final[Mapping[str, str]] = {
     key: _YOURS.format(domain) for key, domain in _WRITTEN["yours"].items()
 } | {"ib/torset": "its values are renumbered whenever the job that writes them runs"}
-"""Keys that look like a level, without one that could have been meant, and what to do about them."""
+"""Keys that look like a level, without one that could have been meant, and what to do about
+them."""

@@ -6,8 +6,9 @@ levels that all of them have.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -27,7 +28,7 @@ _Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Nodes with the same levels, and what selects exactly these among the nodes that were looked at."""
+    """Nodes with the same levels, and what selects exactly these among the nodes looked at."""
 
     levels: Path
     own: Path
@@ -39,7 +40,8 @@ class Segment:
     has: tuple[str, ...]
     """Keys that the segment's nodes carry and some others do not."""
     lacks: tuple[str, ...]
-    """Keys that its nodes do not carry, one for each other segment whose nodes carry all of `has` too."""
+    """Keys that its nodes do not carry, one for each other segment whose nodes carry all of `has`
+    too."""
     unlike: Mapping[str, tuple[str, ...]]
     """Placeholders on nodes that are in no segment, by keys of `has`."""
 
@@ -54,9 +56,11 @@ class Segmentation:
 
     segments: tuple[Segment, ...]
     carried: Mapping[_Carried, int]
-    """How many nodes carry each set of level keys, those with a placeholder in a telling place left out."""
+    """How many nodes carry each set of level keys, those with a placeholder in a telling place left
+    out."""
     doubtful: tuple[str, ...]
-    """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that level."""
+    """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that
+    level."""
 
 
 def divide(
@@ -68,39 +72,33 @@ def divide(
     that none of those has: then it is of another kind. `used` are levels in effect: where a node
     has several keys for a domain, the one in effect counts.
     """
-    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
-    if len(set(carried.values())) < 2:  # noqa: PLR2004 - one kind of nodes, the usual case
+    level_keys = _level_keys(nodes, catalogue)
+    carried = set(level_keys.values())
+    if len(carried) < 2:  # noqa: PLR2004 - one kind of nodes, the usual case
         return None
     usual = widely_carried(catalogue.level_keys, nodes, percent)
-    beside = {
-        key: frozenset[str]().union(*(keys for keys in carried.values() if key in keys))
-        for key in usual
-    }
-    standing = {level.domain: level.key for level in used}
-    paths = {
-        keys: _path(keys, usual, standing, catalogue, beside) for keys in set(carried.values())
-    }
-    shared = frozenset.intersection(*map(frozenset, paths.values()))
+    rule = _PathRule(
+        catalogue=catalogue,
+        usual=usual,
+        in_effect={level.domain: level.key for level in used},
+        beside=_keys_beside(usual, carried),
+    )
+    shared = frozenset.intersection(*[frozenset(rule.path(keys)) for keys in carried])
     # Where another kind lacks the level too, it tells nodes apart, and a selector cannot take those
     # that lack it.
-    usual = {level.key: usual[level.key] for level in shared if level.key in usual}
-    paths = {keys: _path(keys, usual, standing, catalogue, beside) for keys in paths}
+    shared_keys = {level.key for level in shared}
+    rule = replace(rule, usual={key: usual[key] for key in usual if key in shared_keys})
+    paths = {keys: rule.path(keys) for keys in carried}
     telling = frozenset(chain.from_iterable(paths.values())) - shared
     if not telling:
         return None
     unlike = _placeholders(nodes, telling)
-    kinds = _Kinds(nodes, carried, _doubtful(nodes, unlike))
+    kinds = _Kinds(nodes, level_keys, _doubtful(nodes, unlike))
     by_path: dict[Path, list[_Carried]] = {}
-    for count in kinds.counts:
-        by_path.setdefault(paths[count], []).append(count)
-    segments = []
-    for path, members in by_path.items():
-        own = tuple(level for level in path if level not in shared)
-        has = tuple(level.key for level in own)
-        others = [count for count in kinds.counts if count not in members]
-        lacks = _lacks(has, members, others, telling, catalogue)
-        seen = {key: unlike[key] for key in has if key in unlike}
-        segments.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
+    for keys in kinds.counts:
+        by_path.setdefault(paths[keys], []).append(keys)
+    division = _Division(kinds, shared, telling, unlike, catalogue)
+    segments = [division.segment(path, members) for path, members in by_path.items()]
     segments.sort(key=lambda segment: (-segment.nodes, segment.examples))
     return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
 
@@ -109,44 +107,83 @@ def whole(
     nodes: Table, catalogue: Catalogue, percent: int, used: Iterable[Level] = ()
 ) -> Segmentation:
     """Nodes that (nearly) all carry the same levels, as the one segment that they are."""
-    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
     usual = widely_carried(catalogue.level_keys, nodes, percent)
-    path = _path(
-        frozenset(usual), usual, {level.domain: level.key for level in used}, catalogue, {}
+    in_effect = {level.domain: level.key for level in used}
+    rule = _PathRule(catalogue=catalogue, usual=usual, in_effect=in_effect, beside={})
+    kinds = _Kinds(nodes, _level_keys(nodes, catalogue), frozenset())
+    segment = Segment(
+        levels=rule.path(frozenset(usual)),
+        own=(),
+        nodes=kinds.nodes_of(kinds.counts),
+        gpus=kinds.gpus_of(kinds.counts),
+        examples=kinds.examples_of(kinds.counts),
+        has=(),
+        lacks=(),
+        unlike={},
     )
-    kinds = _Kinds(nodes, carried, frozenset())
-    return Segmentation((Segment(path, (), *kinds.of(kinds.counts), (), (), {}),), kinds.counts, ())
+    return Segmentation((segment,), kinds.counts, ())
 
 
-def _path(
-    carried: _Carried,
-    usual: Mapping[str, int],
-    standing: Mapping[str, str],
-    catalogue: Catalogue,
-    beside: Mapping[str, _Carried],
-) -> Path:
-    """The levels of a node: one key a domain, the one in effect before the one that most nodes carry before others.
+def _level_keys(nodes: Table, catalogue: Catalogue) -> dict[_Keys, _Carried]:
+    """The level keys among each set of keys that nodes carry."""
+    return {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
 
-    A `usual` key is a level also of a node that lacks it, if it has no keys but those that are somewhere `beside` it.
-    """
-    path = []
-    common = {level.domain: level.key for level in catalogue.infer(usual)}
-    for domain, keys in catalogue.keys.items():
-        mine = [key for key in keys if key in carried]
-        if standing.get(domain) in mine:
-            path.append(Level(domain, standing[domain]))
-        elif domain in common and (
-            common[domain] in mine or carried.issubset(beside[common[domain]])
-        ):
-            path.append(
-                Level(domain, standing[domain] if standing.get(domain) in usual else common[domain])
-            )
-        elif mine:
-            path.append(Level(domain, mine[0]))
-    return tuple(path)
+
+def _keys_beside(usual: Iterable[str], carried: Iterable[_Carried]) -> dict[str, _Carried]:
+    """The keys that some node carries together with each of the usual ones."""
+    beside: dict[str, _Carried] = dict.fromkeys(usual, frozenset())
+    for keys in carried:
+        for key in beside.keys() & keys:
+            beside[key] |= keys
+    return beside
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PathRule:
+    """Which of the keys that a node carries are its levels: one a domain."""
+
+    catalogue: Catalogue
+    usual: Mapping[str, int]
+    """Keys that nearly all nodes carry, and how many do."""
+    in_effect: Mapping[str, str]
+    """By domain, the keys of levels in effect."""
+    beside: Mapping[str, _Carried]
+    """By usual key, the keys that some node carries together with it."""
+
+    @cached_property
+    def _common(self) -> Mapping[str, str]:
+        """By domain, the usual key that most nodes carry."""
+        return {level.domain: level.key for level in self.catalogue.infer(self.usual)}
+
+    def path(self, carried: _Carried) -> Path:
+        """The levels of a node with these level keys."""
+        path = []
+        for domain in self.catalogue.keys:
+            key = self._key(domain, carried)
+            if key is not None:
+                path.append(Level(domain, key))
+        return tuple(path)
+
+    def _key(self, domain: str, carried: _Carried) -> str | None:
+        """The key in effect comes before the one that most nodes carry, and that before others.
+
+        A usual key is a level also of a node that lacks it, if that has no keys but those that are
+        somewhere beside it.
+        """
+        candidates = [key for key in self.catalogue.keys[domain] if key in carried]
+        in_effect = self.in_effect.get(domain)
+        if in_effect in candidates:
+            return in_effect
+        common = self._common.get(domain)
+        if common is None:
+            return candidates[0] if candidates else None
+        if common in candidates or carried.issubset(self.beside[common]):
+            return in_effect if in_effect in self.usual else common
+        return candidates[0] if candidates else None
 
 
 def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str, ...]]:
+    """The placeholders that nodes have as values of the telling levels, by their keys."""
     placeholders = {}
     for level in telling:
         unlike = nodes.placeholders.intersection(nodes.labels(level.key))
@@ -157,54 +194,88 @@ def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str
 
 def _doubtful(nodes: Table, unlike: Mapping[str, tuple[str, ...]]) -> frozenset[int]:
     """Places of the kinds whose nodes are in no segment."""
-    return frozenset(
-        i
-        for key, values in unlike.items()
-        for i, label in enumerate(nodes.labels(key))
-        if label in values
-    )
-
-
-def _lacks(
-    has: _Keys,
-    members: Iterable[_Carried],
-    others: Iterable[_Carried],
-    telling: Iterable[Level],
-    catalogue: Catalogue,
-) -> tuple[str, ...]:
-    """Keys that keep out the `others` that `has` would let in."""
-    mine = frozenset().union(*members)
-    usable = frozenset(level.key for level in telling) - mine
-    lacking: list[str] = []
-    for other in sorted(others, key=sorted):
-        if other.issuperset(has) and other.isdisjoint(lacking) and not usable.isdisjoint(other):
-            lacking.append(min(usable & other, key=catalogue.rank.__getitem__))
-    return tuple(sorted(lacking, key=catalogue.rank.__getitem__))
+    doubtful: set[int] = set()
+    for key, values in unlike.items():
+        for place, label in enumerate(nodes.labels(key)):
+            if label in values:
+                doubtful.add(place)
+    return frozenset(doubtful)
 
 
 class _Kinds:
-    """Counts of the nodes by the level keys that they carry, those at the `doubtful` places left out."""
+    """Counts of the nodes by the level keys that they carry, without those at `doubtful` places."""
 
     def __init__(
-        self, nodes: Table, carried: Mapping[_Keys, _Carried], doubtful: frozenset[int]
+        self, nodes: Table, level_keys: Mapping[_Keys, _Carried], doubtful: Collection[int]
     ) -> None:
         self._nodes = nodes
-        self._sets: list[_Carried | None] = [
-            None if i in doubtful else carried[group.keys] for i, group in enumerate(nodes.groups)
-        ]
-        self.doubtful = tuple(sorted(nodes.names(i in doubtful for i in range(len(nodes.groups)))))
+        self._of_group: list[_Carried | None] = []
+        """The level keys of each group; None for doubtful ones."""
         self.counts: dict[_Carried, int] = {}
         self._gpus: Counter[_Carried] = Counter()
-        for keys, group, weight in zip(self._sets, nodes.groups, nodes.weights, strict=True):
-            if keys is not None:
-                self.counts[keys] = self.counts.get(keys, 0) + weight
-                self._gpus[keys] += weight * group.hardware.gpus
+        for place, (group, weight) in enumerate(zip(nodes.groups, nodes.weights, strict=True)):
+            if place in doubtful:
+                self._of_group.append(None)
+                continue
+            keys = level_keys[group.keys]
+            self._of_group.append(keys)
+            self.counts[keys] = self.counts.get(keys, 0) + weight
+            self._gpus[keys] += weight * group.hardware.gpus
+        is_doubtful = [keys is None for keys in self._of_group]
+        self.doubtful = tuple(sorted(nodes.names(is_doubtful)))
+        """Names of the nodes left out."""
 
-    def of(self, chosen: Collection[_Carried]) -> tuple[int, int, tuple[str, ...]]:
-        """Nodes, GPUs and the first names of those with one of these sets of level keys."""
-        names = self._nodes.first_names([set_ in chosen for set_ in self._sets], EXAMPLES)
-        return (
-            sum(self.counts[keys] for keys in chosen),
-            sum(self._gpus[keys] for keys in chosen),
-            names,
+    def nodes_of(self, chosen: Iterable[_Carried]) -> int:
+        """How many nodes have one of these sets of level keys."""
+        return sum(self.counts[keys] for keys in chosen)
+
+    def gpus_of(self, chosen: Iterable[_Carried]) -> int:
+        """Their GPUs."""
+        return sum(self._gpus[keys] for keys in chosen)
+
+    def examples_of(self, chosen: Container[_Carried | None]) -> tuple[str, ...]:
+        """The first of their names."""
+        return self._nodes.first_names([keys in chosen for keys in self._of_group], EXAMPLES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """What tells the segments of some nodes apart."""
+
+    kinds: _Kinds
+    shared: frozenset[Level]
+    """Levels that all nodes carry."""
+    telling: frozenset[Level]
+    """Levels that some nodes carry."""
+    unlike: Mapping[str, tuple[str, ...]]
+    """Placeholders among the values of telling levels, by key."""
+    catalogue: Catalogue
+
+    def segment(self, path: Path, members: Collection[_Carried]) -> Segment:
+        """The segment of the nodes with these levels, which carry one of these sets of keys."""
+        own = tuple([level for level in path if level not in self.shared])
+        has = tuple([level.key for level in own])
+        return Segment(
+            levels=path,
+            own=own,
+            nodes=self.kinds.nodes_of(members),
+            gpus=self.kinds.gpus_of(members),
+            examples=self.kinds.examples_of(members),
+            has=has,
+            lacks=self._lacks(has, members),
+            unlike={key: self.unlike[key] for key in has if key in self.unlike},
         )
+
+    def _lacks(self, has: _Keys, members: Collection[_Carried]) -> tuple[str, ...]:
+        """Keys that keep out those that are no members and that `has` would let in."""
+        rank = self.catalogue.rank.__getitem__
+        usable = {level.key for level in self.telling}
+        usable.difference_update(*members)
+        lacking: list[str] = []
+        for other in sorted(self.kinds.counts, key=sorted):
+            if other in members or not other.issuperset(has) or not other.isdisjoint(lacking):
+                continue
+            candidates = usable & other
+            if candidates:
+                lacking.append(min(candidates, key=rank))
+        return tuple(sorted(lacking, key=rank))

@@ -30,7 +30,10 @@ Parents: TypeAlias = dict[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The domain values at one level: one per group, None where it has none; the numbers count nodes."""
+    """The domain values at one level: one per group, None where it has none.
+
+    The numbers count nodes.
+    """
 
     values: list[str | None]
     nodes: int
@@ -61,10 +64,11 @@ class Crossing(NamedTuple):
 
 
 class Table:
-    """Nodes with different names, in the given order; it never changes, and works out each column when first asked.
+    """Nodes with different names, in the given order.
 
-    `placeholders` are values that mean "unknown". A node whose name or hostname is a placeholder or another node's
-    value is a group of its own, with both written out.
+    It never changes, and works out each column when first asked. `placeholders` are values that
+    mean "unknown". A node whose name or hostname is a placeholder or another node's value is a
+    group of its own, with both written out.
     """
 
     def __init__(
@@ -90,7 +94,10 @@ class Table:
             self._set_groups(left, [*filter(None, weights.values())])
 
     def _ambiguous(self) -> Collection[str | None]:
-        """The values that must not stand for a node's own name or hostname; empty if no node has one of them."""
+        """The values that must not stand for a node's own name or hostname.
+
+        Empty if no node has one of them.
+        """
         words = [
             self.placeholders,
             *map(self.distinct, {key for keys in self.key_sets for key in keys}),
@@ -127,7 +134,8 @@ class Table:
         """How many nodes carry which label keys."""
         kinds = {kind: number for number, kind in enumerate(self.key_sets)}
         self._kinds = [] if alike else list(map(kinds.__getitem__, keys))
-        """For each group the position of its keys among the sets: a tuple is hashed anew each time it is looked up."""
+        """For each group the position of its keys among the sets: a tuple is hashed anew each time
+        it is looked up."""
         self._labels: dict[str, list[str | None]] = (
             dict(zip(keys[0], _transposed(self._rows), strict=True)) if alike else {}
         )
@@ -215,7 +223,10 @@ class Table:
         )
 
     def column(self, key: str) -> Column:
-        """Each group's domain value at the level that `key` carries; a placeholder counts as none."""
+        """Each group's domain value at the level that `key` carries.
+
+        A placeholder counts as none.
+        """
         if key not in self._columns:
             self._columns[key] = self._column(self.labels(key), self.distinct(key))
         return self._columns[key]
@@ -238,7 +249,7 @@ class Table:
         return sum(compress(self.weights, map(eq, values, repeat(value))))
 
     def expanded_for_levels(self, keys: Sequence[str]) -> "Table":
-        """This table, or one with a group per node if nodes' own values stand above values that nodes share.
+        """This table, or one with a group per node if own values stand above shared ones.
 
         `keys` from the broadest level down. Then no group lies in several domains of any level, except where every node
         is a domain of its own.
@@ -254,7 +265,10 @@ class Table:
     def expanded_for_labels(
         self, keys: Iterable[str], values: Collection[str] | None = None
     ) -> "Table":
-        """This table, or one with a group per node if a label (with one of `values`) is a node's own name or host."""
+        """This table, or one with a group per node if a label is a node's own name or host.
+
+        With `values` only if it is one of them.
+        """
         if all(OWN_VALUES.isdisjoint(self.distinct(key)) for key in keys):
             return self
         if values is not None and not any(
@@ -270,7 +284,10 @@ class Table:
         )
 
     def nests(self, broad: str, narrow: str) -> bool:
-        """Whether all nodes with equal values of `narrow` have equal values of `broad` (None is a value here)."""
+        """Whether all nodes with equal values of `narrow` have equal values of `broad`.
+
+        None is a value here.
+        """
         return self.parents(broad, narrow) is not None
 
     def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
@@ -286,7 +303,10 @@ class Table:
         return self._parents[broad, narrow]
 
     def crossing(self, broad: str, narrow: str) -> Crossing:
-        """The values of `narrow` that lie under several of `broad`; no value of `broad` may be a node's own."""
+        """The values of `narrow` that lie under several of `broad`.
+
+        No value of `broad` may be a node's own.
+        """
         parents: dict[str, set[str]] = {}
         own = 0
         for inner, outer, nodes in zip(
@@ -319,7 +339,7 @@ class Table:
         return counts
 
     def _paths(self, keys: Sequence[str]) -> int:
-        """The number of different paths of values, from the broadest of `keys` down, that end in a value."""
+        """The number of different paths of values that end in a value, from the broadest key down."""
         table = self.expanded_for_levels(keys)
         paths = set(zip(*[table.column(key).values for key in keys], strict=True))
         shared = sum(path[-1] is not None and path[-1] not in OWN_VALUES for path in paths)
@@ -332,7 +352,10 @@ def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOL
 
 
 def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, int]]:
-    """The groups and their numbers of nodes, by identity: hashing values would cost more than everything else."""
+    """The groups and their numbers of nodes, by identity.
+
+    Hashing values would cost more than everything else.
+    """
     groups: dict[int, Traits] = {}
     weights: dict[int, int] = {}
     group: Traits | None = None

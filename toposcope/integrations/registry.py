@@ -1,119 +1,161 @@
-"""All integrated systems: who reads a document, and how pods say what they belong to.
+"""All integrated systems, in the order of their answers; their parts are loaded when asked for.
 
-A new system is a folder beside this file, and its entries here and in the files next to it.
+A new system is a folder beside this file and its name in `FOLDERS`; `framework/plugin.py` says
+what is in the folder. Nothing outside of a system's folder names it.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from operator import attrgetter
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
-from toposcope.integrations.dynamo import workload as dynamo
-from toposcope.integrations.framework.document import Finding
-from toposcope.integrations.framework.system import ClusterFacts, GangMark, Reading, System
-from toposcope.integrations.grove import api as grove_api
-from toposcope.integrations.grove import workload as grove
-from toposcope.integrations.jobset import api as jobset_api
-from toposcope.integrations.jobset import workload as jobset
-from toposcope.integrations.kai import api as kai_api
-from toposcope.integrations.kai import pod_group
-from toposcope.integrations.kai import topology as kai_topology
-from toposcope.integrations.kai import workload as kai
-from toposcope.integrations.kubernetes import gangs
-from toposcope.integrations.kubernetes import workload as kubernetes
-from toposcope.integrations.kueue import queues
-from toposcope.integrations.kueue import topology as kueue_topology
-from toposcope.integrations.kueue import workload as kueue
-from toposcope.integrations.lws import api as lws_api
-from toposcope.integrations.lws import workload as lws
-from toposcope.integrations.osmo import pool as osmo_pool
-from toposcope.integrations.osmo import workload as osmo
-from toposcope.integrations.runai import topology as runai_topology
-from toposcope.integrations.runai import workload as runai
-from toposcope.integrations.volcano import api as volcano_api
-from toposcope.integrations.volcano import workload as volcano
+from toposcope.integrations.framework.level_requests import Annotated, LevelRequest, WatchedKind
+from toposcope.integrations.framework.plugin import GangMark, Part, Plugin
+from toposcope.integrations.framework.published import PublishedKind, finalizers
+from toposcope.integrations.framework.publishing.publisher import Publishing, PublishSettings
+from toposcope.kube.client import Caller
+from toposcope.kube.discovery import Kind
 
-SYSTEMS: Final[tuple[System, ...]] = (
-    dynamo.SYSTEM,
-    grove.SYSTEM,
-    runai.SYSTEM,
-    runai_topology.NETWORK_TOPOLOGY,
-    kai.SYSTEM,
-    pod_group.SYSTEM,
-    kai_topology.TOPOLOGY,
-    kueue.SYSTEM,
-    kueue_topology.TOPOLOGY,
-    kueue_topology.FLAVOR,
-    lws.SYSTEM,
-    jobset.SYSTEM,
-    gangs.SYSTEM,
-    volcano.SYSTEM,
-    osmo.SYSTEM,
-    osmo_pool.POOL,
+if TYPE_CHECKING:  # the controller loads none of these
+    from toposcope.integrations.framework.configuration import Configuration
+    from toposcope.integrations.framework.export import Format
+    from toposcope.integrations.framework.placement import Placement
+    from toposcope.integrations.framework.system import System
+    from toposcope.integrations.framework.waiting import Waiting
+
+FOLDERS: Final = (
+    "dynamo",
+    "grove",
+    "runai",
+    "kai",
+    "kueue",
+    "lws",
+    "jobset",
+    "kubernetes",
+    "volcano",
+    "osmo",
+    "slurm",
+    "nccl",
 )
-"""In the order of their answers; several may read one document."""
 
-READS: Final = {system.name: system.reads for system in SYSTEMS if system.reads}
-"""By the name of a system: the kind of topology resource that it reads, as `spec.publish` names it."""
 
-EXCLUSIVE_POD_LABELS: Final = (jobset_api.JOB_KEY, lws_api.GROUP_KEY, lws_api.SUBGROUP_KEY)
+def _plugins() -> Iterator[Plugin]:
+    for folder in FOLDERS:
+        module = importlib.import_module(f"{__package__}.{folder}.plugin")
+        yield module.PLUGIN
+
+
+PLUGINS: Final = tuple(_plugins())
+
+WATCHED: Final[tuple[WatchedKind, ...]] = tuple(
+    kind for plugin in PLUGINS for kind in plugin.watched
+)
+"""Kinds whose objects ask for levels."""
+ANNOTATING_GROUPS: Final = frozenset(
+    kind.group for plugin in PLUGINS if plugin.read_annotations for kind in plugin.watched
+)
+"""API groups of the kinds whose systems read annotations of others' workloads."""
+PUBLISHED: Final[tuple[PublishedKind, ...]] = tuple(
+    kind for plugin in PLUGINS for kind in plugin.published
+)
+FOLLOWED: Final[tuple[PublishedKind, ...]] = (
+    *PUBLISHED,
+    *(kind for plugin in PLUGINS for kind in plugin.followed),
+)
+"""What publishers read: what they publish, and what may hold it back."""
+DECISIVE: Final[tuple[Kind, ...]] = (
+    *(kind for plugin in PLUGINS if plugin.admits for kind in plugin.decisive),
+    *(kind for plugin in PLUGINS if not plugin.admits for kind in plugin.decisive),
+)
+"""What decides about a place besides topologies: of those that admit workloads first."""
+GANG_MARKS: Final[tuple[GangMark, ...]] = tuple(
+    sorted((mark for plugin in PLUGINS for mark in plugin.gang_marks), key=attrgetter("maker"))
+)
+"""How pods say which gang they belong to, the innermost first."""
+EXCLUSIVE_POD_LABELS: Final[tuple[str, ...]] = tuple(
+    label for plugin in PLUGINS for label in plugin.exclusive_pod_labels
+)
 """Pods with one of these labels keep pods of other groups out of their domain."""
 
-GANG_MARKS: Final = (
-    GangMark("PodGang", (grove_api.GANG_OF,)),
-    GangMark("PodGroup", (kai_api.GROUP_OF,), annotation=True),
-    GangMark("PodGroup", (volcano_api.GROUP_OF,), annotation=True, single=volcano_api.OF_NO_GROUP),
-    GangMark("Workload", (queues.WORKLOAD_OF,), annotation=True),
-    GangMark("Pod", (queues.POD_GROUP_OF,)),
-    GangMark("LeaderWorkerSet", (lws_api.SET_OF, lws_api.GROUP_INDEX)),
-    GangMark("JobSet", (jobset_api.SET_OF,)),
-)
-"""How pods say which gang they belong to: the innermost system first, as it is the one that schedules."""
+
+def read_annotations(places: Annotated) -> Iterator[LevelRequest]:
+    """The levels that annotations ask any of the systems for. Raises ValueError."""
+    for plugin in PLUGINS:
+        if plugin.read_annotations:
+            yield from plugin.read_annotations(places)
 
 
-def readings(
-    document: Mapping[str, Any], cluster: ClusterFacts, before: Mapping[str, Any] | None = None
-) -> tuple[Reading, ...]:
-    """What each system that acts on the document makes of it; empty when none does. Never raises.
-
-    The items of a list are read one by one. A finding about a pod template is reported once, not by
-    every system.
-    """
-    items = document.get("items")
-    if isinstance(items, list) and str(document.get("kind") or "List").endswith("List"):
-        return tuple(
-            _prefixed(f"items[{number}]", reading)
-            for number, item in enumerate(items)
-            if isinstance(item, dict)
-            for reading in readings(item, cluster)
-        )
-    systems = [system for system in SYSTEMS if system.claims(document)]
-    if runai.SYSTEM in systems:  # whose scheduler reads KAI's annotations itself
-        systems = [system for system in systems if system is not kai.SYSTEM]
-    if not systems and kubernetes.PODS_ONLY.claims(document):
-        systems = [kai.SYSTEM if kai.is_for_kai(document) else kubernetes.PODS_ONLY]
-    results = []
-    reported: set[Finding] = set()
-    for reading in [system.read(document, cluster, before) for system in systems]:
-        new = tuple(finding for finding in reading.findings if finding not in reported)
-        reported.update(new)
-        results.append(_beside(replace(reading, findings=new), [system.name for system in systems]))
-    return tuple(results)
+def needed_groups(kind: WatchedKind) -> frozenset[str]:
+    """A kind is watched only while one of these API groups is; empty: always."""
+    return kind.only_with | ANNOTATING_GROUPS if kind.by_annotations else kind.only_with
 
 
-def _prefixed(path: str, reading: Reading) -> Reading:
-    """The same, with the paths of the fields in the list."""
-    findings = (
-        replace(finding, field=f"{path}.{finding.field}" if finding.field else path)
-        for finding in reading.findings
+def parts(part: Part) -> tuple[ModuleType, ...]:
+    """The files of one part, of every system that has it."""
+    modules = (plugin.part(part) for plugin in PLUGINS)
+    return tuple(module for module in modules if module is not None)
+
+
+@cache
+def readers() -> tuple["System", ...]:
+    """Who reads documents, system by system: workloads, then topology resources."""
+    systems: list[System] = []
+    for plugin in PLUGINS:
+        for part in (Part.WORKLOAD, Part.TOPOLOGY):
+            systems += getattr(plugin.part(part), "READERS", ())
+    return tuple(systems)
+
+
+def publishing(settings: PublishSettings) -> Publishing:
+    """What writes the systems' resources during one term of leadership."""
+    systems = [module.PUBLISHING(settings) for module in parts(Part.PUBLISHER)]
+    return Publishing(systems, settings)
+
+
+def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) -> list[str]:
+    """What must let go of a published object before it can be deleted. Raises KubeError."""
+    for plugin in PLUGINS:
+        module = plugin.part(Part.PUBLISHER)
+        if kind in plugin.published and module is not None:
+            held: list[str] = module.PUBLISHING.holders(client, document)
+            return held
+    return finalizers(document)
+
+
+@cache
+def configurations() -> tuple["Configuration", ...]:
+    """What documents beside a workload say to the systems."""
+    return tuple(module.CONFIGURATION for module in parts(Part.CONFIGURATION))
+
+
+@cache
+def placements() -> tuple["Placement", ...]:
+    """What the systems know about places."""
+    return tuple(module.PLACEMENT for module in parts(Part.PLACEMENT))
+
+
+def placement_of(plugin: Plugin) -> "Placement":
+    """What one system knows about places; `Placement` itself where it has no such part."""
+    from toposcope.integrations.framework.placement import (  # noqa: PLC0415 - see above
+        Placement,
     )
-    return replace(reading, findings=tuple(findings))
+
+    module = plugin.part(Part.PLACEMENT)
+    return Placement() if module is None else module.PLACEMENT
 
 
-def _beside(reading: Reading, names: list[str]) -> Reading:
-    """With a note that other systems place the same pods too, which each verdict ignores."""
-    workload = reading.workload
-    others = [name for name in names if workload and name != workload.system]
-    if workload is None or not others:
-        return reading
-    note = f"{' and '.join(others)} asks for a placement of these pods too; each answer leaves the others aside"
-    return replace(reading, workload=replace(workload, notes=(*workload.notes, note)))
+@cache
+def waiting() -> tuple["Waiting", ...]:
+    """What the systems say about waiting pods."""
+    return tuple(module.WAITING for module in parts(Part.WAITING))
+
+
+@cache
+def formats() -> Mapping[str, "Format"]:
+    """The formats of `toposcope export`, by name."""
+    every: dict[str, Format] = {}
+    for module in parts(Part.EXPORT):
+        every |= {form.name: form for form in module.FORMATS}
+    return every

@@ -6,13 +6,14 @@ What RBAC grants beyond need is asked for.
 """
 
 import logging
-import random
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from toposcope.kube.account_rights import AccountRights
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.runtime import REAL, Runtime
 
 log = logging.getLogger(__name__)
 
@@ -38,40 +39,82 @@ FOREIGN_NODE_WRITES: Final[Mapping[str, Any]] = {
         }
     },
 }
-"""What no program of ours may write to a Node, its own included, by what it is: bodies of merge patches."""
-_EVERY: Final = 3600.0
-_FACTOR: Final = (0.9, 1.1)
-_SOON: Final = 2.0
-_AGAIN: Final = 60.0
-"""Seconds to the next attempt while the last was not refused, or not answered: from 2 on twice as many, up to 60."""
+"""What no program of ours may write to a Node, its own included, by what it is.
 
-News = tuple[str, str, str]
-"""Type, reason and note of an Event."""
+Bodies of merge patches.
+"""
+_CHECK_SECONDS: Final = 3600.0
+_FACTOR: Final = (0.9, 1.1)
+_RETRIES: Final = Schedule(first=2.0, longest=60.0, jitter=_FACTOR)
+"""While the last attempt was not refused, or not answered."""
+_ALARM_SECONDS: Final = 54.0
+"""No earlier is a program that is not confined worth an Event: policies take a moment to come into
+force, and an installation is not yet an alarm."""
+
+
+class News(NamedTuple):
+    """An Event to record."""
+
+    kind: str
+    reason: str
+    note: str
+
+
+class _Lacks(NamedTuple):
+    """What does not confine a program."""
+
+    accepted: Sequence[str]
+    """Writes that the policies would let through."""
+    excess: Sequence[str]
+    """Rights that RBAC grants beyond need."""
+
+    def __bool__(self) -> bool:
+        return bool(self.accepted or self.excess)
+
+    def text(self) -> str:
+        """What is wrong, and what to do; empty if nothing is."""
+        problems = []
+        if self.accepted:
+            problems.append(
+                "the admission policies do not confine this program: "
+                f"the API server would accept {', '.join(self.accepted)}; "
+                "are they bound, and does the name of this ServiceAccount contain the one that "
+                "they look for?"
+            )
+        if self.excess:
+            problems.append(
+                "this ServiceAccount may do more than the program needs: "
+                f"{', '.join(self.excess)}; remove what grants it: "
+                "see `kubectl get rolebindings,clusterrolebindings -A -o wide`"
+            )
+        return "; ".join(problems)
 
 
 class Confinement:
-    """Tries `writes` (what each would do, and its request) and asks for `rights`; `check` does so if it is time."""
+    """Tries `writes` (what each would do, and its request) and asks for `rights`.
+
+    `check` does so if it is time.
+    """
 
     def __init__(
         self,
         client: Caller,
         writes: Callable[[], Mapping[str, Request]],
-        monotonic: Callable[[], float],
-        rng: random.Random,
         rights: AccountRights | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._writes = writes
-        self._monotonic = monotonic
-        self._rng = rng
         self._rights = rights
-        self._due = monotonic()
-        self._wait = _SOON
+        self._runtime = runtime
+        self._rng = runtime.rng()
+        self._due = runtime.monotonic()
+        self._backoff = Backoff(_RETRIES, self._rng)
         self._since: float | None = None
         """Since when it is not confined."""
         self._problem = ""
         self._error = ""
-        self._told = False
+        self._alarmed = False
         self.confined: bool | None = None
         """Whether all writes were refused and no right is too much; None until that is known.
 
@@ -80,20 +123,16 @@ class Confinement:
 
     def seconds_until_due(self) -> float:
         """Seconds until `check` does something."""
-        return max(0.0, self._due - self._monotonic())
+        return max(0.0, self._due - self._runtime.monotonic())
 
     def check(self) -> News | None:
-        """Try the writes if it is time; the Event to record, if any: no earlier than after a minute of acceptance.
-
-        Policies take a moment to come into force: an installation is not yet an alarm.
-        """
+        """Try the writes if it is time; the Event to record, if any."""
         if self.seconds_until_due() > 0:
             return None
-        now = self._monotonic()
-        self._due = now + self._wait * self._rng.uniform(*_FACTOR)
-        self._wait = min(2 * self._wait, _AGAIN)
+        now = self._runtime.monotonic()
+        self._due = now + self._backoff.failed()  # until the opposite is shown
         try:
-            problem = self._find_problem()
+            lacks = self._find_lacks()
         except KubeError as error:
             if str(error) != self._error:
                 log.warning(
@@ -101,27 +140,31 @@ class Confinement:
                 )
             self._error = str(error)
             return None
-        self._problem, self._error = problem, ""
-        self.confined = not problem
-        if not problem:
-            self._due, self._wait, self._since = (
-                now + _EVERY * self._rng.uniform(*_FACTOR),
-                _SOON,
-                None,
-            )
-            told, self._told = self._told, False
-            return (
-                ("Normal", "Confined", "the admission policies confine this program again")
-                if told
-                else None
-            )
+        self._error = ""
+        self.confined = not lacks
+        self._problem = lacks.text()
+        if self.confined:
+            return self._confined(now)
+        return self._unconfined(now)
+
+    def _confined(self, now: float) -> News | None:
+        self._due = now + _CHECK_SECONDS * self._rng.uniform(*_FACTOR)
+        self._backoff.reset()
+        self._since = None
+        if not self._alarmed:
+            return None
+        self._alarmed = False
+        return News("Normal", "Confined", "the admission policies confine this program again")
+
+    def _unconfined(self, now: float) -> News | None:
         if self._since is None:
             self._since = now
             log.warning("%s", self.ready())
-        elif not self._told and now - self._since >= _AGAIN * _FACTOR[0]:
-            self._told = True
-            return "Warning", "Unconfined", self.ready()
-        return None
+            return None
+        if self._alarmed or now - self._since < _ALARM_SECONDS:
+            return None
+        self._alarmed = True
+        return News("Warning", "Unconfined", self.ready())
 
     def ready(self) -> str:
         """Why the program must not count as ready; empty while it is confined."""
@@ -130,26 +173,19 @@ class Confinement:
             return f"it is not known yet whether the admission policies confine this program{why}"
         return self._problem
 
-    def _find_problem(self) -> str:
-        """What does not confine the program, and what to do; empty if all does.
+    def _find_lacks(self) -> "_Lacks":
+        """What does not confine the program.
 
         Raises KubeError.
         """
-        accepted = [what for what, request in self._writes().items() if not self._refused(request)]
-        excess = self._rights.excess(self._client) if self._rights else []
-        problems = []
-        if accepted:
-            problems.append(
-                "the admission policies do not confine this program: the API server would accept "
-                f"{', '.join(accepted)}; are they bound, and does the name of this ServiceAccount contain the one that "
-                "they look for?"
-            )
-        if excess:
-            problems.append(
-                f"this ServiceAccount may do more than the program needs: {', '.join(excess)}; remove what grants it: "
-                "see `kubectl get rolebindings,clusterrolebindings -A -o wide`"
-            )
-        return "; ".join(problems)
+        accepted = []
+        for what, request in self._writes().items():
+            if not self._refused(request):
+                accepted.append(what)
+        excess: Sequence[str] = ()
+        if self._rights:
+            excess = self._rights.excess(self._client)
+        return _Lacks(accepted, excess)
 
     def _refused(self, request: Request) -> bool:
         """Whether a dry run is refused as forbidden.

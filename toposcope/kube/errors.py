@@ -50,6 +50,11 @@ class ApiError(KubeError):
         self.causes = causes
 
     @property
+    def denied(self) -> bool:
+        """These credentials are not valid, or lack the right: asking again helps little."""
+        return self.status in (401, 403)
+
+    @property
     def forbidden(self) -> bool:
         """These credentials lack the right."""
         return self.status == 403  # noqa: PLR2004 - HTTP's own number reads better than a name for it
@@ -63,6 +68,11 @@ class ApiError(KubeError):
     def conflict(self) -> bool:
         """Another manager owns a field, or somebody changed or created the object first."""
         return self.status == 409  # noqa: PLR2004 - as above
+
+    @property
+    def unprocessable(self) -> bool:
+        """The object is not valid, or has another uid than the request says."""
+        return self.status == 422  # noqa: PLR2004 - as above
 
 
 class RefusedError(ApiError):

@@ -1,49 +1,22 @@
-"""List and watch: keeps a handler equal to a collection of the API server, through everything that breaks a watch.
+"""List and watch: keeps a handler equal to a collection of the API server.
 
-The `kubernetes` package's own Watch and informer are not used: they lose the resourceVersion, loop hot on errors and
-hang on half-open connections.
+It does so through everything that breaks a watch. The `kubernetes` package's own Watch and informer
+are not used: they lose the resourceVersion, loop hot on errors and hang on half-open connections.
 """
 
 import logging
-import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.pages import pages
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.text import printable
-
-_LEAST: Final = 0.5
-"""The lower bound of the jitter, which keeps many clients from coming back together."""
-
-
-class Backoff:
-    """Pauses that double from `first` to `longest` seconds, with jitter; never shorter than Retry-After."""
-
-    def __init__(self, first: float, longest: float, rng: random.Random | None = None) -> None:
-        self._first = first
-        self._longest = longest
-        self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
-        self._next = first
-        self.pause = 0.0
-        """Seconds to wait after the last failure; 0 when there was none since the last success."""
-
-    def failed(self, error: KubeError) -> float:
-        """Seconds to wait after this failure."""
-        asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-        self.pause = max(asked, self._next * self._rng.uniform(_LEAST, 1.0))
-        self._next = min(self._next * 2, self._longest)
-        return self.pause
-
-    def reset(self) -> None:
-        """The server works again: start over."""
-        self._next = self._first
-        self.pause = 0.0
-
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +25,8 @@ WATCH_FACTOR: Final = (1.0, 2.0)
 """Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 60.0
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_SCHEDULE: Final = Schedule(first=_FIRST_PAUSE_SECONDS, longest=60.0)
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
 """Why a collection is read in whole: for the first time; the version has left the server's
 memory (410); the server may have been away; the read before failed; more labels are wanted
@@ -73,7 +46,7 @@ class Handler(Protocol[T_contra]):
     """What a reflector keeps up to date; called from the reflector's thread."""
 
     def replace(self, items: Mapping[str, T_contra]) -> None:
-        """The whole collection, by name: after the first list and after each relist, and only when complete."""
+        """The whole collection, by name: after each complete list."""
 
     def put(self, name: str, item: T_contra) -> None:
         """One object came or changed."""
@@ -108,7 +81,7 @@ class _Nobody:
 
 
 class Stop(Protocol):
-    """The part of `threading.Event` that is needed to wait for a while or for the end of the program."""
+    """The part of `threading.Event` that waits for a while or for the end of the program."""
 
     def wait(self, timeout: float) -> bool:
         """Wait so many seconds; True as soon as the program ends."""
@@ -126,6 +99,12 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def key(self) -> str:
         return key(self.namespace, self.name)
+
+    @property
+    def ends_list(self) -> bool:
+        """Whether the bookmark that carries it ends a streamed list."""
+        annotations = self.annotations or {}
+        return annotations.get("k8s.io/initial-events-end") == "true"
 
 
 class _Object(msgspec.Struct, frozen=True, gc=False):
@@ -159,7 +138,7 @@ _PAGE: Final = msgspec.json.Decoder(_Page)
 
 
 def key(namespace: str, name: str) -> str:
-    """The name by which an object is known in its collection, which may span namespaces: `namespace/name`."""
+    """The name of an object in its collection, which may span namespaces: `namespace/name`."""
     return f"{namespace}/{name}" if namespace else name
 
 
@@ -169,7 +148,7 @@ class Reflector(Generic[T]):
     `decode` turns an object's JSON into (name as of `key`, resourceVersion, item).
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left
-    out: one bad object must not hide the others. `stop` is the only clock. `accept` is the Accept
+    out: one bad object must not hide the others. `stop` does the waiting. `accept` is the Accept
     header for objects.
     """
 
@@ -180,9 +159,10 @@ class Reflector(Generic[T]):
         decode: Callable[[Raw], tuple[str, str, T]],
         handler: Handler[T],
         stop: Stop,
-        rng: random.Random | None = None,
+        *,
         observer: Observer | None = None,
         accept: str = JSON,
+        runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._path = path
@@ -191,39 +171,47 @@ class Reflector(Generic[T]):
         self._decode = decode
         self._handler = handler
         self._stop = stop
-        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._rng = runtime.rng()
         self._accept = accept
         self._streams = True
         self._again = False
         """Whether everything is to be read again."""
         self._open: Stream | None = None
         self._version = ""
-        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._rng)
+        self._backoff = Backoff(_SCHEDULE, self._rng)
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
         while not self._stop.is_set():
             try:
-                if self._version and not self._again:
-                    self._watch()
-                else:
-                    self._reason = "asked" if self._again else self._reason
-                    self._again = False
-                    self._version = ""  # so that a list that fails is tried again
-                    self.sync()
+                self._list_or_watch()
             except KubeError as error:
                 if self._again or self._stop.is_set():
                     continue  # we cut the stream ourselves
-                if isinstance(error, ResourceExpiredError):
-                    self._version, self._reason = "", "expired"
-                elif not self._version:
-                    self._reason = "failed"
-                elif _may_have_been_away(error):
-                    self._version, self._reason = "", "unreachable"
+                self._note_relist(error)
                 log.warning("cannot watch %s: %s", self._path, error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
         self._observer.ended(self._path)
+
+    def _list_or_watch(self) -> None:
+        if self._version and not self._again:
+            self._watch()
+            return
+        if self._again:
+            self._reason = "asked"
+            self._again = False
+        self._version = ""  # so that a list that fails is tried again
+        self.sync()
+
+    def _note_relist(self, error: KubeError) -> None:
+        """Note whether the collection must be listed again after this failure, and why."""
+        if isinstance(error, ResourceExpiredError):
+            self._version, self._reason = "", "expired"
+        elif not self._version:
+            self._reason = "failed"
+        elif _may_have_been_away(error):
+            self._version, self._reason = "", "unreachable"
 
     def relist(self) -> None:
         """Read the whole collection again, from another thread: what `decode` keeps has changed."""
@@ -262,7 +250,7 @@ class Reflector(Generic[T]):
             for kind, raw in self._events(query):
                 if kind == "BOOKMARK":
                     meta = _meta(raw)
-                    if (meta.annotations or {}).get("k8s.io/initial-events-end") == "true":
+                    if meta.ends_list:
                         self._version = meta.resource_version
                         return items
                 elif kind != "DELETED":
@@ -281,8 +269,9 @@ class Reflector(Generic[T]):
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
         accept = METADATA_LIST if self._accept == METADATA else self._accept
+        request = Request("GET", self._path, {}, accept=accept)
         version = ""
-        for page in pages(Request("GET", self._path, {}, accept=accept), self._page, _token_of):
+        for page in pages(request, self._page, _token_of):
             for raw in page.items or ():
                 self._add(items, raw)
             version = str(page.metadata.get("resourceVersion", ""))
@@ -298,12 +287,16 @@ class Reflector(Generic[T]):
             ) from error
 
     def _watch(self) -> None:
-        """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""
+        """Follow changes from the last version on, until the server ends the stream.
+
+        It does so every few minutes.
+        """
+        seconds = WATCH_SECONDS * self._rng.uniform(*WATCH_FACTOR)
         query = {
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(WATCH_SECONDS * self._rng.uniform(*WATCH_FACTOR))),
+            "timeoutSeconds": str(int(seconds)),
         }
         seen = False
         for kind, raw in self._events(query):
@@ -324,7 +317,7 @@ class Reflector(Generic[T]):
             self._version = version or self._version
         if not self._again:
             # No hot loop if the server ends every watch at once.
-            self._stop.wait(_FIRST_PAUSE)
+            self._stop.wait(_FIRST_PAUSE_SECONDS)
 
     def _put(self, raw: Raw) -> str:
         changed: dict[str, T] = {}
@@ -356,9 +349,8 @@ class Reflector(Generic[T]):
 
         Raises Expired or ApiError for an ERROR event, Unreachable for garbage.
         """
-        self._open = self._client.stream(
-            Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS
-        )
+        request = Request("GET", self._path, query, accept=self._accept)
+        self._open = self._client.stream(request, _IDLE_SECONDS)
         if self._again or self._stop.is_set():
             return  # requested before there was a stream to interrupt
         for line in self._open:

@@ -8,8 +8,9 @@ from toposcope.api.levels import Level
 from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, Request, copies
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.constraints import ClaimRef, Group
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.room import Node
-from toposcope.placement.verdict import Verdict, judge
+from toposcope.placement.verdict import judge
 
 Rooms = Mapping[str, Mapping[str, Copies]]
 """By what a set of claims is called and by node: how many pods find devices for it."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from toposcope.api.yaml_text import locate
+from toposcope.integrations.framework.verdict import Best, Placed, Remedy, Shortage, Verdict
 from toposcope.placement.check import Checked
-from toposcope.placement.sentences import answer as in_words
+from toposcope.placement.sentences import answer, why
 from toposcope.placement.tolerating import toleration
-from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document
 from toposcope.snapshot.problems import Problem
 
@@ -31,11 +31,16 @@ def line_of(document: Document, field: str) -> int:
 
 def document_of(answers: Sequence[Answer], problems: Sequence[Problem]) -> dict[str, Any]:
     """The answers as one document."""
+    workloads = []
+    passed_over = []
+    for answered in answers:
+        if not answered.checked:
+            passed_over.append(str(answered.document.place))
+        for checked in answered.checked:
+            workloads.append(_checked(answered.document, checked))
     return {
-        "workloads": [
-            _checked(answer.document, checked) for answer in answers for checked in answer.checked
-        ],
-        "passedOver": [str(answer.document.place) for answer in answers if not answer.checked],
+        "workloads": workloads,
+        "passedOver": passed_over,
         "problems": [str(problem) for problem in problems],
     }
 
@@ -59,49 +64,70 @@ def _checked(document: Document, checked: Checked) -> dict[str, Any]:
     workload = checked.reading.workload
     return {
         "place": str(document.place),
-        "workload": workload and workload.handle,
-        "system": workload and workload.system,
-        "topology": workload and workload.topology,
+        "workload": workload.handle if workload else None,
+        "system": workload.system if workload else None,
+        "topology": workload.topology if workload else None,
         "well": checked.well,
         "findings": findings_of(document, checked),
         "notes": list(workload.notes) if workload else [],
-        "verdict": checked.verdict and _verdict_document(checked.verdict),
+        "verdict": _verdict(checked.verdict) if checked.verdict else None,
     }
 
 
-def _verdict_document(verdict: Verdict) -> dict[str, Any]:
-    best, shortage = verdict.best, verdict.shortage
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    domains, best, shortage = None, None, None
+    if verdict.best:
+        domains = {"withRoom": verdict.roomy, "exact": verdict.roomy_exact}
+        best = _best(verdict, verdict.best)
+    if verdict.shortage:
+        shortage = _shortage(verdict, verdict.shortage)
     return {
         "kind": verdict.kind,
-        "answer": in_words(verdict),
-        "domains": {"withRoom": verdict.roomy, "exact": verdict.roomy_exact} if best else None,
-        "best": best
-        and {"level": best.level.domain, "domain": verdict.name(best.domain), "nodes": best.nodes},
-        "shortage": shortage
-        and {
-            "group": shortage.group.name,
-            "level": shortage.level and shortage.level.domain,
-            "counted": shortage.counted,
-            "resource": shortage.resource,
-            "needs": shortage.needs,
-            "largest": shortage.largest,
-            "domain": verdict.name(shortage.best),
-            "copies": shortage.copies,
-            "roomFor": shortage.room_for,
-        },
-        "remedies": [
-            {
-                "act": remedy.act,
-                "domain": verdict.name(remedy.domain),
-                "nodes": list(remedy.nodes),
-                "pods": list(remedy.pods),
-                "tolerations": [dict(toleration(taint)) for taint in remedy.taints],
-            }
-            for remedy in verdict.remedies
-        ],
-        "placement": [
-            {"group": placed.group.name, "domain": list(placed.domain), "nodes": dict(placed.nodes)}
-            for placed in verdict.placed
-        ],
-        "leftOut": {reason: len(names) for reason, names in verdict.excluded},
+        "answer": answer(verdict),
+        "domains": domains,
+        "best": best,
+        "shortage": shortage,
+        "remedies": [_remedy(verdict, remedy) for remedy in verdict.remedies],
+        "placement": [_placed(placed) for placed in verdict.placed],
+        "leftOut": {why(left.exclusion): len(left.nodes) for left in verdict.excluded},
+    }
+
+
+def _best(verdict: Verdict, best: Best) -> dict[str, Any]:
+    return {
+        "level": best.level.domain,
+        "domain": verdict.name(best.domain),
+        "nodes": best.nodes,
+    }
+
+
+def _shortage(verdict: Verdict, shortage: Shortage) -> dict[str, Any]:
+    return {
+        "group": shortage.group.name,
+        "level": shortage.level.domain if shortage.level else None,
+        "counted": shortage.counted,
+        "resource": shortage.resource,
+        "needs": shortage.needs,
+        "largest": shortage.largest,
+        "domain": verdict.name(shortage.best),
+        "copies": shortage.copies,
+        "roomFor": shortage.room_for,
+    }
+
+
+def _remedy(verdict: Verdict, remedy: Remedy) -> dict[str, Any]:
+    return {
+        "act": remedy.act,
+        "domain": verdict.name(remedy.domain),
+        "nodes": list(remedy.nodes),
+        "pods": list(remedy.pods),
+        "tolerations": [dict(toleration(taint)) for taint in remedy.taints],
+    }
+
+
+def _placed(placed: Placed) -> dict[str, Any]:
+    return {
+        "group": placed.group.name,
+        "domain": list(placed.domain),
+        "nodes": dict(placed.nodes),
     }

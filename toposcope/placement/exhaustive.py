@@ -4,23 +4,42 @@ What `Search` does not find may still exist, as it tries one filling of a domain
 a small cluster always gets an answer. The bound is a number of steps, not a time: 100 ms on a slow machine.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.verdict import Placed
 from toposcope.placement.pack import Bin, Packing, pack
-from toposcope.placement.room import Path, Room, Shape, most_within
-from toposcope.placement.search import Placed
+from toposcope.placement.room import Room, Shape, most_within
 
 STEPS: Final = 8_000
 """Choices of domains, nodes looked at, and ways to fill one."""
 
-_Kind = tuple[Shape, Path]
-"""Pods that are alike and have to be in the same domain."""
+
+class _Kind(NamedTuple):
+    """Pods that are alike and have to be in the same domain."""
+
+    shape: Shape
+    domain: Path
+
+
 _Chosen = tuple[tuple[Group, Path], ...]
 """The domain of each copy of each group."""
+
+
+class Outcome(NamedTuple):
+    """What trying everything led to."""
+
+    placed: tuple[Placed, ...] | None
+    exact: bool
+    """False: not everything was tried, so a missing placement proves nothing."""
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it is proven that there is no placement."""
+        return self.placed is None and self.exact
 
 
 class _ExhaustedError(ToposcopeError):
@@ -35,15 +54,16 @@ class Exhaustive:
         self._steps = steps
         self._known: dict[tuple[int, Path], bool] = {}
 
-    def place(self, groups: Sequence[Group]) -> tuple[tuple[Placed, ...] | None, bool]:
-        """A placement of all copies of `groups`, and whether None proves that there is none."""
+    def place(self, groups: Sequence[Group]) -> Outcome:
+        """A placement of all copies of `groups`."""
         try:
             for chosen in self._choices(groups, ()):
-                if self._apart(chosen) and (placed := self._packed(chosen)) is not None:
-                    return placed, True
+                placed = self._placed(chosen) if self._apart(chosen) else None
+                if placed is not None:
+                    return Outcome(placed, exact=True)
         except _ExhaustedError:
-            return None, False
-        return None, True
+            return Outcome(None, exact=False)
+        return Outcome(None, exact=True)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
@@ -79,45 +99,49 @@ class Exhaustive:
         return known
 
     def _apart(self, chosen: _Chosen) -> bool:
-        """Whether groups with the same anti-affinity share no value of their level, whatever lies above it."""
-        kept = [
-            (group.anti_affinity, domain[self._room.depth[group.required] - 1])
-            for group, domain in chosen
-            if group.anti_affinity and group.required
-        ]
-        return len(kept) == len(set(kept))
-
-    def _packed(self, chosen: _Chosen) -> tuple[Placed, ...] | None:
-        room = self._room
-        wanted: dict[_Kind, int] = {}
+        """Whether groups with the same anti-affinity share no domain."""
+        taken = set()
         for group, domain in chosen:
-            for pods in group.pods:
-                kind = room.shapes[pods], domain
-                wanted[kind] = wanted.get(kind, 0) + pods.count
+            kept = self._room.kept_apart_by(group, domain)
+            if kept is None:
+                continue
+            if (group.anti_affinity, kept) in taken:
+                return False
+            taken.add((group.anti_affinity, kept))
+        return True
+
+    def _placed(self, chosen: _Chosen) -> tuple[Placed, ...] | None:
+        """The pods of these groups on nodes of these domains; None where they do not fit."""
+        room = self._room
+        wanted = self._wanted(chosen)
+        kinds = list(wanted)
         self._spend(1 + len(room.names))
-        bins = [
-            Bin(number, tuple(room.free[number]), self._allowed(number, wanted))
-            for number in range(len(room.names))
-        ]
-        sizes = [shape.amounts for shape, _ in wanted]
-        packing = pack(
-            [tried for tried in bins if any(tried.allowed)],
-            sizes,
-            tuple(wanted.values()),
-            self._steps,
-        )
+        bins = []
+        for number in range(len(room.names)):
+            allowed = tuple([self._allows(number, kind) for kind in kinds])
+            if any(allowed):
+                bins.append(Bin(number, tuple(room.free[number]), allowed))
+        sizes = [kind.shape.amounts for kind in kinds]
+        packing = pack(bins, sizes, tuple(wanted.values()), self._steps)
         self._spend(packing.steps)
         if not packing.exact:
             raise _ExhaustedError
-        return (
-            self._handed_out(chosen, list(wanted), packing) if packing.placed is not None else None
-        )
+        return None if packing.placed is None else self._handed_out(chosen, kinds, packing)
 
-    def _allowed(self, number: int, kinds: Iterable[_Kind]) -> tuple[bool, ...]:
-        path, slots = self._room.paths[number], self._room.slots[number]
-        return tuple(
-            bool(slots[shape.number]) and path[: len(domain)] == domain for shape, domain in kinds
-        )
+    def _wanted(self, chosen: _Chosen) -> dict[_Kind, int]:
+        """How many pods of each kind there are."""
+        wanted: dict[_Kind, int] = {}
+        for group, domain in chosen:
+            for pods in group.pods:
+                kind = _Kind(self._room.shapes[pods], domain)
+                wanted[kind] = wanted.get(kind, 0) + pods.count
+        return wanted
+
+    def _allows(self, number: int, kind: _Kind) -> bool:
+        """Whether a node takes such a pod, and is in its domain."""
+        room = self._room
+        in_domain = room.paths[number][: len(kind.domain)] == kind.domain
+        return in_domain and room.slots[number][kind.shape.number] > 0
 
     def _handed_out(
         self, chosen: _Chosen, kinds: Sequence[_Kind], packing: Packing
@@ -129,10 +153,11 @@ class Exhaustive:
                 pool[kind] += [self._room.names[number]] * count
         placed = []
         for group, domain in chosen:
-            names = Counter(
-                pool[self._room.shapes[pods], domain].pop()
-                for pods in group.pods
-                for _ in range(pods.count)
-            )
+            names: dict[str, int] = {}
+            for pods in group.pods:
+                waiting = pool[_Kind(self._room.shapes[pods], domain)]
+                for _ in range(pods.count):
+                    name = waiting.pop()
+                    names[name] = names.get(name, 0) + 1
             placed.append(Placed(group, domain, tuple(names.items())))
         return tuple(placed)

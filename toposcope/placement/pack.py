@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from operator import le
 from typing import Final
 
+from toposcope.integrations.framework.packing import times
+
 STEPS: Final = 50_000
 """After so many combinations the search gives up."""
 
-
 _COMPARED: Final = 4
 """So many comparisons of remainders take as long as one combination."""
+
+Counts = tuple[int, ...]
+"""How many pods of each kind."""
+
+Size = tuple[int, ...]
+"""What one pod takes, by resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,47 +33,52 @@ class Bin:
 class Packing:
     """How many pods of each kind go to which node number; `placed` is None when none was found."""
 
-    placed: dict[int, tuple[int, ...]] | None
+    placed: dict[int, Counts] | None
     exact: bool
     """False: not everything was tried, so a missing result proves nothing."""
     steps: int
     """How many it took."""
 
+    @property
+    def impossible(self) -> bool:
+        """Whether it is proven that the pods do not fit."""
+        return self.placed is None and self.exact
 
-Counts = tuple[int, ...]
+
+_Reached = dict[Counts, tuple[Counts, Counts]]
+"""What is missing after a node: what was missing before it, and what the node takes."""
 
 
-def pack(
-    bins: Sequence[Bin], sizes: Sequence[tuple[int, ...]], counts: Counts, steps: int = STEPS
-) -> Packing:
+def pack(bins: Sequence[Bin], sizes: Sequence[Size], counts: Counts, steps: int = STEPS) -> Packing:
     """Put `counts[i]` pods of size `sizes[i]` into `bins`.
 
     Goes from node to node and keeps what could still be missing after each; of two such remainders,
     one of which has no more of anything than the other, only the smaller one matters.
     """
     left = steps
-    trail: list[dict[Counts, tuple[Counts, Counts]]] = []
-    states: list[Counts] = [counts]
+    trail: list[_Reached] = []
+    remainders: list[Counts] = [counts]
     for bin_ in bins:
-        reached: dict[Counts, tuple[Counts, Counts]] = {}
-        for missing in states:
+        reached: _Reached = {}
+        for missing in remainders:
             for taken in _fillings(bin_, sizes, missing):
                 left -= 1
                 if left < 0:
                     return Packing(None, exact=False, steps=steps)
-                rest = tuple(a - b for a, b in zip(missing, taken, strict=True))
+                rest = tuple([a - b for a, b in zip(missing, taken, strict=True)])
                 reached.setdefault(rest, (missing, taken))
         trail.append(reached)
-        states, compared = _smallest(reached, left * _COMPARED)
+        remainders, compared = _smallest(reached, left * _COMPARED)
         left -= -(-compared // _COMPARED)
         if left < 0:
             return Packing(None, exact=False, steps=steps)
-        if not any(states[0]):
-            return Packing(_back(trail, bins, states[0]), exact=True, steps=steps - left)
+        if not any(remainders[0]):
+            placed = _way_back(trail, bins, remainders[0])
+            return Packing(placed, exact=True, steps=steps - left)
     return Packing(None, exact=True, steps=steps - left)
 
 
-def _fillings(bin_: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iterator[Counts]:
+def _fillings(bin_: Bin, sizes: Sequence[Size], missing: Counts) -> Iterator[Counts]:
     """The ways to fill a node to which nothing can be added; pods of the last kinds first fill what is left over."""
 
     def fill(kind: int, free: tuple[int, ...]) -> Iterator[Counts]:
@@ -74,14 +86,10 @@ def _fillings(bin_: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iter
             yield ()
             return
         size = sizes[kind]
-        most = min(
-            (have // take for have, take in zip(free, size, strict=True) if take),
-            default=left[kind],
-        )
-        most = min(most, left[kind]) if bin_.allowed[kind] else 0
+        most = times(free, size, missing[kind]) if bin_.allowed[kind] else 0
         least = most if kind == len(sizes) - 1 else 0
         for count in range(most, least - 1, -1):
-            remaining = tuple(have - count * take for have, take in zip(free, size, strict=True))
+            remaining = tuple([have - count * take for have, take in zip(free, size, strict=True)])
             for others in fill(kind + 1, remaining):
                 yield (count, *others)
 
@@ -99,16 +107,24 @@ def _smallest(reached: Iterable[Counts], most: int) -> tuple[list[Counts], int]:
         compared += len(kept)
         if compared > most:
             break
-        if not any(all(map(le, other, rest)) for other in kept):
+        if not _is_undercut(rest, kept):
             kept.append(rest)
     return kept, compared
 
 
-def _back(
-    trail: Sequence[dict[Counts, tuple[Counts, Counts]]], bins: Sequence[Bin], end: Counts
-) -> dict[int, tuple[int, ...]]:
+def _is_undercut(rest: Counts, kept: Sequence[Counts]) -> bool:
+    """Whether another remainder has no more of anything."""
+    for smaller in kept:
+        if all(map(le, smaller, rest)):
+            return True
+    return False
+
+
+def _way_back(trail: Sequence[_Reached], bins: Sequence[Bin], end: Counts) -> dict[int, Counts]:
+    """What each node takes on the way to this remainder."""
     placed = {}
-    for bin_, reached in zip(reversed(bins[: len(trail)]), reversed(trail), strict=True):
+    used = bins[: len(trail)]
+    for bin_, reached in zip(reversed(used), reversed(trail), strict=True):
         end, taken = reached[end]
         if any(taken):
             placed[bin_.number] = taken

@@ -12,15 +12,14 @@ from typing import Final, Literal
 
 from toposcope.api.levels import Level
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.integrations.framework.node_affinity import Taint
-
-PODS: Final = "pods"
-"""Each pod takes one of these, whatever else it requests."""
-
-Path = tuple[str, ...]
-"""A domain: its values from the broadest level down. The empty one is the whole cluster."""
-
+from toposcope.integrations.framework.constraints import Group, Pods, levels_asked_for, pods_in
+from toposcope.integrations.framework.node_affinity import (
+    Exclusion,
+    ExclusionKind,
+    NodeFilter,
+    Taint,
+)
+from toposcope.integrations.framework.packing import Path, columns, resources_of, times
 
 Obstacle = Literal["", "not Ready", "cordoned", "under pressure"]
 _OBSTACLES: Final[Mapping[str, Taint]] = {
@@ -47,7 +46,9 @@ class Node:
     placeholders: frozenset[str] = BUILT_IN.placeholders
     """Label values that say "unknown"."""
     strict: bool = False
-    """Whether an obstacle keeps out even pods that tolerate everything: KAI asks the node itself, not its taints."""
+    """Whether an obstacle keeps out even pods that tolerate everything, because the scheduler asks the
+    node itself and not its taints.
+    """
 
 
 def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
@@ -69,6 +70,10 @@ class Shape:
     number: int
 
 
+_Look = tuple[tuple[int, ...], NodeFilter]
+"""What pods of one shape take, and which nodes they may use."""
+
+
 class Room:
     """Free resources by domain for the pods of `groups`, and how many pods of each shape every domain could take alone.
 
@@ -81,7 +86,7 @@ class Room:
         self,
         levels: Sequence[Level],
         nodes: Iterable[Node],
-        groups: Iterable[Group],
+        groups: Sequence[Group],
         *,
         emptied: bool = False,
         opened: bool = False,
@@ -89,24 +94,14 @@ class Room:
     ) -> None:
         self.levels = tuple(levels)
         self._partial = partial
-        self.depth = {level: number + 1 for number, level in enumerate(self.levels)}
-        self.excluded: dict[str, list[str]] = {}
+        self.depth = {level: depth for depth, level in enumerate(self.levels, 1)}
+        self._deepest = max([self.depth[level] for level in levels_asked_for(groups)], default=0)
+        kinds = tuple(dict.fromkeys(pods_in(groups)))
+        self.resources = resources_of([pods.requests for pods in kinds])
+        self._looks: list[_Look] = []
+        self.shapes = self._shapes_of(kinds)
+        self.excluded: dict[Exclusion, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
-        nested = [group for top in groups for group, _ in top.everything()]
-        kinds = dict.fromkeys(pods for group in nested for pods in group.pods)
-        asked_for = {
-            level for group in nested for level in (group.required, group.preferred) if level
-        }
-        self._deepest = max((self.depth[level] for level in asked_for), default=0)
-        asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
-        self.resources = tuple(dict.fromkeys((PODS, *asked)))
-        alike = dict.fromkeys((self._amounts(pods), pods.node_filter) for pods in kinds)
-        numbers = {look: number for number, look in enumerate(alike)}
-        self._looks = list(alike)
-        self.shapes = {
-            pods: Shape(self._amounts(pods), numbers[self._amounts(pods), pods.node_filter])
-            for pods in kinds
-        }
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
         self.paths: list[Path] = []
@@ -119,39 +114,62 @@ class Room:
         self.sums: dict[Path, list[int]] = {}
         """By domain: free amounts, then slots by shape."""
         for node in nodes:
-            self._take_in(
-                node, node.total if emptied else node.free, "" if opened else node.obstacle
-            )
+            offered = node.total if emptied else node.free
+            self._take_in(node, offered, "" if opened else node.obstacle)
         self._add_up()
 
-    def _amounts(self, pods: Pods) -> tuple[int, ...]:
-        asked = dict(pods.requests) | {PODS: 1}
-        return tuple(asked.get(resource, 0) for resource in self.resources)
+    def _shapes_of(self, kinds: Iterable[Pods]) -> dict[Pods, Shape]:
+        """The shape of each kind of pods; those that take the same and may use the same nodes have one."""
+        shapes: dict[Pods, Shape] = {}
+        numbers: dict[_Look, int] = {}
+        for pods in kinds:
+            amounts = columns(pods.requests, self.resources)
+            number = numbers.setdefault((amounts, pods.node_filter), len(numbers))
+            shapes[pods] = Shape(amounts, number)
+        self._looks = list(numbers)
+        return shapes
 
     def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: Obstacle) -> None:
-        path, lacks = path_of(node, self.levels)
-        if lacks and not self._partial:
-            self.excluded.setdefault(f"lacks label {lacks}", []).append(node.name)
+        path, lacking = path_of(node, self.levels)
+        if lacking and not self._partial:
+            self._leave_out(node, Exclusion(ExclusionKind.LEVEL, lacking))
             return
         taints = node.taints
         if obstacle:
-            taint = None if node.strict or not self._partial else _OBSTACLES.get(obstacle)
-            if not (taint and any(node_filter.tolerates(taint) for _, node_filter in self._looks)):
-                self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
+            taint = self._taint_instead_of(obstacle, node)
+            if taint is None:
+                self._leave_out(node, Exclusion(ExclusionKind.OBSTACLE, obstacle))
                 return
             taints = (*taints, taint)
         rejections = [
             node_filter.rejection(node.name, node.labels, taints) for _, node_filter in self._looks
         ]
-        if rejections and all(rejections):
-            self.excluded.setdefault(rejections[0], []).append(node.name)
+        if rejections and rejections[0] and all(rejections):
+            self._leave_out(node, rejections[0])
             return
-        path = path[: self._deepest]  # narrower domains are not asked for
+        self._add(node.name, path, offered, tuple([not rejection for rejection in rejections]))
+
+    def _leave_out(self, node: Node, exclusion: Exclusion) -> None:
+        self.excluded.setdefault(exclusion, []).append(node.name)
+
+    def _taint_instead_of(self, obstacle: Obstacle, node: Node) -> Taint | None:
+        """The taint that the scheduler takes the obstacle for; None where it keeps out all of the pods."""
+        if node.strict or not self._partial:
+            return None
+        taint = _OBSTACLES.get(obstacle)
+        if taint and any(node_filter.tolerates(taint) for _, node_filter in self._looks):
+            return taint
+        return None
+
+    def _add(
+        self, name: str, path: Path, offered: Mapping[str, int], eligible: tuple[bool, ...]
+    ) -> None:
         number = len(self.names)
-        self.names.append(node.name)
+        path = path[: self._deepest]  # narrower domains are not asked for
+        self.names.append(name)
         self.paths.append(path)
         self.free.append([max(offered.get(resource, 0), 0) for resource in self.resources])
-        self.eligible.append(tuple(not rejection for rejection in rejections))
+        self.eligible.append(eligible)
         self.slots.append(self._slots(number))
         for depth in range(len(path) + 1):
             domain = path[:depth]
@@ -161,26 +179,28 @@ class Room:
             self.members[domain].append(number)
 
     def _add_up(self) -> None:
-        nothing = [0] * (len(self.resources) + len(self._looks))
+        width = len(self.resources) + len(self._looks)
         for domain, members in self.members.items():
-            rows = (self.free[number] + self.slots[number] for number in members)
-            self.sums[domain] = [sum(column) for column in zip(nothing, *rows, strict=True)]
+            rows = [self.free[number] + self.slots[number] for number in members]
+            self.sums[domain] = list(map(sum, zip(*rows, strict=True))) if rows else [0] * width
 
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
-        return [
-            min(have // take for have, take in zip(free, amounts, strict=True) if take)
-            if allowed
-            else 0
-            for (amounts, _), allowed in zip(self._looks, self.eligible[number], strict=True)
-        ]
+        eligible = self.eligible[number]
+        slots = []
+        for shape, (amounts, _) in enumerate(self._looks):
+            slots.append(times(free, amounts) if eligible[shape] else 0)
+        return slots
 
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
         """The domains of `level` within the domain `inside`: that one alone when it is no broader, or without level."""
         depth = self.depth[level] if level else 0
         domains: Sequence[Path] = (inside,)
         for _ in range(depth - len(inside)):
-            domains = [child for domain in domains for child in self.children.get(domain, ())]
+            narrower: list[Path] = []
+            for domain in domains:
+                narrower += self.children.get(domain, ())
+            domains = narrower
         return domains
 
     def name_of(self, domain: Path) -> str:
@@ -188,8 +208,18 @@ class Room:
         if not domain:
             return "the cluster"
         if self._names is None:
-            self._names = Counter((len(path), path[-1]) for path in self.members if path)
-        return domain[-1] if self._names[len(domain), domain[-1]] == 1 else "/".join(domain)
+            self._names = Counter([(len(path), path[-1]) for path in self.members if path])
+        namesakes = self._names[len(domain), domain[-1]]
+        return domain[-1] if namesakes == 1 else "/".join(domain)
+
+    def kept_apart_by(self, group: Group, domain: Path) -> str | None:
+        """What groups with the same anti-affinity must not share; None where this group has none.
+
+        As for pod anti-affinity, it is the value of the level's label, whatever lies above it.
+        """
+        if not group.anti_affinity or not group.required:
+            return None
+        return domain[self.depth[group.required] - 1]
 
     def room_for(self, domain: Path, shape: Shape) -> int:
         """How many pods of a shape the domain could take, were they alone."""
@@ -202,17 +232,18 @@ class Room:
     def put(self, number: int, shape: Shape, count: int) -> None:
         """Put pods on a node; a negative count takes them away again."""
         free = self.free[number]
-        for i, amount in enumerate(shape.amounts):
-            free[i] -= amount * count
         before = self.slots[number]
-        after = self.slots[number] = self._slots(number)
         change = [-amount * count for amount in shape.amounts]
-        change += [new - old for new, old in zip(after, before, strict=True)]
+        for column, difference in enumerate(change):
+            free[column] += difference
+        after = self.slots[number] = self._slots(number)
+        for new, old in zip(after, before, strict=True):
+            change.append(new - old)
         path = self.paths[number]
         for depth in range(len(path) + 1):
             sums = self.sums[path[:depth]]
-            for i, difference in enumerate(change):
-                sums[i] += difference
+            for column, difference in enumerate(change):
+                sums[column] += difference
 
 
 def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
@@ -226,10 +257,11 @@ def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
 
 
 def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | None = None) -> int:
-    """At most so many copies fit when all of them stay in this one domain."""
+    """At most so many copies fit when all of them stay in this one domain; `need` is `group.total()`."""
     need = group.total() if need is None else need
     limits = [room.free_in(domain, resource) // amount for resource, amount in need.items()]
-    limits += [room.room_for(domain, room.shapes[pods]) // pods.count for pods in group.pods]
+    for pods in group.pods:
+        limits.append(room.room_for(domain, room.shapes[pods]) // pods.count)
     best = min(limits, default=1)
     for below in group.groups:
         if best <= 0:
@@ -238,6 +270,16 @@ def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | N
     return best
 
 
+def domains_with_room(room: Room, group: Group) -> list[Path]:
+    """The domains of the group's required level that seem to have room for a copy of it."""
+    domains = []
+    for domain in room.domains((), group.required):
+        if most_within(room, group, domain) > 0:
+            domains.append(domain)
+    return domains
+
+
 def is_exact(group: Group) -> bool:
     """Whether the bounds of this group are the truth: pods that are all alike, and nothing kept together inside."""
-    return not group.groups and len({(pods.requests, pods.node_filter) for pods in group.pods}) <= 1
+    kinds = {(pods.requests, pods.node_filter) for pods in group.pods}
+    return not group.groups and len(kinds) <= 1

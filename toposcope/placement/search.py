@@ -7,26 +7,18 @@ taken back.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import Final, NamedTuple
 
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.packing import PODS, Path
+from toposcope.integrations.framework.verdict import Placed
 from toposcope.placement.pack import Bin, Packing, pack
-from toposcope.placement.room import Path, Room, Shape
+from toposcope.placement.room import Room, Shape
 
 TRIES: Final = 20_000
 """How many steps may be tried before the search gives up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """One copy of a group: where it is kept together, and how many of its own pods are on which node."""
-
-    group: Group
-    domain: Path
-    nodes: tuple[tuple[str, int], ...] = ()
 
 
 class _Task(NamedTuple):
@@ -42,8 +34,15 @@ class _Task(NamedTuple):
 _Todo = tuple[_Task, "_Todo"] | None
 """What is left to do, the next task first; a list that many branches of the search share the end of."""
 
-_Filling = list[tuple[int, Shape, int]]
-"""Node number, what of, how many."""
+
+class _Put(NamedTuple):
+    node: int
+    shape: Shape
+    pods: int
+
+
+_Filling = list[_Put]
+"""The pods of one copy of a group, on their nodes."""
 
 
 _Choices = Generator[_Todo, None, None]
@@ -74,9 +73,8 @@ class Search:
         try:
             while todo is not None:
                 task, rest = todo
-                frames.append(
-                    self._nodes(task, rest) if task.settled else self._domains(task, rest)
-                )
+                choices = self._nodes if task.settled else self._domains
+                frames.append(choices(task, rest))
                 todo = self._advance(frames)
             return tuple(self._placed)
         except _ExhaustedError:
@@ -97,18 +95,14 @@ class Search:
         raise _ExhaustedError
 
     def _domains(self, task: _Task, rest: _Todo) -> _Choices:
+        """Choose a domain for a copy of the group."""
         group = task.group
-        taken = self._taken.setdefault(group.anti_affinity, set()) if group.anti_affinity else set()
+        taken = self._taken.setdefault(group.anti_affinity, set())
         for domain in self._candidates(group, task.domain):
-            # Anti-affinity compares the label's value, not what lies above it.
-            kept = (
-                domain[self._room.depth[group.required] - 1]
-                if group.anti_affinity and group.required
-                else None
-            )
+            kept = self._room.kept_apart_by(group, domain)
+            if kept in taken:
+                continue
             if kept is not None:
-                if kept in taken:
-                    continue
                 taken.add(kept)
             self._last[id(group)] = domain
             after = (_Task(group, domain, settled=True), rest)
@@ -120,34 +114,43 @@ class Search:
 
     def _candidates(self, group: Group, inside: Path) -> Iterator[Path]:
         """Domains that seem to have room: as narrow as preferred before broader ones, the fullest ones first."""
-        room = self._room
-        broadest = max(len(inside), room.depth[group.required] if group.required else 0)
-        narrowest = max(broadest, room.depth[group.preferred] if group.preferred else 0)
+        depth = self._room.depth
+        broadest = max(len(inside), depth[group.required] if group.required else 0)
+        narrowest = max(broadest, depth[group.preferred] if group.preferred else 0)
         last = self._last.get(id(group))
-        for depth in range(narrowest, broadest - 1, -1):
-            if (id(group), depth, inside) in self._in_vain:
+        for tried in range(narrowest, broadest - 1, -1):
+            if (id(group), tried, inside) in self._in_vain:
                 continue
             # The next copy goes beside the one before it as long as there is room: no need to look
             # at all others.
-            beside = (
-                last is not None
-                and len(last) == depth
-                and last[: len(inside)] == inside
-                and not group.anti_affinity
-            )
-            if last is not None and beside and self._seems_to_fit(group, last):
-                yield last
-            level = room.levels[depth - 1] if depth else None
-            fitting = [
-                (sum(room.sums[domain]), domain)
-                for domain in room.domains(inside, level)
-                if self._seems_to_fit(group, domain) and not (beside and domain == last)
-            ]
-            if not fitting and depth > broadest:
-                self._in_vain.add((id(group), depth, inside))
+            beside = self._beside(group, inside, tried, last)
+            if beside is not None and self._seems_to_fit(group, beside):
+                yield beside
+            fitting = self._fitting(group, inside, tried, beside)
+            if not fitting and tried > broadest:
+                self._in_vain.add((id(group), tried, inside))
             heapify(fitting)
             while fitting:
                 yield heappop(fitting)[1]
+
+    @staticmethod
+    def _beside(group: Group, inside: Path, depth: int, last: Path | None) -> Path | None:
+        """The domain of the copy before, where the next one may share it."""
+        if last is None or group.anti_affinity or len(last) != depth:
+            return None
+        return last if last[: len(inside)] == inside else None
+
+    def _fitting(
+        self, group: Group, inside: Path, depth: int, beside: Path | None
+    ) -> list[tuple[int, Path]]:
+        """The domains of this depth that seem to have room, but not `beside`, with what is free there."""
+        room = self._room
+        level = room.levels[depth - 1] if depth else None
+        fitting = []
+        for domain in room.domains(inside, level):
+            if self._seems_to_fit(group, domain) and domain != beside:
+                fitting.append((sum(room.sums[domain]), domain))
+        return fitting
 
     def _seems_to_fit(self, group: Group, domain: Path) -> bool:
         sums = self._room.sums[domain]
@@ -157,32 +160,39 @@ class Search:
         """Columns of `Room.sums` and what one copy of the group needs there."""
         need = self._needs.get(id(group))
         if need is None:
-            room = self._room
-            totals = {
-                room.resources.index(resource): amount for resource, amount in group.total().items()
-            }
-            for nested, times in group.everything():
-                for pods in nested.pods:
-                    column = len(room.resources) + room.shapes[pods].number
-                    totals[column] = totals.get(column, 0) + pods.count * times
-            need = self._needs[id(group)] = list(totals.items())
+            need = self._needs[id(group)] = list(self._total(group).items())
         return need
 
+    def _total(self, group: Group) -> dict[int, int]:
+        room = self._room
+        totals: dict[int, int] = {}
+        for resource, amount in group.total().items():
+            totals[room.resources.index(resource)] = amount
+        for below, times in group.everything():
+            for pods in below.pods:
+                column = len(room.resources) + room.shapes[pods].number
+                totals[column] = totals.get(column, 0) + pods.count * times
+        return totals
+
     def _nodes(self, task: _Task, rest: _Todo) -> _Choices:
+        """Choose nodes for the pods of a copy of the group."""
         room = self._room
         for filling in self._fillings(task):
-            for number, shape, count in filling:
-                room.put(number, shape, count)
             where: dict[str, int] = {}
-            for number, _, count in filling:
-                where[room.names[number]] = where.get(room.names[number], 0) + count
+            for put in filling:
+                room.put(put.node, put.shape, put.pods)
+                name = room.names[put.node]
+                where[name] = where.get(name, 0) + put.pods
             self._placed.append(Placed(task.group, task.domain, tuple(where.items())))
             try:
                 yield rest
             finally:
                 self._placed.pop()
-                for number, shape, count in filling:
-                    room.put(number, shape, -count)
+                self._take_back(filling)
+
+    def _take_back(self, filling: _Filling) -> None:
+        for put in filling:
+            self._room.put(put.node, put.shape, -put.pods)
 
     def _fillings(self, task: _Task) -> Iterator[_Filling]:
         """Ways to put a group's own pods onto nodes of its domain: a quick one, and if that fails an exact one."""
@@ -194,51 +204,55 @@ class Search:
         elif len(wanted) > 1:
             placed = fill_exactly(self._room, wanted, members).placed
             if placed is not None:
-                yield [
-                    (number, shape, count)
-                    for number, counts in placed.items()
-                    for shape, count in zip(wanted, counts, strict=True)
-                    if count
-                ]
+                yield _as_filling(placed, list(wanted))
 
     def _greedy(self, wanted: dict[Shape, int], members: Sequence[int]) -> _Filling | None:
         """The pods that find the fewest places first, each kind onto the nodes with the least room for it."""
-        room, filling = self._room, _Filling()
+        filling: _Filling = []
         try:
-            for shape in sorted(
-                wanted,
-                key=lambda shape: sum(room.slots[number][shape.number] for number in members),
-            ):
-                left = wanted[shape]
-                for number in sorted(members, key=lambda number: room.slots[number][shape.number]):
-                    count = min(left, room.slots[number][shape.number])
-                    if count:
-                        room.put(number, shape, count)
-                        filling.append((number, shape, count))
-                        left -= count
-                    if not left:
-                        break
-                if left:
+            for shape in sorted(wanted, key=lambda shape: self._slots(shape, members)):
+                if not self._put_all(shape, wanted[shape], members, filling):
                     return None
             return list(filling)
         finally:
-            for number, shape, count in filling:
-                room.put(number, shape, -count)
+            self._take_back(filling)
+
+    def _slots(self, shape: Shape, members: Sequence[int]) -> int:
+        slots = self._room.slots
+        return sum([slots[number][shape.number] for number in members])
+
+    def _put_all(self, shape: Shape, count: int, members: Sequence[int], filling: _Filling) -> bool:
+        """Put pods of one kind onto nodes; whether all of them find room. `filling` gets what was put."""
+        room = self._room
+        left = count
+        for number in sorted(members, key=lambda number: room.slots[number][shape.number]):
+            taking = min(left, room.slots[number][shape.number])
+            if taking:
+                room.put(number, shape, taking)
+                filling.append(_Put(number, shape, taking))
+                left -= taking
+            if not left:
+                break
+        return not left
+
+
+def _as_filling(placed: dict[int, tuple[int, ...]], shapes: Sequence[Shape]) -> _Filling:
+    filling = []
+    for number, counts in placed.items():
+        for shape, count in zip(shapes, counts, strict=True):
+            if count:
+                filling.append(_Put(number, shape, count))
+    return filling
 
 
 def fill_exactly(room: Room, wanted: dict[Shape, int], members: Sequence[int]) -> Packing:
     """Different pods onto the nodes `members`."""
-    shapes = list(wanted)
-    bins = [
-        Bin(
-            number,
-            tuple(room.free[number]),
-            tuple(bool(room.slots[number][shape.number]) for shape in shapes),
-        )
-        for number in members
-        if any(room.slots[number][shape.number] for shape in shapes)
-    ]
-    return pack(bins, [shape.amounts for shape in shapes], tuple(wanted.values()))
+    bins = []
+    for number in members:
+        allowed = tuple([room.slots[number][shape.number] > 0 for shape in wanted])
+        if any(allowed):
+            bins.append(Bin(number, tuple(room.free[number]), allowed))
+    return pack(bins, [shape.amounts for shape in wanted], tuple(wanted.values()))
 
 
 def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
@@ -253,7 +267,7 @@ def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
 def _with(groups: Sequence[Group], inside: Path, after: _Todo) -> _Todo:
     """All copies of `groups` as tasks before `after`: what must stay closest and what is biggest comes first."""
     ordered = sorted(
-        groups, key=lambda group: (not group.unconstrained, group.total().get("pods", 0))
+        groups, key=lambda group: (not group.unconstrained, group.total().get(PODS, 0))
     )
     for group in ordered:  # the last one put in front is the first to be done
         for _ in range(group.copies):

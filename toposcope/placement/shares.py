@@ -11,9 +11,9 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods, Workload
 from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.kube.gpu_shares import Shares
 from toposcope.placement.room import Node, path_of
-from toposcope.placement.verdict import Verdict
 from toposcope.text import listing, plural
 
 _MOST_NAMES: Final = 3

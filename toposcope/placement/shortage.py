@@ -7,61 +7,25 @@ one on the scarcest resource counts. Where every domain fails by another bound, 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group
-from toposcope.placement.room import PODS, Path, Room, Shape, most_copies
+from toposcope.integrations.framework.constraints import Group, Pods, pods_in
+from toposcope.integrations.framework.packing import PODS, Path, columns, times
+from toposcope.integrations.framework.verdict import Amounts, Counted, Lack, Shortage
+from toposcope.placement.room import Room, Shape, most_copies
 
 _RANKS: Final = {ALLOCATABLE_GPUS: 0, "cpu": 2, "memory": 3, PODS: 5}
-"""The scarcest first; 1: other devices, 4: everything else."""
-
-Amounts = tuple[tuple[str, int], ...]
-Counted = Literal["pod", "resource", "pods", "groups", "domains", "several", "pieces"]
-"""What there is too little of: a resource on any one node; a resource; nodes that take whole
-pods; domains for a smaller group; domains for copies that share none; in each domain something
-else; nothing, but not for all at once.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """One copy of a group `needs` more than the `largest` domain has, or there is room for too few of its copies."""
-
-    group: Group
-    level: Level | None
-    """None: any nodes will do."""
-    counted: Counted
-    resource: str
-    """What is short; where that is no resource, the scarcest that is asked for."""
-    needs: int
-    largest: int
-    best: Path
-    """The domain; for one pod the node's name."""
-    copies: int
-    """How many copies are wanted."""
-    room_for: int
-    """How many there is room for, always fewer; 0 where one is too much already."""
-    each: Amounts = ()
-    """Of pods: the requests of one that are too much. Of several: what one copy needs."""
-    inner: Group | None = None
-    """The smaller group."""
-    lacking: "tuple[Lack, ...]" = ()
-    """Of several: what is short where."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """What so many domains have too little of: a resource, or room for the smaller group of this name."""
-
-    counted: Counted
-    what: str
-    domains: int
+"""The scarcest first."""
+_RANK_OF_DEVICES: Final = 1
+_RANK_OF_OTHERS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
+    """How much of something one copy of a group needs, and how much of it each domain has."""
+
     counted: Counted
     resource: str
     needs: int
@@ -69,13 +33,42 @@ class _Bound:
     each: Amounts = ()
     inner: Group | None = None
 
+    @property
+    def what(self) -> str:
+        """The resource, or the smaller group."""
+        return self.inner.name if self.inner else self.resource
+
+    def copies_in(self, domain: Path, group: Group) -> int:
+        """For how many copies of the group the domain has enough of it."""
+        copies = self.there[domain] // self.needs
+        return min(copies, 1) if group.anti_affinity else copies
+
+    def shortage(self, group: Group, *, copies: int, room_for: int) -> Shortage:
+        """That there is enough of it for so few copies of the group only."""
+        best = max(self.there, key=self.there.__getitem__, default=())
+        return Shortage(
+            group=group,
+            level=group.required,
+            counted=self.counted,
+            resource=self.resource,
+            needs=self.needs,
+            largest=self.there.get(best, 0),
+            best=best,
+            copies=copies,
+            room_for=room_for,
+            each=self.each,
+            inner=self.inner,
+        )
+
 
 def by_scarcity(resources: Iterable[str]) -> list[str]:
     """GPUs, other devices, CPU, memory, everything else, and pods, of which every node takes many."""
-    return sorted(
-        resources,
-        key=lambda resource: (_RANKS.get(resource, 1 if "/" in resource else 4), resource),
-    )
+    return sorted(resources, key=_rank)
+
+
+def _rank(resource: str) -> tuple[int, str]:
+    others = _RANK_OF_DEVICES if "/" in resource else _RANK_OF_OTHERS
+    return _RANKS.get(resource, others), resource
 
 
 def scarce(need: Iterable[str]) -> str:
@@ -86,144 +79,221 @@ def scarce(need: Iterable[str]) -> str:
 
 def shortage_of(room: Room, groups: Sequence[Group]) -> Shortage:
     """What is short for the innermost group that finds no room even alone, else for all of them together."""
-    short = {
-        group: top.copies * times
-        for top in groups
-        for group, times in top.everything()
-        if most_copies(room, group) < top.copies * times
-    }
-    if not short:
-        return _together(room, groups)
-    group = next(group for group in short if not any(below in short for below in group.groups))
-    return _shortage(room, group, short[group])
+    short = _short_alone(room, groups)
+    for group, copies in short.items():
+        if not any(below in short for below in group.groups):
+            return _shortage(room, group, copies)
+    return _together(room, groups)
+
+
+def _short_alone(room: Room, groups: Sequence[Group]) -> dict[Group, int]:
+    """The groups of which too few copies find room even alone, and how many copies there are."""
+    short = {}
+    for top in groups:
+        for group, times in top.everything():
+            copies = top.copies * times
+            if most_copies(room, group) < copies:
+                short[group] = copies
+    return short
 
 
 def _together(room: Room, groups: Sequence[Group]) -> Shortage:
-    whole = (
-        groups[0]
-        if len(groups) == 1 and groups[0].copies == 1
-        else Group("all of it", groups=tuple(groups))
-    )
-    for bound in _resources(room, whole, ((),)):
-        if bound.there[()] < bound.needs:
+    """Each group finds room alone, all of them together do not."""
+    if len(groups) == 1 and groups[0].copies == 1:
+        whole = groups[0]
+    else:
+        whole = Group("all of it", groups=tuple(groups))
+    for bound in _resource_bounds(room, whole, ((),)):
+        there = bound.there[()]
+        if there < bound.needs:
             return Shortage(
-                whole, None, "resource", bound.resource, bound.needs, bound.there[()], (), 1, 0
+                group=whole,
+                level=None,
+                counted="resource",
+                resource=bound.resource,
+                needs=bound.needs,
+                largest=there,
+                best=(),
+                copies=1,
+                room_for=0,
             )
-    return Shortage(whole, whole.required, "pieces", scarce(whole.total()), 0, 0, (), 1, 0)
+    return _uncounted(whole, "pieces", copies=1, room_for=0)
 
 
 def _shortage(room: Room, group: Group, copies: int) -> Shortage:
+    """What keeps so many copies of a group from finding room, were they alone."""
     domains = room.domains((), group.required)
     if group.anti_affinity and len(domains) < copies:
-        counts = 1, 0, (), copies, len(domains)
-        return Shortage(group, group.required, "domains", scarce(group.total()), *counts)
-    if too_large := _too_large(room, group, copies):
+        return _of_domains(group, copies=copies, domains=len(domains))
+    too_large = _too_large(room, group, copies)
+    if too_large:
         return too_large
     short: dict[Path, tuple[Counted, str]] = {}
+    """By domain: what is short there for even one copy."""
     for bound in _bounds(room, group, domains):
         if len(bound.each) > 1 and len(short) == len(domains):
             break  # to say which resource each domain lacks says more
         fits = 0
-        for domain, there in bound.there.items():
-            in_it = there // bound.needs
-            fits += min(in_it, 1) if group.anti_affinity else in_it
+        for domain in bound.there:
+            in_it = bound.copies_in(domain, group)
+            fits += in_it
             if not in_it:
-                short.setdefault(
-                    domain, (bound.counted, bound.inner.name if bound.inner else bound.resource)
-                )
+                short.setdefault(domain, (bound.counted, bound.what))
         if fits < copies:
-            best = max(domains, key=lambda domain: bound.there[domain], default=())
-            largest = bound.there.get(best, 0)
-            numbers = bound.needs, largest, best, copies, fits
-            return Shortage(
-                group,
-                group.required,
-                bound.counted,
-                bound.resource,
-                *numbers,
-                bound.each,
-                bound.inner,
-            )
-    lacking = tuple(Lack(*what, count) for what, count in Counter(short.values()).most_common())
-    each, counts = _amounts(group.total()), (0, 0, (), copies, most_copies(room, group))
+            return bound.shortage(group, copies=copies, room_for=fits)
+    lacking = [
+        Lack(counted, what, count)
+        for (counted, what), count in Counter(short.values()).most_common()
+    ]
+    return _uncounted(
+        group,
+        "several",
+        copies=copies,
+        room_for=most_copies(room, group),
+        each=_amounts(group.total()),
+        lacking=tuple(lacking),
+    )
+
+
+def _uncounted(
+    group: Group,
+    counted: Counted,
+    *,
+    copies: int,
+    room_for: int,
+    each: Amounts = (),
+    lacking: tuple[Lack, ...] = (),
+) -> Shortage:
+    """A shortage of no single thing."""
     return Shortage(
-        group, group.required, "several", scarce(group.total()), *counts, each, lacking=lacking
+        group=group,
+        level=group.required,
+        counted=counted,
+        resource=scarce(group.total()),
+        needs=0,
+        largest=0,
+        best=(),
+        copies=copies,
+        room_for=room_for,
+        each=each,
+        lacking=lacking,
+    )
+
+
+def _of_domains(group: Group, *, copies: int, domains: int) -> Shortage:
+    """There are fewer domains than copies that share none."""
+    return Shortage(
+        group=group,
+        level=group.required,
+        counted="domains",
+        resource=scarce(group.total()),
+        needs=1,
+        largest=0,
+        best=(),
+        copies=copies,
+        room_for=domains,
     )
 
 
 def _too_large(room: Room, group: Group, copies: int) -> Shortage | None:
     """A pod for which no node has enough of a resource, however many nodes there are."""
     for pods in group.pods:
-        shape = room.shapes[pods]
-        able = [number for number, eligible in enumerate(room.eligible) if eligible[shape.number]]
-        for resource, amount in _amounts(dict(pods.requests)) if able else ():
+        able = _able(room, room.shapes[pods])
+        if not able:
+            continue
+        for resource, amount in _amounts(dict(pods.requests)):
             column = room.resources.index(resource)
-            best = max(able, key=lambda number: room.free[number][column])
-            if room.free[best][column] < amount:
-                numbers = amount, room.free[best][column], (room.names[best],), copies, 0
-                return Shortage(group, group.required, "pod", resource, *numbers)
+            best = _freest(room, able, column)
+            largest = room.free[best][column]
+            if largest < amount:
+                return Shortage(
+                    group=group,
+                    level=group.required,
+                    counted="pod",
+                    resource=resource,
+                    needs=amount,
+                    largest=largest,
+                    best=(room.names[best],),
+                    copies=copies,
+                    room_for=0,
+                )
     return None
+
+
+def _able(room: Room, shape: Shape) -> list[int]:
+    """The nodes that pods of this shape may use."""
+    return [number for number, eligible in enumerate(room.eligible) if eligible[shape.number]]
+
+
+def _freest(room: Room, numbers: Sequence[int], column: int) -> int:
+    return max(numbers, key=lambda number: room.free[number][column])
 
 
 def _bounds(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Bound]:
     """All bounds on one copy, those that are easiest to understand first."""
-    yield from _resources(room, group, domains)
+    yield from _resource_bounds(room, group, domains)
     for pods in group.pods:
-        shape, asked = room.shapes[pods], _amounts(dict(pods.requests))
-        for each in (*((amount,) for amount in asked), asked):
-            there = {domain: _places(room, shape, domain, each) for domain in domains}
-            yield _Bound("pods", each[0][0] if each else PODS, pods.count, there, each)
+        yield from _pod_bounds(room, pods, domains)
     for below in group.groups:
         there = {domain: most_copies(room, below, domain) for domain in domains}
         yield _Bound("groups", scarce(below.total()), below.copies, there, inner=below)
 
 
-def _resources(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Bound]:
+def _pod_bounds(room: Room, pods: Pods, domains: Sequence[Path]) -> Iterator[_Bound]:
+    """The places for pods of one kind: by each resource alone, then by all of them."""
+    requests = _amounts(dict(pods.requests))
+    for each in (*[(amount,) for amount in requests], requests):
+        there = {domain: _places(room, room.shapes[pods], domain, each) for domain in domains}
+        yield _Bound("pods", each[0][0] if each else PODS, pods.count, there, each)
+
+
+def _resource_bounds(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Bound]:
     """What is free of each resource on nodes that some pod of the group may use."""
-    shapes = {room.shapes[pods].number for nested, _ in group.everything() for pods in nested.pods}
-    members = {
-        domain: [
-            number
-            for number in room.members[domain]
-            if any(room.eligible[number][shape] for shape in shapes)
-        ]
-        for domain in domains
-    }
+    shapes = {room.shapes[pods].number for pods in pods_in((group,))}
+    members = {domain: _usable_by_some(room, domain, shapes) for domain in domains}
     for resource, amount in _amounts(group.total()):
         column = room.resources.index(resource)
-        there = {
-            domain: sum(room.free[number][column] for number in inside)
-            for domain, inside in members.items()
-        }
+        there = {}
+        for domain, numbers in members.items():
+            there[domain] = sum([room.free[number][column] for number in numbers])
         yield _Bound("resource", resource, amount, there)
 
 
+def _usable_by_some(room: Room, domain: Path, shapes: Iterable[int]) -> list[int]:
+    """The nodes of a domain that pods of some of these shapes may use."""
+    numbers = []
+    for number in room.members[domain]:
+        eligible = room.eligible[number]
+        if any(eligible[shape] for shape in shapes):
+            numbers.append(number)
+    return numbers
+
+
 def _amounts(amounts: Mapping[str, int]) -> Amounts:
-    return tuple(
-        (resource, amounts[resource]) for resource in by_scarcity(amounts) if amounts[resource]
-    )
+    """What is asked for at all, the scarcest first."""
+    asked = []
+    for resource in by_scarcity(amounts):
+        if amounts[resource]:
+            asked.append((resource, amounts[resource]))
+    return tuple(asked)
 
 
 def _places(room: Room, shape: Shape, domain: Path, each: Amounts) -> int:
     """How many pods that request no more than `each` there are places for."""
-    columns = [
-        (room.resources.index(PODS), 1),
-        *((room.resources.index(name), amount) for name, amount in each),
-    ]
-    return sum(
-        min(room.free[number][column] // amount for column, amount in columns)
-        for number in room.members[domain]
-        if room.eligible[number][shape.number]
-    )
+    amounts = columns(each, room.resources)
+    places = 0
+    for number in room.members[domain]:
+        if room.eligible[number][shape.number]:
+            places += times(room.free[number], amounts)
+    return places
 
 
 def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
     """How much of a resource the pods of `group` could get in a domain; too little for one pod does not count."""
     most = 0
-    for nested, _ in group.everything():
-        for pods in nested.pods:
-            amount = dict(pods.requests).get(resource, 0) if resource != PODS else 1
-            most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
+    for pods in pods_in((group,)):
+        amount = 1 if resource == PODS else dict(pods.requests).get(resource, 0)
+        most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
     return most
 
 
@@ -239,13 +309,13 @@ class Offer:
 
 def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer, ...]:
     """What the domains of `level` offer now, the best first; `group` is one of the room's, so simplified."""
-    domains = [
-        Offer(
-            room.name_of(domain),
-            len(room.members[domain]),
-            room.free_in(domain, resource),
-            usable(room, group, domain, resource),
+    domains = []
+    for domain in room.domains((), level):
+        offer = Offer(
+            name=room.name_of(domain),
+            nodes=len(room.members[domain]),
+            free=room.free_in(domain, resource),
+            usable=usable(room, group, domain, resource),
         )
-        for domain in room.domains((), level)
-    ]
+        domains.append(offer)
     return tuple(sorted(domains, key=lambda offer: (-offer.usable, -offer.free, offer.name)))

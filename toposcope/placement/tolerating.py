@@ -1,14 +1,14 @@
 """The taints that keep a workload from nodes where it would fit, and the tolerations that admit it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.node_affinity import Taint, Toleration
+from toposcope.integrations.framework.constraints import Group, Pods, Workload, pods_in
+from toposcope.integrations.framework.node_affinity import ExclusionKind, Taint, Toleration
+from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.placement.room import Node
-from toposcope.placement.verdict import Remedy, Verdict
 
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Taints that Kubernetes sets for a node's conditions: there the node is to be mended."""
@@ -28,68 +28,95 @@ def tolerate(
     Of more than `_MOST_TRIED` taints those are tried that keep out the most nodes: each takes as
     long as a verdict.
     """
-    groups = (*workload.groups, *workload.pod_groups)
-    filters = {
-        pods.node_filter for top in groups for group, _ in top.everything() for pods in group.pods
-    }
-    left_out = {
-        name
-        for reason, names in verdict.excluded
-        if reason.startswith("has taint")
-        for name in names
-    }
-    repelled: dict[Taint, list[str]] = {}
-    for node in nodes:
-        for taint in node.taints if node.name in left_out else ():
-            if not all(of.tolerates(taint) for of in filters):
-                repelled.setdefault(taint, []).append(node.name)
-    wanted = {
-        taint: names for taint, names in repelled.items() if not taint.key.startswith(_CONDITIONS)
-    }
-    if not wanted:
+    repelled = _repelled(workload, verdict, nodes)
+    taints = _widest(repelled)
+    if not taints:
         return None
-    if len(wanted) > _MOST_TRIED:
-        widest = sorted(wanted, key=lambda taint: -len(wanted[taint]))[:_MOST_TRIED]
-        wanted = {taint: wanted[taint] for taint in widest}
     # Where none is needed, not room is what lacks but quota.
-    for taints in dict.fromkeys(((), *((taint,) for taint in wanted), tuple(wanted))):
-        extra = tuple(Toleration(**toleration(taint)) for taint in taints)
-        found = judge(_tolerant(workload, extra))
-        if found and found.kind == "fits":
-            names = dict.fromkeys(name for taint in taints for name in wanted[taint])
-            return Remedy("tolerate", tuple(names), taints=taints) if taints else None
+    choices = [(), *[(taint,) for taint in taints], tuple(taints)]
+    for chosen in dict.fromkeys(choices):
+        tolerant = judge(_tolerant(workload, chosen))
+        if tolerant is None or not tolerant.fits:
+            continue
+        return _remedy(chosen, repelled) if chosen else None
     return None
 
 
-def _tolerant(workload: Workload, extra: tuple[Toleration, ...]) -> Workload:
-    def of(group: Group) -> Group:
-        pods = (
-            replace(
-                kind,
-                node_filter=replace(
-                    kind.node_filter, tolerations=(*kind.node_filter.tolerations, *extra)
-                ),
-            )
-            for kind in group.pods
-        )
-        return replace(group, pods=tuple(pods), groups=tuple(map(of, group.groups)))
+def _repelled(
+    workload: Workload, verdict: Verdict, nodes: Iterable[Node]
+) -> dict[Taint, list[str]]:
+    """By taint that some of its pods do not tolerate: the nodes that it keeps them from."""
+    filters = {pods.node_filter for pods in pods_in((*workload.groups, *workload.pod_groups))}
+    tainted: set[str] = set()
+    for left in verdict.excluded:
+        if left.exclusion.kind is ExclusionKind.TAINT:
+            tainted.update(left.nodes)
+    repelled: dict[Taint, list[str]] = {}
+    for node in nodes:
+        if node.name not in tainted:
+            continue
+        for taint in node.taints:
+            if not all(node_filter.tolerates(taint) for node_filter in filters):
+                repelled.setdefault(taint, []).append(node.name)
+    return repelled
 
-    groups, pod_groups = tuple(map(of, workload.groups)), tuple(map(of, workload.pod_groups))
-    return replace(workload, groups=groups, pod_groups=pod_groups, admission=None, doubt="")
+
+def _widest(repelled: Mapping[Taint, Sequence[str]]) -> list[Taint]:
+    """The taints that somebody set; of too many those that keep out the most nodes."""
+    taints = [taint for taint in repelled if not taint.key.startswith(_CONDITIONS)]
+    if len(taints) > _MOST_TRIED:
+        taints.sort(key=lambda taint: -len(repelled[taint]))
+    return taints[:_MOST_TRIED]
+
+
+def _remedy(taints: tuple[Taint, ...], repelled: Mapping[Taint, Sequence[str]]) -> Remedy:
+    names: dict[str, None] = {}
+    for taint in taints:
+        names.update(dict.fromkeys(repelled[taint]))
+    return Remedy("tolerate", tuple(names), taints=taints)
+
+
+def _tolerant(workload: Workload, taints: Iterable[Taint]) -> Workload:
+    """The workload with pods that tolerate these taints."""
+    extra = tuple([Toleration(**toleration(taint)) for taint in taints])
+    return replace(
+        workload,
+        groups=_tolerant_groups(workload.groups, extra),
+        pod_groups=_tolerant_groups(workload.pod_groups, extra),
+        admission=None,
+        doubt="",
+    )
+
+
+def _tolerant_groups(groups: Iterable[Group], extra: tuple[Toleration, ...]) -> tuple[Group, ...]:
+    tolerant = []
+    for group in groups:
+        pods = tuple([_tolerant_pods(kind, extra) for kind in group.pods])
+        below = _tolerant_groups(group.groups, extra)
+        tolerant.append(replace(group, pods=pods, groups=below))
+    return tuple(tolerant)
+
+
+def _tolerant_pods(pods: Pods, extra: tuple[Toleration, ...]) -> Pods:
+    tolerations = (*pods.node_filter.tolerations, *extra)
+    return replace(pods, node_filter=replace(pods.node_filter, tolerations=tolerations))
 
 
 def toleration(taint: Taint) -> Mapping[str, str]:
     """The toleration of one taint, as a pod has it."""
-    value = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
-    return {"key": taint.key, **value, "effect": taint.effect}
+    if not taint.value:
+        return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
+    return {
+        "key": taint.key,
+        "operator": "Equal",
+        "value": taint.value,
+        "effect": taint.effect,
+    }
 
 
 def as_yaml(taints: Iterable[Taint]) -> Iterator[str]:
     """The tolerations as lines of YAML; strings in double quotes mean the same as in JSON."""
     yield "tolerations:"
     for taint in taints:
-        yield (
-            "- {"
-            + ", ".join(f"{name}: {json.dumps(value)}" for name, value in toleration(taint).items())
-            + "}"
-        )
+        fields = [f"{name}: {json.dumps(value)}" for name, value in toleration(taint).items()]
+        yield f"- {{{', '.join(fields)}}}"

@@ -3,90 +3,54 @@
 With its evidence: the domains with room, or what is missing where, and what would help.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group, simplified
-from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.placement.exhaustive import Exhaustive
-from toposcope.placement.room import Node, Path, Room, is_exact, most_within
-from toposcope.placement.search import Placed, Search
-from toposcope.placement.shortage import Shortage, scarce, shortage_of
+from toposcope.integrations.framework.constraints import Group, nested, simplified
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.verdict import (
+    Best,
+    LeftOut,
+    Placed,
+    Remedy,
+    Step,
+    Verdict,
+)
+from toposcope.placement.exhaustive import Exhaustive, Outcome
+from toposcope.placement.room import Node, Room, domains_with_room, is_exact, most_within
+from toposcope.placement.search import Search
+from toposcope.placement.shortage import scarce, shortage_of
 
 _MAX_TRIED: Final = 64
 """Domains in which a tree of groups is tried, to count those with room for it."""
 
-Kind = Literal["fits", "full", "never", "unclear"]
-"""It fits now; not now, but in the empty cluster; not even there; no placement was found, though there may be one."""
-
 
 @dataclass(frozen=True, slots=True)
-class Best:
-    """The domain that the search chose, before anything is put into it."""
+class _Question:
+    """Groups, which are simplified, and the nodes that they are to fit onto."""
 
-    level: Level
-    domain: Path
-    nodes: int
-    resource: str
-    free: int
-    whole: bool = True
-    """False: some of what is free are shares of GPUs that a device plugin offers as GPUs."""
+    groups: tuple[Group, ...]
+    levels: Sequence[Level]
+    nodes: Sequence[Node]
+    partial: bool
 
+    def room(self, *, emptied: bool = False, opened: bool = False) -> Room:
+        """The nodes as they are, or as they could be."""
+        return Room(
+            self.levels,
+            self.nodes,
+            self.groups,
+            emptied=emptied,
+            opened=opened,
+            partial=self.partial,
+        )
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One level's part in the answer: how many domains there are and how many have room for a copy of the group."""
-
-    group: Group
-    level: Level
-    domains: int
-    roomy: int
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """One thing to do in one domain, after which the workload fits there."""
-
-    act: Literal["open", "drain", "tolerate"]
-    """Bring nodes back (make them Ready, uncordon them); move away what runs on them; or tolerate their taints."""
-    nodes: tuple[str, ...]
-    domain: Path = ()
-    short: tuple[str, ...] = ()
-    """Resources of which too little is free on these nodes."""
-    pods: tuple[str, ...] = ()
-    """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
-    taints: tuple[Taint, ...] = ()
-    """What its pods have to tolerate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer for all groups of a workload together."""
-
-    kind: Kind
-    placed: tuple[Placed, ...] = ()
-    roomy: int = 0
-    """How many domains of the outermost required level could take it now; 0 where there is no such level."""
-    roomy_exact: bool = True
-    best: Best | None = None
-    """The one that would be taken; None where there is no such level."""
-    shortage: Shortage | None = None
-    remedies: tuple[Remedy, ...] = ()
-    steps: tuple[Step, ...] = ()
-    excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Nodes that do not count, by the reason."""
-    limitation: str = ""
-    """Why the scheduler does not find a placement though there is one; empty where that is not so."""
-    on_shares: bool = False
-    """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
-    names: Mapping[Path, str] = field(default_factory=dict)
-    """The names of the domains in this verdict."""
-
-    def name(self, domain: Path) -> str:
-        """The name of a domain."""
-        return self.names.get(domain) or "/".join(domain) or "the cluster"
+    def seems_to_fit(self, room: Room) -> bool:
+        """Whether no bound rules it out."""
+        whole = Group("workload", groups=self.groups)
+        return most_within(room, whole, ()) > 0
 
 
 def judge(
@@ -97,145 +61,190 @@ def judge(
     partial: bool = False,
 ) -> Verdict:
     """Whether `groups` fit together onto `nodes`, within the domains of `levels`; `partial` as in `Room`."""
-    verdict, room = _judge(simplified(groups), levels, list(nodes), partial=partial)
-    named = {placed.domain for placed in verdict.placed} | {
-        remedy.domain for remedy in verdict.remedies
-    }
-    named |= {verdict.best.domain} if verdict.best else set()
-    named |= {verdict.shortage.best} if verdict.shortage else set()
-    return replace(verdict, names={domain: room.name_of(domain) for domain in named})
+    question = _Question(simplified(groups), levels, list(nodes), partial)
+    now = question.room()
+    verdict = _placed(question, now)
+    if verdict is None:
+        verdict = _refused(question, now)
+    return replace(verdict, steps=tuple(_steps(now, question.groups)), excluded=_left_out(now))
 
 
-def _judge(
-    groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node], *, partial: bool
-) -> tuple[Verdict, Room]:
-    """The answer, and a room that knows the names of its domains."""
-    room = Room(levels, nodes, groups, partial=partial)
-    steps = tuple(_steps(room, groups))
-    excluded = tuple((reason, tuple(names)) for reason, names in sorted(room.excluded.items()))
-    whole = Group("workload", groups=tuple(groups))
-    if most_within(room, whole, ()):
-        placed, proven = Search(room).place(groups), False
-        if placed is None:
-            placed, proven = Exhaustive(room).place(groups)
-        if placed is not None:
-            roomy, exact = _roomy(room, groups)
-            best = _best(room, groups[0], placed) if roomy else None
-            return Verdict("fits", placed, roomy, exact, best, steps=steps, excluded=excluded), room
-        if not proven:
-            return Verdict("unclear", steps=steps, excluded=excluded), room
-    shortage = shortage_of(room, groups)
-    empty = Room(levels, nodes, groups, emptied=True, opened=True, partial=partial)
-    if not most_within(empty, whole, ()) or Exhaustive(empty).place(groups) == (None, True):
-        return Verdict(
-            "never", shortage=shortage_of(empty, groups), steps=steps, excluded=excluded
-        ), empty
-    ways = remedies(levels, nodes, groups, room, partial=partial)
-    return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded), empty
+def _placed(question: _Question, now: Room) -> Verdict | None:
+    """The verdict where there is a placement, or may be one; None where there is none."""
+    if not question.seems_to_fit(now):
+        return None
+    outcome = _try(question.groups, now)
+    if outcome.impossible:
+        return None
+    if outcome.placed is None:
+        return Verdict("unclear")
+    roomy, exact = _roomy(now, question.groups)
+    best = _best(now, question.groups[0], outcome.placed) if roomy else None
+    verdict = Verdict("fits", placed=outcome.placed, roomy=roomy, roomy_exact=exact, best=best)
+    return _with_names(verdict, now)
 
 
-def remedies(
-    levels: Sequence[Level],
-    nodes: Sequence[Node],
-    groups: Sequence[Group],
-    now: Room,
-    *,
-    partial: bool,
-) -> tuple[Remedy, ...]:
+def _try(groups: Sequence[Group], room: Room) -> Outcome:
+    placed = Search(room).place(groups)
+    if placed is not None:
+        return Outcome(placed, exact=True)
+    return Exhaustive(room).place(groups)
+
+
+def _refused(question: _Question, now: Room) -> Verdict:
+    """The verdict where there is no placement now: whether there would be one in the empty cluster."""
+    empty = question.room(emptied=True, opened=True)
+    if not question.seems_to_fit(empty) or Exhaustive(empty).place(question.groups).impossible:
+        verdict = Verdict("never", shortage=shortage_of(empty, question.groups))
+    else:
+        shortage = shortage_of(now, question.groups)
+        verdict = Verdict("full", shortage=shortage, remedies=tuple(_remedies(question, now)))
+    return _with_names(verdict, empty)
+
+
+def _with_names(verdict: Verdict, room: Room) -> Verdict:
+    """With the names of the domains that it speaks of."""
+    domains = {placed.domain for placed in verdict.placed}
+    domains.update([remedy.domain for remedy in verdict.remedies])
+    if verdict.best:
+        domains.add(verdict.best.domain)
+    if verdict.shortage:
+        domains.add(verdict.shortage.best)
+    return replace(verdict, names={domain: room.name_of(domain) for domain in domains})
+
+
+def _left_out(room: Room) -> tuple[LeftOut, ...]:
+    return tuple(
+        [LeftOut(exclusion, tuple(names)) for exclusion, names in sorted(room.excluded.items())]
+    )
+
+
+def _remedies(question: _Question, now: Room) -> Iterator[Remedy]:
     """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
-    if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]):
-        return ()
-    ways = []
-    for opened in (True, False):
-        after = Room(levels, nodes, groups, opened=opened, emptied=not opened, partial=partial)
-        if best := _fewest(groups[0], now, after):
-            domain, names = best
-            ways.append(
-                Remedy(
-                    "open" if opened else "drain",
-                    names,
-                    domain,
-                    _taken(groups[0], now, after, names),
-                )
-            )
-    return tuple(ways)
+    if len(question.groups) != 1:
+        return
+    group = question.groups[0]
+    if group.copies != 1 or not is_exact(group):
+        return
+    opened = question.room(opened=True)
+    fewest = _fewest_nodes(group, now, opened)
+    if fewest:
+        short = _short(group, now, opened, fewest.nodes)
+        yield Remedy("open", fewest.nodes, domain=fewest.domain, short=short)
+    emptied = question.room(emptied=True)
+    fewest = _fewest_nodes(group, now, emptied)
+    if fewest:
+        short = _short(group, now, emptied, fewest.nodes)
+        yield Remedy("drain", fewest.nodes, domain=fewest.domain, short=short)
 
 
-def _taken(group: Group, now: Room, after: Room, names: Container[str]) -> tuple[str, ...]:
+def _short(group: Group, now: Room, after: Room, names: Collection[str]) -> tuple[str, ...]:
     """The resources of which too little is free on these nodes for as many pods as they take when they are empty."""
     shape = after.shapes[group.pods[0]]
-    places = {
-        name: slots[shape.number]
-        for name, slots in zip(after.names, after.slots, strict=True)
-        if name in names
-    }
-    short = {
-        resource: None
-        for name, free in zip(now.names, now.free, strict=True)
-        for resource, there, amount in zip(now.resources, free, shape.amounts, strict=True)
-        if there < amount * places.get(name, 0)
-    }
+    places = _slots_by_name(after, shape.number)
+    short: dict[str, None] = {}
+    for name, free in zip(now.names, now.free, strict=True):
+        if name not in names:
+            continue
+        for resource, there, amount in zip(now.resources, free, shape.amounts, strict=True):
+            if there < amount * places.get(name, 0):
+                short[resource] = None
     return tuple(short)
 
 
-def _fewest(group: Group, now: Room, after: Room) -> tuple[Path, tuple[str, ...]] | None:
-    """The domain in which the fewest nodes have to become as in `after` until the group fits, and those nodes."""
-    needed = sum(pods.count for pods in group.pods)
+def _slots_by_name(room: Room, shape: int) -> dict[str, int]:
+    """By node: how many pods of a shape fit."""
+    return {name: slots[shape] for name, slots in zip(room.names, room.slots, strict=True)}
+
+
+class _Fewest(NamedTuple):
+    """Nodes of one domain that have to change until the group fits there."""
+
+    domain: Path
+    nodes: tuple[str, ...]
+
+
+def _fewest_nodes(group: Group, now: Room, after: Room) -> _Fewest | None:
+    """The domain in which the fewest nodes have to become as in `after` until the group fits."""
     shape = after.shapes[group.pods[0]].number
-    today = {name: slots[shape] for name, slots in zip(now.names, now.slots, strict=True)}
-    best: tuple[Path, tuple[str, ...]] | None = None
-    for domain in after.domains((), group.required):
-        if not most_within(after, group, domain):
-            continue
-        have, gains = 0, []
-        for number in after.members[domain]:
-            name = after.names[number]
-            have += today.get(name, 0)
-            gains.append((today.get(name, 0) - after.slots[number][shape], name))
-        chosen = []
-        for loss, name in sorted(gains):
-            if have >= needed:
-                break
-            have -= loss
-            chosen.append(name)
-        if have >= needed and chosen and (best is None or len(chosen) < len(best[1])):
-            best = domain, tuple(chosen)
+    slots_now = _slots_by_name(now, shape)
+    needed = sum([pods.count for pods in group.pods])
+    best: _Fewest | None = None
+    for domain in domains_with_room(after, group):
+        names = _nodes_to_change(after, domain, shape, slots_now, needed)
+        if names and (best is None or len(names) < len(best.nodes)):
+            best = _Fewest(domain, names)
     return best
+
+
+def _nodes_to_change(
+    after: Room, domain: Path, shape: int, slots_now: Mapping[str, int], needed: int
+) -> tuple[str, ...]:
+    """The nodes of a domain that gain the most slots, until there are as many as needed; empty: too few do."""
+    slots = 0
+    losses: list[tuple[int, str]] = []
+    for number in after.members[domain]:
+        name = after.names[number]
+        slots_here = slots_now.get(name, 0)
+        slots += slots_here
+        losses.append((slots_here - after.slots[number][shape], name))
+    chosen = []
+    for loss, name in sorted(losses):
+        if slots >= needed:
+            break
+        slots -= loss
+        chosen.append(name)
+    return tuple(chosen) if slots >= needed else ()
 
 
 def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
     """How many domains of the required level could take the workload, when it is one group; whether that is exact."""
     if len(groups) != 1 or groups[0].required is None or groups[0].copies != 1:
         return 0, True
-    group = groups[0]
-    domains = [
-        domain for domain in room.domains((), group.required) if most_within(room, group, domain)
-    ]
-    if is_exact(group):
+    domains = domains_with_room(room, groups[0])
+    if is_exact(groups[0]):
         return len(domains), True
-    count = sum(Search(room).place(groups, domain) is not None for domain in domains[:_MAX_TRIED])
-    return count, len(domains) <= _MAX_TRIED
+    tried = _that_take(room, groups[0], domains[:_MAX_TRIED])
+    return len(tried), len(domains) <= _MAX_TRIED
+
+
+def _that_take(room: Room, group: Group, domains: Iterable[Path]) -> list[Path]:
+    """The domains in which the search finds a place for all copies of the group."""
+    taking = []
+    for domain in domains:
+        if Search(room).place((group,), domain) is not None:
+            taking.append(domain)
+    return taking
 
 
 def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
     """Where the one group with a required level was placed."""
     if group.required is None:
         return None
-    outer = next(copy for copy in placed if copy.group is group)
-    domain, resource = outer.domain[: room.depth[group.required]], scarce(group.total())
+    copies = (copy for copy in placed if copy.group is group)
+    domain = next(copies).domain[: room.depth[group.required]]
+    resource = scarce(group.total())
     return Best(
-        group.required, domain, len(room.members[domain]), resource, room.free_in(domain, resource)
+        level=group.required,
+        domain=domain,
+        nodes=len(room.members[domain]),
+        resource=resource,
+        free=room.free_in(domain, resource),
     )
 
 
-def _steps(room: Room, groups: Sequence[Group]) -> Iterable[Step]:
-    for top in groups:
-        for group, _ in top.everything():
-            for level in dict.fromkeys((group.required, group.preferred)):
-                if level is not None:
-                    domains = room.domains((), level)
-                    roomy = sum(most_within(room, group, domain) > 0 for domain in domains)
-                    yield Step(group, level, len(domains), roomy)
+def _steps(room: Room, groups: Sequence[Group]) -> Iterator[Step]:
+    """Each level that a group asks for: how many of its domains have room for a copy alone."""
+    for group in nested(groups):
+        for level in dict.fromkeys((group.required, group.preferred)):
+            if level is None:
+                continue
+            domains = room.domains((), level)
+            roomy = 0
+            for domain in domains:
+                if most_within(room, group, domain) > 0:
+                    roomy += 1
+            yield Step(group, level, len(domains), roomy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,28 +277,26 @@ def fittings(
 ) -> Fittings | None:
     """Where one copy of the first group with a required level would fit now; None where no group has one."""
     simple = simplified(groups)
-    group = next(
-        (nested for top in simple for nested, _ in top.everything() if nested.required), None
-    )
+    group = _first_that_requires(simple)
     if group is None or group.required is None:
         return None
     room = Room(levels, nodes, simple, partial=partial)
     resource = scarce(group.total())
-    roomy = [
-        domain for domain in room.domains((), group.required) if most_within(room, group, domain)
-    ]
+    domains = domains_with_room(room, group)
     exact = is_exact(group)
-    if not exact and len(roomy) <= _MAX_TRIED:
-        one = replace(group, copies=1)
-        roomy = [domain for domain in roomy if Search(room).place((one,), domain) is not None]
+    if not exact and len(domains) <= _MAX_TRIED:
+        domains = _that_take(room, replace(group, copies=1), domains)
         exact = True
-    with_room = [
-        Fitting(domain, len(room.members[domain]), room.free_in(domain, resource))
-        for domain in roomy
-    ]
-    return Fittings(
-        group,
-        group.required,
-        tuple(sorted(with_room, key=lambda fitting: (fitting.free, fitting.domain))),
-        exact,
-    )
+    found = []
+    for domain in domains:
+        nodes_there = len(room.members[domain])
+        found.append(Fitting(domain, nodes_there, room.free_in(domain, resource)))
+    found.sort(key=lambda fitting: (fitting.free, fitting.domain))
+    return Fittings(group, group.required, tuple(found), exact)
+
+
+def _first_that_requires(groups: Iterable[Group]) -> Group | None:
+    for group in nested(groups):
+        if group.required:
+            return group
+    return None

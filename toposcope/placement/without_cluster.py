@@ -16,7 +16,7 @@ from toposcope.integrations.framework.system import (
     Reading,
     ReadTopologies,
 )
-from toposcope.integrations.registry import READS, readings
+from toposcope.integrations.readings import READS, readings
 from toposcope.placement.check import Checked
 
 NOT_CHECKED: Final = (

@@ -12,9 +12,10 @@ from itertools import accumulate, islice
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.kube.pod_resources import is_gpu
-from toposcope.placement.check import nodes_of
-from toposcope.placement.room import PODS, Node, Path, path_of
+from toposcope.placement.nodes import nodes_of
+from toposcope.placement.room import Node, path_of
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope

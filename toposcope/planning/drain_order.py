@@ -13,7 +13,7 @@ from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.placement.room import Path
+from toposcope.integrations.framework.packing import Path
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.gangs import Gang

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
-from toposcope.placement.room import Path
+from toposcope.integrations.framework.packing import Path
 from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import PodView

@@ -13,11 +13,13 @@ import msgspec
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.verdict import Placed
 from toposcope.integrations.kai import api as kai
 from toposcope.integrations.kueue import api as kueue
 from toposcope.integrations.lws import api as lws
-from toposcope.placement.room import Path, Room, Shape
-from toposcope.placement.search import Placed, Search
+from toposcope.placement.room import Room, Shape
+from toposcope.placement.search import Search
 from toposcope.planning.capacity import Capacity, Labels
 from toposcope.planning.gangs import Gang
 from toposcope.planning.score import Kinds

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
-from toposcope.integrations.grove.features import GANG
+from toposcope.integrations.grove.api import GANG
 from toposcope.integrations.kai.api import POD_GROUPS
 from toposcope.integrations.volcano import api as volcano
 from toposcope.kube.client import Caller

@@ -17,9 +17,9 @@ from typing import Final
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.placement.pack import Bin, pack
-from toposcope.placement.room import PODS, Path
 from toposcope.planning.capacity import Capacity, Labels, View, add, fits
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import PodView

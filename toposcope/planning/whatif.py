@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.integrations.framework.packing import PODS
+from toposcope.integrations.framework.verdict import Placed
 from toposcope.placement.check import Checker
 from toposcope.placement.pack import Bin, pack
-from toposcope.placement.room import PODS
-from toposcope.placement.search import Placed
 from toposcope.placement.sentences import answer
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.changes import added, drained, finished, occupied

@@ -4,9 +4,10 @@ A missing rack is one change, not eighteen; so are nodes that moved together fro
 another.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 from toposcope.api import label_keys
 from toposcope.api.levels import Level
@@ -33,7 +34,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: `subject` is what it is about (a level, a domain, a condition, a hardware fact)."""
+    """One change.
+
+    `subject` is what it is about: a level, a domain, a condition, a hardware fact.
+    """
 
     kind: Kind
     subject: str
@@ -43,7 +47,7 @@ class Change:
     """The nodes that it affects, sorted."""
 
 
-_HARDWARE = (
+_HARDWARE: Final = (
     label_keys.GPUS,
     label_keys.GPU_PRODUCT,
     label_keys.INTERCONNECT,
@@ -52,6 +56,10 @@ _HARDWARE = (
     label_keys.FABRIC,
     label_keys.RAIL_ALIGNED,
 )
+"""Labels that say what the hardware is."""
+
+Path = tuple[str, ...]
+"""A domain as its values from the broadest level down."""
 
 
 def changes(
@@ -63,148 +71,236 @@ def changes(
     """Everything that changed from `before` to `after`."""
     old = {node.name: node for node in before.nodes}
     new = {node.name: node for node in after.nodes}
-    found = [
+    staying = sorted(old.keys() & new.keys())
+    both = [(old[name], new[name]) for name in staying]
+
+    return [
         *_levels(before.levels, after.levels),
         *_differences(Kind.CONDITION, _conditions(before), _conditions(after)),
-        *_differences(Kind.PUBLISHED, _published(published_before), _published(published_after)),
+        *_differences(
+            Kind.PUBLISHED,
+            _published(published_before),
+            _published(published_after),
+        ),
+        *_gone(old, new, before),
+        *_new(new, old, after),
+        *_moved(both, before, after),
+        *_grouped(both, Kind.STATE, "state", _state),
+        *_hardware(both),
     ]
-    found += _come_and_gone(old, new, before, Kind.DOMAIN_GONE, Kind.NODE_GONE)
-    found += _come_and_gone(new, old, after, Kind.DOMAIN_NEW, Kind.NODE_NEW)
-    both = [(old[name], new[name]) for name in sorted(old.keys() & new.keys())]
-    # Only this shows the nodes of a level that has left the topology.
-    levels = [*before.levels, *(level for level in after.levels if level not in before.levels)]
-    found += _moved(both, levels, before.catalogue.placeholders, after.catalogue.placeholders)
-    found += _grouped(both, Kind.STATE, "state", _state)
-    for key in _HARDWARE:
-        found += _grouped(both, Kind.HARDWARE, key.removeprefix(label_keys.PREFIX), _label(key))
-    found += _grouped(
-        both,
-        Kind.HARDWARE,
-        "allocatable GPUs",
-        lambda node: str(node.allocatable.get(label_keys.ALLOCATABLE_GPUS, 0)),
-    )
-    return found
 
 
 def _levels(old: Sequence[Level], new: Sequence[Level]) -> Iterator[Change]:
-    was, now = ({level.domain: level.key for level in levels} for levels in (old, new))
+    was = {level.domain: level.key for level in old}
+    now = {level.domain: level.key for level in new}
     yield from _differences(Kind.LEVEL, was, now)
-    kept = [
-        [level.domain for level in levels if level.domain in was and level.domain in now]
-        for levels in (old, new)
-    ]
-    if kept[0] != kept[1]:
-        yield Change(Kind.LEVEL, "order", " > ".join(kept[0]), " > ".join(kept[1]))
+    order_before = [domain for domain in was if domain in now]
+    order_after = [domain for domain in now if domain in was]
+    if order_before != order_after:
+        yield Change(
+            kind=Kind.LEVEL,
+            subject="order",
+            before=" > ".join(order_before),
+            after=" > ".join(order_after),
+        )
 
 
 def _differences(kind: Kind, was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
-    for subject in (*was, *(subject for subject in now if subject not in was)):
-        if was.get(subject) != now.get(subject):
-            yield Change(kind, subject, was.get(subject, ""), now.get(subject, ""))
+    """What differs between two states, by subject."""
+    for subject in {**was, **now}:
+        before = was.get(subject)
+        after = now.get(subject)
+        if before != after:
+            yield Change(kind, subject, before or "", after or "")
 
 
 def _conditions(scope: Scope) -> dict[str, str]:
-    conditions = scope.topology.status.get("conditions") if scope.topology else ()
-    return {
-        str(c.get("type")): f"{c.get('status')} ({c.get('reason')})"
-        for c in conditions or ()
-        if isinstance(c, dict)
-    }
+    if scope.topology is None:
+        return {}
+
+    conditions = {}
+    for condition in scope.topology.status.get("conditions") or ():
+        if isinstance(condition, dict):
+            kind = str(condition.get("type"))
+            conditions[kind] = f"{condition.get('status')} ({condition.get('reason')})"
+
+    return conditions
 
 
 def _published(resources: Sequence[Published]) -> dict[str, str]:
-    return {
-        resource.handle: " > ".join(level.key for level in resource.levels)
-        for resource in resources
-    }
+    levels = {}
+    for resource in resources:
+        keys = [level.key for level in resource.levels]
+        levels[resource.handle] = " > ".join(keys)
+
+    return levels
 
 
-def _come_and_gone(
-    here: Mapping[str, NodeView],
-    there: Mapping[str, NodeView],
-    scope: Scope,
-    domain: Kind,
-    node: Kind,
+def _gone(
+    old: Mapping[str, NodeView], new: Mapping[str, NodeView], before: Scope
 ) -> Iterator[Change]:
-    """What is `here` and not `there`: whole domains, as broad as possible, and the remaining nodes."""
-    only = sorted(here.keys() - there.keys())
-    # The last level is the host: a node is named as a node.
-    broad = replace(
-        scope, levels=tuple(level for level in scope.levels if level.key != label_keys.HOSTNAME)
-    )
-    staying = {path for name in there for path in _paths(there[name], broad)}
-    staying |= {path for name in here.keys() & there.keys() for path in _paths(here[name], broad)}
-    whole: dict[tuple[str, ...], list[str]] = {}
-    single: list[str] = []
-    for name in only:
-        path = next((path for path in _paths(here[name], broad) if path not in staying), None)
-        if path is None or (path[-1] == name):
-            single.append(name)
-        else:
-            whole.setdefault(path, []).append(name)
-    gone = domain is Kind.DOMAIN_GONE
-    for path, names in sorted(whole.items()):
-        value = "/".join(path)
+    gone = _only_in(old, new, before)
+    for domain in gone.domains:
         yield Change(
-            domain,
-            broad.levels[len(path) - 1].domain,
-            value if gone else "",
-            "" if gone else value,
-            tuple(names),
+            kind=Kind.DOMAIN_GONE,
+            subject=domain.level,
+            before=domain.name,
+            after="",
+            nodes=domain.nodes,
         )
-    by_parent: dict[str, list[str]] = {}
-    for name in single:
-        by_parent.setdefault(_home(here[name], broad), []).append(name)
-    for home, names in sorted(by_parent.items()):
-        yield Change(node, "node", home if gone else "", "" if gone else home, tuple(names))
+
+    for domain in gone.nodes:
+        yield Change(
+            kind=Kind.NODE_GONE,
+            subject="node",
+            before=domain.name,
+            after="",
+            nodes=domain.nodes,
+        )
 
 
-def _paths(node: NodeView, scope: Scope) -> Iterator[tuple[str, ...]]:
-    """The domains that a node is in, broadest first, each as its path of values."""
-    path: tuple[str, ...] = ()
-    for level in scope.levels:
-        value = level_value(node, level.key, scope.catalogue.placeholders)
+def _new(
+    new: Mapping[str, NodeView], old: Mapping[str, NodeView], after: Scope
+) -> Iterator[Change]:
+    added = _only_in(new, old, after)
+    for domain in added.domains:
+        yield Change(
+            kind=Kind.DOMAIN_NEW,
+            subject=domain.level,
+            before="",
+            after=domain.name,
+            nodes=domain.nodes,
+        )
+
+    for domain in added.nodes:
+        yield Change(
+            kind=Kind.NODE_NEW,
+            subject="node",
+            before="",
+            after=domain.name,
+            nodes=domain.nodes,
+        )
+
+
+class _Domain(NamedTuple):
+    """A domain with nodes that the other snapshot lacks."""
+
+    level: str
+    """Empty where the domain stays, and only these nodes are apart."""
+    name: str
+    """The values on its path; empty: the nodes are in none."""
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _OnlyHere:
+    """Nodes of one snapshot that the other one lacks."""
+
+    domains: list[_Domain]
+    """Whole domains, as broad as possible."""
+    nodes: list[_Domain]
+    """The remaining nodes, by the domain that they are in."""
+
+
+def _only_in(
+    here: Mapping[str, NodeView], there: Mapping[str, NodeView], scope: Scope
+) -> _OnlyHere:
+    """What is `here` and not `there`; `scope` is that of `here`."""
+    # The last level is the host: a node is named as a node.
+    levels = [level for level in scope.levels if level.key != label_keys.HOSTNAME]
+    placeholders = scope.catalogue.placeholders
+    staying: set[Path] = set()
+
+    for name, node in there.items():
+        staying.update(_paths(node, levels, placeholders))
+        if name in here:
+            staying.update(_paths(here[name], levels, placeholders))
+
+    whole: dict[Path, list[str]] = {}
+    single: dict[str, list[str]] = {}
+    for name in sorted(here.keys() - there.keys()):
+        paths = list(_paths(here[name], levels, placeholders))
+        broadest = next((path for path in paths if path not in staying), None)
+        if broadest is not None and broadest[-1] != name:
+            whole.setdefault(broadest, []).append(name)
+        else:
+            single.setdefault(_home(name, paths), []).append(name)
+
+    domains = []
+    for path, names in sorted(whole.items()):
+        level = levels[len(path) - 1].domain
+        domains.append(_Domain(level, "/".join(path), tuple(names)))
+
+    nodes = []
+    for home, names in sorted(single.items()):
+        nodes.append(_Domain("", home, tuple(names)))
+
+    return _OnlyHere(domains, nodes)
+
+
+def _paths(node: NodeView, levels: Iterable[Level], placeholders: frozenset[str]) -> Iterator[Path]:
+    """The domains that a node is in, broadest first, down to where it lacks a level."""
+    path: Path = ()
+    for level in levels:
+        value = level_value(node, level.key, placeholders)
         if value is None:
             return
+
         path = (*path, value)
         yield path
 
 
-def _home(node: NodeView, scope: Scope) -> str:
-    """The narrowest domain of the node that does not carry its own name: those have one node only."""
-    paths = [path for path in _paths(node, scope) if path[-1] != node.name]
-    return "/".join(paths[-1]) if paths else ""
+def _home(name: str, paths: Sequence[Path]) -> str:
+    """The narrowest domain that does not carry the node's own name: those have one node only."""
+    for path in reversed(paths):
+        if path[-1] != name:
+            return "/".join(path)
+
+    return ""
 
 
 def _moved(
-    both: Sequence[tuple[NodeView, NodeView]],
-    levels: Sequence[Level],
-    before: frozenset[str],
-    after: frozenset[str],
+    both: Sequence[tuple[NodeView, NodeView]], before: Scope, after: Scope
 ) -> Iterator[Change]:
     """Per node the broadest level at which it moved: the levels below moved along."""
+    # Only the levels of before show the nodes of a level that has left the topology.
+    levels = dict.fromkeys((*before.levels, *after.levels))
     groups: dict[tuple[str, str, str], list[str]] = {}
     for old, new in both:
         for level in levels:
-            was, now = level_value(old, level.key, before), level_value(new, level.key, after)
+            was = level_value(old, level.key, before.catalogue.placeholders)
+            now = level_value(new, level.key, after.catalogue.placeholders)
             if was != now:
-                groups.setdefault((level.domain, was or "", now or ""), []).append(old.name)
+                move = level.domain, was or "", now or ""
+                groups.setdefault(move, []).append(old.name)
                 break
+
     for (domain, was, now), names in groups.items():
         yield Change(Kind.MOVED, domain, was, now, tuple(names))
+
+
+def _hardware(both: Sequence[tuple[NodeView, NodeView]]) -> Iterator[Change]:
+    for key in _HARDWARE:
+        subject = key.removeprefix(label_keys.PREFIX)
+        yield from _grouped(both, Kind.HARDWARE, subject, _label(key))
+
+    yield from _grouped(both, Kind.HARDWARE, "allocatable GPUs", _allocatable_gpus)
 
 
 def _grouped(
     both: Sequence[tuple[NodeView, NodeView]],
     kind: Kind,
     subject: str,
-    of: Callable[[NodeView], str],
+    fact_of: Callable[[NodeView], str],
 ) -> Iterator[Change]:
+    """Nodes of which a fact changed, those with the same change together."""
     groups: dict[tuple[str, str], list[str]] = {}
     for old, new in both:
-        was, now = of(old), of(new)
+        was = fact_of(old)
+        now = fact_of(new)
         if was != now:
             groups.setdefault((was, now), []).append(old.name)
+
     for (was, now), names in groups.items():
         yield Change(kind, subject, was, now, tuple(names))
 
@@ -217,19 +313,50 @@ def _label(key: str) -> Callable[[NodeView], str]:
     return lambda node: node.label(key) or ""
 
 
+def _allocatable_gpus(node: NodeView) -> str:
+    return str(node.allocatable.get(label_keys.ALLOCATABLE_GPUS, 0))
+
+
 def words(change: Change) -> str:
     """The change in a few words, without names of nodes."""
     count = len(change.nodes)
     nodes = "1 node" if count == 1 else f"{count} nodes"
-    was, now = change.before or "none", change.after or "none"
-    by_kind = {
-        Kind.LEVEL: f"level {change.subject}: {was} -> {now}",
-        Kind.CONDITION: f"{change.subject}: {was} -> {now}",
-        Kind.PUBLISHED: f"{change.subject}: {was} -> {now}",
-        Kind.DOMAIN_GONE: f"{change.subject} {was} is gone with {nodes}",
-        Kind.DOMAIN_NEW: f"{change.subject} {now} is new with {nodes}",
-        Kind.NODE_GONE: f"{nodes} of {was} gone" if change.before else f"{nodes} gone",
-        Kind.NODE_NEW: f"{nodes} new in {now}" if change.after else f"{nodes} new",
-        Kind.MOVED: f"{nodes} moved from {change.subject} {was} to {now}",
+    was = change.before or "none"
+    now = change.after or "none"
+    if change.kind in _OF_NODES:
+        return _words_of_nodes(change, nodes)
+
+    match change.kind:
+        case Kind.LEVEL:
+            return f"level {change.subject}: {was} -> {now}"
+        case Kind.CONDITION | Kind.PUBLISHED:
+            return f"{change.subject}: {was} -> {now}"
+        case Kind.MOVED:
+            return f"{nodes} moved from {change.subject} {was} to {now}"
+        case _:
+            return f"{nodes}: {change.subject} {was} -> {now}"
+
+
+_OF_NODES: Final = frozenset(
+    {
+        Kind.DOMAIN_GONE,
+        Kind.DOMAIN_NEW,
+        Kind.NODE_GONE,
+        Kind.NODE_NEW,
     }
-    return by_kind.get(change.kind, f"{nodes}: {change.subject} {was} -> {now}")
+)
+
+
+def _words_of_nodes(change: Change, nodes: str) -> str:
+    """Of domains and nodes that came or went."""
+    match change.kind:
+        case Kind.DOMAIN_GONE:
+            return f"{change.subject} {change.before} is gone with {nodes}"
+        case Kind.DOMAIN_NEW:
+            return f"{change.subject} {change.after} is new with {nodes}"
+        case Kind.NODE_GONE:
+            of_domain = f" of {change.before}" if change.before else ""
+            return f"{nodes}{of_domain} gone"
+        case _:
+            in_domain = f" in {change.after}" if change.after else ""
+            return f"{nodes} new{in_domain}"

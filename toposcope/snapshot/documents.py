@@ -1,8 +1,9 @@
-"""Kubernetes objects from files: JSON or YAML, lists or many documents, gzipped or not, in bounded memory.
+"""Kubernetes objects from files: JSON or YAML, lists or many documents, gzipped or not.
 
-The lists that `kubectl get -o json` and `-o yaml` print are recognised by their layout and cut into items: a parser
-needs a whole list in memory, and a large cluster's is gigabytes. No string of JSON holds a line break, so indentation
-tells where an item ends. Anything else is read a document at a time. A problem is reported, and reading goes on.
+Memory is bounded. The lists that `kubectl get -o json` and `-o yaml` print are recognised by their
+layout and cut into items: a parser needs a whole list in memory, and a large cluster's is
+gigabytes. No string of JSON holds a line break, so indentation tells where an item ends. Anything
+else is read a document at a time. A problem is reported, and reading goes on.
 """
 
 import gzip
@@ -11,9 +12,9 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar, cast
+from typing import IO, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -44,7 +45,7 @@ _OF_YAML: Final = 4
 No API server takes an object of 16 MiB.
 """
 _DEEPEST_LIST: Final = 8
-"""Lists within lists: each is parsed once more for every list around it, and kubectl prints none."""
+"""Lists within lists: each is parsed once more for every list around it; kubectl prints none."""
 _BLANK: Final = re.compile(
     rb"(?:[ \t]*+(?:\r?\n|\xef\xbb\xbf|#[^\n]*+\n|---[ \t\r]*+(?:#[^\n]*+)?\n))*+"
 )
@@ -75,7 +76,10 @@ _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
 _T = TypeVar("_T")
 Report = Callable[[Problem], None]
 TakeList = Callable[[Place, bytes], int]
-"""Given a JSON list of objects, many at a time: takes all and returns how many, or takes none and returns 0."""
+"""Given a JSON list of objects, many at a time.
+
+Takes all and returns how many, or takes none and returns 0.
+"""
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -85,6 +89,16 @@ class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class _List(_Head, frozen=True, gc=False, rename="camel"):
     items: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Type(NamedTuple):
+    """Version and kind of an object that does not say them itself."""
+
+    api_version: str
+    kind: str
+
+
+_UNTYPED: Final = _Type("", "")
 
 
 @lru_cache(maxsize=64)
@@ -117,6 +131,7 @@ class Document:
         try:
             if self.values is not None:
                 return msgspec.convert(self.values, kind)
+
             check_text(bytes(self.text))
             decoded: _T = decoder(cast("Hashable", kind)).decode(self.text)
             if kind is dict and self._may_be_deep:
@@ -127,24 +142,36 @@ class Document:
             if self.values is None and not isinstance(error, msgspec.ValidationError):
                 raise InputError(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
+
         return decoded
 
     @property
     def _may_be_deep(self) -> bool:
-        """Whether it has as many brackets as the deepest document may nest: counting is cheap, and most have fewer."""
+        """Whether it has as many brackets as the deepest document may nest.
+
+        Counting is cheap, and most have fewer.
+        """
         text = bytes(self.text)
         return text.count(b"{") + text.count(b"[") > MAX_DEPTH
 
     def bad(self, error: Exception) -> InputError:
         """The error with its place, for an object that parses and makes no sense."""
         words, _, path = str(error).partition(" - at `")
-        text = bytes(self.text) if len(memoryview(self.text)) <= _LONGEST_LOCATED else b""
-        field, line = locate(text, path.rstrip("`"), self.inside) if path else ("", 1)
-        return InputError(Problem(_down(self.place, line - 1), field, type_words(words)))
+        field, line = "", 1
+        if path:
+            is_short = len(memoryview(self.text)) <= _LONGEST_LOCATED
+            text = bytes(self.text) if is_short else b""
+            field, line = locate(text, path.rstrip("`"), self.inside)
+
+        place = _down(self.place, line - 1)
+        return InputError(Problem(place, field, type_words(words)))
 
 
 def check_text(text: bytes) -> None:
-    """Raise UnicodeDecodeError for bytes that are no UTF-8: msgspec looks only at the strings that a type has."""
+    """Raise UnicodeDecodeError for bytes that are no UTF-8.
+
+    msgspec looks only at the strings that a type has.
+    """
     if not text.isascii():
         text.decode()
 
@@ -154,36 +181,59 @@ def _down(place: Place, lines: int) -> Place:
     return replace(place, line=place.line + lines) if place.line else place
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How files are read."""
+
+    on_read: Callable[[int], None] | None = None
+    """Gets the number of bytes read each time."""
+    take_list: TakeList | None = None
+    """Objects that it takes are not yielded.
+
+    With it, lines are not counted, which takes as long as parsing.
+    """
+    limit: int = LIMIT
+    """How many bytes one document may have."""
+    of_any_kind: bool = False
+    """Whether what has no kind is yielded too."""
+
+
 def documents(
     names: Iterable[str | Source],
     report: Report,
     stdin: IO[bytes] | None = None,
+    *,
     on_read: Callable[[int], None] | None = None,
     take_list: TakeList | None = None,
     limit: int = LIMIT,
-    *,
     of_any_kind: bool = False,
 ) -> Iterator[Document]:
-    """Every Kubernetes object in files, directories (recursively) and standard input (`-`), in order.
+    """Every Kubernetes object in files, directories (recursively) and standard input, in order.
 
-    What cannot be read, or has no kind, goes to `report`; with `of_any_kind` what has none is yielded too. `on_read`
-    gets the number of bytes read each time. `limit` is how many bytes one document may have.
-    Objects that `take_list` takes are not yielded; with it, lines are not counted, which takes as long as parsing.
+    What cannot be read, or has no kind, goes to `report`. The other arguments are the fields of
+    `Reading`.
     """
-    reader = partial(_Reader, report, take_list, limit, of_any_kind)
+    reading = Reading(
+        on_read=on_read,
+        take_list=take_list,
+        limit=limit,
+        of_any_kind=of_any_kind,
+    )
+
     for given in names:
         source = given if isinstance(given, Source) else Source(given)
         if source.name == STDIN:
-            yield from reader("standard input").read(stdin or sys.stdin.buffer, on_read)
+            reader = _Reader("standard input", report, reading)
+            yield from reader.read(stdin or sys.stdin.buffer)
             continue
+
         try:
             for file in _files(source):
                 with file.opened() as stream:
-                    yield from reader(file.name).read(stream, on_read)
+                    yield from _Reader(file.name, report, reading).read(stream)
         except OSError as error:
-            report(
-                Problem(Place(str(error.filename or source.name)), "", error.strerror or str(error))
-            )
+            place = Place(str(error.filename or source.name))
+            report(Problem(place, "", error.strerror or str(error)))
 
 
 def kindless(document: Document) -> Problem:
@@ -196,49 +246,57 @@ def _files(source: Source) -> Sequence[Source]:
     path = Path(source.name)
     if source.stream is not None or not path.is_dir():
         return [source]
-    files = sorted(
-        file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()
-    )
+
+    files = []
+    for file in sorted(path.rglob("*")):
+        if file.name.endswith(SUFFIXES) and file.is_file():
+            files.append(Source(str(file)))
+
     if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
-    return [Source(str(file)) for file in files]
+
+    return files
 
 
-@dataclass
 class _Reader:
     """One file."""
 
-    _report: Report
-    _take_list: TakeList | None
-    _limit: int
-    _of_any_kind: bool
-    _name: str
-    _objects: int = 0
+    def __init__(self, name: str, report: Report, reading: Reading) -> None:
+        self._name = name
+        self._report = report
+        self._reading = reading
+        self._objects = 0
 
-    def read(
-        self, stream: IO[bytes] | Prefixed, on_read: Callable[[int], None] | None
-    ) -> Iterator[Document]:
+    def read(self, stream: IO[bytes] | Prefixed) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
         if head == _PACKED[: len(_GZIP)]:
             head += stream.read(len(_PACKED) - len(head))
             if head == _PACKED:
-                text = "written by toposcope save: give it as a file of its own, --from FILE"
-                self._report(Problem(Place(self._name), "", text))
+                self._problem(
+                    "written by toposcope save: give it as a file of its own, --from FILE"
+                )
                 return
-        peeked: Any = Prefixed(head, stream, on_read)
+
+        content: Any = Prefixed(head, stream, self._reading.on_read)
         if head == _GZIP:
-            peeked = gzip.GzipFile(fileobj=peeked)
-        cutter = Cutter(peeked, count_lines=self._take_list is None, limit=self._limit)
+            content = gzip.GzipFile(fileobj=content)
+
+        counts_lines = self._reading.take_list is None
+        cutter = Cutter(content, count_lines=counts_lines, limit=self._reading.limit)
         try:
             for document in self._stream(cutter):
-                if document.kind or self._of_any_kind:
+                if document.kind or self._reading.of_any_kind:
                     yield document
                 else:
                     self._report(kindless(document))
         except TooLargeError as error:
-            self._report(Problem(Place(self._name), "", str(error)))
+            self._problem(str(error))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            self._report(Problem(Place(self._name), "", f"not a whole gzip file: {error}"))
+            self._problem(f"not a whole gzip file: {error}")
+
+    def _problem(self, message: str) -> None:
+        """Report a problem of the file as a whole."""
+        self._report(Problem(Place(self._name), "", message))
 
     def _stream(self, cutter: Cutter) -> Iterator[Document]:
         """JSON and YAML documents in any order."""
@@ -249,74 +307,102 @@ class _Reader:
             if json := cutter.starts_with(_JSON, after=len(before)):
                 cutter.skip(len(before) + len(json[0]))
                 number = yield from self._json(cutter, number)
-            elif layout := cutter.starts_with(_YAML_ITEMS, after=len(before)):
+                continue
+
+            if layout := cutter.starts_with(_YAML_ITEMS, after=len(before)):
                 number += 1
                 cutter.take(len(before) + len(layout[0]))
                 yield from self._yaml_items(Place(self._name, number), cutter)
-            else:
-                # What ends with the last mark is empty: each document looks at the lines before it
-                # once.
-                cutter.skip(before.rfind(b"\n---") + 1)
-                line = cutter.line
-                # A document begins with its own `---`, which does not end it.
-                text = cutter.until(_DOCUMENT, skip=3)
-                last = text is None
-                text = cutter.rest() if text is None else text
-                if not _EMPTY.match(text):
-                    number += 1
-                    yield from self._yaml_document(Place(self._name, number, line=line), text)
-                if last:
-                    return
+                continue
+
+            # What ends with the last mark is empty: each document looks at the lines before it
+            # once.
+            cutter.skip(before.rfind(b"\n---") + 1)
+            line = cutter.line
+            # A document begins with its own `---`, which does not end it.
+            text = cutter.until(_DOCUMENT, skip=3)
+            is_last = text is None
+            if text is None:
+                text = cutter.rest()
+
+            if not _EMPTY.match(text):
+                number += 1
+                place = Place(self._name, number, line=line)
+                yield from self._yaml_document(place, text)
+
+            if is_last:
+                return
 
     def _json(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
         """A list as kubectl prints it, or other JSON; returns the number of the last document."""
         layout = cutter.starts_with(_JSON_ITEMS)
         if layout is None:
             return (yield from self._json_documents(cutter, number))
+
         cutter.take(len(layout[0]))
         yield from self._json_items(Place(self._name, number + 1), cutter, layout)
         return number + 1
 
     def _json_documents(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
-        """JSON documents up to where one ends with its line, or to a mark; returns the number of the last one.
+        """JSON documents up to where one ends with its line, or to a mark.
 
-        A line that begins with a brace may belong to the document before it: then twice as much is read.
+        Returns the number of the last one. A line that begins with a brace may belong to the
+        document before it: then twice as much is read.
         """
         pieces: list[bytes] = []
         size, enough = 0, 1
         place = Place(self._name, number, line=cutter.line)
+
         while True:
             piece = cutter.until(_JSON_NEXT, skip=1)
             pieces.append(cutter.rest() if piece is None else piece)
-            marked = bool(cutter.starts_with(_MARK))
-            cutter.skip(marked)  # the mark begins a line
-            complete = marked or piece is None
+            is_marked = bool(cutter.starts_with(_MARK))
+            if is_marked:
+                cutter.skip(1)  # the mark begins a line
+
+            is_complete = is_marked or piece is None
             size += len(pieces[-1])
             cutter.check(size)
-            if size < enough and not complete:
+            if size < enough and not is_complete:
                 continue
-            text, begin = b"".join(pieces), 0
+
+            text = b"".join(pieces)
+            begin = 0
             while not _EMPTY.match(text, begin):
-                begin, before = _after_blank(text, begin), begin
-                place = replace(_down(place, text.count(b"\n", before, begin)), document=number + 1)
-                end = size
-                try:
-                    decoder(msgspec.Raw).decode(memoryview(text)[begin:])
-                except UNREADABLE as error:
-                    trailing = _TRAILING.search(str(error))
-                    if trailing is None and str(error) == _TRUNCATED and not complete:
-                        break
-                    if trailing is None:
-                        yield from self._braces(place, text[begin:], error)
-                        return number + 1
-                    end = begin + int(trailing[1]) - 1  # msgspec counts from 1 here
-                yield from self._json_object(place, text[begin:end])
-                number += 1
-                place, begin = _down(place, text.count(b"\n", begin, end)), end
+                before, begin = begin, _after_blank(text, begin)
+                lines = text.count(b"\n", before, begin)
+                place = replace(_down(place, lines), document=number + 1)
+                end = self._end_of_json(text, begin)
+                if isinstance(end, int):
+                    yield from self._json_object(place, text[begin:end])
+                    number += 1
+                    place = _down(place, text.count(b"\n", begin, end))
+                    begin = end
+                elif str(end) == _TRUNCATED and not is_complete:
+                    break
+                else:
+                    yield from self._braces(place, text[begin:], end)
+                    return number + 1
             else:
                 return number
-            pieces, size = [text[begin:]], size - begin
+
+            pieces = [text[begin:]]
+            size -= begin
             enough = 2 * size
+
+    @staticmethod
+    def _end_of_json(text: bytes, begin: int) -> int | Exception:
+        """Where the JSON that begins here ends, or why it cannot be read."""
+        try:
+            decoder(msgspec.Raw).decode(memoryview(text)[begin:])
+        except UNREADABLE as error:
+            trailing = _TRAILING.search(str(error))
+            if trailing is None:
+                return error
+
+            return begin + int(trailing[1]) - 1  # msgspec counts from 1 here
+
+        return len(text)
 
     def _braces(self, place: Place, text: bytes, error: Exception) -> Iterator[Document]:
         """YAML in braces, else malformed JSON."""
@@ -324,6 +410,7 @@ class _Reader:
             values = load(text) if len(text) <= _LONGEST_LOCATED else None
         except YamlSyntaxError:
             values = None
+
         if isinstance(values, dict):
             yield from self._yaml_object(place, text, values)
         else:
@@ -332,91 +419,113 @@ class _Reader:
     def _json_items(
         self, place: Place, cutter: Cutter, layout: re.Match[bytes]
     ) -> Iterator[Document]:
-        """The items of a list on many lines, as kubectl prints it; many at a time, where somebody takes lists."""
-        newline, outer, inner = layout.groups()
-        closing, separator, opening = newline + inner + b"}", b"," + newline + inner, b"{" + newline
-        # linear: literal text, of an indentation that `_JSON_ITEMS` bounds
-        last = re.compile(closing + b"(?:" + separator + rb"(?=\{)|" + newline + outer + rb"\])")
+        """The items of a list on many lines, as kubectl prints it.
+
+        Many at a time, where somebody takes lists.
+        """
+        marks = _ItemMarks.of(layout)
         item = one_by_one = 0
         while True:
-            if self._take_list and cutter.offset >= one_by_one:
-                items = cutter.until_last(closing + separator + opening)
-                if items and (
-                    taken := self._take_list(place, b"".join((b"[", items, closing, b"]")))
-                ):
+            if self._reading.take_list and cutter.offset >= one_by_one:
+                taken, looked_at = self._take_items(place, cutter, marks)
+                if taken:
                     item += taken
-                    self._count(taken)
-                    cutter.skip(len(items) + len(closing) + len(separator))
                     continue
-                one_by_one = cutter.offset + len(items or b"")
+
+                one_by_one = cutter.offset + looked_at
+
             item += 1
             line = cutter.line
-            text = cutter.until(last)
+            text = cutter.until(marks.end)
             if text is None:
                 problem = "the list does not end; is the file complete?"
                 self._report(Problem(replace(place, line=line), "items", problem))
                 cutter.rest()
                 return
-            match = cutter.starts_with(last)
+
+            match = cutter.starts_with(marks.end)
             end = cutter.take(len(match[0])) if match else b""
-            yield from self._json_object(replace(place, item=item, line=line), text + closing)
+            at = replace(place, item=item, line=line)
+            yield from self._json_object(at, text + marks.closing)
             if end.endswith(b"]"):
                 cutter.until(_JSON_END)
                 cutter.take(2)
                 return
 
+    def _take_items(self, place: Place, cutter: Cutter, marks: "_ItemMarks") -> tuple[int, int]:
+        """How many items of the next chunk were taken at once, and the bytes that were looked at."""
+        items = cutter.until_last(marks.closing + marks.separator + marks.opening)
+        if not items or not self._reading.take_list:
+            return 0, 0
+
+        whole_list = b"".join((b"[", items, marks.closing, b"]"))
+        taken = self._reading.take_list(place, whole_list)
+        if taken:
+            self._count(taken)
+            cutter.skip(len(items) + len(marks.closing) + len(marks.separator))
+
+        return taken, len(items)
+
     def _json_object(
         self,
         place: Place,
         text: bytes | msgspec.Raw,
-        kind: str = "",
-        version: str = "",
+        inherited: _Type = _UNTYPED,
         depth: int = 0,
     ) -> Iterator[Document]:
-        """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
+        """One object, or the items of a list; a typed list says what its items `inherited`."""
         self._count()
         if depth > _DEEPEST_LIST:
-            self._report(
-                Problem(place, "items", f"lists are nested more than {_DEEPEST_LIST} levels deep")
-            )
+            nested = f"lists are nested more than {_DEEPEST_LIST} levels deep"
+            self._report(Problem(place, "items", nested))
             return
+
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
-            if self._too_large(place, "an object", text, _OF_OBJECT):
-                return
-            yield Document(
-                place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text
-            )
+            if not self._too_large(place, "an object", text, _OF_OBJECT):
+                version = named[1].decode(errors="replace")
+                kind = named[2].decode(errors="replace")
+                yield Document(place, version, kind, text)
+
             return
+
         try:
             head = decoder(_Head).decode(text)
-            if head.kind.endswith("List") or not (head.kind or kind):
-                whole = decoder(_List).decode(text)
-                if bytes((items := memoryview(whole.items))[:4]) != b"null":
-                    of = _item_type(whole.kind, whole.api_version)
-                    for number, item in enumerate(_elements(items), 1):
-                        yield from self._json_object(
-                            replace(place, item=number, line=0), item, *of, depth + 1
-                        )
-                    return
+            items = _items_of(head, inherited, text)
+            if items is not None:
+                of_list = _item_type(head.kind, head.api_version)
+                for number, item in enumerate(_elements(items), 1):
+                    at = replace(place, item=number, line=0)
+                    yield from self._json_object(at, item, of_list, depth + 1)
+
+                return
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))
             return
+
         if not self._too_large(place, "an object", text, _OF_OBJECT):
-            yield Document(place, head.api_version or version, head.kind or kind, text)
+            version = head.api_version or inherited.api_version
+            yield Document(place, version, head.kind or inherited.kind, text)
 
     def _count(self, more: int = 1) -> None:
         self._objects += more
-        most = self._limit // BYTES_PER_OBJECT
+        limit = self._reading.limit
+        most = limit // BYTES_PER_OBJECT
         if self._objects > most:
-            raise TooLargeError("the file", most, self._limit, "objects")
+            raise TooLargeError("the file", most, limit, "objects")
 
     def _too_large(self, place: Place, what: str, text: bytes | msgspec.Raw, part: int) -> bool:
-        """Whether the text has more than a part of the limit, which is reported: parsed, it takes far more."""
-        most = self._limit // part
-        if too_large := len(memoryview(text)) > most:
-            self._report(Problem(place, "", str(TooLargeError(what, most, self._limit))))
-        return too_large
+        """Whether the text has more than a part of the limit, which is reported.
+
+        Parsed, it takes far more.
+        """
+        limit = self._reading.limit
+        most = limit // part
+        if len(memoryview(text)) <= most:
+            return False
+
+        self._report(Problem(place, "", str(TooLargeError(what, most, limit))))
+        return True
 
     def _yaml_items(self, place: Place, cutter: Cutter) -> Iterator[Document]:
         """The items of a list as kubectl prints it: each begins with a dash in the first column."""
@@ -425,10 +534,14 @@ class _Reader:
             item += 1
             line = cutter.line
             text = cutter.until(_YAML_ITEM, skip=2)
-            text = cutter.rest() if text is None else text
+            if text is None:
+                text = cutter.rest()
+
             # The dash becomes a blank, so that the item is a document of its own with every column
             # where it was.
-            yield from self._yaml_document(replace(place, item=item, line=line), b"  " + text[2:])
+            at = replace(place, item=item, line=line)
+            yield from self._yaml_document(at, b"  " + text[2:])
+
         # What is left of the list: its kind and metadata.
         if cutter.until(_DOCUMENT) is None:
             cutter.rest()
@@ -436,6 +549,7 @@ class _Reader:
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
         if self._too_large(place, "a YAML document", text, _OF_YAML):
             return
+
         try:
             values = load(without_unread(text))
         except YamlSyntaxError:
@@ -445,6 +559,7 @@ class _Reader:
             except YamlSyntaxError as error:
                 self._report(Problem(_down(place, error.line - 1), "", str(error)))
                 return
+
         if values is not None:
             yield from self._yaml_object(place, text, values)
 
@@ -453,32 +568,73 @@ class _Reader:
         place: Place,
         text: bytes,
         values: Any,
-        kind: str = "",
-        version: str = "",
+        inherited: _Type = _UNTYPED,
         inside: str = "",
     ) -> Iterator[Document]:
+        """One object, or the items of a list; a typed list says what its items `inherited`."""
         self._count()
         if not isinstance(values, dict):
-            self._report(
-                Problem(
-                    place, "", "not a Kubernetes object: it needs apiVersion, kind and metadata"
-                )
+            needed = "not a Kubernetes object: it needs apiVersion, kind and metadata"
+            self._report(Problem(place, "", needed))
+            return
+
+        kind = values.get("kind")
+        version = str(values.get("apiVersion", ""))
+        is_list = "items" in values and (kind is None or str(kind).endswith("List"))
+        if not is_list:
+            yield Document(
+                place=place,
+                api_version=str(values.get("apiVersion") or inherited.api_version),
+                kind=str(kind or inherited.kind),
+                text=text,
+                values=values,
+                inside=inside,
             )
+
             return
-        own = values.get("kind")
-        items = values.get("items")
-        if "items" in values and (own is None or str(own).endswith("List")):
-            if not isinstance(items, list | None):
-                self._report(Problem(place, f"{inside}.items".lstrip("."), "is not a list"))
-                return
-            of = _item_type(str(own or "List"), str(values.get("apiVersion", "")))
-            for number, item in enumerate(items or (), 1):
-                at = f"{inside}.items[{number - 1}]"
-                yield from self._yaml_object(replace(place, item=number), text, item, *of, at)
+
+        items = values["items"]
+        if not isinstance(items, list | None):
+            field = f"{inside}.items".lstrip(".")
+            self._report(Problem(place, field, "is not a list"))
             return
-        yield Document(
-            place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside
-        )
+
+        of_list = _item_type(str(kind or "List"), version)
+        for index, item in enumerate(items or ()):
+            at = replace(place, item=index + 1)
+            yield from self._yaml_object(at, text, item, of_list, f"{inside}.items[{index}]")
+
+
+@dataclass(frozen=True, slots=True)
+class _ItemMarks:
+    """What stands between the items of a list as kubectl prints it, by its indentation."""
+
+    closing: bytes
+    """The end of an item."""
+    separator: bytes
+    opening: bytes
+    end: re.Pattern[bytes]
+    """The end of an item and what follows it: the next item or the end of the list."""
+
+    @classmethod
+    def of(cls, layout: re.Match[bytes]) -> "_ItemMarks":
+        """The marks of a list that begins like this."""
+        newline, outer, inner = layout.groups()
+        closing = newline + inner + b"}"
+        separator = b"," + newline + inner
+        # linear: literal text, of an indentation that `_JSON_ITEMS` bounds
+        end = re.compile(closing + b"(?:" + separator + rb"(?=\{)|" + newline + outer + rb"\])")
+        return cls(closing, separator, b"{" + newline, end)
+
+
+def _items_of(head: _Head, inherited: _Type, text: bytes | msgspec.Raw) -> memoryview | None:
+    """The items of a list as they stand in its text; None for what is no list."""
+    is_list = head.kind.endswith("List") or not (head.kind or inherited.kind)
+    if not is_list:
+        return None
+
+    items = memoryview(decoder(_List).decode(text).items)
+    return None if bytes(items[:4]) == b"null" else items
 
 
 def _after_blank(text: bytes, begin: int) -> int:
@@ -486,15 +642,21 @@ def _after_blank(text: bytes, begin: int) -> int:
     for pattern in (_BLANK, _JSON):
         found = pattern.match(text, begin)
         begin = found.end() if found else begin
+
     return begin
 
 
 def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
-    """The elements of a JSON array one after the other: a list of all may take far more memory than the text."""
-    begin, last = 1, len(array) - 1
+    """The elements of a JSON array one after the other.
+
+    A list of all may take far more memory than the text.
+    """
     if bytes(array[:1]) != b"[":
         raise msgspec.ValidationError("Expected `array` - at `$.items`")
-    while (gap := _GAP.match(array, begin)) and (begin := gap.end()) < last:
+
+    last = len(array) - 1
+    begin = _after_gap(array, 1)
+    while begin < last:
         end = last
         try:
             decoder(msgspec.Raw).decode(array[begin:])
@@ -502,14 +664,25 @@ def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 raise
+
             end = begin + int(trailing[1]) - 1
+
         yield msgspec.Raw(array[begin:end])
-        begin = end
+        begin = _after_gap(array, end)
 
 
-def _item_type(kind: str, version: str) -> tuple[str, str]:
+def _after_gap(array: memoryview, begin: int) -> int:
+    """Where the next element of an array begins."""
+    gap = _GAP.match(array, begin)
+    return gap.end() if gap else begin
+
+
+def _item_type(kind: str, version: str) -> _Type:
     """Kind and version of the items of a typed list such as NodeList."""
-    return (kind.removesuffix("List"), version) if kind != "List" else ("", "")
+    if kind == "List":
+        return _UNTYPED
+
+    return _Type(version, kind.removesuffix("List"))
 
 
 def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
@@ -517,7 +690,9 @@ def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
         return Problem(place, "", not_utf8(error))
     if isinstance(error, RecursionError):
         return Problem(place, "", "nested too deeply")
+
     at = _BYTE.search(str(error))
-    line = text.count(b"\n", 0, int(at[1])) if at else 0
-    words = _BYTE.sub("", str(error)).partition(" - at `")[0] or type(error).__name__
-    return Problem(_down(place, line), "", type_words(words))
+    lines = text.count(b"\n", 0, int(at[1])) if at else 0
+    words, _, _ = _BYTE.sub("", str(error)).partition(" - at `")
+    message = type_words(words or type(error).__name__)
+    return Problem(_down(place, lines), "", message)

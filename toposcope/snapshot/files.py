@@ -9,12 +9,11 @@ import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.integrations.deciding import READ
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.kueue import queues
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.registry import DECISIVE, PUBLISHED
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
@@ -27,7 +26,7 @@ from toposcope.snapshot.sources import STDIN, Source, sources
 _PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
 _OBJECTS: Final = {
     kind.key: kept
-    for kept, kinds in ((queues.kept, READ), (dra.kept, (*dra.READ, *dra.ASKED)))
+    for kept, kinds in ((queues.kept, DECISIVE), (dra.kept, (*dra.READ, *dra.ASKED)))
     for kind in kinds
 }
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
@@ -87,9 +86,15 @@ class _Builder:
         self, source: Source, stdin: IO[bytes] | None, take_list: TakeList | None
     ) -> list[Problem]:
         problems: list[Problem] = []
-        for document in documents(
-            [source], problems.append, stdin, self._meter.read, take_list, self._limit
-        ):
+        found = documents(
+            [source],
+            problems.append,
+            stdin,
+            on_read=self._meter.read,
+            take_list=take_list,
+            limit=self._limit,
+        )
+        for document in found:
             try:
                 self._add(document)
                 if self._others and self._others.wants(document.group, document.kind):

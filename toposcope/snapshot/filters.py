@@ -1,4 +1,7 @@
-"""Filters on nodes: kubectl's label selectors (`a=b,c!=d,e in (f,g),h notin (i),j,!k`), domains and states."""
+"""Filters on nodes: label selectors, domains and states.
+
+Selectors are kubectl's: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,23 +53,30 @@ def _parts(text: str) -> Iterator[str]:
         elif character == "," and not within:
             yield text[begin:at].strip()
             begin = at + 1
+
     if within:
         raise SelectorError(f"label selector {text!r}: the brackets do not match")
+
     yield text[begin:].strip()
 
 
 def _requirement(part: str) -> Requirement:
     if match := _SET.fullmatch(part):
+        operator = "In" if match["how"] == "in" else "NotIn"
         values = frozenset(value.strip() for value in match["values"].split(","))
-        return Requirement(match["key"], "In" if match["how"] == "in" else "NotIn", values)
+        return Requirement(match["key"], operator, values)
+
     if match := _EQUAL.fullmatch(part):
-        return Requirement(
-            match["key"], "NotIn" if match["how"] == "!=" else "In", frozenset({match["value"]})
-        )
+        operator = "NotIn" if match["how"] == "!=" else "In"
+        return Requirement(match["key"], operator, frozenset({match["value"]}))
+
     if match := _THERE.fullmatch(part):
-        return Requirement(match["key"], "DoesNotExist" if match["absent"] else "Exists")
+        operator = "DoesNotExist" if match["absent"] else "Exists"
+        return Requirement(match["key"], operator)
+
     raise SelectorError(
-        f"label selector: {part!r} is not one of key, !key, key=value, key!=value, key in (a,b), key notin (a,b)"
+        f"label selector: {part!r} is not one of "
+        "key, !key, key=value, key!=value, key in (a,b), key notin (a,b)"
     )
 
 
@@ -102,40 +112,47 @@ def repelling(node: NodeView) -> tuple[Taint, ...]:
     Not those that repeat a mark, nor those that fence all nodes with GPUs: a resource of GPUs as
     key, which what requests GPUs tolerates (ExtendedResourceToleration), or AKS' `sku=gpu`.
     """
-    return tuple(
-        taint
-        for taint in node.taints
-        if not (
-            taint.key in _TOLD_OTHERWISE or is_gpu(taint.key) or (taint.key, taint.value) == _AKS
-        )
-    )
+    taints = []
+    for taint in node.taints:
+        repeats_mark = taint.key in _TOLD_OTHERWISE
+        fences_gpus = is_gpu(taint.key) or (taint.key, taint.value) == _AKS
+        if not repeats_mark and not fences_gpus:
+            taints.append(taint)
+
+    return tuple(taints)
 
 
 def marks(node: NodeView) -> tuple[Mark, ...]:
     """The marks of a node, worst first; empty for most nodes."""
-    state = node.state
-    if (
-        node.ready
-        and node.schedulable
-        and state is State.OK
-        and not node.taints
-        and GPUS in node.places
-    ):
+    if _is_plain(node):
         return ()
+
+    state = node.state
     found = []
     if not node.ready:
         found.append(Mark.NOT_READY)
+
     if state is State.DEGRADED:
         found.append(Mark.DEGRADED)
     elif state is State.UNKNOWN:
         found.append(Mark.UNKNOWN)
+
     if (state is None and node.has_gpus) or node.without_agent:
         found.append(Mark.NO_AGENT)
+
     if not node.schedulable:
         found.append(Mark.CORDONED)
+
     if repelling(node):
         found.append(Mark.TAINTED)
+
     return tuple(found)
+
+
+def _is_plain(node: NodeView) -> bool:
+    """Whether it surely has no mark, as most nodes."""
+    has_agent = GPUS in node.places and node.state is State.OK
+    return has_agent and node.usable and not node.taints
 
 
 class Condition(StrEnum):
@@ -160,20 +177,29 @@ def filter_nodes(
     domains: Iterable[tuple[str, str]] = (),
     conditions: Iterable[str] = (),
 ) -> tuple[NodeView, ...]:
-    """Those of the nodes, sorted by name, that match the selector, every domain (level, value) and any of `conditions`.
+    """Those of the nodes that match, sorted by name.
 
-    Raises LevelNotFoundError.
+    They match the selector, every domain (level, value) and any of `conditions`. Raises
+    LevelNotFoundError.
     """
-    tests: list[Callable[[NodeView], bool]] = [requirement.holds for requirement in selector]
-    tests += [_in_domain(scope.levels[scope.level(name)].key, value) for name, value in domains]
+    tests: list[Callable[[NodeView], bool]] = []
+    for requirement in selector:
+        tests.append(requirement.holds)
+
+    for level, value in domains:
+        key = scope.levels[scope.level(level)].key
+        tests.append(_in_domain(key, value))
+
     wanted = frozenset(conditions)
     if wanted:
         tests.append(lambda node: not wanted.isdisjoint(states(scope, node)))
-    return tuple(
-        sorted(
-            (node for node in nodes if all(test(node) for test in tests)), key=attrgetter("name")
-        )
-    )
+
+    matching = []
+    for node in nodes:
+        if all(test(node) for test in tests):
+            matching.append(node)
+
+    return tuple(sorted(matching, key=attrgetter("name")))
 
 
 def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -181,11 +207,15 @@ def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterato
     for name, value in domains:
         level = scope.levels[scope.level(name)]
         values = {node.label(level.key) or "" for node in scope.nodes}
-        if value not in values:
-            close = get_close_matches(value, values, 1)
-            yield f"there is no {level.domain} {value!r}" + (
-                f"; did you mean {close[0]!r}?" if close else ""
-            )
+        if value in values:
+            continue
+
+        sentence = f"there is no {level.domain} {value!r}"
+        close = get_close_matches(value, values, 1)
+        if close:
+            sentence += f"; did you mean {close[0]!r}?"
+
+        yield sentence
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
@@ -193,29 +223,48 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
     found: list[str] = list(marks(node))
     if not found and node.state is State.OK:
         found.append(Condition.OK)
+
     if node.ready:
         found.append(Condition.READY)
+
     if not awaited(scope, node) and lacking(scope, node):
         found.append(Condition.LEFT_OUT)
+
     if wrong_cables(scope, node):
         found.append(Condition.MISCABLED)
+
     return tuple(found)
 
 
 def wrong_cables(scope: Scope, node: NodeView) -> list[str]:
     """A sentence for each rail of the node that the topology's status calls miscabled."""
-    found = reported(scope.topology.status) if scope.topology else ()
-    return [rail.sentence for rail in found if rail.node == node.name]
+    if scope.topology is None:
+        return []
+
+    sentences = []
+    for rail in reported(scope.topology.status):
+        if rail.node == node.name:
+            sentences.append(rail.sentence)
+
+    return sentences
 
 
 def awaited(scope: Scope, node: NodeView) -> bool:
     """Whether a node waits for an agent, and is not in the topology until then."""
-    return node.without_agent and scope.topology is not None and not scope.topology.selects(node)
+    if not node.without_agent or scope.topology is None:
+        return False
+
+    return not scope.topology.selects(node)
 
 
 def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:
     """The levels that a node lacks."""
-    return tuple(level.domain for level in scope.levels if value_at(scope, node, level.key) is None)
+    missing = []
+    for level in scope.levels:
+        if value_at(scope, node, level.key) is None:
+            missing.append(level.domain)
+
+    return tuple(missing)
 
 
 def value_at(scope: Scope, node: NodeView, key: str) -> str | None:

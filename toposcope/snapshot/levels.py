@@ -1,16 +1,23 @@
-"""Each level of a topology: its label, how many nodes carry it, how many domains it has, and who requires it."""
+"""Each level of a topology: its label, the nodes that carry it, its domains, who requires it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from statistics import median_low
 from typing import Any, NamedTuple
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED
 from toposcope.api.levels import Level
-from toposcope.hierarchy.coverage import cover, crossings, lacking_any, nodes_needed, partly_carried
+from toposcope.hierarchy.coverage import (
+    Coverage,
+    cover,
+    crossings,
+    lacking_any,
+    nodes_needed,
+    partly_carried,
+)
+from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.features import condition
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
@@ -27,7 +34,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """One level of a topology, one that it could have, or one that is required and missing (`key` is empty then)."""
+    """One level of a topology, one that it could have, or one that is required and missing.
+
+    `key` is empty for the last.
+    """
 
     domain: str
     key: str
@@ -41,7 +51,7 @@ class LevelView:
     missing_nodes: tuple[str, ...]
     """The first names."""
     placeholders: str
-    """How many of them carry the label with a value that names no place, in words; empty if none does."""
+    """How many of them carry the label with a value that names no place, in words; empty: none."""
     needed: int
     """Nodes that must carry a label to make it a level."""
     usable: int
@@ -68,80 +78,150 @@ class LevelView:
         if not self.nodes:
             return "on no node"
         if not self.in_topology:
-            lack = "1 node lacks" if self.missing == 1 else f"{self.missing:,} nodes lack"
-            everybody = "all" if self.needed == self.nodes + self.missing else "at least"
-            why = f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
-            return f"not a level of the topology, because {why}"
-        if self.missing:
-            lack = (
-                "1 node lacks it and falls"
-                if self.missing == 1
-                else f"{self.missing} nodes lack it and fall"
-            )
-            return f"{lack} out of the topology{self.placeholders}"
-        return ""
+            return f"not a level of the topology, because {self._too_few}"
+        if not self.missing:
+            return ""
+
+        if self.missing == 1:
+            lack = "1 node lacks it and falls"
+        else:
+            lack = f"{self.missing} nodes lack it and fall"
+
+        return f"{lack} out of the topology{self.placeholders}"
+
+    @property
+    def _too_few(self) -> str:
+        """Why it is no level: too few nodes carry it."""
+        lack = "1 node lacks" if self.missing == 1 else f"{self.missing:,} nodes lack"
+        everybody = "all" if self.needed == self.nodes + self.missing else "at least"
+        return f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Who requires or prefers levels: the spec, and workloads by the controller's last count."""
+
+    spec: Sequence[str]
+    workloads: Mapping[str, int]
+    preferring: Mapping[str, int]
+
+    @property
+    def names(self) -> list[str]:
+        """All names of levels that somebody asks for."""
+        return list(dict.fromkeys((*self.spec, *self.workloads, *self.preferring)))
 
 
 def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
-    """The levels, broadest first; then those that only some nodes carry, then those that are required and missing.
+    """The levels, broadest first; then those that only some nodes carry, then missing ones.
 
     `sized`: with `sizes`, which takes a look at every node.
     """
-    spec = scope.topology.required if scope.topology else ()
-    status = scope.topology.status if scope.topology else {}
-    workloads, preferring = _workloads(status, "requiredBy"), _workloads(status, "preferredBy")
-    partial: tuple[Level, ...] = ()
-    if scope.origin is not Origin.SPEC:
-        partial = partly_carried(
-            scope.levels, scope.table_with(scope.catalogue.level_keys), scope.catalogue
-        )
-    table = scope.table_with(level.key for level in (*scope.levels, *partial))
-    needed = nodes_needed(
-        len(scope.nodes), scope.topology.min_coverage if scope.topology else USUAL_COVERAGE
+    topology = scope.topology
+    status = topology.status if topology else {}
+    requests = _Requests(
+        spec=topology.required if topology else (),
+        workloads=_workloads(status, "requiredBy"),
+        preferring=_workloads(status, "preferredBy"),
     )
-    coverage = (*cover(scope.levels, table), *(cover([level], table)[0] for level in partial))
+
+    percent = topology.min_coverage if topology else USUAL_COVERAGE
+    needed = nodes_needed(len(scope.nodes), percent)
+
+    partial = _partial_levels(scope)
+    table = scope.table_with(level.key for level in (*scope.levels, *partial))
     views = []
-    for place, covered in enumerate(coverage):
-        name, key = covered.level.domain, covered.level.key
-        inside = place < len(scope.levels)
-        path = scope.levels[: place + 1] if inside else (covered.level,)
-        views.append(
-            LevelView(
-                domain=name,
-                key=key,
-                in_topology=inside,
-                domains=covered.domains,
-                sizes=_sizes([table.values(level.key) for level in path]) if sized else None,
-                nodes=covered.nodes,
-                missing=covered.missing,
-                missing_nodes=covered.missing_nodes,
-                placeholders=covered.placeholders,
-                needed=needed,
-                usable=covered.usable,
-                by_spec=name in spec or key in spec,
-                workloads=workloads.get(name, 0),
-                preferring=preferring.get(name, 0),
-            )
-        )
-    known = {name for level in (*scope.levels, *partial) for name in (level.domain, level.key)}
-    for name in dict.fromkeys((*spec, *workloads, *preferring)):
-        if name not in known:
-            requested = name in spec, workloads.get(name, 0), preferring.get(name, 0)
-            views.append(
-                LevelView(
-                    name, "", False, 0, None, 0, len(scope.nodes), (), "", needed, 0, *requested
-                )
-            )
+
+    for place, coverage in enumerate(cover(scope.levels, table)):
+        path = scope.levels[: place + 1]
+        sizes = _sizes(path, table) if sized else None
+        views.append(_view(coverage, requests, needed=needed, sizes=sizes, in_topology=True))
+
+    for level in partial:
+        (coverage,) = cover([level], table)
+        sizes = _sizes([level], table) if sized else None
+        views.append(_view(coverage, requests, needed=needed, sizes=sizes, in_topology=False))
+
+    present: set[str] = set()
+    for view in views:
+        present.update((view.domain, view.key))
+
+    for name in requests.names:
+        if name not in present:
+            views.append(_missing_view(name, requests, needed=needed, nodes=len(scope.nodes)))
+
     return tuple(views)
+
+
+def _partial_levels(scope: Scope) -> tuple[Level, ...]:
+    """The levels that the topology could have if more nodes carried them."""
+    if scope.origin is Origin.SPEC:
+        return ()
+
+    table = scope.table_with(scope.catalogue.level_keys)
+    return partly_carried(scope.levels, table, scope.catalogue)
+
+
+def _view(
+    coverage: Coverage,
+    requests: _Requests,
+    *,
+    needed: int,
+    sizes: Sizes | None,
+    in_topology: bool,
+) -> LevelView:
+    """A level that some nodes carry, or that the topology has."""
+    level = coverage.level
+    return LevelView(
+        domain=level.domain,
+        key=level.key,
+        in_topology=in_topology,
+        domains=coverage.domains,
+        sizes=sizes,
+        nodes=coverage.nodes,
+        missing=coverage.missing,
+        missing_nodes=coverage.missing_nodes,
+        placeholders=coverage.placeholders,
+        needed=needed,
+        usable=coverage.usable,
+        by_spec=level.domain in requests.spec or level.key in requests.spec,
+        workloads=requests.workloads.get(level.domain, 0),
+        preferring=requests.preferring.get(level.domain, 0),
+    )
+
+
+def _missing_view(name: str, requests: _Requests, *, needed: int, nodes: int) -> LevelView:
+    """A level that somebody asks for and that the cluster does not have."""
+    return LevelView(
+        domain=name,
+        key="",
+        in_topology=False,
+        domains=0,
+        sizes=None,
+        nodes=0,
+        missing=nodes,
+        missing_nodes=(),
+        placeholders="",
+        needed=needed,
+        usable=0,
+        by_spec=name in requests.spec,
+        workloads=requests.workloads.get(name, 0),
+        preferring=requests.preferring.get(name, 0),
+    )
 
 
 def left_out_of(scope: Scope) -> list[NodeView]:
     """The nodes that lack one of the levels."""
     table = scope.table()
     lacking = lacking_any(scope.levels, table)
-    return (
-        [*compress(scope.nodes, map(lacking.__getitem__, table.group_of_node))] if lacking else []
-    )
+    if not lacking:
+        return []
+
+    left_out = []
+    for node, group in zip(scope.nodes, table.group_of_node, strict=True):
+        if lacking[group]:
+            left_out.append(node)
+
+    return left_out
 
 
 class Crossings(NamedTuple):
@@ -153,35 +233,53 @@ class Crossings(NamedTuple):
 
 
 def crossings_of(scope: Scope) -> Crossings:
-    """Reused names are a problem where the controller, which knows who schedules, says that somebody mixes them."""
+    """What crosses; whether somebody mixes reused names, where the controller says so.
+
+    The controller knows who schedules.
+    """
     crossed = crossings(scope.levels, scope.table())
-    said = (
-        condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT)
-        if scope.topology
-        else None
-    )
-    if crossed and said and (said.status, said.reason) == ("False", NAMES_MIXED):
-        return Crossings([said.message], [])
-    return Crossings(
-        *(
-            [clash.sentence for clash in crossed if clash.reused is reused]
-            for reused in (False, True)
-        )
-    )
+    reported = None
+    if scope.topology:
+        reported = condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT)
+
+    if crossed and reported and reported.status == "False" and reported.reason == NAMES_MIXED:
+        return Crossings(problems=[reported.message], notes=[])
+
+    found = Crossings(problems=[], notes=[])
+    for crossing in crossed:
+        sentences = found.notes if crossing.reused else found.problems
+        sentences.append(crossing.sentence)
+
+    return found
 
 
-def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:
-    """Of the domains: a domain is the path of values of all levels down to the last of `columns`."""
-    counts = Counter(path for path in zip(*columns, strict=True) if path[-1] is not None)
+def _sizes(path: Sequence[Level], table: Table) -> Sizes | None:
+    """Of the domains of the last level of a path: one is the values of all levels down to it."""
+    counts = Counter(_carried_paths(path, table))
     if not counts:
         return None
+
     sizes = list(counts.values())
-    return Sizes(min(sizes), median_low(sizes), max(sizes))
+    return Sizes(
+        smallest=min(sizes),
+        median=median_low(sizes),
+        largest=max(sizes),
+    )
 
 
-def _workloads(status: Mapping[str, Any], name: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for entry in status.get(name) or ():
+def _carried_paths(path: Sequence[Level], table: Table) -> Iterator[tuple[str | None, ...]]:
+    """Each node's values at these levels, if it has one at the last."""
+    columns = [table.values(level.key) for level in path]
+    for values in zip(*columns, strict=True):
+        if values[-1] is not None:
+            yield values
+
+
+def _workloads(status: Mapping[str, Any], field: str) -> dict[str, int]:
+    """Workloads by level, in a field of the status."""
+    counts: dict[str, int] = {}
+    for entry in status.get(field) or ():
         if isinstance(entry, dict) and isinstance(entry.get("workloads"), int):
-            found[str(entry.get("domain", ""))] = entry["workloads"]
-    return found
+            counts[str(entry.get("domain", ""))] = entry["workloads"]
+
+    return counts

@@ -10,13 +10,12 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
-from toposcope.integrations.deciding import READ
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.dra.compute_domains import COMPUTE_DOMAIN, DRIVER
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.kueue import queues
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.registry import DECISIVE, PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
@@ -212,7 +211,7 @@ class _Reader:
         """What else decides what schedulers admit."""
         refused: dict[str, ApiError] = {}
         found: list[Mapping[str, Any] | None] = []
-        for kind in READ:
+        for kind in DECISIVE:
             read = partial(_read_as, kind.kind)
             found += [queues.kept(document) for document in self._served(kind, read, refused)]
         self._warn(refused, "queues, quota and PodGroups are unknown")

@@ -145,6 +145,11 @@ class Published:
     """The object as it was read."""
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Group and kind."""
+        return self.api_version.rpartition("/")[0], self.kind
+
+    @property
     def handle(self) -> str:
         """`topology.kai.scheduler/cluster`, as kubectl names it."""
         return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"

@@ -1,8 +1,9 @@
 r"""A snapshot in one small file that loads at once: `toposcope save` writes it, `--from` reads it.
 
-    TOPOSCOPE-SNAPSHOT 3\n | msgpack of `_File`
+    TOPOSCOPE-SNAPSHOT 4\n | msgpack of `_File`
 
-Nodes and pods are stored by column and each distinct value once, so 100,000 nodes take some
+Every node and every pod is a row. What repeats from row to row (label values, resource lists,
+conditions) is stored once, in a table, and a row holds its place there: 100,000 nodes take some
 megabytes. Cluster, link matrices and pods are compressed on their own, and a CRC detects damage.
 Pods and matrices are decoded when somebody asks for one of them: what the pods of each node request
 is stored beside the nodes.
@@ -11,11 +12,9 @@ is stored beside the nodes.
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
-from itertools import repeat
-from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
@@ -44,13 +43,25 @@ from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.text import bounded
 
 MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
-_VERSION: Final = b"3\n"
+_VERSION: Final = b"4\n"
 _FAST: Final = 1
 """zlib's level; the next ones take three times as long and save a tenth of the size."""
-_CRC: Final = 31
-"""gzip's form: a byte was found that changes a UUID and leaves Adler-32, the checksum of zlib's own form, as it was."""
-_EITHER: Final = 47
-"""Files from before that are in zlib's."""
+_WITH_CRC: Final = 31
+"""zlib's window bits for gzip's form.
+
+Its CRC finds what Adler-32, the checksum of zlib's own form, does not: a changed byte of a UUID.
+"""
+_PARTS: Final = 3
+_AROUND_PARTS: Final = 1 << 16
+"""Bytes of a file besides its parts, and what parts that cannot be compressed grow by."""
+_OF_ROWS: Final = 4
+"""The part of the limit that nodes, and pods, may unpack to.
+
+Rows of small values take far more when read.
+"""
+_OWN_NAME: Final = -1
+"""Stands for a label value that is the node's own name."""
+_INTEGER_BITS: Final = 63
 _UNREADABLE: Final = (
     zlib.error,
     msgspec.MsgspecError,
@@ -60,12 +71,7 @@ _UNREADABLE: Final = (
     TypeError,
     ValueError,
 )
-_PARTS: Final = 3
-_WORD: Final = 63
-_AROUND_PARTS: Final = 1 << 16
-"""Bytes of a file besides its three parts, and what three parts that cannot be compressed grow by."""
-_OF_COLUMNS: Final = 4
-"""The part of the limit that nodes, and pods, may unpack to: lists of small values take far more when read."""
+"""What a damaged file raises."""
 
 _T = TypeVar("_T")
 
@@ -77,149 +83,191 @@ class Readable(Protocol):
         """Up to so many bytes; fewer only at the end."""
 
 
-class Column(msgspec.Struct, Generic[_T], frozen=True, array_like=True):
-    """One value per row: the distinct values, and each row's place among them (empty where all rows are equal)."""
+class _File(msgspec.Struct, frozen=True):
+    """Each part is msgpack under gzip."""
 
-    values: list[_T]
-    places: list[int]
-
-    def rows(self, count: int) -> Iterable[_T]:
-        """The value of each of `count` rows.
-
-        Raises ValueError, or IndexError later, where the column is damaged.
-        """
-        if len(self.values) == 1 and not self.places:
-            return repeat(self.values[0], count)
-        if len(self.places) != count:
-            raise ValueError(f"{len(self.places)} values in {count} rows")
-        return map(self.values.__getitem__, self.places)
+    cluster: bytes
+    """A `_Cluster`."""
+    matrices: bytes
+    """`_Matrices`."""
+    pods: bytes
+    """`_Pods`."""
 
 
-def _column(rows: Iterable[Any]) -> Column[Any]:
-    """The column of these values, all of which have to outlive this call: equal ones are mostly the same object."""
-    distinct: dict[bytes, tuple[int, Any]] = {}
-    place_of: dict[int, int] = {}
-    places = []
-    for row in rows:
-        place = place_of.get(id(row))
-        if place is None:
-            value = dict(row) if isinstance(row, Mapping) else row
-            place, _ = distinct.setdefault(_encoded(value), (len(distinct), value))
-            place_of[id(row)] = place
-        places.append(place)
-    return Column([value for _, value in distinct.values()], places if len(distinct) > 1 else [])
+class _Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One node; numbers are places in the tables of `_Cluster`."""
+
+    name: str
+    uid: str
+    keys: int
+    """Its label keys."""
+    values: list[int]
+    """The values of these labels, in `strings`; `_OWN_NAME` for its own name."""
+    ready: bool
+    schedulable: bool
+    taints: int
+    allocatable: int
+    conditions: int
+    requested: int
+    """What its pods request together."""
 
 
-class _Cluster(msgspec.Struct, frozen=True, array_like=True):
+class _Cluster(msgspec.Struct, frozen=True):
+    """Everything but link matrices and pods."""
+
     taken_at: datetime | None
     warnings: list[str]
     topologies: list[dict[str, Any]]
     published: list[Published]
     catalogue: Catalogue | None
     """None: the reader's built-in one."""
+    served: dict[str, bool]
+    grove: SchedulerProfiles | None
+    objects: list[dict[str, Any]]
     pods: int | None
     """How many; None where they are not known."""
-    nodes: int
-    name: Column[str]
-    """Of each node, in the order of the names, as are the columns below."""
-    uid: Column[str]
-    keys: Column[list[str]]
-    """Label keys."""
-    labels: list[list[Column[str | None]]]
-    """For each of the distinct `keys`: the values of each key on the nodes that have these; None is the node's name."""
-    ready: Column[bool]
-    schedulable: Column[bool]
-    taints: Column[tuple[Taint, ...]]
-    allocatable: Column[dict[str, int]]
-    conditions: Column[dict[str, str]]
-    requested: Column[dict[str, int]]
-    served: dict[str, bool] = {}
-    grove: SchedulerProfiles | None = None
-    objects: list[dict[str, Any]] = []
+    nodes: list[_Node]
+    """In the order of their names."""
+    keys: list[list[str]]
+    strings: list[str]
+    taints: list[tuple[Taint, ...]]
+    allocatable: list[dict[str, int]]
+    conditions: list[dict[str, str]]
+    requested: list[dict[str, int]]
 
 
-class _Pods(msgspec.Struct, frozen=True, array_like=True):
-    """The fields of `PodView`, in its order."""
+class _Matrices(msgspec.Struct, frozen=True):
+    """The link matrix of each node, in the order of `_Cluster.nodes`: its place in `distinct`."""
 
-    namespace: Column[str]
-    name: Column[str]
-    node: Column[str]
-    phase: Column[str]
-    requests: Column[dict[str, int]]
-    owner: Column[Owner | None]
-    labels: Column[dict[str, str]]
-    annotations: Column[dict[str, str]]
-    scheduler: Column[str]
-    waiting: Column[str]
-    wants: Column[dict[str, Any]]
-    priority: Column[int] = Column([0], [])
+    distinct: list[str | None]
+    places: list[int]
 
 
-class _File(msgspec.Struct, frozen=True, array_like=True):
-    """Each part is msgpack under gzip."""
+class _Pod(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One pod; numbers, but for the priority, are places in the tables of `_Pods`."""
 
-    cluster: bytes
-    """A `_Cluster`."""
-    matrices: bytes
-    """A Column[str | None] over the nodes."""
-    pods: bytes
-    """`_Pods`."""
+    name: str
+    namespace: int
+    node: int
+    phase: int
+    requests: int
+    owner: int
+    labels: int
+    annotations: int
+    scheduler: int
+    waiting: int
+    wants: int
+    priority: int
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    pods: list[_Pod]
+    strings: list[str]
+    requests: list[dict[str, int]]
+    owners: list[Owner | None]
+    metadata: list[dict[str, str]]
+    """Labels and annotations."""
+    wants: list[dict[str, Any]]
+
+
+class _Table(Generic[_T]):
+    """Distinct values in the order in which they were first seen."""
+
+    def __init__(self) -> None:
+        self.values: list[_T] = []
+        self._place_of_content: dict[bytes, int] = {}
+        self._place_of_object: dict[int, int] = {}
+        self._objects: list[Any] = []
+        """Kept alive, so that no other object gets the id of one of them."""
+
+    def place(self, value: Any) -> int:
+        """The place of an equal value; equal ones are mostly the same object."""
+        place = self._place_of_object.get(id(value))
+        if place is not None:
+            return place
+
+        content: Any = dict(value) if isinstance(value, Mapping) else value
+        place = self._place_of_content.setdefault(_encoded(content), len(self.values))
+        if place == len(self.values):
+            self.values.append(content)
+
+        self._place_of_object[id(value)] = place
+        self._objects.append(value)
+        return place
 
 
 def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
     """Write the snapshot; returns its size in bytes. Raises OSError."""
-    pods = snapshot.pods or ()
-    packed_pods = _zipped(
-        _Pods(*(_column(map(attrgetter(field), pods)) for field in PodView.__struct_fields__))
-    )
     parts = _File(
-        _zipped(_cluster(snapshot)),
-        _zipped(_column(node.matrix for node in snapshot.nodes)),
-        packed_pods,
+        cluster=_zipped(_packed_cluster(snapshot)),
+        matrices=_zipped(_packed_matrices(snapshot.nodes)),
+        pods=_zipped(_packed_pods(snapshot.pods or ())),
     )
+
     content = MAGIC + _VERSION + msgspec.msgpack.encode(parts)
     out.write(content)
     return len(content)
 
 
-def _cluster(snapshot: Snapshot) -> _Cluster:
-    nodes = snapshot.nodes
-    keys_of = {id(node.places): list(node.places) for node in nodes}
-    groups: dict[tuple[str, ...], list[NodeView]] = {}
-    for node in nodes:
-        groups.setdefault(tuple(keys_of[id(node.places)]), []).append(node)
-    labels = [
-        [
-            _column(None if node.values[at] == node.name else node.values[at] for node in members)
-            for at in range(len(keys))
+def _packed_cluster(snapshot: Snapshot) -> _Cluster:
+    keys = _Table[list[str]]()
+    strings = _Table[str]()
+    taints = _Table[tuple[Taint, ...]]()
+    allocatable = _Table[dict[str, int]]()
+    conditions = _Table[dict[str, str]]()
+    requested = _Table[dict[str, int]]()
+    keys_of: dict[int, list[str]] = {}  # nodes with equal label keys share `places`
+    rows = []
+
+    for node in snapshot.nodes:
+        node_keys = keys_of.get(id(node.places))
+        if node_keys is None:
+            node_keys = keys_of[id(node.places)] = list(node.places)
+
+        values = [
+            _OWN_NAME if value == node.name else strings.place(value) for value in node.values
         ]
-        for keys, members in groups.items()
-    ]
-    requested = [_summed(snapshot.by_pods.get(node.name, NOTHING)) for node in nodes]
-    alike = ("name", "uid", "ready", "schedulable", "taints", "allocatable", "conditions")
-    fields = {field: _column(map(attrgetter(field), nodes)) for field in alike}
+        by_pods = _storable_sums(snapshot.by_pods.get(node.name, NOTHING))
+        row = _Node(
+            name=node.name,
+            uid=node.uid,
+            keys=keys.place(node_keys),
+            values=values,
+            ready=node.ready,
+            schedulable=node.schedulable,
+            taints=taints.place(node.taints),
+            allocatable=allocatable.place(node.allocatable),
+            conditions=conditions.place(node.conditions),
+            requested=requested.place(by_pods),
+        )
+
+        rows.append(row)
+
     return _Cluster(
         taken_at=snapshot.taken_at,
         warnings=list(snapshot.warnings),
         topologies=[_document(topology) for topology in snapshot.topologies],
         published=list(snapshot.published),
         catalogue=None if snapshot.catalogue == BUILT_IN else snapshot.catalogue,
-        pods=None if snapshot.pods is None else len(snapshot.pods),
-        nodes=len(nodes),
-        keys=_column(keys_of[id(node.places)] for node in nodes),
-        labels=labels,
-        requested=_column(requested),
         served=dict(snapshot.served),
         grove=snapshot.grove,
         objects=[dict(document) for document in snapshot.objects],
-        **fields,
+        pods=None if snapshot.pods is None else len(snapshot.pods),
+        nodes=rows,
+        keys=keys.values,
+        strings=strings.values,
+        taints=taints.values,
+        allocatable=allocatable.values,
+        conditions=conditions.values,
+        requested=requested.values,
     )
 
 
-def _summed(amounts: Requests) -> Requests:
+def _storable_sums(amounts: Requests) -> Requests:
     """Amounts that many pods request together, each within what a file can hold."""
-    if all(abs(count) <= MOST for count in amounts.values()):
+    if not amounts or (max(amounts.values()) <= MOST and min(amounts.values()) >= -MOST):
         return amounts
+
     return {resource: max(-MOST, min(MOST, count)) for resource, count in amounts.items()}
 
 
@@ -230,10 +278,74 @@ def _document(topology: Topology) -> dict[str, Any]:
         "uid": topology.uid,
         "generation": topology.generation,
     }
+
     if topology.owner:
         metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
         metadata["ownerReferences"] = [{"controller": True, "kind": KIND, "uid": topology.owner}]
+
     return {"metadata": metadata, "spec": dict(topology.spec), "status": dict(topology.status)}
+
+
+def _packed_matrices(nodes: Iterable[NodeView]) -> _Matrices:
+    distinct = _Table[str | None]()
+    places = [distinct.place(node.matrix) for node in nodes]
+    return _Matrices(distinct.values, places)
+
+
+def _packed_pods(pods: Iterable[PodView]) -> _Pods:
+    strings = _Table[str]()
+    requests = _Table[dict[str, int]]()
+    owners = _Table[Owner | None]()
+    metadata = _Table[dict[str, str]]()
+    wants = _Table[dict[str, Any]]()
+    rows = []
+
+    for pod in pods:
+        row = _Pod(
+            name=pod.name,
+            namespace=strings.place(pod.namespace),
+            node=strings.place(pod.node),
+            phase=strings.place(pod.phase),
+            requests=requests.place(pod.requests),
+            owner=owners.place(pod.owner),
+            labels=metadata.place(pod.labels),
+            annotations=metadata.place(pod.annotations),
+            scheduler=strings.place(pod.scheduler),
+            waiting=strings.place(pod.waiting),
+            wants=wants.place(pod.wants),
+            priority=pod.priority,
+        )
+
+        rows.append(row)
+
+    return _Pods(
+        rows, strings.values, requests.values, owners.values, metadata.values, wants.values
+    )
+
+
+def _zipped(content: msgspec.Struct) -> bytes:
+    return zlib.compress(_encoded(content), _FAST, _WITH_CRC)
+
+
+def _encoded(content: Any) -> bytes:
+    """As msgpack; whole numbers of more than 64 bits get an exponent, as Kubernetes gives them."""
+    try:
+        return msgspec.msgpack.encode(content)
+    except OverflowError:
+        return msgspec.msgpack.encode(_storable(msgspec.to_builtins(content)))
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _storable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(part) for part in value]
+    if not isinstance(value, int) or value.bit_length() <= _INTEGER_BITS:
+        return value
+    if value.bit_length() < sys.float_info.max_exp:
+        return float(value)
+
+    return math.inf if value > 0 else -math.inf
 
 
 def read_packed(path: Path, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snapshot:
@@ -246,44 +358,50 @@ def read_packed(path: Path, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snap
 
 
 def unpacked(name: str, stream: Readable, keep_matrix: KeepMatrix, limit: int = LIMIT) -> Snapshot:
-    """The snapshot in a stream; `limit` is how many bytes a part may unpack to, and bounds its nodes and pods.
+    """The snapshot in a stream.
 
-    Raises OSError, and InputError, which comes later where its pods turn out to be damaged.
+    `limit` is how many bytes a part may unpack to, and bounds its nodes and pods. Raises OSError,
+    and InputError, which comes later where its pods turn out to be damaged.
     """
     most = _PARTS * limit + _AROUND_PARTS
     content = stream.read(most + 1)
     if len(content) > most:
         raise _input_error(name, str(TooLargeError("the snapshot", most, limit)))
-    if not content.startswith(MAGIC + _VERSION):
+
+    head = MAGIC + _VERSION
+    if not content.startswith(head):
         raise _input_error(
             name, "written by another version of Toposcope; save it again: toposcope save FILE"
         )
+
     try:
-        return _snapshot(name, memoryview(content)[len(MAGIC + _VERSION) :], keep_matrix, limit)
+        return _snapshot(name, memoryview(content)[len(head) :], keep_matrix, limit)
     except TooLargeError as error:
         raise _input_error(name, str(error)) from error
     except _UNREADABLE as error:
         raise _damaged(name) from error
 
 
+def _input_error(name: str, why: str) -> InputError:
+    return InputError(Problem(Place(name), "", why))
+
+
+def _damaged(name: str) -> InputError:
+    return _input_error(name, "a damaged snapshot; save it again: toposcope save FILE")
+
+
 def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: int) -> Snapshot:
     parts = msgspec.msgpack.decode(content, type=_File)
-    cluster = _unzipped(parts.cluster, _Cluster, limit, _OF_COLUMNS)
-    _check_count("nodes", cluster.nodes, (cluster.name,), limit)
-    nodes = [*_node_views(cluster)]
-    wanted = [keep_matrix(node.name, node.label(STATE) not in (None, State.OK)) for node in nodes]
-    if any(wanted):
-        matrices = _unzipped(parts.matrices, Column[str | None], limit).rows(cluster.nodes)
-        rows = zip(nodes, matrices, wanted, strict=True)
-        nodes = [
-            msgspec.structs.replace(node, matrix=matrix) if keep else node
-            for node, matrix, keep in rows
-        ]
+    cluster = _unzipped(parts.cluster, _Cluster, limit // _OF_ROWS, limit)
+    _check_count("nodes", len(cluster.nodes), limit)
+    nodes = _with_matrices(_node_views(cluster), parts.matrices, keep_matrix, limit)
+    pods = _lazy_pods(name, parts.pods, cluster, limit)
+
     return Snapshot(
         source=name,
         taken_at=cluster.taken_at,
         nodes=tuple(nodes),
-        pods=_lazy_pods(name, parts.pods, cluster, limit),
+        pods=pods,
         topologies=tuple(map(topology_of, cluster.topologies)),
         published=tuple(cluster.published),
         served=cluster.served,
@@ -295,23 +413,19 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
 
 
 def _lazy_pods(name: str, content: bytes, cluster: _Cluster, limit: int) -> "_LazyPods | None":
-    if cluster.pods is None:
+    count = cluster.pods
+    if count is None:
         return None
-    _check_most("pods", cluster.pods, limit)
-    requested = dict(
-        zip(cluster.name.rows(cluster.nodes), cluster.requested.rows(cluster.nodes), strict=True)
-    )
-    return _LazyPods(requested, cluster.pods, lambda count: _pod_views(name, content, count, limit))
+
+    _check_count("pods", count, limit)
+    requested = {}
+    for node in cluster.nodes:
+        requested[node.name] = cluster.requested[node.requested]
+
+    return _LazyPods(requested, count, lambda: _pod_views(name, content, count, limit))
 
 
-def _check_count(what: str, count: int, names: Sequence[Column[str]], limit: int) -> None:
-    """Raise TooLargeError or ValueError for a number of rows that the names do not bear out: two are never equal."""
-    _check_most(what, count, limit)
-    if count > 1 and all(len(column.places) != count for column in names):
-        raise ValueError(f"{count} {what} without names of their own")
-
-
-def _check_most(what: str, count: int, limit: int) -> None:
+def _check_count(what: str, count: int, limit: int) -> None:
     most = limit // BYTES_PER_OBJECT
     if count < 0:
         raise ValueError(f"{count} {what}")
@@ -319,100 +433,93 @@ def _check_most(what: str, count: int, limit: int) -> None:
         raise TooLargeError("the snapshot", most, limit, what)
 
 
-def _input_error(name: str, why: str) -> InputError:
-    return InputError(Problem(Place(name), "", why))
+def _unzipped(content: bytes, kind: type[_T], most: int, limit: int) -> _T:
+    """The reverse of `_zipped`, of up to `most` bytes.
 
-
-def _damaged(name: str) -> InputError:
-    return _input_error(name, "a damaged snapshot; save it again: toposcope save FILE")
-
-
-def _zipped(content: msgspec.Struct) -> bytes:
-    return zlib.compress(_encoded(content), _FAST, _CRC)
-
-
-def _encoded(content: Any) -> bytes:
-    """As msgpack, with whole numbers of more than 64 bits as those that Kubernetes makes of them: with an exponent."""
-    try:
-        return msgspec.msgpack.encode(content)
-    except OverflowError:
-        return msgspec.msgpack.encode(_storable(msgspec.to_builtins(content)))
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _storable(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(part) for part in value]
-    if isinstance(value, int) and value.bit_length() > _WORD:
-        if value.bit_length() < sys.float_info.max_exp:
-            return float(value)
-        return math.inf if value > 0 else -math.inf
-    return value
-
-
-def _unzipped(content: bytes, kind: type[_T], limit: int, part: int = 1) -> _T:
-    """The reverse of `_zipped`; `part` of the limit is how much it may be.
-
-    Raises as `_UNREADABLE` says.
+    Raises TooLargeError, and what `_UNREADABLE` has.
     """
-    unzip = zlib.decompressobj(_EITHER)
-    most = max(1, limit // part)
+    most = max(1, most)
+    unzip = zlib.decompressobj(_WITH_CRC)
     text = unzip.decompress(content, most)
     if len(text) == most and not unzip.eof:
         raise TooLargeError("a part of the snapshot", most, limit)
     if not unzip.eof or unzip.unused_data:
         raise ValueError("the part does not end where it should")
+
     return msgspec.msgpack.decode(text, type=kind)
 
 
-def _node_views(cluster: _Cluster) -> Iterator[NodeView]:
-    """The nodes, without matrices."""
-    count = cluster.nodes
-    names = list(cluster.name.rows(count))
-    if not (
-        all(map(is_name, names))
-        and all(key.isprintable() for keys in cluster.keys.values for key in keys)
-    ):
-        raise ValueError("a name or label key that the API server would refuse")
-    groups = cluster.keys.places or [0] * count
-    members: list[list[str]] = [[] for _ in cluster.keys.values]
-    for name, group in zip(names, groups, strict=True):
-        members[group].append(name)
-    positions, values = [], []
-    for keys, columns, owners in zip(cluster.keys.values, cluster.labels, members, strict=True):
-        position = {key: at for at, key in enumerate(keys)}
-        if not len(position) == len(keys) == len(columns):
-            raise ValueError("as many label columns as distinct keys are needed")
-        positions.append(position)
-        values.append(
-            zip(*(_label_values(column, owners) for column in columns), strict=False)
-            if keys
-            else repeat(())
+def _node_views(cluster: _Cluster) -> list[NodeView]:
+    """The nodes, without matrices. Raises ValueError for what the API server would refuse."""
+    strings = cluster.strings
+    for value in strings:
+        if not is_harmless_value(value):
+            raise ValueError("a label value that the API server would refuse")
+
+    positions = [_positions(keys) for keys in cluster.keys]
+    views = []
+    for row in cluster.nodes:
+        name, places = row.name, positions[row.keys]
+        _check_name(name)
+        if len(row.values) != len(places):
+            raise ValueError("a node needs a value for each of its label keys")
+
+        values = [name if place == _OWN_NAME else strings[place] for place in row.values]
+        view = NodeView(
+            name=name,
+            uid=row.uid,
+            places=places,
+            values=tuple(values),
+            ready=row.ready,
+            schedulable=row.schedulable,
+            taints=cluster.taints[row.taints],
+            allocatable=cluster.allocatable[row.allocatable],
+            conditions=cluster.conditions[row.conditions],
+            matrix=None,
         )
-    return map(
-        NodeView,
-        names,
-        cluster.uid.rows(count),
-        map(positions.__getitem__, groups),
-        map(next, map(values.__getitem__, groups)),
-        cluster.ready.rows(count),
-        cluster.schedulable.rows(count),
-        cluster.taints.rows(count),
-        cluster.allocatable.rows(count),
-        cluster.conditions.rows(count),
-        repeat(None),
-    )
+
+        views.append(view)
+
+    return views
 
 
-def _label_values(column: Column[str | None], names: Sequence[str]) -> Iterable[str]:
-    """A label's value on each of the nodes of these names."""
-    values = column.rows(len(names))
-    if not all(value is None or is_harmless_value(value) for value in column.values):
-        raise ValueError("a label value that the API server would refuse")
-    if None in column.values:
-        return [name if value is None else value for name, value in zip(names, values, strict=True)]
-    return values  # type: ignore[return-value]  # None is not among them
+def _positions(keys: list[str]) -> dict[str, int]:
+    """Each label key's position. Raises ValueError."""
+    positions: dict[str, int] = {}
+    for key in keys:
+        if not key.isprintable() or key in positions:
+            raise ValueError("a label key that the API server would refuse")
+        positions[key] = len(positions)
+
+    return positions
+
+
+def _check_name(name: str) -> None:
+    if not is_name(name):
+        raise ValueError("a name that the API server would refuse")
+
+
+def _with_matrices(
+    nodes: list[NodeView], packed_matrices: bytes, keep_matrix: KeepMatrix, limit: int
+) -> list[NodeView]:
+    """The nodes, those that `keep_matrix` names with their link matrices."""
+    wanted = []
+    for number, node in enumerate(nodes):
+        if keep_matrix(node.name, node.label(STATE) not in (None, State.OK)):
+            wanted.append(number)
+
+    if not wanted:
+        return nodes
+
+    matrices = _unzipped(packed_matrices, _Matrices, limit, limit)
+    if len(matrices.places) != len(nodes):
+        raise ValueError("a node needs a link matrix, or none")
+
+    for number in wanted:
+        matrix = matrices.distinct[matrices.places[number]]
+        nodes[number] = msgspec.structs.replace(nodes[number], matrix=matrix)
+
+    return nodes
 
 
 class _LazyPods(SummedPods):
@@ -422,7 +529,7 @@ class _LazyPods(SummedPods):
         self,
         requested: Mapping[str, Mapping[str, int]],
         count: int,
-        read: Callable[[int], tuple[PodView, ...]],
+        read: Callable[[], tuple[PodView, ...]],
     ) -> None:
         """`read` may raise InputError."""
         self.requested = requested
@@ -431,7 +538,7 @@ class _LazyPods(SummedPods):
 
     @cached_property
     def _pods(self) -> tuple[PodView, ...]:
-        return self._read(self._count)
+        return self._read()
 
     def __len__(self) -> int:
         return self._count
@@ -445,18 +552,38 @@ class _LazyPods(SummedPods):
 
 def _pod_views(name: str, content: bytes, count: int, limit: int) -> tuple[PodView, ...]:
     try:
-        pods = _unzipped(content, _Pods, limit, _OF_COLUMNS)
-        _check_count("pods", count, (pods.namespace, pods.name), limit)
-        if not all(
-            map(
-                is_name,
-                filter(None, (*pods.namespace.values, *pods.name.values, *pods.node.values)),
-            )
-        ):
-            raise ValueError("a name that the API server would refuse")
-        columns = msgspec.structs.astuple(pods)
-        return tuple(map(PodView, *(column.rows(count) for column in columns)))
+        packed = _unzipped(content, _Pods, limit // _OF_ROWS, limit)
+        if len(packed.pods) != count:
+            raise ValueError(f"{len(packed.pods)} pods instead of {count}")
+
+        return tuple(_each_pod(packed))
     except TooLargeError as error:
         raise _input_error(name, str(error)) from error
     except _UNREADABLE as error:
         raise _damaged(name) from error
+
+
+def _each_pod(packed: _Pods) -> Iterator[PodView]:
+    """The pods. Raises ValueError for what the API server would refuse."""
+    strings = packed.strings
+    names = {row.namespace for row in packed.pods} | {row.node for row in packed.pods}
+    for place in names:
+        if strings[place]:
+            _check_name(strings[place])
+
+    for row in packed.pods:
+        _check_name(row.name)
+        yield PodView(
+            namespace=strings[row.namespace],
+            name=row.name,
+            node=strings[row.node],
+            phase=strings[row.phase],
+            requests=packed.requests[row.requests],
+            owner=packed.owners[row.owner],
+            labels=packed.metadata[row.labels],
+            annotations=packed.metadata[row.annotations],
+            scheduler=strings[row.scheduler],
+            waiting=strings[row.waiting],
+            wants=packed.wants[row.wants],
+            priority=row.priority,
+        )

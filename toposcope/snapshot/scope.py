@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
 from toposcope.api.label_keys import GPUS, PREFIX
@@ -70,39 +70,46 @@ class Scope:
     def table_with(self, keys: Iterable[str]) -> Table:
         """The nodes by these labels."""
         wanted = frozenset(keys)
-        made = next((table for those, table in self._tables.items() if wanted <= those), None)
-        if made is None:
-            made = self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
-        return made
+        for has, table in self._tables.items():
+            if wanted <= has:
+                return table
+
+        self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
+        return self._tables[wanted]
 
     def level(self, name: str) -> int:
         """The position of the level with this domain or key. Raises LevelNotFoundError."""
         for position, level in enumerate(self.levels):
             if name in (level.domain, level.key):
                 return position
-        raise LevelNotFoundError(
-            f"there is no level {name!r}{self._why_none(name) or _near(name, self.levels)}; the levels are: {self.path}"
-        )
+
+        why = self._why_none(name) or _near(name, self.levels)
+        raise LevelNotFoundError(f"there is no level {name!r}{why}; the levels are: {self.path}")
 
     def _why_none(self, name: str) -> str:
         """Why a level that some nodes carry is none; empty if no node does."""
         if self.origin is Origin.SPEC:
             known = self.catalogue.domain_of.get(name, name) in self.catalogue.keys
             return ": spec.levels does not list it" if known else ""
-        percent = self.topology.min_coverage if self.topology else USUAL_COVERAGE
+
         table = self.table_with(self.catalogue.level_keys)
         for level in partly_carried(self.levels, table, self.catalogue):
             if name in (level.domain, level.key):
-                (coverage,) = cover([level], table)
-                needed, names = (
-                    nodes_needed(len(table), percent),
-                    some_names(coverage.missing_nodes, coverage.missing),
-                )
-                return (
-                    f", because {coverage.missing:,} of {len(table):,} nodes lack {level.key} and "
-                    f"{'all' if needed == len(table) else 'at least'} {needed:,} must carry it; lacking: {names}"
-                )
+                return self._too_few(level, table)
+
         return ""
+
+    def _too_few(self, level: Level, table: Table) -> str:
+        percent = self.topology.min_coverage if self.topology else USUAL_COVERAGE
+        needed = nodes_needed(len(table), percent)
+        (coverage,) = cover([level], table)
+        names = some_names(coverage.missing_nodes, coverage.missing)
+        everybody = "all" if needed == len(table) else "at least"
+
+        return (
+            f", because {coverage.missing:,} of {len(table):,} nodes lack {level.key} and "
+            f"{everybody} {needed:,} must carry it; lacking: {names}"
+        )
 
 
 class LevelNotFoundError(ToposcopeError):
@@ -110,60 +117,79 @@ class LevelNotFoundError(ToposcopeError):
 
 
 def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
-    """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
+    """The topology of this name.
 
-    Raises TopologyNotFoundError.
+    Without a name the only one, or the one called `cluster`, or what the labels say. Raises
+    TopologyNotFoundError.
     """
-    catalogue = snapshot.catalogue
     topology = choose_topology(snapshot.topologies, name)
     if topology is None:
-        nodes = with_gpus(snapshot.nodes)
-        table = table_of(nodes, catalogue.level_keys, catalogue)
-        levels = inferred_levels(None, table, catalogue)
-        # Without any agent all of them are the nodes.
-        labelled = not (nodes and nodes[0].without_agent)
-        silent = tuple(node for node in snapshot.nodes if labelled and node.without_agent)
-        return Scope(
-            None, Origin.INFERRED, levels, nodes, catalogue, silent, {catalogue.level_keys: table}
-        )
+        return _inferred(snapshot)
+
     bare = Scope(
-        topology, Origin.SPEC, (), tuple(filter(topology.selects, snapshot.nodes)), catalogue
+        topology=topology,
+        origin=Origin.SPEC,
+        levels=(),
+        nodes=tuple(filter(topology.selects, snapshot.nodes)),
+        catalogue=snapshot.catalogue,
+        without_agent=tuple(_awaited(topology, snapshot.nodes)),
     )
-    return _under(topology, replace(bare, without_agent=tuple(_awaited(topology, snapshot.nodes))))
+
+    return _under(topology, bare)
+
+
+def _inferred(snapshot: Snapshot) -> Scope:
+    """The levels and nodes of a cluster without a ClusterTopology."""
+    catalogue = snapshot.catalogue
+    nodes = with_gpus(snapshot.nodes)
+    table = table_of(nodes, catalogue.level_keys, catalogue)
+
+    without_agent: tuple[NodeView, ...] = ()
+    # Without any agent all of them are the nodes.
+    if not nodes or not nodes[0].without_agent:
+        without_agent = tuple(node for node in snapshot.nodes if node.without_agent)
+
+    return Scope(
+        topology=None,
+        origin=Origin.INFERRED,
+        levels=inferred_levels(None, table, catalogue),
+        nodes=nodes,
+        catalogue=catalogue,
+        without_agent=without_agent,
+        _tables={catalogue.level_keys: table},
+    )
 
 
 def _under(topology: Topology, scope: Scope) -> Scope:
     """The levels of the scope's nodes by the topology; its tables are kept."""
     if topology.levels is not None:
-        return replace(scope, topology=topology, origin=Origin.SPEC, levels=topology.levels)
+        return replace(scope, origin=Origin.SPEC, levels=topology.levels)
     if not scope.nodes:
-        return replace(
-            scope, topology=topology, origin=Origin.OBSERVED, levels=topology.last_levels
-        )
-    table = scope.table_with(
-        scope.catalogue.level_keys.union(level.key for level in topology.last_levels)
-    )
+        return replace(scope, origin=Origin.OBSERVED, levels=topology.last_levels)
+
+    last_keys = {level.key for level in topology.last_levels}
+    table = scope.table_with(scope.catalogue.level_keys | last_keys)
     # Absences begin now: a level that no node carries stays until the controller drops it.
     effective = effective_levels(topology, table, Absences(), 0.0, scope.catalogue)
-    return replace(scope, topology=topology, origin=Origin.OBSERVED, levels=effective.levels)
+    return replace(scope, origin=Origin.OBSERVED, levels=effective.levels)
 
 
 def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
     """Nodes without an agent that the topology may select as soon as one has labelled them."""
-    others = [
-        requirement for requirement in topology.selector if not requirement.key.startswith(PREFIX)
-    ]
+    others = []
+    for requirement in topology.selector:
+        if not requirement.key.startswith(PREFIX):
+            others.append(requirement)
+
     for node in nodes:
-        if (
-            node.without_agent
-            and not topology.selects(node)
-            and all(requirement.holds(node) for requirement in others)
-        ):
+        if not node.without_agent or topology.selects(node):
+            continue
+        if all(requirement.holds(node) for requirement in others):
             yield node
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
-    """The nodes that agents have labelled; before there are agents, those that seem to have GPUs."""
+    """The nodes that agents have labelled; before there are agents, those with signs of GPUs."""
     labelled = tuple(node for node in nodes if node.label(GPUS) is not None)
     return labelled or tuple(node for node in nodes if node.has_gpus)
 
@@ -176,74 +202,112 @@ def table_of(
 
 
 def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
-    """The nodes with these labels only, as `toposcope.hierarchy` takes them; equal nodes share traits."""
-    carried: dict[int, tuple[tuple[str, ...], Callable[[tuple[str, ...]], tuple[str, ...]]]] = {}
+    """The nodes with these labels only, as `toposcope.hierarchy` takes them.
+
+    Equal nodes share traits.
+    """
+    picks: dict[int, _Pick] = {}
     known: dict[object, Traits] = {}
     found = []
+
     for node in nodes:
         # Nodes with equal label keys share one mapping, which they keep alive; the same goes for
         # `allocatable`.
-        picked = carried.get(id(node.places))
-        if picked is None:
-            names = tuple(key for key in node.places if key in keys)
-            # Where no agent counts, others' labels say how many GPUs there are.
-            counted = (
-                (GPUS,)
-                if GPUS in node.places
-                else tuple(key for key in SHARE_LABELS if key in node.places)
-            )
-            picked = carried[id(node.places)] = (
-                names,
-                _picker([node.places[key] for key in (*names, *counted)]),
-            )
-        names, pick = picked
-        name, values = node.name, pick(node.values)
+        pick = picks.get(id(node.places))
+        if pick is None:
+            pick = picks[id(node.places)] = _pick(node, keys)
+
+        name, values = node.name, pick.values_of(node.values)
         if name in values:
             values = tuple([OWN_NAME if value == name else value for value in values])
+
         alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
         traits = known.get(alike)
         if traits is None:
             traits = known[alike] = Traits(
-                names, values[: len(names)], node.ready, node.schedulable, node.gpus
+                pick.keys,
+                values[: len(pick.keys)],
+                node.ready,
+                node.schedulable,
+                node.gpus,
             )
+
         found.append(NodeFacts(name, node.uid, traits))
+
     return found
+
+
+class _Pick(NamedTuple):
+    """What to take of the labels of nodes with equal label keys."""
+
+    keys: tuple[str, ...]
+    values_of: Callable[[tuple[str, ...]], tuple[str, ...]]
+    """Gets the values of these keys, then those of labels that GPUs are counted by."""
+
+
+def _pick(node: NodeView, keys: Collection[str]) -> _Pick:
+    carried = tuple(key for key in node.places if key in keys)
+    # Where no agent counts, others' labels say how many GPUs there are.
+    counted = (GPUS,) if GPUS in node.places else SHARE_LABELS
+    places = [node.places[key] for key in carried]
+
+    for key in counted:
+        if key in node.places:
+            places.append(node.places[key])
+
+    return _Pick(carried, _picker(places))
 
 
 def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
     """Gets the values at these places of a row."""
-    if len(places) > 1:
-        pick: Callable[[tuple[str, ...]], tuple[str, ...]] = itemgetter(*places)
-        return pick
-    return (lambda row: (row[places[0]],)) if places else (lambda _: ())
+    if not places:
+        return lambda _row: ()
+
+    if len(places) == 1:
+        (place,) = places
+        return lambda row: (row[place],)
+
+    values_of: Callable[[tuple[str, ...]], tuple[str, ...]] = itemgetter(*places)
+    return values_of
 
 
 def choose_topology(topologies: Sequence[Topology], name: str | None) -> Topology | None:
     """The ClusterTopology of this name; without one see `scope`. Raises TopologyNotFoundError."""
     by_name = {topology.name: topology for topology in topologies}
     if name:
-        if name in by_name:
-            return by_name[name]
-        there = ", ".join(sorted(by_name)) or "none"
-        near = get_close_matches(name, by_name, 1)
-        raise TopologyNotFoundError(
-            f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; existing: {there}"
-        )
+        if name not in by_name:
+            raise TopologyNotFoundError(_no_such_topology(name, by_name))
+        return by_name[name]
+
     if MAIN in by_name:
         return by_name[MAIN]
+
     # Those that the controller made for segments belong to another one.
     whole = [topology for topology in topologies if not topology.owner]
     if len(whole) == 1:
         return whole[0]
+
     if topologies:
-        raise TopologyNotFoundError(
-            f"there are several ClusterTopologies; name one of: {', '.join(sorted(by_name))}"
-        )
+        names = ", ".join(sorted(by_name))
+        raise TopologyNotFoundError(f"there are several ClusterTopologies; name one of: {names}")
+
     return None
 
 
+def _no_such_topology(name: str, names: Collection[str]) -> str:
+    existing = ", ".join(sorted(names)) or "none"
+    hint = _did_you_mean(name, names)
+    return f"there is no ClusterTopology {name!r}{hint}; existing: {existing}"
+
+
 def _near(name: str, levels: Sequence[Level]) -> str:
-    near = get_close_matches(
-        name, [name for level in levels for name in (level.domain, level.key)], 1
-    )
+    names: list[str] = []
+    for level in levels:
+        names += (level.domain, level.key)
+
+    return _did_you_mean(name, names)
+
+
+def _did_you_mean(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, names, 1)
     return f" (did you mean {near[0]!r}?)" if near else ""

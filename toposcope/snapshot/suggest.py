@@ -29,7 +29,7 @@ _NOT_IN: Final = "NotIn"
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A level that was left out because one of its values lies under two values of another level."""
+    """A level that was left out: one of its values lies under two values of another level."""
 
     level: Level
     other: Level
@@ -62,18 +62,25 @@ class Suggestion:
         """The spec as it is applied."""
         spec: dict[str, Any] = {}
         if self.selector:
-            spec["nodeSelector"] = {
-                "matchExpressions": [_expression(requirement) for requirement in self.selector]
-            }
+            expressions = [_expression(requirement) for requirement in self.selector]
+            spec["nodeSelector"] = {"matchExpressions": expressions}
+
         if self.coverage != USUAL_COVERAGE:
             spec["minCoveragePercent"] = self.coverage
+
         spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
         return spec
 
 
 def _expression(requirement: Requirement) -> dict[str, Any]:
-    values = {"values": sorted(requirement.values)} if requirement.values else {}
-    return {"key": requirement.key, "operator": requirement.operator} | values
+    expression: dict[str, Any] = {
+        "key": requirement.key,
+        "operator": requirement.operator,
+    }
+    if requirement.values:
+        expression["values"] = sorted(requirement.values)
+
+    return expression
 
 
 class Suggestions(NamedTuple):
@@ -83,6 +90,16 @@ class Suggestions(NamedTuple):
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """The nodes that agents have labelled, and how their levels are told."""
+
+    labelled: Sequence[NodeView]
+    catalogue: Catalogue
+    coverage: int
+    """The percentage of its nodes that must carry a level."""
+
+
 def suggest(
     nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage: int = USUAL_COVERAGE
 ) -> Suggestions:
@@ -90,88 +107,149 @@ def suggest(
 
     `coverage` is the percentage of its nodes that must carry a level.
     """
-    labelled = [node for node in nodes if node.label(GPUS) is not None]
-    silent = sorted(node.name for node in nodes if node.label(GPUS) is None and node.has_gpus)
-    reasons = [] if labelled or silent else ["there are no nodes with GPUs"]
-    if silent:
-        reasons.append(
-            f"{_some(silent)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?"
-        )
-    doubted = _doubted(labelled, catalogue)
-    if doubted:
-        names = sorted(doubted)
-        reasons.append(
-            f"{_some(names)} a placeholder (no-topology or an empty value) for a level; make sure it gets a value"
-        )
+    labelled, unlabelled = [], []
+    for node in nodes:
+        if node.label(GPUS) is not None:
+            labelled.append(node)
+        elif node.has_gpus:
+            unlabelled.append(node.name)
+
+    fleet = _Fleet(labelled, catalogue, coverage)
+    doubted = _doubted(fleet)
+    reasons = _reasons(labelled, sorted(unlabelled), sorted(doubted))
+    suggestions = []
     clear = [node for node in labelled if node.name not in doubted]
-    found = []
-    if clear:
-        table = table_of(clear, catalogue.level_keys | {GPUS}, catalogue)
-        for segment in (
-            divide(table, catalogue, coverage) or whole(table, catalogue, coverage)
-        ).segments:
-            suggestion = _suggestion(segment, labelled, catalogue, coverage)
-            if isinstance(suggestion, str):
-                reasons.append(suggestion)
-            else:
-                found.append(suggestion)
-    return Suggestions(_named(found), tuple(reasons))
+
+    for segment in _segments(clear, fleet):
+        suggestion = _suggestion(segment, fleet)
+        if isinstance(suggestion, str):
+            reasons.append(suggestion)
+        else:
+            suggestions.append(suggestion)
+
+    return Suggestions(_named(suggestions), tuple(reasons))
 
 
-def _doubted(nodes: Sequence[NodeView], catalogue: Catalogue) -> frozenset[str]:
-    """Names of nodes with "unknown" for some level: they neither have nor lack it."""
-    return frozenset(
-        node.name
-        for node in nodes
-        if any(
-            node.label(key) in catalogue.placeholders
-            for key in catalogue.level_keys.intersection(node.places)
+def _reasons(
+    labelled: Sequence[NodeView], unlabelled: Sequence[str], doubted: Sequence[str]
+) -> list[str]:
+    """Why some nodes are in no suggestion, before their levels are looked at."""
+    if not labelled and not unlabelled:
+        return ["there are no nodes with GPUs"]
+
+    reasons = []
+    if unlabelled:
+        reasons.append(
+            f"{_some(unlabelled)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?"
         )
-    )
+
+    if doubted:
+        reasons.append(
+            f"{_some(doubted)} a placeholder (no-topology or an empty value) for a level; "
+            "make sure it gets a value"
+        )
+
+    return reasons
+
+
+def _segments(nodes: Sequence[NodeView], fleet: _Fleet) -> Sequence[Segment]:
+    """The segments as the controller tells them; nodes that carry the same levels are one."""
+    if not nodes:
+        return ()
+
+    catalogue = fleet.catalogue
+    table = table_of(nodes, catalogue.level_keys | {GPUS}, catalogue)
+    division = divide(table, catalogue, fleet.coverage)
+    if division is None:
+        division = whole(table, catalogue, fleet.coverage)
+
+    return division.segments
+
+
+def _doubted(fleet: _Fleet) -> frozenset[str]:
+    """Names of nodes with "unknown" for some level: they neither have nor lack it."""
+    level_keys = fleet.catalogue.level_keys
+    placeholders = fleet.catalogue.placeholders
+    doubted = set()
+
+    for node in fleet.labelled:
+        for key in level_keys.intersection(node.places):
+            if node.label(key) in placeholders:
+                doubted.add(node.name)
+
+    return frozenset(doubted)
 
 
 def _some(names: Sequence[str], few: int = 3) -> str:
-    some = ", ".join(names[:few]) + (", ..." if len(names) > few else "")
-    return f"1 node has ({some})" if len(names) == 1 else f"{len(names)} nodes have ({some})"
+    some = ", ".join(names[:few])
+    if len(names) > few:
+        some += ", ..."
+
+    if len(names) == 1:
+        return f"1 node has ({some})"
+
+    return f"{len(names)} nodes have ({some})"
 
 
-def _suggestion(
-    segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue, coverage: int
-) -> Suggestion | str:
+def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
     """The topology of a segment, or why there is none."""
+    some = _some(segment.examples)
     if not segment.levels:
-        return (
-            f"{_some(segment.examples)} no label of a known level, not even kubernetes.io/hostname"
-        )
-    selector = _selector(segment, labelled, catalogue)
-    nodes = tuple(
-        node for node in labelled if all(requirement.holds(node) for requirement in selector)
-    )
+        return f"{some} no label of a known level, not even kubernetes.io/hostname"
+
+    selector = _selector(segment, fleet)
+    nodes = _selected(fleet.labelled, selector)
     if len(nodes) != segment.nodes:
-        return f"{_some(segment.examples)} levels that no selector can separate from those of other nodes"
+        return f"{some} levels that no selector can separate from those of other nodes"
+
     keys = {level.key for level in segment.levels}
-    lacking = [node.name for node in nodes if not keys <= node.places.keys()]
-    complete = [node for node in nodes if keys <= node.places.keys()]
-    levels, crossings = _nested(segment.levels, table_of(complete or nodes, keys, catalogue))
-    needed = selector if len(nodes) < len(labelled) else ()
-    return Suggestion("", levels, needed, nodes, segment.own, crossings, tuple(lacking), coverage)
+    complete, lacking = [], []
+    for node in nodes:
+        if keys <= node.places.keys():
+            complete.append(node)
+        else:
+            lacking.append(node.name)
 
+    table = table_of(complete or nodes, keys, fleet.catalogue)
+    levels, crossings = _nested(segment.levels, table)
 
-def _selector(
-    segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue
-) -> tuple[Requirement, ...]:
-    """Selects the segment: keys that it has and lacks, and no placeholder."""
-    doubtful = [
-        level.key
-        for level in segment.levels
-        if any(node.label(level.key) in catalogue.placeholders for node in labelled)
-    ]
-    return (
-        Requirement(GPUS, _EXISTS),
-        *(Requirement(key, _EXISTS) for key in segment.has),
-        *(Requirement(key, _ABSENT) for key in segment.lacks),
-        *(Requirement(key, _NOT_IN, catalogue.placeholders) for key in doubtful),
+    return Suggestion(
+        name="",
+        levels=levels,
+        selector=selector if len(nodes) < len(fleet.labelled) else (),
+        nodes=nodes,
+        own=segment.own,
+        crossings=crossings,
+        lacking=tuple(lacking),
+        coverage=fleet.coverage,
     )
+
+
+def _selected(nodes: Sequence[NodeView], selector: Sequence[Requirement]) -> tuple[NodeView, ...]:
+    selected = []
+    for node in nodes:
+        if all(requirement.holds(node) for requirement in selector):
+            selected.append(node)
+
+    return tuple(selected)
+
+
+def _selector(segment: Segment, fleet: _Fleet) -> tuple[Requirement, ...]:
+    """Selects the segment: keys that it has and lacks, and no placeholder."""
+    requirements = [Requirement(GPUS, _EXISTS)]
+    for key in segment.has:
+        requirements.append(Requirement(key, _EXISTS))
+
+    for key in segment.lacks:
+        requirements.append(Requirement(key, _ABSENT))
+
+    placeholders = fleet.catalogue.placeholders
+    for level in segment.levels:
+        values = {node.label(level.key) for node in fleet.labelled}
+        if not values.isdisjoint(placeholders):
+            requirements.append(Requirement(level.key, _NOT_IN, placeholders))
+
+    return tuple(requirements)
 
 
 def _nested(
@@ -183,16 +261,25 @@ def _nested(
     twice, and would join unrelated nodes without the broad one. NVLink domains have unique names,
     so their level is always kept.
     """
+    has_nvlink = any(level.key == NVLINK_DOMAIN for level in path)
     for size in range(len(path), 0, -1):
         for levels in combinations(path, size):
-            if any(level.key == NVLINK_DOMAIN for level in path) and all(
-                x.key != NVLINK_DOMAIN for x in levels
-            ):
+            if has_nvlink and not any(level.key == NVLINK_DOMAIN for level in levels):
                 continue
-            if all(_nests(broad, narrow, nodes) for broad, narrow in pairwise(levels)):
+            if _all_nest(levels, nodes):
                 left_out = [level for level in path if level not in levels]
-                return levels, tuple(_crossing(level, path, nodes) for level in left_out)
+                crossings = [_crossing(level, path, nodes) for level in left_out]
+                return levels, tuple(crossings)
+
     raise AssertionError("one level alone always nests")
+
+
+def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:
+    for broad, narrow in pairwise(levels):
+        if not _nests(broad, narrow, nodes):
+            return False
+
+    return True
 
 
 def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
@@ -201,47 +288,76 @@ def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
     """Why a level was left out: the first level that it crosses, and where."""
-    place = path.index(level)
-    pairs = [
-        (other, level) if path.index(other) < place else (level, other)
-        for other in path
-        if other != level
-    ]
-    broad, narrow = next(pair for pair in pairs if not _nests(*pair, nodes))
+    broad, narrow = _crossed_pair(level, path, nodes)
     parents: dict[str | None, str | None] = {}
     rows = zip(nodes.values(narrow.key), nodes.values(broad.key), strict=True)
-    value, first, second = next(
-        (inner, parents[inner], outer)
-        for inner, outer in rows
-        if parents.setdefault(inner, outer) != outer
-    )
-    a, b = sorted((str(first), str(second)))
-    return Crossing(level, narrow if level == broad else broad, str(value), (a, b))
+
+    for value, parent in rows:
+        first = parents.setdefault(value, parent)
+        if first == parent:
+            continue
+
+        a, b = sorted((str(first), str(parent)))
+        return Crossing(
+            level=level,
+            other=narrow if level == broad else broad,
+            value=str(value),
+            parents=(a, b),
+        )
+
+    raise AssertionError("a level that does not nest has a value with two parents")
+
+
+def _crossed_pair(level: Level, path: Sequence[Level], nodes: Table) -> tuple[Level, Level]:
+    """The level and the first other one that it crosses, the broader one first."""
+    place = path.index(level)
+    for position, other in enumerate(path):
+        if other == level:
+            continue
+
+        pair = (other, level) if position < place else (level, other)
+        if not _nests(*pair, nodes):
+            return pair
+
+    raise AssertionError("a level that was left out crosses another one")
 
 
 def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
-    """A name for each: `cluster` for the only one, else the product of its GPUs, else its narrowest own level."""
+    """Each with a name.
+
+    `cluster` for the only one, else the product of its GPUs, else its narrowest own level.
+    """
     if len(suggestions) == 1 and not suggestions[0].selector:
-        names = [MAIN]
-    else:
-        names = [_name(suggestion) for suggestion in suggestions]
-        uses = Counter(names)
-        numbers: Counter[str] = Counter()
-        for place, name in enumerate(names):
-            if uses[name] > 1:
-                numbers[name] += 1
-                names[place] = f"{name}-{numbers[name]}"
-    return tuple(
-        replace(suggestion, name=name) for name, suggestion in zip(names, suggestions, strict=True)
-    )
+        return (replace(suggestions[0], name=MAIN),)
+
+    uses = Counter(map(_name, suggestions))
+    numbers: Counter[str] = Counter()
+    named = []
+
+    for suggestion in suggestions:
+        name = _name(suggestion)
+        if uses[name] > 1:
+            numbers[name] += 1
+            name = f"{name}-{numbers[name]}"
+
+        named.append(replace(suggestion, name=name))
+
+    return tuple(named)
 
 
 def _name(suggestion: Suggestion) -> str:
     products = {node.label(GPU_PRODUCT) for node in suggestion.nodes}
     product = products.pop() if len(products) == 1 else None
     if product:
-        return (
-            "".join(c if c.isascii() and c.isalnum() else "-" for c in product.lower()).strip("-")
-            or MAIN
-        )
+        return _slug(product) or MAIN
+
     return f"by-{suggestion.own[-1].domain}" if suggestion.own else "others"
+
+
+def _slug(product: str) -> str:
+    """A product as a part of a name: lower-case letters and digits, and dashes between them."""
+    slug = ""
+    for character in product.lower():
+        slug += character if character.isascii() and character.isalnum() else "-"
+
+    return slug.strip("-")

@@ -1,17 +1,18 @@
-"""The hierarchy with counts: every domain, its nodes and GPUs, what is free, what is wrong, which nodes lack a level.
+"""The hierarchy with counts: every domain, its nodes, GPUs, what is free and what is wrong.
 
 Equal nodes are counted together, because 100,000 nodes come in a few thousand variants.
 
-In the outline for people domains of equal shape share a line, unhealthy ones have their own. Shapes are equal if they
-have as many nodes and GPUs and children of equal shapes. Nothing is lost: a shared line says how many domains there
-are, what is in them and what they are called.
+In the outline for people domains of equal shape share a line, unhealthy ones have their own. Shapes
+are equal if they have as many nodes and GPUs and children of equal shapes. Nothing is lost: a
+shared line says how many domains there are, what is in them and what they are called.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_keys import GPU_PRESENT
 from toposcope.api.levels import Level
@@ -26,8 +27,13 @@ _COUNTED_LABELS: Final = (GPU_PRESENT, *SHARE_LABELS)
 """Labels from which GPUs and marks follow."""
 _UNMARKED: Final[Mapping[Mark, int]] = {}
 
-_Fact = tuple[int, int | None, tuple[Mark, ...]]
-"""GPUs, free GPUs and marks of a node; equal nodes share one."""
+
+class _Fact(NamedTuple):
+    """What is counted of a node; equal nodes share one."""
+
+    gpus: int
+    free: int | None
+    marks: tuple[Mark, ...]
 
 
 @dataclass(slots=True)
@@ -57,15 +63,15 @@ class Domain:
         """Names of the nodes in it that have every level."""
         if not self.children:
             yield from self.names
+
         for child in self.children.values():
             yield from child.hosts
 
     def leave_out(self, names: Sequence[str], fact: _Fact) -> None:
         """Note equal nodes, already counted, that lack the next level."""
-        gpus, free, _ = fact
         self.left_out += names
-        self.left_gpus += gpus * len(names)
-        self.left_free += (free or 0) * len(names)
+        self.left_gpus += fact.gpus * len(names)
+        self.left_free += (fact.free or 0) * len(names)
 
     def add(self, nodes: int, fact: _Fact) -> None:
         """Count equal nodes."""
@@ -74,6 +80,7 @@ class Domain:
         self.gpus += gpus * nodes
         if free:
             self.free = (self.free or 0) + free * nodes
+
         if marks:
             self.marks = Counter(self.marks) + Counter(dict.fromkeys(marks, nodes))
 
@@ -81,52 +88,86 @@ class Domain:
 def tree(snapshot: Snapshot, scope: Scope) -> Domain:
     """The domains of a scope, each level's sorted by value."""
     root = Domain(0, scope.name, free=0 if snapshot.pods is not None else None)
-    depths = len(scope.levels)
-    if not depths:
-        for node, fact in zip(scope.nodes, _facts(snapshot, scope.nodes), strict=True):
+    node_facts = _facts(snapshot, scope.nodes)
+    if not scope.levels:
+        for node, fact in zip(scope.nodes, node_facts, strict=True):
             root.add(1, fact)
             root.names = [*root.names, node.name]
+
         return root
-    places = scope.table()
-    *broad, narrow = [places.values(level.key) for level in scope.levels]
-    paths = zip(*broad, strict=True) if broad else ((),) * len(scope.nodes)
-    groups: dict[tuple[tuple[str | None, ...], _Fact], list[tuple[str | None, str]]] = {}
-    for path, fact, value, node in zip(
-        paths, _facts(snapshot, scope.nodes), narrow, scope.nodes, strict=True
-    ):
-        key = path, fact
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = []
-        group.append((value, node.name))
-    for (path, fact), members in groups.items():
+
+    for (path, fact), members in _groups(scope, node_facts).items():
         inside = _descend(root, path, fact, members)
         if inside is not None:
             _end(inside, fact, members)
+
     _sort(root)
     return root
 
 
+_Kind = tuple[tuple[str | None, ...], _Fact]
+"""Equal nodes: their path down to the level above the narrowest, and what is counted of each."""
+_Members = list[tuple[str | None, str]]
+"""Their values at the narrowest level, and their names."""
+
+
+def _groups(scope: Scope, node_facts: Iterable[_Fact]) -> dict[_Kind, _Members]:
+    # dense: a loop over all nodes
+    table = scope.table()
+    *broad, narrow = [table.values(level.key) for level in scope.levels]
+    paths: Iterable[tuple[str | None, ...]] = zip(*broad, strict=True)
+    if not broad:
+        paths = repeat((), len(scope.nodes))
+
+    groups: dict[_Kind, _Members] = {}
+    for path, fact, value, node in zip(paths, node_facts, narrow, scope.nodes, strict=True):
+        key = path, fact
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = []
+
+        group.append((value, node.name))
+
+    return groups
+
+
 def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
     """What is counted of each node."""
-    getters: dict[int, Any] = {}
-    known: dict[Any, _Fact] = {}
+    getters: dict[int, Callable[[Sequence[str]], Any]] = {}
+    known: dict[tuple[Any, ...], _Fact] = {}
     shared: dict[_Fact, _Fact] = {}
     requested = snapshot.requested
+
     for node in nodes:
         getter = getters.get(id(node.places))
         if getter is None:
-            carried = [node.places[key] for key in _COUNTED_LABELS if key in node.places]
-            getter = getters[id(node.places)] = itemgetter(*carried) if carried else _nothing
+            getter = getters[id(node.places)] = _counted_values(node)
+
         taken = requested.get(node.name, NOTHING)
         # The snapshot keeps these mappings alive, so ids are unique.
         state = node.ready, node.schedulable, id(node.taints)
         key = (id(node.places), getter(node.values), state, id(node.allocatable), id(taken))
         fact = known.get(key)
         if fact is None:
-            fact = node.gpus, snapshot.free_gpus(node), marks(node)
+            fact = _Fact(
+                node.gpus,
+                snapshot.free_gpus(node),
+                marks(node),
+            )
+
             fact = known[key] = shared.setdefault(fact, fact)
+
         yield fact
+
+
+def _counted_values(node: NodeView) -> Callable[[Sequence[str]], Any]:
+    """Gets the values that are counted by of nodes with the same label keys."""
+    places = []
+    for key in _COUNTED_LABELS:
+        if key in node.places:
+            places.append(node.places[key])
+
+    return itemgetter(*places) if places else _nothing
 
 
 def _nothing(_values: Sequence[str]) -> None:
@@ -134,7 +175,7 @@ def _nothing(_values: Sequence[str]) -> None:
 
 
 def _descend(
-    root: Domain, path: Sequence[str | None], fact: _Fact, members: Sequence[tuple[str | None, str]]
+    root: Domain, path: Sequence[str | None], fact: _Fact, members: _Members
 ) -> Domain | None:
     """Count nodes on their path; the domain above the narrowest level, None where they lack one."""
     here = root
@@ -143,21 +184,25 @@ def _descend(
         if value is None:
             here.leave_out([name for _, name in members], fact)
             return None
+
         child = here.children.get(value)
         if child is None:
             child = here.children[value] = Domain(
                 here.depth + 1, value, free=None if root.free is None else 0
             )
+
         here = child
+
     here.add(len(members), fact)
     return here
 
 
-def _end(inside: Domain, fact: _Fact, members: Sequence[tuple[str | None, str]]) -> None:
+def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
     """Put equal nodes into their domains of the narrowest level."""
     gpus, free, marks = fact
     marked = dict.fromkeys(marks, 1) if marks else _UNMARKED
     depth, children = inside.depth + 1, inside.children
+
     for value, name in members:
         if value is None:
             inside.leave_out([name], fact)
@@ -178,6 +223,7 @@ _NOBODY: Final[list[str]] = []
 def _sort(domain: Domain) -> None:
     if len(domain.children) > 1:
         domain.children = dict(sorted(domain.children.items()))
+
     for child in domain.children.values():
         if child.children:
             _sort(child)
@@ -185,7 +231,7 @@ def _sort(domain: Domain) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SharedGpus:
-    """GPUs that nodes offer in shares of one kind: none of them is among the free GPUs of a domain."""
+    """GPUs that nodes offer in shares of one kind: none of them is a free GPU of a domain."""
 
     resource: str
     unit: Unit
@@ -207,45 +253,67 @@ class SharedGpus:
 
 def shared_gpus(snapshot: Snapshot, scope: Scope) -> tuple[SharedGpus, ...]:
     """What the nodes of a scope offer in shares, by resource and kind."""
-    kinds: dict[tuple[str, Unit, str], list[tuple[NodeView, Shares]]] = {}
-    for node in scope.nodes if snapshot.shares else ():
+    if not snapshot.shares:
+        return ()
+
+    offers: dict[tuple[str, Unit, str], list[_Offer]] = {}
+    for node in scope.nodes:
         for shares in snapshot.shares.get(node.name, ()):
-            kinds.setdefault((shares.resource, shares.unit, shares.profile), []).append(
-                (node, shares)
-            )
-    return tuple(_together(snapshot, kinds[kind]) for kind in sorted(kinds))
+            kind = (shares.resource, shares.unit, shares.profile)
+            offers.setdefault(kind, []).append(_Offer(node, shares))
+
+    return tuple(_together(snapshot, offers[kind]) for kind in sorted(offers))
 
 
-def _together(snapshot: Snapshot, offers: Sequence[tuple[NodeView, Shares]]) -> SharedGpus:
+class _Offer(NamedTuple):
+    node: NodeView
+    shares: Shares
+
+
+def _together(snapshot: Snapshot, offers: Sequence[_Offer]) -> SharedGpus:
     """What nodes offer in shares of the same kind."""
-    _, first = offers[0]
-    free = None
-    if snapshot.pods is not None:
-        free = sum(snapshot.free_shares(node, shares) or 0 for node, shares in offers)
+    gpus = total = free = 0
+    for node, shares in offers:
+        gpus += node.gpus
+        total += shares.total
+        free += snapshot.free_shares(node, shares) or 0
+
+    kind = offers[0].shares
     return SharedGpus(
-        resource=first.resource,
-        unit=first.unit,
-        profile=first.profile,
-        nodes=tuple(node.name for node, _ in offers),
-        gpus=sum(node.gpus for node, _ in offers),
-        total=sum(shares.total for _, shares in offers),
-        free=free,
+        resource=kind.resource,
+        unit=kind.unit,
+        profile=kind.profile,
+        nodes=tuple(offer.node.name for offer in offers),
+        gpus=gpus,
+        total=total,
+        free=free if snapshot.pods is not None else None,
     )
 
 
-def left_out(domain: Domain) -> tuple[int, int]:
-    """How many nodes of a domain lack a level, and the GPUs on them."""
-    below = [left_out(child) for child in domain.children.values()]
-    return (
-        len(domain.left_out) + sum(nodes for nodes, _ in below),
-        domain.left_gpus + sum(gpus for _, gpus in below),
-    )
+class LeftOut(NamedTuple):
+    """Nodes that lack a level."""
+
+    nodes: int
+    gpus: int
+    """On these nodes."""
+
+
+def left_out(domain: Domain) -> LeftOut:
+    """The nodes of a domain, and of all below it, that lack a level."""
+    nodes, gpus = len(domain.left_out), domain.left_gpus
+    for child in domain.children.values():
+        below = left_out(child)
+        nodes += below.nodes
+        gpus += below.gpus
+
+    return LeftOut(nodes, gpus)
 
 
 HOST: Final = tuple(KEYS)[-1]
 """The domain of the narrowest level there can be."""
 _FEWEST: Final = 3
 """So many domains of equal shape share a line; two are as short with their names."""
+_FEWEST_HOSTS: Final = 2
 _MOST_UNHEALTHY: Final = 10
 """So many unhealthy domains under one parent have their own lines; the others share one."""
 
@@ -278,7 +346,10 @@ class Line:
 def outline(
     root: Domain, levels: Sequence[Level], depth: int | None = None, *, everything: bool = False
 ) -> Line:
-    """The tree under `root` as lines, down to the `depth`-th level; `everything` gives each domain its own line."""
+    """The tree under `root` as lines, down to the `depth`-th level.
+
+    `everything` gives each domain its own line.
+    """
     most = len(levels) if depth is None else min(depth, len(levels))
     return _Outliner(levels, most, everything=everything).line([root])
 
@@ -294,70 +365,94 @@ class _Outliner:
     def line(self, domains: Sequence[Domain], *, alike: bool = True) -> Line:
         """The line that stands for these siblings."""
         first = domains[0]
-        free = [domain.free for domain in domains if domain.free is not None]
+        ends = self._ends(first)
         marks: Counter[Mark] = Counter()
+        names: list[str] = []
+        nodes = gpus = free = left_gpus = left_free = 0
+
         for domain in domains:
             marks.update(domain.marks)
-        left_out = (
-            tuple(sorted(name for domain in domains for name in domain.left_out)) if alike else ()
-        )
-        below = self._ends(first)
+            names += domain.left_out
+            nodes += domain.nodes
+            gpus += domain.gpus
+            free += domain.free or 0
+            left_gpus += domain.left_gpus
+            left_free += domain.left_free
+
+        is_free_known = first.free is not None
+        left_out = tuple(sorted(names)) if alike else ()
+        has_lines_below = alike and ends > first.depth
+
         return Line(
-            level=self._level(first, below),
+            level=self._level(first, ends),
             names=tuple(domain.value for domain in domains),
-            nodes=sum(domain.nodes for domain in domains),
-            gpus=sum(domain.gpus for domain in domains),
-            free=sum(free) if free else None,
+            nodes=nodes,
+            gpus=gpus,
+            free=free if is_free_known else None,
             marks=marks,
             alike=alike,
             left_out=left_out,
-            left_gpus=sum(domain.left_gpus for domain in domains),
-            left_free=sum(domain.left_free for domain in domains) if free else None,
+            left_gpus=left_gpus,
+            left_free=left_free if is_free_known else None,
             lacking=self.levels[first.depth] if left_out else None,
-            below=tuple(self._below(first)) if alike and below > first.depth else (),
+            below=tuple(self._below(first)) if has_lines_below else (),
         )
 
     def _ends(self, domain: Domain) -> int:
-        """The depth at which the line of a domain ends: its own, or the host's where the domain is one host."""
-        if (
-            domain.depth == len(self.levels) - 1
-            and self.depth == len(self.levels)
-            and list(domain.children) == [domain.value]
-        ):
+        """The depth at which the line of a domain ends: -1 where the domain is one host."""
+        depth = len(self.levels)
+        is_above_hosts = domain.depth == depth - 1 and self.depth == depth
+        if is_above_hosts and list(domain.children) == [domain.value]:
             return -1
+
         return self.depth
 
     def _level(self, domain: Domain, ends: int) -> str:
         if not domain.depth:
             return ""
+
         name = self.levels[domain.depth - 1].domain
         return f"{name} = {self.levels[domain.depth].domain}" if ends < 0 else name
 
     def _below(self, domain: Domain) -> Iterator[Line]:
         children = list(domain.children.values())
         if self.everything:
-            yield from (self.line([child]) for child in children)
+            for child in children:
+                yield self.line([child])
+
             return
-        # Shapes are numbered from 0; an unhealthy domain has none, and a group of its own in its
-        # place.
+
+        unhealthy = 0
+        summed_up: list[Domain] = []
+        for shape, group in self._alike(children).items():
+            unhealthy += shape < 0
+            if shape < 0 and unhealthy > _MOST_UNHEALTHY:
+                summed_up += group
+            elif self._share_a_line(group):
+                yield self.line(group)
+            else:
+                for child in group:
+                    yield self.line([child])
+
+        if summed_up:
+            yield self.line(summed_up, alike=len(summed_up) == 1)
+
+    def _alike(self, children: Sequence[Domain]) -> dict[int, list[Domain]]:
+        """The children by their shapes.
+
+        Shapes are numbered from 0; an unhealthy domain has none, and a negative number of its own.
+        """
         groups: dict[int, list[Domain]] = {}
         for number, child in enumerate(children, 1):
             shape = self._shape(child)
-            groups.setdefault(-number if shape is None else shape, []).append(child)
-        unhealthy = 0
-        others: list[Domain] = []
-        for key, group in groups.items():
-            unhealthy += key < 0
-            if key < 0 and unhealthy > _MOST_UNHEALTHY:
-                others += group
-            elif len(group) >= (2 if group[0].depth == len(self.levels) else _FEWEST):
-                yield self.line(group)
-            else:
-                yield from (self.line([domain]) for domain in group)
-        if len(others) == 1:
-            yield self.line(others)
-        elif others:
-            yield self.line(others, alike=False)
+            key = -number if shape is None else shape
+            groups.setdefault(key, []).append(child)
+
+        return groups
+
+    def _share_a_line(self, group: Sequence[Domain]) -> bool:
+        are_hosts = group[0].depth == len(self.levels)
+        return len(group) >= (_FEWEST_HOSTS if are_hosts else _FEWEST)
 
     def _shape(self, domain: Domain) -> int | None:
         """The same number for all equal domains; None if it is unhealthy and needs its own line."""
@@ -369,10 +464,12 @@ class _Outliner:
             return self.shapes.setdefault((domain.nodes, domain.gpus, tainted), len(self.shapes))
         if id(domain) in self.shape_of:
             return self.shape_of[id(domain)]
+
         inside: Counter[int | None] = Counter()
         if domain.depth < self.depth:
             for child in domain.children.values():
                 inside[self._shape(child)] += 1
+
         whole = (
             domain.nodes,
             domain.gpus,
@@ -380,6 +477,7 @@ class _Outliner:
             self._ends(domain) < 0,
             frozenset(inside.items()),
         )
+
         shape = self.shapes.setdefault(whole, len(self.shapes))
         self.shape_of[id(domain)] = shape
         return shape

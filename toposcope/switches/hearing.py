@@ -23,13 +23,16 @@ class Hearing:
         self._heard[netdev] = senders
 
     def forget(self, netdev: str) -> None:
-        """Forget an interface, whose link is down: whoever is at the other end next says so again."""
+        """Forget an interface, whose link is down.
+
+        Whoever is at the other end next says so again.
+        """
         self._heard.pop(netdev, None)
 
     def neighbour(self, netdev: str, now: float) -> Neighbour | None:
-        """The switch on an interface: of several the one heard first; a sender that says that it forwards wins.
+        """The switch on an interface: of several the one heard first.
 
-        One that says that it does not is a host.
+        A sender that says that it forwards wins. One that says that it does not is a host.
         """
         alive = [lldpdu for _, lldpdu in self._alive(netdev, now).values()]
         for forwards in (True, None):

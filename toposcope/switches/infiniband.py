@@ -1,6 +1,7 @@
-"""The neighbour of an InfiniBand port: one hop by directed-route SMPs through the kernel's user MAD interface.
+"""The neighbour of an InfiniBand port.
 
-As the first hop of `ibnetdiscover`. It changes nothing on the fabric, and no subnet manager is asked. Layouts:
+One hop by directed-route SMPs through the kernel's user MAD interface. As the first hop of
+`ibnetdiscover`. It changes nothing on the fabric, and no subnet manager is asked. Layouts:
 InfiniBand Architecture Specification 1.4, 14.2.1.2 and 14.2.5; the kernel's rdma/ib_user_mad.h.
 """
 
@@ -18,7 +19,8 @@ from toposcope.hardware.neighbours import Neighbour, plain
 _ENABLE_PKEY: Final = 0x1B03
 _REGISTER_AGENT: Final = 0xC01C1B01
 _AGENT: Final = struct.Struct("=I4I4B4x")
-"""struct ib_user_mad_reg_req: id, method mask, queue pair, class, its version, OUI and RMPP version of 0."""
+"""struct ib_user_mad_reg_req: id, method mask, queue pair, class, its version, OUI and RMPP version
+of 0."""
 _HEADER: Final = struct.Struct("=5I2I H6B16s I H6x")
 """struct ib_user_mad_hdr, with the P_Key's index; `lid` and `qpn` are big-endian."""
 _SMP: Final = struct.Struct(">4B H2B Q 2HI Q 2H 28x 64s 64s 64s")
@@ -35,7 +37,8 @@ _TIMEOUT_MS: Final = 200
 _RETRIES: Final = 2
 _PATIENCE_MS: Final = 2000
 _MANAGED: Final = "MF0;"
-"""How NVIDIA's managed switches describe themselves: `MF0;leaf-01:MQM9700/U1`; a director: `MF0;core:CS8500/L07/U1`."""
+"""How NVIDIA's managed switches describe themselves: `MF0;leaf-01:MQM9700/U1`; a director:
+`MF0;core:CS8500/L07/U1`."""
 
 
 class MadError(ToposcopeError):

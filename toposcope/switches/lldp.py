@@ -14,7 +14,8 @@ from toposcope.hardware.neighbours import plain
 
 ETHERTYPE: Final = 0x88CC
 GROUPS: Final = tuple(bytes.fromhex(f"0180c20000{last}") for last in ("0e", "03", "00"))
-"""Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge (802.1AB, table 7-1)."""
+"""Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge (802.1AB, table
+7-1)."""
 _HEADER: Final = 14
 _END, _CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES = 0, 1, 2, 3, 4, 5, 7
 _ONCE: Final = frozenset({_CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES})
@@ -109,7 +110,10 @@ def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _identity(kind: int, value: bytes) -> str:
-    """A chassis or port id as text: `mac:...`, `ip:...`, `name:...`, by its subtype (8.5.2.2, 8.5.3.2)."""
+    """A chassis or port id as text.
+
+    `mac:...`, `ip:...`, `name:...`, by its subtype (8.5.2.2, 8.5.3.2).
+    """
     subtype, octets = value[0], value[1:]
     if subtype == _MAC[kind] and len(octets) == _MAC_OCTETS:
         return "mac:" + octets.hex(":")

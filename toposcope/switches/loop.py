@@ -11,8 +11,9 @@ from typing import Final
 
 from toposcope.hardware.neighbours import Neighbour, Neighbours, neighbours_text
 from toposcope.hardware.rails import Miscabled
+from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.confinement import Confinement
-from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.errors import KubeError
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.lldp import LldpError, decode
@@ -23,18 +24,19 @@ from toposcope.switches.publish import Publisher
 log = logging.getLogger("switches")
 
 SETTLE_SECONDS: Final = 120.0
-"""How long to listen before "no neighbour" is true: the default time to live, four of the usual intervals."""
+"""How long to listen before "no neighbour" is true: the default time to live, four of the usual
+intervals."""
 WRITE_SECONDS: Final = 60.0
 """The least time between two writes: a flapping port must not become a stream of them."""
 RESYNC_SECONDS: Final = 600.0
-"""How often the program reads its own Node, to repair what others changed, and a page of ClusterTopologies."""
-_FIRST_RETRY: Final = 5.0
-_LONGEST_RETRY: Final = 600.0
+"""How often the program reads its own Node, to repair what others changed, and a page of
+ClusterTopologies."""
+_RETRIES: Final = Schedule(first=5.0, longest=600.0)
 _RESYNC_FACTOR: Final = (1.0, 1.2)
-_RETRY_FACTOR: Final = (0.5, 1.0)
 _DEVICES: Final = "/dev/infiniband"
 PAUSE: Final = 0.1
-"""Seconds between two turns, so that a flood of frames costs little: see `packets.FRAMES_PER_SECOND` too."""
+"""Seconds between two turns, so that a flood of frames costs little: see
+`packets.FRAMES_PER_SECOND` too."""
 
 
 class Switches:
@@ -66,14 +68,17 @@ class Switches:
         self._fabric: dict[str, Neighbour | None] = {}
         self._said: dict[str, str] = {}
         self._miscabled: Mapping[str, Miscabled] = {}
-        self._failures = 0
+        self._backoff = Backoff(_RETRIES, self._rng)
 
     def seconds_until_turn(self) -> float:
         """Seconds until `turn` has something to do even if no frame comes."""
         return max(PAUSE, self._scan_at - self._monotonic())
 
     def turn(self) -> None:
-        """Take the frames that have come; if it is time, look at the ports and write what has changed."""
+        """Take the frames that have come.
+
+        If it is time, look at the ports and write what has changed.
+        """
         now = self._monotonic()
         due = now >= self._scan_at
         if due:
@@ -154,19 +159,17 @@ class Switches:
             ):
                 self._write_at = now + WRITE_SECONDS
         except KubeError as error:
-            wait = min(_FIRST_RETRY * 2**self._failures, _LONGEST_RETRY) * self._rng.uniform(
-                *_RETRY_FACTOR
-            )
-            asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-            self._failures = min(self._failures + 1, 10)
-            self._read_at = self._write_at = now + max(wait, asked)
+            self._read_at = self._write_at = now + self._backoff.failed(error)
             self._say("cannot publish", str(error), logging.WARNING)
         else:
-            self._failures = 0
+            self._backoff.reset()
             self._said.pop("cannot publish", None)
 
     def _ask(self, now: float) -> None:
-        """Ask the cluster which cables are wrong, less often the more there is to read; no failure is an obstacle."""
+        """Ask the cluster which cables are wrong, less often the more there is to read.
+
+        No failure is an obstacle.
+        """
         pages = 1
         try:
             self._miscabled, pages = self._publisher.miscabled()

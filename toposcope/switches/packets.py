@@ -65,7 +65,10 @@ class LldpSockets:
         return [nic.fileno() for nic in self._nics.values()]
 
     def join(self, netdevs: Iterable[str]) -> None:
-        """Listen on these interfaces and on no others; one that was replaced by another of its name is opened anew."""
+        """Listen on these interfaces and on no others.
+
+        One that was replaced by another of its name is opened anew.
+        """
         wanted = frozenset(netdevs)
         for netdev in self._nics.keys() - wanted:
             self._nics.pop(netdev).close()
@@ -136,7 +139,10 @@ class _Nic:
         return self._socket.fileno()
 
     def frames(self, now: float) -> Iterator[bytes]:
-        """What has come, within the budget; the rest waits in the kernel, which drops what finds no room."""
+        """What has come, within the budget.
+
+        The rest waits in the kernel, which drops what finds no room.
+        """
         earned = (now - self._counted) * FRAMES_PER_SECOND
         self._may = min(self._may + earned, FRAMES_PER_SECOND)
         self._counted = now
@@ -156,7 +162,10 @@ class _Nic:
 
 
 def lldp_filter() -> list[tuple[int, int, int, int]]:
-    """The program that passes LLDP frames from the cable: code, jumps if true and if false, operand of each step."""
+    """The program that passes LLDP frames from the cable.
+
+    Code, jumps if true and if false, operand of each step.
+    """
     group_ends = [int.from_bytes(group[4:], "big") for group in GROUPS]
     group_begins = int.from_bytes(GROUPS[0][:4], "big")
     return [

@@ -1,4 +1,7 @@
-"""The ports of this machine's NICs: which network interface belongs to each, and which InfiniBand ports are up."""
+"""The ports of this machine's NICs.
+
+Which network interface belongs to each, and which InfiniBand ports are up.
+"""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +24,8 @@ class NicPorts(NamedTuple):
 
     nic: str
     netdev: str
-    """Its network interface, that of its own PCI function also where it is part of a bond; empty: none."""
+    """Its network interface, that of its own PCI function also where it is part of a bond; empty:
+    none."""
     carrier: bool
     """Whether the interface has a link."""
     umads: tuple[tuple[str, int], ...]
@@ -43,7 +47,10 @@ Umads = Mapping[tuple[str, int], str]
 
 
 def read_ports(root: Path, files: Files | None = None) -> list[NicPorts]:
-    """The NICs in the order of the matrix; `root` stands for /sys, seen from the host's network namespace."""
+    """The NICs in the order of the matrix.
+
+    `root` stands for /sys, seen from the host's network namespace.
+    """
     files = files or Files()
     umads = _read_umads(f"{root}/class/infiniband_mad", files)
     return [_nic_ports(root, files, nic, umads) for nic in Sysfs(root, files).nics()]
@@ -92,7 +99,10 @@ def _linked_umads(nic: RawNic, umads: Umads) -> tuple[tuple[str, int], ...]:
 
 
 def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
-    """The other members of an interface's bond whose ports its RDMA device aggregates: they have none of their own."""
+    """The other members of an interface's bond whose ports its RDMA device aggregates.
+
+    They have none of their own.
+    """
     members = files.text(f"{folder}/{netdev}/master/bonding/slaves").split()
     members = [
         member for member in members if not files.names(f"{folder}/{member}/device/infiniband")
@@ -101,7 +111,10 @@ def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
 
 
 def _netdev(files: Files, folder: str, port: int) -> str:
-    """The interface of a port, of those of its PCI function; old cards have several ports on one function."""
+    """The interface of a port, of those of its PCI function.
+
+    Old cards have several ports on one function.
+    """
     names = sorted(
         name
         for name in files.names(folder)

@@ -1,6 +1,7 @@
-"""Writes the annotation `gpu.topology/switches` to the program's own Node: only on a difference, guarded by its uid.
+"""Writes the annotation `gpu.topology/switches` to the program's own Node.
 
-Only the controller can tell which cables are wrong, and it may write no Node; so this program reads what it found.
+Only on a difference, guarded by its uid. Only the controller can tell which cables are wrong, and
+it may write no Node; so this program reads what it found.
 """
 
 from collections.abc import Mapping
@@ -83,7 +84,10 @@ class Publisher:
         return found, count
 
     def foreign_writes(self) -> dict[str, Request]:
-        """Writes that the admission policy must refuse, one of each kind: what each would do, and its request."""
+        """Writes that the admission policy must refuse, one of each kind.
+
+        What each would do, and its request.
+        """
         writes = {
             "a label": {"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}},
             "another annotation": {"metadata": {"annotations": {f"{SWITCHES}.{NOBODY}": "true"}}},

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import logging
-import random
 import select
 import signal
 import time
@@ -53,9 +52,8 @@ def run(
         publisher = Publisher(client, node_name)
         confinement = None
         if cluster.in_pod:  # other credentials are a person's, whom no policy confines
-            rng = random.Random()  # noqa: S311 - jitter, not a secret
             rights = AccountRights(RIGHTS, client.namespace)
-            confinement = Confinement(client, publisher.foreign_writes, time.monotonic, rng, rights)
+            confinement = Confinement(client, publisher.foreign_writes, rights)
         ports = functools.partial(read_ports, sysfs)
         switches = Switches(ports, receiver, neighbour, publisher, interval, confinement)
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,6 +1,7 @@
-"""Metric families, and Prometheus' text format: all that an agent needs of a client library, without its 5 MB.
+"""Metric families, and Prometheus' text format.
 
-Families and samples have the attributes of `prometheus_client`'s, so that its registry and its parser take them.
+All that an agent needs of a client library, without its 5 MB. Families and samples have the
+attributes of `prometheus_client`'s, so that its registry and its parser take them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +27,10 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A metric with its samples; `name` is without the suffix of its `type`, `labelnames` those of every sample."""
+    """A metric with its samples.
+
+    `name` is without the suffix of its `type`, `labelnames` those of every sample.
+    """
 
     name: str
     documentation: str

@@ -12,7 +12,10 @@ FORMATS: Final = ("text", "json")
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """Further lines (a difference, a traceback) are indented: none of them looks like a record of its own."""
+        """Further lines (a difference, a traceback) are indented.
+
+        None of them looks like a record of its own.
+        """
         return escaped_lines(super().format(record)).replace("\n", "\n    ")
 
 

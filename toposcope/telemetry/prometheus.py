@@ -1,4 +1,7 @@
-"""What a program with many metrics uses of `prometheus_client`; an agent does with `toposcope.telemetry.families`."""
+"""What a program with many metrics uses of `prometheus_client`.
+
+An agent does with `toposcope.telemetry.families`.
+"""
 
 from typing import TypeVar
 

@@ -36,7 +36,10 @@ class _Server(ThreadingTCPServer):
         super().server_bind()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Scrapers that give up or are restarted are not logged; anything else is a defect and is."""
+        """Scrapers that give up or are restarted are not logged.
+
+        Anything else is a defect and is.
+        """
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 

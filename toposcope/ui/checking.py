@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
-from toposcope.placement.sentences import advice, amount, answer, reasoning
+from toposcope.placement.sentences import advice, answer, reasoning, why
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
@@ -130,7 +131,7 @@ def _check_of(
         fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MAX_FITS]],
         fits_exact=fittings.exact if fittings else True,
         more_fits=len(fits) > _MAX_FITS,
-        left_out={reason: list(names[:_NAMED]) for reason, names in verdict.excluded}
+        left_out={why(left.exclusion): list(left.nodes[:_NAMED]) for left in verdict.excluded}
         if verdict
         else {},
     )

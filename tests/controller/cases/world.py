@@ -14,9 +14,10 @@ from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
 from toposcope.controller.loop import Controller
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.immutable_topology import KaiPublisher, KueuePublisher
 from toposcope.controller.reconcile import Reconciler
+from toposcope.integrations.grove.publisher import GrovePublisher
+from toposcope.integrations.kai.publisher import KaiPublisher
+from toposcope.integrations.kueue.publisher import KueuePublisher
 from toposcope.kube.client import ApiClient
 
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/topologies"
@@ -168,7 +169,7 @@ class World:
 
     def _new_controller(self) -> Controller:
         client, time = self._client, self._time
-        publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
+        publishers = (GrovePublisher(client, time), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
         return controller_of(client, Reconciler(client, publishers, time, instance="test"))
 
 

@@ -14,10 +14,11 @@ from toposcope.api.levels import Level, level_problems
 from toposcope.hierarchy.platforms import KEYS
 from toposcope.integrations.documents import read_topology as recognise
 from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError, named_levels
+from toposcope.integrations.framework.topologies import read_node_labels
 from toposcope.integrations.grove import topology as grove
 from toposcope.integrations.kai import topology as kai
 from toposcope.integrations.kueue import topology as kueue
-from toposcope.integrations.osmo import pool as osmo
+from toposcope.integrations.osmo import topology as osmo
 from toposcope.integrations.runai import topology as runai
 
 Write = Callable[[TopologyLevels], Any]
@@ -25,9 +26,9 @@ Read = Callable[[Any], TopologyLevels]
 
 FORMATS: dict[str, tuple[Write, Read]] = {
     "grove": (grove.write, grove.read),
-    "kai": (kai.write, kai.read),
-    "kai-aliases": (kai.write_aliases, kai.read),
-    "kueue": (kueue.write, kai.read),
+    "kai": (kai.write, read_node_labels),
+    "kai-aliases": (kai.write_aliases, read_node_labels),
+    "kueue": (kueue.write, read_node_labels),
     "runai": (runai.write, runai.read),
     "osmo": (osmo.write, osmo.read),
 }
@@ -137,7 +138,7 @@ def test_the_field_is_named() -> None:
     document = {"metadata": {"name": "a"}, "spec": {"levels": [{"nodeLabel": "a"}, {"nodeLabel": 3}]}}
     words = "this is not a Topology of KAI's or Kueue's: Expected `str`, got `int` - at `spec.levels[1].nodeLabel`"
     with pytest.raises(UnreadableDocumentError, match=re.escape(words)):
-        kai.read(document)
+        read_node_labels(document)
 
 
 @pytest.mark.parametrize("name", FORMATS)

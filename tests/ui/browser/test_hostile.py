@@ -3,7 +3,6 @@
 Names of nodes are refused when they are read: no API server has such ones. The page takes them all the same.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,6 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.support.saved import demo_nodes
 from tests.ui.browser.hostile import BREAKOUT, hostile
 from tests.ui.browser.shown import SCRIPTS, Shown, script, shown
-from toposcope.cli.matrix_svg import matrix_svg
-from toposcope.hardware.matrix_annotation import LEGEND, parse
 from toposcope.ui import protocol
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.export import written
@@ -159,20 +156,6 @@ def test_every_text_in_an_exported_file_is_shown_as_text(judged: Judged, tmp_pat
 def test_an_answer_that_is_opened_by_itself_is_no_page(judged: Judged, server: Shown, address: str) -> None:
     judged.page.goto(server.address + address.format(quote(BREAKOUT, safe="")))
     assert judged.page.locator("img, svg, a").count() == 0
-    assert judged.verdicts == []
-
-
-def test_nothing_runs_from_the_picture_of_a_matrix(judged: Judged, tmp_path: Path) -> None:
-    annotation = json.loads(demo_nodes(most=1)[0]["metadata"]["annotations"]["gpu.topology/matrix"])
-    annotation["reasons"] = [f"\x01{BREAKOUT}"]
-    annotation["nics"][0]["name"] = annotation["gpus"][0]["uuid"] = BREAKOUT
-    found = parse(json.dumps(annotation))
-    assert found.links
-    picture = tmp_path / "matrix.svg"
-    picture.write_text(matrix_svg(BREAKOUT, found, found.links, LEGEND), encoding="utf-8")
-    judged.page.goto(picture.as_uri())
-    assert "<img" in (judged.page.locator("text.alarm").text_content() or "")
-    assert judged.page.locator("img, script, a, svg svg, [onload], [onerror]").count() == 0
     assert judged.verdicts == []
 
 

@@ -260,10 +260,8 @@ def _whole() -> bytes:
 def _parts() -> Mapping[str, Any]:
     """What each part of the file holds."""
     parts = msgspec.msgpack.decode(_whole()[_HEAD:])
-    names = ("cluster", "matrices", "pods")
     return {
-        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP))
-        for name, part in zip(names, parts, strict=True)
+        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP)) for name, part in parts.items()
     }
 
 
@@ -335,7 +333,9 @@ def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
 
 def _forged(name: str, content: Any) -> bytes:
     """The file with another content in one part, its checksum made to fit."""
-    parts = [_zipped(content if part == name else honest) for part, honest in _parts().items()]
+    parts = {
+        part: _zipped(content if part == name else honest) for part, honest in _parts().items()
+    }
     return _whole()[:_HEAD] + msgspec.msgpack.encode(parts)
 
 

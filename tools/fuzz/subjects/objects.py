@@ -158,9 +158,9 @@ _NODES: Final = tuple(
         f"u{i}",
         ("example.com/rack", _GPUS, "pool"),
         (f"r{i % 2}", "8", "a"),
-        True,
-        True,
-        8,
+        ready=True,
+        schedulable=True,
+        gpus=8,
     )
     for i in range(4)
 )

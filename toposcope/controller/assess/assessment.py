@@ -166,7 +166,7 @@ def assess(
         rails=cabled,
         selected=chosen,
         segments=segments,
-        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys, mixed),
+        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, known=segment_keys, mixed=mixed),
     )
 
 

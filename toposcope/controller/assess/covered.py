@@ -1,6 +1,7 @@
 """Whether nodes carry the levels: the condition `LevelsCovered`. Pure."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
@@ -23,8 +24,9 @@ _MOST_LEVELS: Final = 2
 """Labels of each kind that are no level and are described: a message is read by people."""
 _NAMES_LENGTH: Final = 1200
 _LEFT_OUT: Final = (
-    "Kueue and KAI leave a node without one of the levels out of the whole topology, kube-scheduler leaves it out of "
-    "gangs that ask for that level; label it, or select other nodes (spec.nodeSelector)"
+    "Kueue and KAI leave a node without one of the levels out of the whole topology, "
+    "kube-scheduler leaves it out of gangs that ask for that level; "
+    "label it, or select other nodes (spec.nodeSelector)"
 )
 
 
@@ -36,52 +38,56 @@ def covered_condition(
     elsewhere: Collection[str],
 ) -> Condition:
     """The condition over at least one node; `elsewhere` are keys of levels that segments have."""
-    total = len(nodes)
-    missing = [c for c in coverage if c.missing]
-    gaps = [
-        f"{c.missing} of {total} nodes {plural(c.missing, 'lacks', 'lack')} level '{c.level.domain}' "
-        f"({c.level.key}): {_names(c.missing_nodes, c.missing, len(missing))}{c.placeholders}"
-        for c in missing
-    ]
-    covered = (
-        "The only node carries every level"
-        if total == 1
-        else f"All {total} nodes carry every level"
-    )
-    usual, odd = [], []
+    gaps = _gaps(coverage, len(nodes))
+    below: list[str] = []
+    odd: list[str] = []
     if topology.levels is None:
-        for level in partly_carried([c.level for c in coverage], nodes, catalogue):
+        used = [cover.level for cover in coverage]
+        for level in partly_carried(used, nodes, catalogue):
             if level.key in elsewhere:
                 continue
-            carrying, lacking = _lacking(nodes, level, catalogue)
-            if len(lacking) > carrying:
-                odd.append(_odd(nodes, level, carrying))
-            elif lacking:
-                usual.append(
-                    _below(
-                        topology,
-                        level,
-                        carrying,
-                        total,
-                        lacking,
-                        placeholder_words(nodes, level.key),
-                    )
-                )
-    if not gaps and not usual:
-        return Condition(
-            LEVELS_COVERED, "True", "AllNodesCovered", "; ".join([covered, *_few(odd)])
-        )
-    text = "; ".join([*gaps, *([_LEFT_OUT] if gaps else []), *_few(usual), *_few(odd)])
+            carriers = _carriers(nodes, level, catalogue)
+            if len(carriers.lacking) > carriers.nodes:
+                odd.append(_odd(nodes, level, carriers.nodes))
+            elif carriers.lacking:
+                below.append(_below(topology, level, carriers, nodes))
+    if not gaps and not below:
+        text = "; ".join([_all_carry(len(nodes)), *_few(odd)])
+        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", text)
+    if gaps:
+        gaps.append(_LEFT_OUT)
+    text = "; ".join([*gaps, *_few(below), *_few(odd)])
     return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
+
+
+def _all_carry(total: int) -> str:
+    if total == 1:
+        return "The only node carries every level"
+    return f"All {total} nodes carry every level"
+
+
+def _gaps(coverage: Sequence[Coverage], total: int) -> list[str]:
+    """About each level in effect that some of the `total` nodes lack."""
+    incomplete = [cover for cover in coverage if cover.missing]
+    gaps = []
+    for cover in incomplete:
+        level = cover.level
+        lack = plural(cover.missing, "lacks", "lack")
+        names = _names(cover.missing_nodes, cover.missing, len(incomplete))
+        gaps.append(
+            f"{cover.missing} of {total} nodes {lack} level '{level.domain}' "
+            f"({level.key}): {names}{cover.placeholders}"
+        )
+    return gaps
 
 
 def _few(sentences: Sequence[str]) -> list[str]:
     """The first ones, and how many more there are."""
-    more = len(sentences) - _MOST_LEVELS
-    return [
-        *sentences[:_MOST_LEVELS],
-        *([f"and {more} more such labels: toposcope levels"] if more > 0 else []),
-    ]
+    few = list(sentences[:_MOST_LEVELS])
+    more = len(sentences) - len(few)
+    if more:
+        few.append(f"and {more} more such labels: toposcope levels")
+    return few
 
 
 def _names(names: Sequence[str], total: int, parts: int) -> str:
@@ -92,47 +98,66 @@ def _names(names: Sequence[str], total: int, parts: int) -> str:
     return listing(names, most, total)
 
 
-def _below(
-    topology: Topology, level: Level, carrying: int, total: int, lacking: Sequence[str], words: str
-) -> str:
-    """About a key that too few nodes carry; `words` are those about placeholders."""
+@dataclass(frozen=True, slots=True)
+class _Carriers:
+    """The nodes that carry a level, and the names of those that should and don't."""
+
+    nodes: int
+    lacking: list[str]
+    """Nodes of the same kind that lack the level, sorted."""
+
+
+def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) -> str:
+    """About a key that too few nodes carry."""
+    total, lacking = len(nodes), carriers.lacking
     needed = nodes_needed(total, topology.min_coverage)
     enough = f"all {total}" if needed == total else f"at least {needed}"
-    who, names = plural(len(lacking), "it", "them"), _names(lacking, len(lacking), _MOST_LEVELS)
+    names = _names(lacking, len(lacking), _MOST_LEVELS)
+    placeholders = placeholder_words(nodes, level.key)
+    who = plural(len(lacking), "it", "them")
     return (
-        f"'{level.domain}' ({level.key}) is on {carrying} of {total} nodes and not a level, because {enough} must "
-        f"carry it (spec.minCoveragePercent {topology.min_coverage}); lacking: {names}{words}; label {who}, or lower "
-        f"the percentage, and schedulers leave {who} out"
+        f"'{level.domain}' ({level.key}) is on {carriers.nodes} of {total} nodes "
+        f"and not a level, because {enough} must carry it "
+        f"(spec.minCoveragePercent {topology.min_coverage}); "
+        f"lacking: {names}{placeholders}; "
+        f"label {who}, or lower the percentage, and schedulers leave {who} out"
     )
 
 
 def _odd(nodes: Table, level: Level, carrying: int) -> str:
     """About a key that only a minority carries, which makes nobody wait."""
-    column = nodes.column(level.key)
-    names = nodes.first_names([value is not None for value in column.values], MOST_NAMES)
-    text = _names(names, carrying, _MOST_LEVELS)
-    return f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), which is not a level: {text}"
-
-
-def _lacking(nodes: Table, level: Level, catalogue: Catalogue) -> tuple[int, list[str]]:
-    """How many nodes carry the level, and the names of those that lack it though they are of the same kind, sorted.
-
-    Nodes are of another kind if no node with the level is of their product, or carries all their level keys.
-    """
-    there = [value is not None for value in nodes.column(level.key).values]
-    carrying = [group for group, carries in zip(nodes.groups, there, strict=True) if carries]
-    products = {product for group in carrying if (product := group.label(GPU_PRODUCT))}
-    known = frozenset().union(*{group.keys for group in carrying})
-
-    def alike(group: Traits) -> bool:
-        product = group.label(GPU_PRODUCT)
-        return (not product or not products or product in products) and known.issuperset(
-            catalogue.level_keys.intersection(group.keys)
-        )
-
-    lacking = [
-        not carries and alike(group) for group, carries in zip(nodes.groups, there, strict=True)
-    ]
-    return sum(nodes.weights[i] for i, carries in enumerate(there) if carries), sorted(
-        nodes.names(lacking)
+    values = nodes.column(level.key).values
+    names = nodes.first_names([value is not None for value in values], MOST_NAMES)
+    return (
+        f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), "
+        f"which is not a level: {_names(names, carrying, _MOST_LEVELS)}"
     )
+
+
+def _carriers(nodes: Table, level: Level, catalogue: Catalogue) -> _Carriers:
+    """How many nodes carry the level, and who lacks it though they are of the same kind.
+
+    Nodes are of another kind if no node with the level is of their product, or carries all their
+    level keys.
+    """
+    values = nodes.column(level.key).values
+    carrying = 0
+    products: set[str | None] = set()
+    keys: set[str] = set()
+    for group, value, weight in zip(nodes.groups, values, nodes.weights, strict=True):
+        if value is not None:
+            carrying += weight
+            products.add(group.label(GPU_PRODUCT))
+            keys.update(group.keys)
+    products -= {None, ""}
+
+    def is_alike(group: Traits) -> bool:
+        product = group.label(GPU_PRODUCT)
+        if product and products and product not in products:
+            return False
+        return keys.issuperset(catalogue.level_keys.intersection(group.keys))
+
+    lacking = []
+    for group, value in zip(nodes.groups, values, strict=True):
+        lacking.append(value is None and is_alike(group))
+    return _Carriers(carrying, sorted(nodes.names(lacking)))

@@ -1,4 +1,7 @@
-"""Labels that look like a level and are none, or could be a level: which, on how many nodes, and what to do. Pure."""
+"""Labels that look like a level and are none, or could be a level.
+
+Which, on how many nodes, and what to do. Pure.
+"""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +37,10 @@ _IN_ORDER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """About one label key; `nodes` is the number of selected nodes that carry it with a real value."""
+    """About one label key.
+
+    `nodes` is the number of selected nodes that carry it with a real value.
+    """
 
     key: str
     domain: str
@@ -49,6 +55,7 @@ def diagnostics(
     nodes: Table,
     levels: Sequence[Level],
     catalogue: Catalogue,
+    *,
     known: Container[str] = (),
     mixed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Diagnostic, ...]:
@@ -59,19 +66,11 @@ def diagnostics(
     them. `mixed` says by key of a level who goes by its value alone though others share it.
     """
     present = frozenset().union(*nodes.key_sets)
-    results = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
-    for level in levels:
-        if words := placeholder_words(nodes, level.key):
-            names = nodes.first_names(
-                [label in nodes.placeholders for label in nodes.labels(level.key)], MOST_NAMES
-            )
-            text = (
-                f"{level.key} of level '{level.domain}' says unknown{words}: {', '.join(names)}; they lack the "
-                "level until its writer has a value for them"
-            )
-            results.append(
-                Diagnostic(level.key, level.domain, PLACEHOLDER, _carrying(nodes, level.key), text)
-            )
+    results = [
+        *_of_spec(topology, nodes, catalogue),
+        *_advised(nodes, levels, present, catalogue),
+        *_placeholders(nodes, levels),
+    ]
     results += [_mixed(nodes, level, mixed[level.key]) for level in levels if level.key in mixed]
     if topology.levels is None:
         used = {level.domain: level.key for level in levels}
@@ -81,64 +80,89 @@ def diagnostics(
                 results += _disagreeing(nodes, domain, used[domain], key)
             elif key not in known:
                 results += _partly(nodes, domain, key)
-    once = {(diagnostic.key, diagnostic.reason): diagnostic for diagnostic in reversed(results)}
-    return tuple(
-        sorted(once.values(), key=lambda one: (_IN_ORDER.index(one.reason), one.key))[:MOST]
-    )
+    return _most_urgent(results)
+
+
+def _most_urgent(results: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The first ones in the order of their reasons; once for each key and reason."""
+    once: dict[tuple[str, str], Diagnostic] = {}
+    for diagnostic in results:
+        once.setdefault((diagnostic.key, diagnostic.reason), diagnostic)
+    urgency = {reason: place for place, reason in enumerate(_IN_ORDER)}
+    ranked = sorted(once.values(), key=lambda found: (urgency[found.reason], found.key))
+    return tuple(ranked[:MOST])
 
 
 def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
-    for i, level in enumerate(topology.levels or ()):
+    """Keys of the spec that are no level, or should no longer be one."""
+    for place, level in enumerate(topology.levels or ()):
         advice = catalogue.advise(level.key)
         carrying = _carrying(nodes, level.key)
         # A key that every node carries is no typo, whatever it looks like.
         if advice and (carrying < len(nodes) or advice.reason == RETIRED_KEY):
-            text = f"spec.levels[{i}].key: {_text(nodes, level.key, advice, ())}"
+            text = f"spec.levels[{place}].key: {_text(nodes, level.key, advice)}"
             yield Diagnostic(level.key, level.domain, advice.reason, carrying, text)
 
 
 def _advised(
     nodes: Table, levels: Sequence[Level], present: frozenset[str], catalogue: Catalogue
 ) -> Iterator[Diagnostic]:
+    """Keys that nodes carry and that are no level, or should no longer be one."""
+    domain_of = {level.key: level.domain for level in levels}
     for key in sorted(present & catalogue.suspects):
         advice = catalogue.advise(key)
-        if advice and all(level.key != key or advice.reason == RETIRED_KEY for level in levels):
-            domain = next((level.domain for level in levels if level.key == key), "")
-            yield Diagnostic(
-                key, domain, advice.reason, _carrying(nodes, key), _text(nodes, key, advice, levels)
-            )
+        if not advice:
+            continue
+        if key in domain_of and advice.reason != RETIRED_KEY:
+            continue
+        domain = domain_of.get(key, "")
+        text = _text(nodes, key, advice, domain)
+        yield Diagnostic(key, domain, advice.reason, _carrying(nodes, key), text)
 
 
-def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> str:
-    where = f"{key} is on {_carrying(nodes, key)} of {len(nodes)} {plural(len(nodes), 'node')}"
+def _text(nodes: Table, key: str, advice: Advice, domain: str = "") -> str:
+    """The advice in words; `domain` is that of the level that is taken from the key, if any."""
+    total = len(nodes)
+    where = f"{key} is on {_carrying(nodes, key)} of {total} {plural(total, 'node')}"
+    instead = f"{advice.instead} (on {_carrying(nodes, advice.instead)})"
     match advice.reason:
         case "RetiredKey":
-            used = next(
-                (
-                    f"; level '{x.domain}' is taken from it as long as it is there"
-                    for x in levels
-                    if x.key == key
-                ),
-                "",
-            )
-            now = f"the key now is {advice.instead} (on {_carrying(nodes, advice.instead)})"
-            return f"{where} and is retired: {advice.why}; {now}{used}"
+            text = f"{where} and is retired: {advice.why}; the key now is {instead}"
+            if domain:
+                text += f"; level '{domain}' is taken from it as long as it is there"
+            return text
         case "NotAccepted":
             return f"{where}, but {advice.why}"
         case _:
-            right = (
-                f"; the key is {advice.instead} (on {_carrying(nodes, advice.instead)})"
-                if advice.instead
-                else ""
-            )
-            return f"{where} and is not a level: {advice.why}{right}"
+            text = f"{where} and is not a level: {advice.why}"
+            if advice.instead:
+                text += f"; the key is {instead}"
+            return text
+
+
+def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]:
+    """Levels in effect that some nodes have a value of which names no place."""
+    for level in levels:
+        words = placeholder_words(nodes, level.key)
+        if not words:
+            continue
+        labels = nodes.labels(level.key)
+        is_placeholder = [label in nodes.placeholders for label in labels]
+        names = ", ".join(nodes.first_names(is_placeholder, MOST_NAMES))
+        text = (
+            f"{level.key} of level '{level.domain}' says unknown{words}: {names}; "
+            "they lack the level until its writer has a value for them"
+        )
+        carrying = _carrying(nodes, level.key)
+        yield Diagnostic(level.key, level.domain, PLACEHOLDER, carrying, text)
 
 
 def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
     """A level of which somebody takes two domains for one."""
     unique = unique_key(level.domain)
     text = (
-        f"{level.key} of level '{level.domain}' has one value in several domains, and {who} goes by the value alone; "
+        f"{level.key} of level '{level.domain}' has one value in several domains, "
+        f"and {who} goes by the value alone; "
         f"list {level.domain} in spec.uniqueValues, and let it ask for {unique}"
     )
     return Diagnostic(level.key, level.domain, NAMES_MIXED, _carrying(nodes, level.key), text)
@@ -149,42 +173,55 @@ def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
     column = nodes.column(key)
     if not column.missing:
         return
-    lacking = nodes.first_names([value is None for value in column.values], MOST_NAMES)
+    is_lacking = [value is None for value in column.values]
+    lacking = nodes.first_names(is_lacking, MOST_NAMES)
     carrying = len(nodes) - column.missing
     text = (
-        f"level '{domain}' ({key}) is on {carrying} of {len(nodes)} nodes, so it is not published: schedulers would "
-        f"leave out the others; lacking: {some_names(lacking, column.missing)}{placeholder_words(nodes, key)}"
+        f"level '{domain}' ({key}) is on {carrying} of {len(nodes)} nodes, "
+        "so it is not published: schedulers would leave out the others; "
+        f"lacking: {some_names(lacking, column.missing)}{placeholder_words(nodes, key)}"
     )
     yield Diagnostic(key, domain, PARTLY_COVERED, carrying, text)
 
 
 def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Diagnostic]:
     """A second key of a level that groups the nodes differently."""
-    if key == used:
+    if key == used or _is_alike(nodes, used, key):
         return
-    ours, theirs = nodes.column(used), nodes.column(key)
-    if _alike(ours.values, theirs.values, nodes.weights):
-        return
-    carrying = len(nodes) - theirs.missing
+    carrying = _carrying(nodes, key)
     text = (
-        f"{key} (on {carrying} of {len(nodes)} nodes) stands for level '{domain}' as {used} does, and groups the nodes "
-        f"differently; {used} is used. Is one of them out of date? To use the other, list it in spec.levels"
+        f"{key} (on {carrying} of {len(nodes)} nodes) stands for level '{domain}' as {used} does, "
+        f"and groups the nodes differently; {used} is used. "
+        "Is one of them out of date? To use the other, list it in spec.levels"
     )
     yield Diagnostic(key, domain, KEYS_DISAGREE, carrying, text)
 
 
-def _alike(
-    ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]
-) -> bool:
-    """Whether each value of one is always beside the same value of the other, where there are both."""
+def _is_alike(nodes: Table, used: str, other: str) -> bool:
+    """Whether each value of one key is always beside the same value of the other.
+
+    Nodes that lack one of the two show nothing.
+    """
     pairs: set[tuple[str | int, str | int]] = set()
-    for i, (mine, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
-        if mine is None or other is None or (mine in OWN_VALUES and other in OWN_VALUES):
+    ours, theirs = nodes.column(used).values, nodes.column(other).values
+    groups = zip(ours, theirs, nodes.weights, strict=True)
+    for place, (value, beside, weight) in enumerate(groups):
+        if value is None or beside is None:
             continue
-        if nodes > 1 and (mine in OWN_VALUES or other in OWN_VALUES):
+        pair = _own_as_place(value, place), _own_as_place(beside, place)
+        if pair == (place, place):  # both are own values
+            continue
+        if weight > 1 and place in pair:
             return False
-        pairs.add((i if mine in OWN_VALUES else mine, i if other in OWN_VALUES else other))
-    return len(pairs) == len({mine for mine, _ in pairs}) == len({other for _, other in pairs})
+        pairs.add(pair)
+    values = {value for value, _ in pairs}
+    others = {beside for _, beside in pairs}
+    return len(pairs) == len(values) == len(others)
+
+
+def _own_as_place(value: str, place: int) -> str | int:
+    """The value; for a node's own one, which is another one in each group, the group's place."""
+    return place if value in OWN_VALUES else value
 
 
 def _carrying(nodes: Table, key: str) -> int:

@@ -1,17 +1,20 @@
-"""The health of a topology's machines: what their agents report, per domain, and the NVLink fabric between them. Pure.
+"""The health of a topology's machines.
 
-Two findings about the fabric. A domain is *split* if what the hardware says is one domain is not: one cluster UUID with
-several cliques, or one chassis whose nodes are in different fabrics (a tray that fell out of its clique is a domain of
-its own). A domain is *small* if it has fewer GPUs than most of its siblings. Racks are bought half full, so nothing is
-concluded from either. NVLink domains whose nodes are all sound are *partitions*, also if there is one node in them:
-whoever runs the fabric manager made them, or the chassis has several by design. They are reported and are no finding,
-and neither is a fabric that is being rebuilt (see `rebuilds`).
+What their agents report, and the NVLink fabric between them. Pure.
+
+Two findings about the fabric. A domain is *split* if what the hardware says is one domain is not:
+one cluster UUID with several cliques, or one chassis whose nodes are in different fabrics (a tray
+that fell out of its clique is a domain of its own). A domain is *small* if it has fewer GPUs than
+most of its siblings. Racks are bought half full, so nothing is concluded from either. NVLink
+domains whose nodes are all sound are *partitions*, also if there is one node in them: whoever runs
+the fabric manager made them, or the chassis has several by design. They are reported and are no
+finding, and neither is a fabric that is being rebuilt (see `rebuilds`).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, islice, takewhile
+from itertools import chain
 from typing import Final
 
 from toposcope.api.conditions import FABRIC_HEALTHY, Condition
@@ -20,7 +23,7 @@ from toposcope.api.levels import Level
 from toposcope.controller.assess.rebuilds import NO_REBUILDS, Rebuilds, under_way_words
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.coverage import MOST_NAMES
-from toposcope.hierarchy.node import OWN_VALUES, fabric_of
+from toposcope.hierarchy.node import OWN_VALUES, Hardware, fabric_of
 from toposcope.hierarchy.table import Machines, Table
 from toposcope.text import listing, plural
 
@@ -32,7 +35,10 @@ MOST_VALUES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One chassis, or one fabric by its cluster UUID (`by` says which), in several NVLink domains."""
+    """One chassis, or one fabric by its cluster UUID, in several NVLink domains.
+
+    `by` says which of the two it is.
+    """
 
     by: str
     name: str
@@ -115,46 +121,83 @@ def health(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUIL
     for machine, count in nodes.machines:
         states[machine.state] += count
         gpus += machine.gpus * count
-    degraded = (
-        [group.hardware.state == State.DEGRADED for group in nodes.groups]
-        if states[State.DEGRADED]
-        else ()
-    )
+    fabric = fabric_facts(levels, nodes, rebuilds)
+    reported: dict[str, int] = {state: states[state] for state in State if states[state]}
+    if State.DEGRADED not in reported:
+        return Health(gpus=gpus, states=reported, fabric=fabric)
+    is_degraded = [group.hardware.state == State.DEGRADED for group in nodes.groups]
     return Health(
         gpus=gpus,
-        states={state: states[state] for state in State if states[state]},
-        degraded_nodes=nodes.first_names(degraded, MOST_NAMES),
-        levels=degraded_levels(levels, nodes) if states[State.DEGRADED] else (),
-        fabric=fabric_facts(levels, nodes, rebuilds),
+        states=reported,
+        degraded_nodes=nodes.first_names(is_degraded, MOST_NAMES),
+        levels=degraded_levels(levels, nodes),
+        fabric=fabric,
     )
 
 
 def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLevel, ...]:
     """The degraded nodes by level, for the levels (broadest first) that they carry."""
-    nodes = nodes.expanded_for_levels([level.key for level in levels])
-    degraded = [i for i, group in enumerate(nodes.groups) if group.hardware.state == State.DEGRADED]
-    columns = [nodes.column(level.key) for level in levels]
+    keys = [level.key for level in levels]
+    nodes = nodes.expanded_for_levels(keys)
+    degraded = []
+    for place, group in enumerate(nodes.groups):
+        if group.hardware.state == State.DEGRADED:
+            degraded.append(place)
     results = []
-    for depth, (level, column) in enumerate(zip(levels, columns, strict=True)):
-        nests = all(nodes.nests(levels[i].key, levels[i + 1].key) for i in range(depth))
-        path_columns = columns[depth : depth + 1] if nests else columns[: depth + 1]
-        counts: Counter[tuple[str, ...]] = Counter()
-        own = 0
-        for i in degraded:
-            if column.values[i] in OWN_VALUES:
-                own += nodes.weights[i]
-            elif column.values[i] is not None:
-                counts[tuple([path_column.values[i] or "" for path_column in path_columns])] += (
-                    nodes.weights[i]
-                )
-        if not counts and not own:
-            continue
-        alone = _of_one_node(column.values, nodes.weights, {path[-1] for path in counts})
-        ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-        several = (DegradedDomain(*entry) for entry in ranked if entry[0][-1] not in alone)
-        worst = tuple(islice(several, MOST_VALUES))
-        results.append(DegradedLevel(level, len(counts) + own, counts.total() + own, worst))
+    nested = True
+    for depth, level in enumerate(levels):
+        if depth:
+            nested = nested and nodes.nests(keys[depth - 1], keys[depth])
+        # Where the levels nest, a domain's own value says which it is.
+        path_keys = keys[depth : depth + 1] if nested else keys[: depth + 1]
+        found = _degraded_level(level, path_keys, degraded, nodes)
+        if found:
+            results.append(found)
     return tuple(results)
+
+
+def _degraded_level(
+    level: Level, path_keys: Sequence[str], degraded: Sequence[int], nodes: Table
+) -> DegradedLevel | None:
+    """The degraded nodes at one level; None where none of them carries it.
+
+    `path_keys` are the label keys that a domain is named by, `degraded` the places of the groups.
+    """
+    values = nodes.column(level.key).values
+    path_columns = [nodes.column(key).values for key in path_keys]
+    nodes_by_path: Counter[tuple[str, ...]] = Counter()
+    in_own_domains = 0
+    for place in degraded:
+        value, weight = values[place], nodes.weights[place]
+        if value in OWN_VALUES:
+            in_own_domains += weight
+        elif value is not None:
+            path = tuple([column[place] or "" for column in path_columns])
+            nodes_by_path[path] += weight
+    if not nodes_by_path and not in_own_domains:
+        return None
+    own_values = {path[-1] for path in nodes_by_path}
+    alone = _of_one_node(values, nodes.weights, own_values)
+    return DegradedLevel(
+        level=level,
+        domains=len(nodes_by_path) + in_own_domains,
+        nodes=nodes_by_path.total() + in_own_domains,
+        worst=_worst(nodes_by_path, alone),
+    )
+
+
+def _worst(
+    nodes_by_path: Mapping[tuple[str, ...], int], alone: Collection[str]
+) -> tuple[DegradedDomain, ...]:
+    """The first domains, most degraded nodes first, without those `alone`, which have one node."""
+    ranked = sorted(nodes_by_path.items(), key=lambda entry: (-entry[1], entry[0]))
+    worst = []
+    for path, degraded in ranked:
+        if path[-1] not in alone:
+            worst.append(DegradedDomain(path, degraded))
+        if len(worst) == MOST_VALUES:
+            break
+    return tuple(worst)
 
 
 def _of_one_node(
@@ -174,79 +217,130 @@ def fabric_facts(
 
     Nothing is concluded from fabrics that nodes are leaving or joining.
     """
-    sizes: dict[str, int] = {}
+    gpus_by_domain: dict[str, int] = {}
     for (domain, _, _, gpus), count in nodes.machines:
         if domain is not None:
-            sizes[domain] = sizes.get(domain, 0) + gpus * count
-    if not sizes:
+            gpus_by_domain[domain] = gpus_by_domain.get(domain, 0) + gpus * count
+    if not gpus_by_domain:
         return FabricFacts(rebuilds=rebuilds)
     moving = rebuilds.moving
-    above = [level.key for level in takewhile(lambda level: level.key != NVLINK_DOMAIN, levels)]
-    nested = _around(sizes, above, nodes) if len(above) < len(levels) else ()
-    found = (
-        *_split_fabrics(sizes, nodes.machines, moving),
-        *_split_chassis(nodes.machines, moving),
-    )
-    partitions = tuple(split for split in found if split.within)
-    intended = frozenset[str]().union(*(partition.within for partition in partitions))
-    small = tuple(
-        domain
-        for domain in _small(sizes, nested)
-        if domain.name not in intended and fabric_of(domain.name) not in moving
-    )
+    splits: list[Split] = []
+    partitions: list[Split] = []
+    intended: set[str] = set()
+    for split in chain(
+        _split_fabrics(gpus_by_domain, nodes.machines, moving),
+        _split_chassis(nodes.machines, moving),
+    ):
+        if split.within:
+            partitions.append(split)
+            intended |= split.within
+        else:
+            splits.append(split)
+    excused = intended | _domains_of(moving, gpus_by_domain)
+    around = _domains_around(gpus_by_domain, levels, nodes)
+    small = [domain for domain in _small(gpus_by_domain, around) if domain.name not in excused]
     return FabricFacts(
-        tuple(split for split in found if not split.within), small, partitions, rebuilds
+        splits=tuple(splits),
+        small=tuple(small),
+        partitions=tuple(partitions),
+        rebuilds=rebuilds,
     )
+
+
+def _domains_of(fabrics: Container[str], domains: Iterable[str]) -> set[str]:
+    return {domain for domain in domains if fabric_of(domain) in fabrics}
 
 
 def _partitions(within: Counter[str | None], sick: Collection[str | None]) -> frozenset[str]:
-    """The domains, if nothing is wrong with a node of theirs (`sick`: domains of degraded nodes); else none of them.
+    """The domains, if nothing is wrong with a node of theirs; else none of them.
 
-    A node whose state is not known says nothing: its labels are those of before.
+    `sick` are the domains of degraded nodes. A node whose state is not known says nothing: its
+    labels are those of before.
     """
-    return frozenset() if within.keys() & sick else frozenset(filter(None, within))
+    if within.keys() & sick:
+        return frozenset()
+    return frozenset(domain for domain in within if domain)
 
 
 def _split_fabrics(
     domains: Collection[str], machines: Machines, moving: Collection[str]
 ) -> Iterator[Split]:
-    several = _repeated(list(map(fabric_of, domains))).difference(moving)
+    several = _repeated([fabric_of(domain) for domain in domains]).difference(moving)
+    if not several:
+        return
     nodes_by_domain: dict[str, Counter[str | None]] = {uuid: Counter() for uuid in sorted(several)}
-    for hardware, count in machines if several else ():
-        if hardware.domain is not None and (uuid := fabric_of(hardware.domain)) in several:
-            nodes_by_domain[uuid][hardware.domain] += count
-    sick = (
-        {hardware.domain for hardware, _ in machines if hardware.state == State.DEGRADED}
-        if several
-        else ()
-    )
+    sick = set()
+    for hardware, count in machines:
+        domain = hardware.domain
+        if hardware.state == State.DEGRADED:
+            sick.add(domain)
+        if domain is not None and fabric_of(domain) in several:
+            nodes_by_domain[fabric_of(domain)][domain] += count
     for uuid, within in nodes_by_domain.items():
-        yield Split("fabric", uuid, len(within), within.total(), _partitions(within, sick))
+        yield Split(
+            by="fabric",
+            name=uuid,
+            domains=len(within),
+            nodes=within.total(),
+            within=_partitions(within, sick),
+        )
 
 
 def _split_chassis(machines: Machines, moving: Collection[str]) -> Iterator[Split]:
-    """Chassis in which several fabrics meet; a node that is a domain of its own counts as a fabric of its own.
+    """Chassis in which several fabrics meet; a node that is a domain of its own counts as a fabric.
 
-    A chassis without any fabric holds machines that NVLink does not leave: nothing is split there. Several cliques of
-    one fabric are a finding about the fabric.
+    A chassis without any fabric holds machines that NVLink does not leave: nothing is split there.
+    Several cliques of one fabric are a finding about the fabric.
     """
     # A superset of the split ones: a chassis also repeats if only the state of its nodes differs.
-    mixed = _repeated([chassis for (_, chassis, _, _), _ in machines if chassis])
-    nodes_by_domain: dict[str, Counter[str | None]] = {name: Counter() for name in sorted(mixed)}
-    sick_by_chassis: dict[str, set[str | None]] = {name: set() for name in mixed}
-    for hardware, count in machines if mixed else ():
-        if hardware.chassis in mixed:
-            nodes_by_domain[hardware.chassis][hardware.domain] += count
-            if hardware.state == State.DEGRADED:
-                sick_by_chassis[hardware.chassis].add(hardware.domain)
-    for name, within in nodes_by_domain.items():
-        fabrics = {fabric_of(domain) for domain in within if domain is not None}
-        alone = within[None]
-        if fabrics.isdisjoint(moving) and (len(fabrics) > 1 or (fabrics and alone)):
-            count = len(within.keys() - {None}) + alone
+    mixed = _repeated([machine.chassis for machine, _ in machines if machine.chassis])
+    if not mixed:
+        return
+    chassis = {name: _Chassis() for name in sorted(mixed)}
+    for machine, count in machines:
+        if machine.chassis in mixed:
+            chassis[machine.chassis].add(machine, count)
+    for name, found in chassis.items():
+        if found.is_split and found.fabrics.isdisjoint(moving):
             yield Split(
-                "chassis", name, count, within.total(), _partitions(within, sick_by_chassis[name])
+                by="chassis",
+                name=name,
+                domains=found.domains,
+                nodes=found.nodes_by_domain.total(),
+                within=_partitions(found.nodes_by_domain, found.sick),
             )
+
+
+class _Chassis:
+    """The NVLink domains of the nodes of one chassis; None stands for nodes in no fabric."""
+
+    def __init__(self) -> None:
+        self.nodes_by_domain: Counter[str | None] = Counter()
+        self.sick: set[str | None] = set()
+        """Domains of degraded nodes."""
+
+    def add(self, machine: Hardware, count: int) -> None:
+        """Count `count` nodes that are such a machine."""
+        self.nodes_by_domain[machine.domain] += count
+        if machine.state == State.DEGRADED:
+            self.sick.add(machine.domain)
+
+    @property
+    def fabrics(self) -> set[str]:
+        """The cluster UUIDs of its fabrics."""
+        return {fabric_of(domain) for domain in self.nodes_by_domain if domain is not None}
+
+    @property
+    def is_split(self) -> bool:
+        """Whether several fabrics meet in it, or one and nodes in none."""
+        fabrics = len(self.fabrics)
+        return fabrics > 1 or (fabrics == 1 and self.nodes_by_domain[None] > 0)
+
+    @property
+    def domains(self) -> int:
+        """How many there are; a node in no fabric is one of its own."""
+        shared = len(self.nodes_by_domain.keys() - {None})
+        return shared + self.nodes_by_domain[None]
 
 
 def _repeated(names: Collection[str]) -> set[str]:
@@ -255,105 +349,158 @@ def _repeated(names: Collection[str]) -> set[str]:
     return {name for name, times in Counter(names).items() if times > 1}
 
 
-def _around(
-    domains: Iterable[str], broader: Sequence[str], nodes: Table
+def _domains_around(
+    domains: Iterable[str], levels: Sequence[Level], nodes: Table
 ) -> Iterator[list[str | None]]:
-    """The value of each broader level, nearest first, around each of the domains, as far as the levels nest."""
+    """The value of each broader level around each of the domains, as far as the levels nest.
+
+    `levels` from the broadest down; the nearest level comes first. None where NVLink domains are
+    no level.
+    """
+    keys = [level.key for level in levels]
+    if NVLINK_DOMAIN not in keys:
+        return
+    broader = keys[: keys.index(NVLINK_DOMAIN)]
     around: list[str | None] = [*domains]
     nodes = nodes.expanded_for_labels(broader)
     narrow = NVLINK_DOMAIN
     for broad in reversed(broader):
-        step = nodes.parents(broad, narrow)
-        if step is None:
+        parent_of = nodes.parents(broad, narrow)
+        if parent_of is None:
             return
         # A domain that is also a node's name is not among them.
-        around = list(map(step.get, around))
+        around = [parent_of.get(value) for value in around]
         yield around
         narrow = broad
 
 
-def _small(sizes: Mapping[str, int], around: Iterable[Sequence[str | None]]) -> list[Small]:
-    """Compare each domain with its siblings in the nearest domain around it that holds several, else with all."""
+def _small(
+    gpus_by_domain: Mapping[str, int], around: Iterable[Sequence[str | None]]
+) -> list[Small]:
+    """The domains that are smaller than usual, the smallest first.
+
+    Each is compared with its siblings in the nearest domain around it that holds several, else with
+    all. `around`: the values of each broader level around each of the domains.
+    """
+    largest = max(gpus_by_domain.values())
+    waiting = {domain for domain, gpus in gpus_by_domain.items() if gpus < largest}
     small: list[Small] = []
-    largest = max(sizes.values())
-    waiting = {domain for domain, gpus in sizes.items() if gpus < largest}
     if not waiting:  # and the levels need not be looked at
         return small
-    for parents in chain(around, [[None] * len(sizes)]):
+    everything: list[None] = [None] * len(gpus_by_domain)
+    for parents in chain(around, [everything]):
+        for siblings in _siblings(gpus_by_domain, parents, waiting):
+            if len(siblings) > 1:
+                small += _smaller_than_usual(siblings, gpus_by_domain, waiting)
+                waiting.difference_update(siblings)
         if not waiting:
             break
-        wanted = set(compress(parents, map(waiting.__contains__, sizes)))
-        siblings: dict[str | None, list[str]] = {parent: [] for parent in wanted}
-        for domain, parent in compress(
-            zip(sizes, parents, strict=True), map(wanted.__contains__, parents)
-        ):
-            siblings[parent].append(domain)
-        for group in siblings.values():
-            if len(group) == 1:
-                continue
-            # The most common size; of two equally common ones the larger.
-            commonness = Counter(map(sizes.__getitem__, group))
-            usual, _ = max(commonness.items(), key=lambda entry: (entry[1], entry[0]))
-            judged = waiting.intersection(group)
-            small += [
-                Small(domain, sizes[domain], usual) for domain in judged if sizes[domain] < usual
-            ]
-            waiting -= judged
     return sorted(small, key=lambda finding: (finding.gpus - finding.usual, finding.name))
 
 
+def _smaller_than_usual(
+    siblings: Sequence[str], gpus_by_domain: Mapping[str, int], waiting: Container[str]
+) -> Iterator[Small]:
+    """Those of the siblings in `waiting` that have fewer GPUs than most."""
+    usual = _usual([gpus_by_domain[domain] for domain in siblings])
+    for domain in siblings:
+        gpus = gpus_by_domain[domain]
+        if gpus < usual and domain in waiting:
+            yield Small(domain, gpus, usual)
+
+
+def _siblings(
+    domains: Iterable[str], parents: Sequence[str | None], waiting: Container[str]
+) -> Iterable[list[str]]:
+    """The domains by their parent, for each parent that one of those in `waiting` has."""
+    children: dict[str | None, list[str]] = {}
+    wanted = set()
+    for domain, parent in zip(domains, parents, strict=True):
+        children.setdefault(parent, []).append(domain)
+        if domain in waiting:
+            wanted.add(parent)
+    return [children[parent] for parent in wanted]
+
+
+def _usual(sizes: Sequence[int]) -> int:
+    """The most common size; of two equally common ones the larger."""
+    commonness = Counter(sizes)
+    usual, _ = max(commonness.items(), key=lambda entry: (entry[1], entry[0]))
+    return usual
+
+
 def fabric_condition(report: Health) -> Condition:
-    """The `FabricHealthy` condition; the gravest finding gives the reason, the message names them all."""
-    degraded, unknown = report.count(State.DEGRADED), report.count(State.UNKNOWN)
-    parts = []
+    """The `FabricHealthy` condition.
+
+    The gravest finding gives the reason, the message names them all.
+    """
+    reasons: list[str] = []
+    texts: list[str] = []
+    for reason, text in _findings(report):
+        reasons.append(reason)
+        texts.append(text)
+    if not reasons:
+        texts.append("No node is degraded and no NVLink domain is broken")
+    fabric = report.fabric
+    if fabric.partitions:
+        texts.append(f"partitions, not faults: {_named(fabric.partitions)}")
+    if fabric.rebuilds.under_way:
+        texts.append(under_way_words(fabric.rebuilds.under_way))
+    message = "; ".join(texts)
+    if reasons:
+        return Condition(FABRIC_HEALTHY, "False", reasons[0], message)
+    return Condition(FABRIC_HEALTHY, "True", "AllHealthy", message)
+
+
+def _findings(report: Health) -> Iterator[tuple[str, str]]:
+    """The reason and the text of each finding, the gravest first."""
     if report.fabric.splits:
-        parts.append(("DomainsSplit", _splits(report.fabric.splits)))
+        yield "DomainsSplit", _splits(report.fabric.splits)
+    degraded = report.count(State.DEGRADED)
     if degraded:
-        parts.append(("NodesDegraded", _degraded(degraded, report.degraded_nodes)))
+        yield "NodesDegraded", _degraded(degraded, report.degraded_nodes)
     if report.fabric.small:
-        parts.append(("DomainsSmall", _smalls(report.fabric.small)))
+        yield "DomainsSmall", _smalls(report.fabric.small)
+    unknown = report.count(State.UNKNOWN)
     if unknown:
-        who = "1 node does" if unknown == 1 else f"{unknown} nodes do"
-        text = (
-            f"the hardware of {who} not answer; list: kubectl get nodes -l {STATE}={State.UNKNOWN}"
-        )
-        parts.append(("NodesUnknown", text))
-    texts = [text for _, text in parts] or ["No node is degraded and no NVLink domain is broken"]
-    if report.fabric.partitions:
-        texts.append(f"partitions, not faults: {_named(report.fabric.partitions)}")
-    if report.fabric.rebuilds.under_way:
-        texts.append(under_way_words(report.fabric.rebuilds.under_way))
-    status, reason = ("False", parts[0][0]) if parts else ("True", "AllHealthy")
-    return Condition(FABRIC_HEALTHY, status, reason, "; ".join(texts))
+        yield "NodesUnknown", _unknown(unknown)
 
 
 def _degraded(count: int, names: Sequence[str]) -> str:
-    who = "1 node is degraded" if count == 1 else f"{count} nodes are degraded"
-    return f"{who}: {listing(names, MOST_NAMES, count)}; see the annotation {MATRIX} of each for the reason"
+    who = plural(count, "1 node is degraded", f"{count} nodes are degraded")
+    named = listing(names, MOST_NAMES, count)
+    return f"{who}: {named}; see the annotation {MATRIX} of each for the reason"
+
+
+def _unknown(count: int) -> str:
+    who = plural(count, "1 node does", f"{count} nodes do")
+    command = f"kubectl get nodes -l {STATE}={State.UNKNOWN}"
+    return f"the hardware of {who} not answer; list: {command}"
 
 
 def _splits(splits: Sequence[Split]) -> str:
-    what = (
-        "1 NVLink domain is split"
-        if len(splits) == 1
-        else f"{len(splits)} NVLink domains are split"
+    count = len(splits)
+    what = plural(count, "1 NVLink domain is split", f"{count} NVLink domains are split")
+    return (
+        f"{what}: {_named(splits)}; "
+        "unless a partition is intended, check the fabric state of the nodes that left"
     )
-    return f"{what}: {_named(splits)}; unless a partition is intended, check the fabric state of the nodes that left"
 
 
 def _named(splits: Sequence[Split]) -> str:
-    named = [
-        f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)"
-        for split in splits
-    ]
+    named = []
+    for split in splits:
+        size = f"{split.nodes} nodes in {split.domains} domains"
+        named.append(f"{split.by} {split.name} ({size})")
     return listing(named, MOST_FINDINGS)
 
 
 def _smalls(small: Sequence[Small]) -> str:
-    named = [
-        f"{domain.name} ({domain.gpus} {plural(domain.gpus, 'GPU')}, usual {domain.usual})"
-        for domain in small
-    ]
-    several = f"{len(small)} NVLink domains are smaller than their siblings"
-    what = plural(len(small), "1 NVLink domain is smaller than its siblings", several)
+    named = []
+    for domain in small:
+        gpus = f"{domain.gpus} {plural(domain.gpus, 'GPU')}"
+        named.append(f"{domain.name} ({gpus}, usual {domain.usual})")
+    count = len(small)
+    several = f"{count} NVLink domains are smaller than their siblings"
+    what = plural(count, "1 NVLink domain is smaller than its siblings", several)
     return f"{what}: {listing(named, MOST_FINDINGS)}"

@@ -1,4 +1,6 @@
-"""Rails that end in another switch than those of their peers, and switches that share a name. Pure.
+"""Rails that end in another switch than those of their peers, and switches that share a name.
+
+Pure.
 
 The peers of a rail are the nodes that share most of its node's other rails' switches, the nearest
 first; what more than half of them have is expected. A neighbour that is not known shows nothing,
@@ -6,27 +8,32 @@ and neither do one or two nodes.
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
-from toposcope.hardware.rails import Miscabled, reported
+from toposcope.hardware.rails import Miscabled, Switch, reported
 from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table, totals
 from toposcope.text import listing, plural
 
 MOST_FINDINGS: Final = 10
-"""How many miscabled rails, and shared names, a status and a message have, and so many Events are recorded."""
+"""How many miscabled rails, and shared names, a status and a message have.
+
+So many Events are recorded.
+"""
 MISCABLED: Final = "RailsMiscabled"
 """The reason of the condition, and of Events on Nodes."""
 _MOST_IDS: Final = 3
 _PEERS: Final = 3
 _MOST_ALIKE: Final = 64
-"""Sets of switches with a switch in common that are compared, those of most nodes: a leaf has about as many ports."""
+"""Sets of switches with a switch in common that are compared, those of most nodes.
+
+A leaf has about as many ports.
+"""
 _RAIL: Final = "rail "
 _NAME: Final = "switch name "
 
@@ -52,92 +59,165 @@ class Rails:
     shared_names: tuple[SharedName, ...] = ()
 
 
+@dataclass(slots=True)
+class _CabledNodes:
+    """Ready nodes whose rails end in the same switches."""
+
+    switches: tuple[Switch | None, ...]
+    ids: Ids
+    nodes: int = 0
+
+
 def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> Rails:
     """The findings that have lasted for the topology's grace period at `now` (monotonic seconds).
 
     Nodes that are not Ready don't count: what their agents wrote may be of former days.
     """
-    # Mostly the decoder keeps equal tuples once, so that few are hashed by what is in them.
-    seen = [
-        id(group.switches) if group.ready and any(group.switches) else 0 for group in nodes.groups
-    ]
-    weights = totals(
-        (number, weight) for number, weight in zip(seen, nodes.weights, strict=True) if number
-    )
-    several = {
-        number: group.switches for number, group in zip(seen, nodes.groups, strict=True) if number
-    }
-    ids = {
-        number: tuple([switch and switch.id for switch in switches])
-        for number, switches in several.items()
-    }
-    names = {
-        switch.id: switch.name for switches in several.values() for switch in switches if switch
-    }
-    shared = _shared(names)
+    cabled_groups = _cabled_groups(nodes)
+    # The groups with the same switches share one.
+    cabled = list({id(group): group for group in cabled_groups if group}.values())
+    names = _switch_names(cabled)
+    shared_names = _shared_names(names)
+    node_counts = totals((group.ids, group.nodes) for group in cabled)
+    expected = expected_switches(node_counts)
+    miscabled = _miscabled(nodes, cabled_groups, expected, _display_names(names, shared_names))
 
-    def called(switch: str) -> str:
-        name = names[switch]
-        return f"{name} ({switch})" if name in shared else name or switch
-
-    wrong = expected_switches(totals((ids[number], weight) for number, weight in weights.items()))
-    groups = {i: ids[number] for i, number in enumerate(seen) if number and ids[number] in wrong}
-    found = sorted(
-        Miscabled(
-            node.name,
-            node.uid,
-            port[0],
-            called(switch),
-            port[1],
-            called(wrong[groups[group]][rail]),
-        )
-        for node, group in zip(nodes, nodes.group_of_node if groups else (), strict=False)
-        for rail, (switch, port) in enumerate(zip(groups.get(group, ()), node.ports, strict=False))
-        if switch and port and rail in wrong[groups[group]]
+    reported_rails = {rail.key for rail in reported(topology.status)}
+    reported_names = _reported_names(topology.status)
+    by_key = {rail.key: rail for rail in miscabled}
+    lasting_rails = _lasting(
+        topology, absences, now, kind=_RAIL, found=by_key, before=reported_rails
     )
-    named = {rail.key for rail in reported(topology.status)}
-    before = {
-        shared["name"] for shared in (topology.status.get("rails") or {}).get("sharedNames") or ()
-    }
-    miscabled = tuple(
-        _lasting(topology, absences, now, _RAIL, {rail.key: rail for rail in found}, named)
+    lasting_names = _lasting(
+        topology, absences, now, kind=_NAME, found=shared_names, before=reported_names
     )
     return Rails(
-        sum(weights.values()),
-        miscabled,
-        tuple(_lasting(topology, absences, now, _NAME, shared, before)),
+        nodes=sum(node_counts.values()),
+        miscabled=tuple(lasting_rails),
+        shared_names=tuple(lasting_names),
     )
 
 
-def _shared(names: Mapping[str, str]) -> dict[str, SharedName]:
+def _cabled_groups(nodes: Table) -> list[_CabledNodes | None]:
+    """The cables of each group of the table; None for nodes not Ready or without a known switch."""
+    # Mostly the decoder keeps equal tuples once, so that few are hashed by what is in them.
+    by_identity: dict[int, _CabledNodes] = {}
+    cabled: list[_CabledNodes | None] = []
+    for group, weight in zip(nodes.groups, nodes.weights, strict=True):
+        if not group.ready or not any(group.switches):
+            cabled.append(None)
+            continue
+        known = by_identity.get(id(group.switches))
+        if known is None:
+            ids = tuple([switch and switch.id for switch in group.switches])
+            known = by_identity[id(group.switches)] = _CabledNodes(group.switches, ids)
+        known.nodes += weight
+        cabled.append(known)
+    return cabled
+
+
+def _switch_names(cabled: Iterable[_CabledNodes]) -> dict[str, str]:
+    """The name of each switch, by its id."""
+    names = {}
+    for group in cabled:
+        for switch in group.switches:
+            if switch:
+                names[switch.id] = switch.name
+    return names
+
+
+def _shared_names(names: Mapping[str, str]) -> dict[str, SharedName]:
     """The names, given by the switch's id, that several switches have, in their order."""
-    ids: dict[str, list[str]] = {}
+    ids_by_name: dict[str, list[str]] = {}
     for switch, name in sorted(names.items()):
-        ids.setdefault(name, []).append(switch)
-    return {
-        name: SharedName(name, tuple(same))
-        for name, same in sorted(ids.items())
-        if name and len(same) > 1
-    }
+        ids_by_name.setdefault(name, []).append(switch)
+    shared = {}
+    for name, ids in sorted(ids_by_name.items()):
+        if name and len(ids) > 1:
+            shared[name] = SharedName(name, tuple(ids))
+    return shared
+
+
+def _display_names(names: Mapping[str, str], shared_names: Container[str]) -> dict[str, str]:
+    """What people call each switch, by its id: its name, with the id if several have that name."""
+    shown = {}
+    for switch, name in names.items():
+        if name in shared_names:
+            shown[switch] = f"{name} ({switch})"
+        else:
+            shown[switch] = name or switch
+    return shown
+
+
+def _miscabled(
+    nodes: Table,
+    cabled_groups: Sequence[_CabledNodes | None],
+    expected: Mapping[Ids, Mapping[int, str]],
+    display_names: Mapping[str, str],
+) -> list[Miscabled]:
+    """The rails that end in another switch than `expected`, sorted."""
+    expected_by_group = {}
+    for place, group in enumerate(cabled_groups):
+        if group and group.ids in expected:
+            expected_by_group[place] = expected[group.ids]
+    if not expected_by_group:
+        return []
+    found: list[Miscabled] = []
+    for node, place in zip(nodes, nodes.group_of_node, strict=True):
+        group = cabled_groups[place]
+        if group and place in expected_by_group:
+            found += _miscabled_of(node, group, expected_by_group[place], display_names)
+    return sorted(found)
+
+
+def _miscabled_of(
+    node: NodeFacts,
+    group: _CabledNodes,
+    expected: Mapping[int, str],
+    display_names: Mapping[str, str],
+) -> Iterator[Miscabled]:
+    """The rails of one node that end in another switch than `expected`, by the rail's number."""
+    rails = zip(group.ids, node.ports, strict=False)
+    for rail, (switch, port) in enumerate(rails):
+        if switch and port and rail in expected:
+            nic, switch_port = port
+            yield Miscabled(
+                node=node.name,
+                uid=node.uid,
+                nic=nic,
+                switch=display_names[switch],
+                port=switch_port,
+                expected=display_names[expected[rail]],
+            )
+
+
+def _reported_names(status: Mapping[str, Any]) -> set[str]:
+    """The shared names that a stored status reports."""
+    reported_rails = status.get("rails") or {}
+    return {shared["name"] for shared in reported_rails.get("sharedNames") or ()}
 
 
 def _lasting(
     topology: Topology,
     absences: Absences,
     now: float,
+    *,
     kind: str,
     found: Mapping[str, Finding],
     before: Container[str],
 ) -> list[Finding]:
-    """Those found for as long as the grace period, or named by the status: a restarted controller has no memory."""
+    """Those found for as long as the grace period, or named by the status.
+
+    A restarted controller has no memory.
+    """
     absences.keep_only(topology.uid, kind, found)
     grace = 0.0 if absences.single_look else topology.grace
-    return [
-        finding
-        for key, finding in found.items()
-        if absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now)
-        or key in before
-    ]
+    lasting = []
+    for key, finding in found.items():
+        overdue = absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now)
+        if overdue or key in before:
+            lasting.append(finding)
+    return lasting
 
 
 def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
@@ -145,52 +225,74 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
 
     `kinds`: how many nodes have which switches. Only nodes with equally many rails are compared.
     """
-    # Mostly no switch is in two sets: then there is nothing to compare.
-    repeated = {
-        switch
-        for switch, times in Counter(chain.from_iterable(map(set, kinds))).items()
-        if times > 1
-    } - {None}
-    compared = [ids for ids in kinds if not repeated.isdisjoint(ids)]
-    cabled: dict[tuple[int, int, str], list[Ids]] = {}
+    compared = _compared(kinds)
+    by_end: dict[_RailEnd, list[Ids]] = {}
     for ids in sorted(compared, key=lambda ids: (-kinds[ids], repr(ids))):
-        for place in _places(ids):
-            cabled.setdefault(place, []).append(ids)
+        for end in _rail_ends(ids):
+            by_end.setdefault(end, []).append(ids)
     wrong = {}
     for ids in compared:
-        alike = Counter(other for place in _places(ids) for other in cabled[place][:_MOST_ALIKE])
-        disputed = {
-            rail
-            for other in alike
-            for rail, (ours, theirs) in enumerate(zip(ids, other, strict=True))
-            if ours and theirs and ours != theirs
-        }
-        found = {
-            rail: switch
-            for rail in disputed
-            if (switch := _expected(ids, rail, alike, kinds)) != ids[rail]
-        }
-        if any(found.values()):
-            wrong[ids] = {rail: switch for rail, switch in found.items() if switch}
+        shared_ends: Counter[Ids] = Counter()
+        for end in _rail_ends(ids):
+            shared_ends.update(by_end[end][:_MOST_ALIKE])
+        expected = _unexpected_rails(ids, shared_ends, kinds)
+        if expected:
+            wrong[ids] = expected
     return wrong
 
 
-def _places(ids: Ids) -> list[tuple[int, int, str]]:
-    return [(len(ids), rail, switch) for rail, switch in enumerate(ids) if switch]
+def _compared(kinds: Mapping[Ids, int]) -> list[Ids]:
+    """The sets of switches that have a switch in common with another one; mostly there are none."""
+    times: Counter[str | None] = Counter()
+    for ids in kinds:
+        times.update(set(ids))
+    del times[None]
+    repeated = {switch for switch, count in times.items() if count > 1}
+    return [ids for ids in kinds if not repeated.isdisjoint(ids)]
+
+
+class _RailEnd(NamedTuple):
+    """A rail, by its number among so many, and the switch it ends in."""
+
+    rails: int
+    rail: int
+    switch: str
+
+
+def _rail_ends(ids: Ids) -> list[_RailEnd]:
+    return [_RailEnd(len(ids), rail, switch) for rail, switch in enumerate(ids) if switch]
+
+
+def _unexpected_rails(
+    ids: Ids, shared_ends: Mapping[Ids, int], kinds: Mapping[Ids, int]
+) -> dict[int, str]:
+    """The rails that end in another switch than those of most peers, with that one.
+
+    `shared_ends`: how many rails of other nodes end in the same switch as the same rail of these.
+    """
+    disputed: set[int] = set()
+    for other in shared_ends:
+        for rail, (ours, theirs) in enumerate(zip(ids, other, strict=True)):
+            if ours and theirs and ours != theirs:
+                disputed.add(rail)
+    unexpected = {}
+    for rail in disputed:
+        expected = _expected(ids, rail, shared_ends, kinds)
+        if expected and expected != ids[rail]:
+            unexpected[rail] = expected
+    return unexpected
 
 
 def _expected(
-    ids: Ids, rail: int, alike: Mapping[Ids, int], kinds: Mapping[Ids, int]
+    ids: Ids, rail: int, shared_ends: Mapping[Ids, int], kinds: Mapping[Ids, int]
 ) -> str | None:
-    """The switch that most peers' rails end in; `alike`: how many rails of others end in the same switch as these."""
-    near = [
-        (same - (other[rail] == ids[rail]), other) for other, same in alike.items() if other[rail]
-    ]
+    """The switch that most peers' rails end in, as in `_unexpected_rails`; None: not known."""
+    peers_by_nearness = _peers_by_nearness(ids, rail, shared_ends)
     votes: Counter[str | None] = Counter()
-    for same, others in groupby(sorted(near, key=itemgetter(0), reverse=True), itemgetter(0)):
+    for same in sorted(peers_by_nearness, reverse=True):
         if 2 * same < len(ids):  # not most of the other rails
             return None
-        for _, other in others:
+        for other in peers_by_nearness[same]:
             votes[other[rail]] += kinds[other]  # also its own: of two halves none is wrong
         if votes.total() > _PEERS:
             ((switch, most),) = votes.most_common(1)
@@ -198,52 +300,69 @@ def _expected(
     return None
 
 
+def _peers_by_nearness(ids: Ids, rail: int, shared_ends: Mapping[Ids, int]) -> dict[int, list[Ids]]:
+    """Peers that know the rail's switch, by how many of the other rails end in the same switch."""
+    peers: dict[int, list[Ids]] = {}
+    for other, same in shared_ends.items():
+        if not other[rail]:
+            continue
+        same_elsewhere = same - int(other[rail] == ids[rail])
+        peers.setdefault(same_elsewhere, []).append(other)
+    return peers
+
+
 def rails_condition(found: Rails) -> Condition:
     """The `RailsConsistent` condition."""
     if not found.nodes:
-        text = "No Ready node knows the switches that its rails end in; docs/switches.md says how to find them"
+        text = (
+            "No Ready node knows the switches that its rails end in; "
+            "docs/switches.md says how to find them"
+        )
         return Condition(RAILS_CONSISTENT, "Unknown", NO_RAILS, text)
-    parts = []
+    reasons = []
+    texts = []
     if found.miscabled:
-        count = len(found.miscabled)
-        what = plural(
-            count,
-            "1 rail ends in another switch than its peers",
-            f"{count} rails end in other switches",
-        )
-        named = listing([rail.sentence for rail in found.miscabled], MOST_FINDINGS)
-        parts.append(
-            (
-                MISCABLED,
-                f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs",
-            )
-        )
+        reasons.append(MISCABLED)
+        texts.append(_miscabled_words(found.miscabled))
     if found.shared_names:
-        called = [
-            f"{len(ids)} are called {name} ({listing(ids, _MOST_IDS)})"
-            for name, ids in found.shared_names
-        ]
-        text = f"switches share a name: {listing(called, MOST_FINDINGS)}; give each a hostname of its own"
-        parts.append(("SwitchNamesNotUnique", text))
-    if parts:
-        return Condition(
-            RAILS_CONSISTENT, "False", parts[0][0], "; ".join(text for _, text in parts)
-        )
+        reasons.append("SwitchNamesNotUnique")
+        texts.append(_shared_names_words(found.shared_names))
+    if reasons:
+        return Condition(RAILS_CONSISTENT, "False", reasons[0], "; ".join(texts))
     text = "Every rail whose switch is known ends in that of its peers' rails"
     return Condition(RAILS_CONSISTENT, "True", "RailsMeetPeers", text)
+
+
+def _miscabled_words(miscabled: Sequence[Miscabled]) -> str:
+    count = len(miscabled)
+    several = f"{count} rails end in other switches"
+    what = plural(count, "1 rail ends in another switch than its peers", several)
+    named = listing([rail.sentence for rail in miscabled], MOST_FINDINGS)
+    return f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs"
+
+
+def _shared_names_words(shared_names: Sequence[SharedName]) -> str:
+    called = []
+    for name, ids in shared_names:
+        called.append(f"{len(ids)} are called {name} ({listing(ids, _MOST_IDS)})")
+    named = listing(called, MOST_FINDINGS)
+    return f"switches share a name: {named}; give each a hostname of its own"
 
 
 def rails_status(found: Rails) -> dict[str, Any]:
     """The field `rails` of the status."""
     status: dict[str, Any] = {"nodes": found.nodes, "miscabledRails": len(found.miscabled)}
     if found.miscabled:
-        status["miscabled"] = [
-            {name: value for name, value in rail._asdict().items() if name != "uid"}
-            for rail in found.miscabled[:MOST_FINDINGS]
-        ]
+        status["miscabled"] = [_entry(rail) for rail in found.miscabled[:MOST_FINDINGS]]
     if found.shared_names:
+        shared_names = found.shared_names[:MOST_FINDINGS]
         status["sharedNames"] = [
-            {"name": shared.name, "switches": len(shared.ids)}
-            for shared in found.shared_names[:MOST_FINDINGS]
+            {"name": shared.name, "switches": len(shared.ids)} for shared in shared_names
         ]
     return status
+
+
+def _entry(rail: Miscabled) -> dict[str, str]:
+    entry = rail._asdict()
+    del entry["uid"]
+    return entry

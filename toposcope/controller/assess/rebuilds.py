@@ -63,12 +63,13 @@ class Rebuild:
     def sentence(self) -> str:
         """What happened."""
         place = self.place[0].upper() + self.place[1:]
-        nodes = f"{self.nodes} {plural(self.nodes, 'node')}"
-        text = f"{place} was rebuilt: cluster UUID {self.before} became {self.after} on {nodes}"
+        nodes = plural(self.nodes, "node")
+        uuids = f"cluster UUID {self.before} became {self.after}"
+        text = f"{place} was rebuilt: {uuids} on {self.nodes} {nodes}"
         if not self.left:
             return text
-        left = f"{self.left} {plural(self.left, 'node is', 'nodes are')}"
-        return f"{text}; {left} not in the new one"
+        are = plural(self.left, "node is", "nodes are")
+        return f"{text}; {self.left} {are} not in the new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,14 @@ class Rebuilds:
 
     @property
     def moving(self) -> frozenset[str]:
-        """The cluster UUIDs of the fabrics that nodes are leaving and joining: nothing is concluded from them yet."""
-        return frozenset(uuid for rebuild in self.under_way for uuid in rebuild.pair)
+        """The cluster UUIDs of the fabrics that nodes are leaving and joining.
+
+        Nothing is concluded from them yet.
+        """
+        uuids: set[str] = set()
+        for rebuild in self.under_way:
+            uuids.update(rebuild.pair)
+        return frozenset(uuids)
 
 
 NO_REBUILDS: Final = Rebuilds()
@@ -111,18 +118,29 @@ class FabricHistory:
         self._rebuilds: tuple[Rebuild, ...] = ()
 
     def observe(self, nodes: Table) -> tuple[Rebuild, ...]:
-        """Look at all nodes; the rebuilds that any of them has been part of since, in the order of their UUIDs."""
+        """Look at all nodes.
+
+        The rebuilds that any of them has been part of since, in the order of their UUIDs.
+        """
         counts = _counts(nodes)
-        if counts != self._counts:
-            self._counts = counts
-            self._look_at(nodes)
-            self._rebuilds = self._found()
-            self._over &= {rebuild.pair for rebuild in self._rebuilds}
-            self._over |= {rebuild.pair for rebuild in self._rebuilds if not rebuild.left}
+        if counts == self._counts:
+            return self._rebuilds
+        self._counts = counts
+        self._look_at(nodes)
+        self._rebuilds = self._found()
+        current = set()
+        for rebuild in self._rebuilds:
+            current.add(rebuild.pair)
+            if not rebuild.left:
+                self._over.add(rebuild.pair)
+        self._over &= current
         return self._rebuilds
 
     def report(self, rebuilds: Iterable[Rebuild]) -> None:
-        """Note that these are over for a topology: nodes that go back are a rebuild of their own."""
+        """Note that these are over for a topology.
+
+        Nodes that go back are a rebuild of their own.
+        """
         self._over.update(rebuild.pair for rebuild in rebuilds)
 
     def _look_at(self, nodes: Table) -> None:
@@ -160,12 +178,7 @@ class FabricHistory:
         return any(rebuild.pair == (before, after) for rebuild in self._rebuilds)
 
     def _found(self) -> tuple[Rebuild, ...]:
-        moved: dict[tuple[str, str], Counter[str]] = {}
-        for name, origin in self._origins.items():
-            seat = self._seats[name]
-            pair = origin, seat.fabric
-            by_chassis = moved.setdefault(pair, Counter())
-            by_chassis[seat.chassis] += 1
+        moved = self._moved_by_chassis()
         if not moved:
             return ()
         counts = Counter(self._seats.values())
@@ -175,23 +188,33 @@ class FabricHistory:
         rebuilds = []
         for before, after in sorted(moved):
             by_chassis = moved[before, after]
-            nodes = _arrived(after, by_chassis, counts)
-            chassis = tuple(sorted(filter(None, by_chassis)))
-            rebuilds.append(
-                Rebuild(
-                    before=before,
-                    after=after,
-                    nodes=nodes,
-                    left=in_fabric[before],
-                    chassis=chassis[:MOST_CHASSIS],
-                    other_chassis=max(len(chassis) - MOST_CHASSIS, 0),
-                )
+            chassis = sorted(name for name in by_chassis if name)
+            rebuild = Rebuild(
+                before=before,
+                after=after,
+                nodes=_arrived(after, by_chassis, counts),
+                left=in_fabric[before],
+                chassis=tuple(chassis[:MOST_CHASSIS]),
+                other_chassis=len(chassis[MOST_CHASSIS:]),
             )
+            rebuilds.append(rebuild)
         return tuple(rebuilds)
+
+    def _moved_by_chassis(self) -> dict[tuple[str, str], Counter[str]]:
+        """How many nodes moved in each chassis, by the fabric they had and the one they have."""
+        moved: dict[tuple[str, str], Counter[str]] = {}
+        for name, origin in self._origins.items():
+            seat = self._seats[name]
+            by_chassis = moved.setdefault((origin, seat.fabric), Counter())
+            by_chassis[seat.chassis] += 1
+        return moved
 
 
 def _arrived(after: str, moved: Mapping[str, int], counts: Mapping[_Seat, int]) -> int:
-    """The nodes of a fabric in the chassis in which nodes have moved, also those that moved before anybody looked."""
+    """The nodes of a fabric in the chassis in which nodes have moved.
+
+    Also those that moved before anybody looked.
+    """
     nodes = 0
     for chassis, seen_moving in moved.items():
         nodes += counts[_Seat(chassis, after)] if chassis else seen_moving
@@ -222,7 +245,10 @@ def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
 def rebuilds_of(
     topology: Topology, nodes: Table, found: Sequence[Rebuild], absences: Absences, now: float
 ) -> Rebuilds:
-    """Those of the rebuilds that selected nodes are part of, and whether they are over at `now`, monotonic seconds."""
+    """Those of the rebuilds that selected nodes are part of, and whether they are over at `now`.
+
+    `now` is in monotonic seconds.
+    """
     if not found:
         absences.keep_only(topology.uid, _REBUILD, ())
         return NO_REBUILDS
@@ -258,8 +284,11 @@ def under_way_words(rebuilds: Iterable[Rebuild]) -> str:
     """What `FabricHealthy` says of rebuilds that are not over; empty without any."""
     texts = []
     for rebuild in rebuilds:
-        moved = f"{rebuild.nodes} {plural(rebuild.nodes, 'node has', 'nodes have')} moved"
-        waiting = f"{rebuild.left} {plural(rebuild.left, 'has', 'have')} not"
+        nodes_have = plural(rebuild.nodes, "node has", "nodes have")
+        others_have = plural(rebuild.left, "has", "have")
         uuids = f"from cluster UUID {rebuild.before} to {rebuild.after}"
-        texts.append(f"{rebuild.place}: {moved} {uuids}, {waiting}")
-    return f"being rebuilt, no fault: {listing(texts, MOST_REBUILDS)}" if texts else ""
+        moved = f"{rebuild.nodes} {nodes_have} moved {uuids}"
+        texts.append(f"{rebuild.place}: {moved}, {rebuild.left} {others_have} not")
+    if not texts:
+        return ""
+    return f"being rebuilt, no fault: {listing(texts, MOST_REBUILDS)}"

@@ -10,12 +10,14 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     requests_at,
 )
 from toposcope.integrations.grove.api import CONSTRAINED
-from toposcope.integrations.kai import api as kai
+from toposcope.integrations.grove.api import GROUP as GROVE
 
 GROVE_PATHWAY: Final = "nvidia.com/enable-grove"
 """Annotation that turns Grove off: nobody else keeps pods together for Dynamo."""
@@ -35,9 +37,9 @@ def transfer_policy(spec: Field) -> Field:
     return spec / "experimental" / "kvTransferPolicy"
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a DynamoGraphDeployment; components use the topology that the deployment names."""
-    yield from kai.annotated(root)
+    yield from read_annotations(Annotated(root))
     spec = root / "spec"
     constraint = spec / "topologyConstraint"
     topology = next(
@@ -105,4 +107,5 @@ DEPLOYMENTS: Final = WatchedKind(
     },
     requests,
     short=("dgd",),
+    translated_by=GROVE,
 )

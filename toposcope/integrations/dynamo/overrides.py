@@ -215,7 +215,10 @@ def read_overrides(
     constraints = Constraints(top, groups, members, cliques)
     for constraint in constraints:
         check_fields(
-            constraint.field, schema("topologyConstraint"), "dynamo/field", "Grove v0.1.0-alpha.12"
+            constraint.field,
+            schema("grove", "topologyConstraint"),
+            "dynamo/field",
+            "Grove v0.1.0-alpha.12",
         )
 
     def refused(field: Field, rule: str, message: str, fix: str) -> None:

@@ -131,7 +131,8 @@ class _Top:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
     known = schema(
-        f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}"
+        "dynamo",
+        f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}",
     )
     check_fields(spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
     parts = tuple(_components(spec))
@@ -190,6 +191,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 SYSTEM: Final = System(
     "Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove"
 )
+READERS: Final = (SYSTEM,)
 
 
 def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:

@@ -108,6 +108,27 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
     )
 
 
+def nested(groups: Iterable[Group]) -> Iterator[Group]:
+    """These groups and all below them."""
+    for top in groups:
+        for group, _ in top.everything():
+            yield group
+
+
+def pods_in(groups: Iterable[Group]) -> Iterator[Pods]:
+    """The pods of these groups and of all below them, kind by kind."""
+    for group in nested(groups):
+        yield from group.pods
+
+
+def levels_asked_for(groups: Iterable[Group]) -> Iterator[Level]:
+    """The levels that these groups and all below them require or prefer."""
+    for group in nested(groups):
+        for level in (group.required, group.preferred):
+            if level:
+                yield level
+
+
 class OfferedNode(Protocol):
     """A node as a scheduler sees it."""
 
@@ -169,7 +190,7 @@ class Workload:
     """What one workload asks of one topology."""
 
     system: str
-    """Who places it: `Grove`, `Kueue`."""
+    """Who places it, by the name of the reader."""
     handle: str
     """`kind/name -n namespace`."""
     groups: tuple[Group, ...]
@@ -182,14 +203,14 @@ class Workload:
     notes: tuple[str, ...] = ()
     """What the admin should know about how the workload was read."""
     gang: bool | None = None
-    """Where KAI places it. True: all pods of a copy start, or none. False: one after the other,
-    the first pod decides the domain."""
+    """Where the scheduler starts whole gangs. True: all pods of a copy start, or none. False: one
+    after the other, the first pod decides the domain."""
     pod_groups: tuple[Group, ...] = ()
-    """What KAI places at once each, where that is not `groups`."""
+    """What the scheduler places at once each, where that is not `groups`."""
     queue: str = ""
-    """KAI's queue; empty: not known."""
+    """The scheduler's queue; empty: not known."""
     preemptible: bool = True
-    """Whether KAI may evict it: then only the limits of its queue bind it, not the quota."""
+    """Whether it may be evicted: then only the limits of its queue bind it, not the quota."""
     admission: Admission | None = None
     """How the scheduler decides, where its procedure is known; None: only what is possible is known."""
     doubt: str = ""

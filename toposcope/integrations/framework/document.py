@@ -20,7 +20,7 @@ class Finding:
     """One thing about one field of a document."""
 
     rule: str
-    """A stable identifier for scripts: `grove/unknown-domain`."""
+    """A stable identifier for scripts: `system/unknown-domain`."""
     severity: Severity
     field: str
     """Its path in the document, empty for the document as a whole."""

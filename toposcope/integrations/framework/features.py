@@ -143,7 +143,7 @@ class Resource(Protocol):
 
     @property
     def handle(self) -> str:
-        """`topology.kai.scheduler/cluster`, as kubectl names it."""
+        """Kind, group and name, as kubectl names it."""
 
     @property
     def document(self) -> Object:

@@ -1,10 +1,9 @@
-"""Which levels the workloads of a cluster ask for: read from each watched object, rolled up to the workloads' owners.
+"""Which levels the workloads of a cluster ask for.
 
-An object is decoded only to the fields that its kind's reader looks at: a watch of thousands of workloads must stay
+They are read from each watched object, and rolled up to the workloads' owners. An object is decoded only to the fields that its kind's reader looks at: a watch of thousands of workloads must stay
 cheap, and pod templates are large.
 """
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -94,12 +93,12 @@ def level_request(
     ClusterTopology's status.
     """
     if len(level) > _MAX_KEY or not _LEVEL.fullmatch(level):
-        raise ValueError(
-            f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label"
-        )
+        text = f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label"
+        raise ValueError(text)
     if topology and len(topology) > _MAX_NAME:
         raise ValueError(
-            f"{topology[:80]!r}... is not the name of a topology: it has more than {_MAX_NAME} characters"
+            f"{topology[:80]!r}... is not the name of a topology: "
+            f"it has more than {_MAX_NAME} characters"
         )
     return LevelRequest(level, required, topology or None, any_label)
 
@@ -116,27 +115,52 @@ def requests_at(
             yield level_request(level, required=required, topology=topology, any_label=any_label)
 
 
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """Where a workload may have annotations that a scheduler of its pods reads."""
+
+    workload: Field
+    jobs: tuple[Field, ...] = ()
+    """The templates of its Jobs."""
+    pods: tuple[Field, ...] = ()
+    """Its pod templates."""
+
+
+ReadAnnotations = Callable[[Annotated], Iterator[LevelRequest]]
+"""The requests in annotations. Raises ValueError."""
+
+
 @dataclass(frozen=True, eq=False)
 class WatchedKind(Kind):
     """One kind whose objects ask for levels."""
 
     fields: Mapping[str, Any]
-    """What is decoded: a type for each property, or a mapping of the same form, or a list of one of either.
+    """What is decoded: a type for each property, or a mapping of the same form.
 
-    `*` stands for every property of a map.
+    Or a list of one of either; `*` stands for every property of a map.
     """
-    requests: Callable[[Field], Iterator[LevelRequest]]
-    """The requests of an object in any of the versions. Raises ValueError."""
+    requests: Callable[[Field, ReadAnnotations], Iterator[LevelRequest]]
+    """The requests of an object in any of the versions; it is given who reads annotations.
+
+    Raises ValueError.
+    """
     finished: frozenset[str] = frozenset()
     """The conditions that say that an object has run to completion."""
     derived_from: frozenset[str] = frozenset()
     """Kinds of owners that are watched themselves: objects that they create repeat their requests."""
     only_with: frozenset[str] = frozenset()
     """Watched only while a kind of one of these groups is: others give these objects no meaning."""
+    by_annotations: bool = False
+    """Watched only while a kind of a system is that reads annotations, or one of `only_with`."""
+    translated_by: str = ""
+    """The API group whose topology resource translates the levels: what it lacks, the workload has no more."""
 
     @cached_property
     def decoder(self) -> "msgspec.json.Decoder[Any]":
-        """Decodes an object's metadata and `fields`, and its conditions where these say that it has finished."""
+        """Decodes an object's metadata and `fields`.
+
+        And its conditions, where these say that it has finished.
+        """
         metadata = {"metadata": _METADATA | self.fields.get("metadata", {})}
         status = {"status": _STATUS} if self.finished else {}
         return msgspec.json.Decoder(_type({**self.fields, **metadata, **status}))
@@ -159,58 +183,89 @@ _ANY_OBJECT: Final["msgspec.json.Decoder[Any]"] = msgspec.json.Decoder(
 )
 
 
-def read_object(kind: WatchedKind, version: str, raw: Raw) -> ObjectRequests:
-    """The requests of one object; a malformed one has none and a `problem`, and no name where that is unreadable."""
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """An object, or as much of it as could be decoded."""
+
+    root: Field
+    problem: str = ""
+    """Why the rest could not."""
+
+
+def _decoded(kind: WatchedKind, raw: Raw) -> _Decoded:
     try:
-        root, problem = Field(kind.decoder.decode(raw)), ""
+        return _Decoded(Field(kind.decoder.decode(raw)))
     except (ValueError, RecursionError) as error:
-        root, problem = Field(None), _text(error)
-        with contextlib.suppress(ValueError, RecursionError):
-            root = Field(_ANY_OBJECT.decode(raw))
+        problem = _text(error)
+    try:
+        return _Decoded(Field(_ANY_OBJECT.decode(raw)), problem)
+    except (ValueError, RecursionError):
+        return _Decoded(Field(None), problem)
+
+
+def read_object(
+    kind: WatchedKind, version: str, raw: Raw, read_annotations: ReadAnnotations
+) -> ObjectRequests:
+    """The requests of one object.
+
+    A malformed one has none and a `problem`, and no name where that is unreadable.
+    """
+    decoded = _decoded(kind, raw)
+    root, problem = decoded.root, decoded.problem
     metadata: Mapping[str, Any] = (root / "metadata").value or {}
-    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-    workload = WorkloadRef(
-        kind.api_version(version), kind.kind, namespace, name, metadata.get("uid") or ""
-    )
-    owner = _owner(metadata, namespace)
+    workload = _workload(kind.api_version(version), kind.kind, metadata)
+    owner = _owner(metadata)
     requests: dict[LevelRequest, None] = {}
-    if not name:
+    if not workload.name:
         problem = problem or "the object has no name"
     elif not problem and (owner is None or owner.kind not in kind.derived_from):
         try:
-            requests = dict.fromkeys(kind.requests(root))
+            requests = dict.fromkeys(kind.requests(root, read_annotations))
         except ValueError as error:
             problem = _text(error)
     if len(requests) > MAX_LEVEL_REQUESTS:
         problem = f"asks for {len(requests)} levels; only the first {MAX_LEVEL_REQUESTS} count"
-    finished = bool(kind.finished) and not problem and _has_finished(kind, root)
-    kept = tuple(islice(requests, MAX_LEVEL_REQUESTS))
     return ObjectRequests(
-        workload, metadata.get("resourceVersion") or "", owner, finished, kept, problem
+        workload=workload,
+        version=metadata.get("resourceVersion") or "",
+        owner=owner,
+        finished=not problem and _has_finished(kind, root),
+        requests=tuple(islice(requests, MAX_LEVEL_REQUESTS)),
+        problem=problem,
     )
 
 
-def _owner(metadata: Mapping[str, Any], namespace: str) -> WorkloadRef | None:
-    """The controller, or the only owner: KAI's PodGroups name theirs without marking it as controller."""
-    owners: list[Mapping[str, Any]] = [
-        owner for owner in metadata.get("ownerReferences") or () if owner
-    ]
-    owner = next(
-        (o for o in owners if o.get("controller")), owners[0] if len(owners) == 1 else None
+def _workload(api_version: str, kind: str, metadata: Mapping[str, Any]) -> WorkloadRef:
+    return WorkloadRef(
+        api_version,
+        kind,
+        metadata.get("namespace") or "",
+        metadata.get("name") or "",
+        metadata.get("uid") or "",
     )
-    if owner is None:
+
+
+def _owner(metadata: Mapping[str, Any]) -> WorkloadRef | None:
+    """The controller, or the only owner: some name theirs without marking it as controller."""
+    owners = [owner for owner in metadata.get("ownerReferences") or () if owner]
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if controllers:
+        owner = controllers[0]
+    elif len(owners) == 1:
+        owner = owners[0]
+    else:
         return None
-    api_version, kind, name, uid = (
-        owner.get(key) or "" for key in ("apiVersion", "kind", "name", "uid")
-    )
-    return WorkloadRef(api_version, kind, namespace, name, uid)
+    namespaced = {**owner, "namespace": metadata.get("namespace")}
+    return _workload(owner.get("apiVersion") or "", owner.get("kind") or "", namespaced)
 
 
 def _has_finished(kind: WatchedKind, root: Field) -> bool:
-    conditions = (root / "status" / "conditions").items()
-    return any(
-        (c / "type").value in kind.finished and (c / "status").value == "True" for c in conditions
-    )
+    if not kind.finished:
+        return False
+    for condition in (root / "status" / "conditions").items():
+        if (condition / "type").value in kind.finished and (condition / "status").value == "True":
+            return True
+    return False
 
 
 def _text(error: Exception) -> str:
@@ -228,12 +283,21 @@ def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelR
     by_uid = {read.workload.uid: read for read in known}
     rolled_up: dict[WorkloadRef, dict[LevelRequest, None]] = {}
     for read in known:
-        top, finished = read, read.finished
-        for _ in range(_MAX_OWNERS):
-            above = by_uid.get(top.owner.uid) if top.owner else None
-            if above is None:
-                break
-            top, finished = above, finished or above.finished
+        top, finished = _topmost(read, by_uid)
         if read.requests and not finished:
-            rolled_up.setdefault(top.owner or top.workload, {}).update(dict.fromkeys(read.requests))
+            workload = top.owner or top.workload
+            rolled_up.setdefault(workload, {}).update(dict.fromkeys(read.requests))
     return {workload: tuple(requests) for workload, requests in rolled_up.items()}
+
+
+def _topmost(
+    read: ObjectRequests, by_uid: Mapping[str, ObjectRequests]
+) -> tuple[ObjectRequests, bool]:
+    """The topmost owner that is known, and whether it or one between has finished."""
+    top, finished = read, read.finished
+    for _ in range(_MAX_OWNERS):
+        above = by_uid.get(top.owner.uid) if top.owner else None
+        if above is None:
+            break
+        top, finished = above, finished or above.finished
+    return top, finished

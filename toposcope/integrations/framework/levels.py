@@ -26,7 +26,7 @@ class TopologyLevels:
     source: str = "ClusterTopology"
     """The kind of object that lists them."""
     aliases: tuple[tuple[str, str], ...] = ()
-    """Alias and label key, where KAI's Topology has aliases."""
+    """Alias and label key, where the topology resource has aliases."""
 
     def by_domain(self, domain: str) -> Level | None:
         """The level of a domain (`rack`)."""
@@ -93,7 +93,7 @@ class NamedObject(msgspec.Struct, frozen=True):
 
 
 class DomainLevel(msgspec.Struct, frozen=True):
-    """A level with domain and key, as Grove and ClusterTopology write it."""
+    """A level with domain and key, as ClusterTopology writes it."""
 
     domain: str
     key: str
@@ -117,7 +117,7 @@ class DomainTopology(msgspec.Struct, frozen=True):
 
 
 def domain_topology(document: Any, what: str) -> TopologyLevels:
-    """The levels in the spec of a Grove or Toposcope object. Raises UnreadableDocumentError."""
+    """The levels in the spec of an object, by domain and key. Raises UnreadableDocumentError."""
     topology = decoded(document, DomainTopology, what)
     return topology.spec.named(topology.metadata.name)
 

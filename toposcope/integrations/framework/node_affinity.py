@@ -7,7 +7,8 @@ of a term must hold.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from enum import IntEnum
+from typing import Final, Literal, NamedTuple
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -79,6 +80,25 @@ class Toleration:
         return self.key == taint.key and (self.operator == "Exists" or self.value == taint.value)
 
 
+class ExclusionKind(IntEnum):
+    """Why pods cannot use a node, in the order in which people read of it."""
+
+    SELECTOR = 1
+    AFFINITY = 2
+    TAINT = 3
+    OBSTACLE = 4
+    """It takes no new pods: it is not Ready, cordoned, or under pressure."""
+    LEVEL = 5
+    """It lacks the label of a level."""
+
+
+class Exclusion(NamedTuple):
+    """Why pods cannot use a node: the `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key."""
+
+    kind: ExclusionKind
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
     """Which nodes a pod may use.
@@ -96,20 +116,22 @@ class NodeFilter:
         """Whether the pods may use a node in spite of `taint`."""
         return any(toleration.covers(taint) for toleration in self.tolerations)
 
-    def rejection(self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
-        """Why the pods cannot use the node, in a few words; empty when they can."""
+    def rejection(
+        self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]
+    ) -> Exclusion | None:
+        """Why the pods cannot use the node; None when they can."""
         for key, value in self.selector:
             if labels.get(key) != value:
-                return f"does not match nodeSelector {key}={value}"
+                return Exclusion(ExclusionKind.SELECTOR, f"{key}={value}")
         # An empty term matches nothing (corev1.NodeSelectorTerm).
         if self.terms and not any(
             term and all(rule.holds(name, labels) for rule in term) for term in self.terms
         ):
-            return "does not match the node affinity"
+            return Exclusion(ExclusionKind.AFFINITY)
         for taint in taints:
             if not self.tolerates(taint):
-                return f"has taint {taint}"
-        return ""
+                return Exclusion(ExclusionKind.TAINT, str(taint))
+        return None
 
 
 ANY_NODE: Final = NodeFilter()

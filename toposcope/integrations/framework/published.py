@@ -62,7 +62,7 @@ class Published:
 
     @property
     def handle(self) -> str:
-        """What `kubectl get` calls it, with the group: KAI and Kueue both have a Topology."""
+        """What `kubectl get` calls it, with the group: several have a Topology."""
         return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
 
 
@@ -133,6 +133,8 @@ class PublishedKind(Kind):
     option: str
     """Its field in `spec.publish`."""
     namespaced: bool = field(default=False, kw_only=True)
+    verdict_field: str = field(default="", kw_only=True)
+    """The field of its status that its publisher looks at."""
 
     def target(self, name: str, version: str = "") -> Target:
         """The object of this name in a version; default: the preferred one."""

@@ -26,17 +26,6 @@ class ExclusivePod:
     node_labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class GangMark:
-    """Labels, or annotations, that pods of one gang have in common: their values are its name."""
-
-    kind: str
-    keys: tuple[str, ...]
-    annotation: bool = False
-    single: str = "-"
-    """How a value begins that a scheduler makes up for pods that name no gang; no label begins like the default."""
-
-
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
 """By namespace and name of a Workload, then by domain (the values of its topology assignment): amounts by resource."""
 
@@ -82,7 +71,7 @@ class ClusterFacts:
     schedulers: Mapping[str, str] = field(default_factory=dict)
     """The kind of scheduler that each of OSMO's backends uses."""
     pod_groups: PodGroupMembers = field(default_factory=dict)
-    """The pods of KAI's PodGroups."""
+    """The pods of PodGroups that schedulers make."""
     gangs: Mapping[PodGroupName, tuple[Pods, ...]] = field(default_factory=dict)
     """The pods of kube-scheduler's own."""
     unserved: frozenset[str] = frozenset()
@@ -92,13 +81,13 @@ class ClusterFacts:
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)
-    """By the kind that is read, as `spec.publish` names it: `kueue`."""
+    """By the kind that is read, as `spec.publish` names it."""
     reads: str = ""
     """Which of them `topologies` are."""
     objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """What else decides, by API group and kind: Kueue's queues; all of the cluster, or a kind is not known."""
+    """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
     held: Held = field(default_factory=dict)
-    """What Kueue holds for pods that it admitted and that have no node yet."""
+    """What is held for pods that were admitted and that have no node yet."""
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The same for a system that reads one kind of topology resource."""
@@ -107,6 +96,17 @@ class ClusterFacts:
             if reads in self.read
             else self
         )
+
+    def with_topology(self, option: str, topology: TopologyLevels) -> "ClusterFacts":
+        """The same with one more topology resource, unless the cluster has one of that name."""
+        known = self.read.get(option, ReadTopologies({}))
+        if not known.served:
+            return self
+        if known.stand_in:
+            by_name = {**known.by_name, topology.name: topology}
+        else:
+            by_name = {topology.name: topology, **known.by_name}
+        return replace(self, read={**self.read, option: replace(known, by_name=by_name)})
 
     @property
     def knows_topologies(self) -> bool:
@@ -154,6 +154,10 @@ class Reading:
     """What the document is, where it has no kind and nothing is placed."""
 
 
+def _never(_document: Mapping[str, Any]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """How one scheduler or operator reads one kind of document."""
@@ -173,6 +177,10 @@ class System:
     """
     reads: str = ""
     """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads none."""
+    places_plain_pods: Callable[[Mapping[str, Any]], bool] = field(default=_never, kw_only=True)
+    """Whether it places the pods of a document that no system claims. Never raises."""
+    instead_of: str = field(default="", kw_only=True)
+    """The system that leaves a document to this one where both claim it."""
 
     def read(
         self,

@@ -1,17 +1,26 @@
-"""Rules that topologies of KAI, Kueue, Run:ai and OSMO share: a list of node labels, broadest first.
+"""Rules that several systems' topologies share: a list of node labels, broadest first.
 
-KAI and Kueue: schema and CEL of the CRDs of KAI 0.17 and Kueue 0.19. Run:ai and OSMO make KAI's Topology of theirs.
+From schema and CEL of the CRDs of KAI 0.17 and Kueue 0.19; others make a Topology of theirs.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.api.levels import MAX_LEVELS
+from toposcope.api.levels import MAX_LEVELS, Level
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.levels import did_you_mean_key
+from toposcope.integrations.framework.levels import (
+    NamedObject,
+    TopologyLevels,
+    decoded,
+    did_you_mean_key,
+    named_levels,
+)
 from toposcope.integrations.framework.system import ClusterFacts
 
 _KEY: Final = re.compile(
@@ -27,6 +36,41 @@ NOT_A_KEY: Final = (
     "should be the key of a node label",
     "a lower-case DNS prefix, a slash and a name",
 )
+
+
+class _Level(msgspec.Struct, frozen=True, rename="camel"):
+    node_label: str
+    alias: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    levels: list[_Level]
+
+
+class _Topology(msgspec.Struct, frozen=True):
+    metadata: NamedObject
+    spec: _Spec
+
+
+def read_node_labels(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
+    """A Topology of node labels; the domains are its aliases, else the catalogue's.
+
+    Raises UnreadableDocumentError.
+    """
+    topology = decoded(document, _Topology, "Topology of KAI's or Kueue's")
+    keys = [level.node_label for level in topology.spec.levels]
+    aliases = [level.alias for level in topology.spec.levels]
+    return TopologyLevels(topology.metadata.name, named_levels(keys, aliases, catalogue))
+
+
+def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Alias and label key of each level that has an alias."""
+    named = []
+    for level in (Field(document) / "spec" / "levels").items():
+        alias, key = (level / "alias").text(), (level / "nodeLabel").text()
+        if alias and key:
+            named.append((alias, key))
+    return tuple(named)
 
 
 def label_keys(levels: Field) -> list[str]:
@@ -47,7 +91,7 @@ def check_count(
 
 
 def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: str) -> list[str]:
-    """The label keys of a KAI or Kueue Topology; notes what the schema, CEL or the nodes' labels object to."""
+    """The label keys of a Topology; notes what schema, CEL or the nodes' labels object to."""
     rule = f"{system}/topology-levels"
     keys = label_keys(levels)
     check_count(levels, keys, rule)
@@ -68,14 +112,29 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
 def check_order(
     entries: Sequence[tuple[Field, str]], cluster: ClusterFacts, rule: str, *, end: str, fix: str
 ) -> None:
-    """Warn of the first label that a known topology has above the label before it: no system checks the order.
+    """Warn of the first label that a known topology has above the label before it.
 
-    `entries` are label keys with the field to report, `end` completes the message.
+    No system checks the order. `entries` are label keys with the field to report, `end` completes
+    the message.
     """
     for topology in cluster.topologies.values():
-        known = [(field, level) for field, key in entries if (level := topology.by_key(key))]
-        for (_, above), (field, level) in pairwise(known):
+        for (_, above), (field, level) in pairwise(_known_levels(entries, topology)):
             if topology.rank(level) < topology.rank(above) and above.key != HOSTNAME:
-                text = f"{level.key!r} comes after {above.key!r}, but is broader in topology {topology.name!r}"
+                text = (
+                    f"{level.key!r} comes after {above.key!r}, "
+                    f"but is broader in topology {topology.name!r}"
+                )
                 field.warn(rule, text + end, fix)
                 return
+
+
+def _known_levels(
+    entries: Sequence[tuple[Field, str]], topology: TopologyLevels
+) -> list[tuple[Field, Level]]:
+    """The entries that are levels of a topology."""
+    levels = []
+    for field, key in entries:
+        level = topology.by_key(key)
+        if level:
+            levels.append((field, level))
+    return levels

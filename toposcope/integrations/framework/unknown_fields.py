@@ -2,6 +2,11 @@
 
 kubectl validates strictly and the API server refuses them; for other clients (Helm, controllers) it
 drops them with a warning, and what they should have said is lost.
+
+What a system's kinds have is in its `fields.yaml`. Nothing stands where everything below a field is
+left alone; `*` is each other field. Of an object with `*strict*`, which is small and stable, any
+other field is a mistake; of one with `*open*`, which has others, only those close to one of these.
+Else a field that is close to none is a warning: newer versions may have it.
 """
 
 import functools
@@ -18,31 +23,42 @@ _OPEN: Final = "*open*"
 
 
 @functools.cache
-def schema(name: str) -> Any:
-    """What `fields.yaml` knows of a kind, as `check_fields` takes it."""
-    return load(Path(__file__).with_name("fields.yaml").read_bytes())[name]
+def schema(system: str, kind: str) -> Any:
+    """What the `fields.yaml` of a system knows of a kind, as `check_fields` takes it."""
+    file = Path(__file__).parents[1] / system / "fields.yaml"
+    return load(file.read_bytes())[kind]
 
 
 def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
-    """Note every field below that `known` does not have: a mistake where it is close to one, else maybe a newer field.
+    """Note every field below that `known` does not have.
 
-    `known` is the fields of an object (`*`: of each value of a map), a list with those of the items of a list, or
-    anything else: all is allowed. `version` names whose schema it is.
+    A mistake where it is close to one, else maybe a newer field. `known` is the fields of an object
+    (`*`: of each value of a map), a list with those of the items of a list, or anything else: all
+    is allowed. `version` names whose schema it is.
     """
     if isinstance(known, list):
-        for item in field.items() if isinstance(field.value, list) else ():
-            check_fields(item, known[0], rule, version)
+        if isinstance(field.value, list):
+            for item in field.items():
+                check_fields(item, known[0], rule, version)
     elif isinstance(known, Mapping) and isinstance(field.value, dict):
         for name, value in field.properties():
             if name in known or "*" in known:
                 check_fields(value, known.get(name, known.get("*")), rule, version)
-                continue
-            fix, close = (
-                f"{version} has no such field: kubectl refuses it, Helm loses it",
-                did_you_mean(name, known),
-            )
-            meant = close.startswith("did you mean")
-            note = Field.error if meant or _STRICT in known else Field.warn
-            if not meant and _OPEN in known:
-                continue
-            note(value, rule, f'unknown field "{value.path}"', f"{close} {fix}" if meant else fix)
+            else:
+                _note_unknown(name, value, known, rule, version)
+
+
+def _note_unknown(
+    name: str, field: Field, known: Mapping[str, Any], rule: str, version: str
+) -> None:
+    message = f'unknown field "{field.path}"'
+    fix = f"{version} has no such field: kubectl refuses it, Helm loses it"
+    close = did_you_mean(name, known)
+    if close.startswith("did you mean"):
+        field.error(rule, message, f"{close} {fix}")
+    elif _OPEN in known:
+        return
+    elif _STRICT in known:
+        field.error(rule, message, fix)
+    else:
+        field.warn(rule, message, fix)

@@ -10,20 +10,35 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     requests_at,
 )
 from toposcope.integrations.framework.published import PublishedKind
-from toposcope.integrations.kai import api as kai
+from toposcope.kube.discovery import Kind
 
+GROUP: Final = "grove.io"
+_VERDICTS: Final = "schedulerTopologyStatuses"
+"""In a binding's status: whether the topologies that it names have its levels."""
 BINDINGS: Final = PublishedKind(
-    "grove.io", "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), "grove"
+    GROUP,
+    "ClusterTopologyBinding",
+    "clustertopologybindings",
+    ("v1alpha1",),
+    "grove",
+    verdict_field=_VERDICTS,
 )
 OLDER_TOPOLOGIES: Final = PublishedKind(
-    "grove.io", "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove"
+    GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove", verdict_field=_VERDICTS
 )
 """What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
+SCALING_GROUP: Final = Kind(
+    GROUP, "PodCliqueScalingGroup", "podcliquescalinggroups", ("v1alpha1",), short=("pcsg",)
+)
+CLIQUE: Final = Kind(GROUP, "PodClique", "podcliques", ("v1alpha1",), short=("pclq",))
+GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", ("v1alpha1",))
 GANG_OF: Final = "grove.io/podgang"
 """Label of a pod: its PodGang."""
 OPERATORS_TOPOLOGY: Final = "grove-topology"
@@ -42,9 +57,9 @@ def clique_names(scaling_group: Field) -> list[str]:
     return [text for name in (scaling_group / "cliqueNames").items() if (text := name.text())]
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a PodCliqueSet."""
-    yield from kai.annotated(root)
+    yield from read_annotations(Annotated(root))
     template = root / "spec" / "template"
     default = (template / "topologyConstraint" / "topologyName").text()
     inherited: dict[str, str | None] = {}
@@ -67,7 +82,7 @@ CONSTRAINED: Final = {"topologyConstraint": {"topologyName": str, "packDomain": 
 """What is read of an object with a constraint."""
 _CONSTRAINED: Final = {**CONSTRAINED, "name": str}
 POD_CLIQUE_SETS: Final = WatchedKind(
-    "grove.io",
+    GROUP,
     "PodCliqueSet",
     "podcliquesets",
     ("v1alpha1",),
@@ -83,4 +98,5 @@ POD_CLIQUE_SETS: Final = WatchedKind(
     },
     requests,
     short=("pcs",),
+    translated_by=GROUP,
 )

@@ -10,20 +10,12 @@ from typing import Any, Final
 from toposcope.api.conditions import Condition
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.grove.api import OLDER_TOPOLOGIES, POD_CLIQUE_SETS
+from toposcope.integrations.grove.api import GANG, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
 from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
 from toposcope.integrations.kai.features import check_topology
-from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
-
-_VERSIONS: Final = ("v1alpha1",)
-SCALING_GROUP: Final = Kind(
-    "grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", _VERSIONS, short=("pcsg",)
-)
-CLIQUE: Final = Kind("grove.io", "PodClique", "podcliques", _VERSIONS, short=("pclq",))
-GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", _VERSIONS)
 
 CONDITION: Final = "TopologyLevelsUnavailable"
 _DRIFT: Final = "SchedulerTopologyDrift"

@@ -107,7 +107,9 @@ _DISABLED: Final = "topology constraints are not allowed when Topology Aware Sch
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     template = root / "spec" / "template"
-    check_fields(root, schema(POD_CLIQUE_SETS.kind), "grove/field", "Grove v0.1.0-alpha.12")
+    check_fields(
+        root, schema("grove", POD_CLIQUE_SETS.kind), "grove/field", "Grove v0.1.0-alpha.12"
+    )
     constraints = Constraints.of(template)
     old = None if before is None else Constraints.of(before / "spec" / "template")
     # Of a change to an object Grove checks no levels, unless they lacked their topology's name.
@@ -166,6 +168,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 SYSTEM: Final = System(
     "Grove", lambda document: kind_of(document) == POD_CLIQUE_SETS.key, _read, "grove"
 )
+READERS: Final = (SYSTEM,)
 
 
 def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) -> bool:

@@ -11,12 +11,12 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     requests_at,
 )
-from toposcope.integrations.kai import api as kai
-from toposcope.integrations.kueue import api as kueue
 
 _PREFIX: Final = "alpha.jobset.sigs.k8s.io/"
 EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
@@ -29,14 +29,13 @@ JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 """Label of a pod in an exclusive Job: its anti-affinity is against pods with this label."""
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
-    """The requests of a JobSet: exclusive placement, and what KAI and Kueue read from its templates."""
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
+    """The requests of a JobSet: exclusive placement, and what schedulers read from templates."""
     jobs = [job / "template" for job in (root / "spec" / "replicatedJobs").items()]
     exclusive = [(place / "metadata" / "annotations" / EXCLUSIVE, True) for place in (root, *jobs)]
     yield from requests_at(exclusive, any_label=True)
     templates = [job / "spec" / "template" for job in jobs]
-    yield from kai.annotated(root, (*jobs, *templates))
-    yield from kueue.annotated(templates)
+    yield from read_annotations(Annotated(root, jobs=tuple(jobs), pods=tuple(templates)))
 
 
 _JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}

@@ -69,6 +69,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System("JobSet", _claims, _read)
+READERS: Final = (SYSTEM,)
 
 
 class _Tree:

@@ -11,16 +11,21 @@ from typing import Final, Literal
 
 from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.integrations.framework.constraints import Group, Pods, pods_in
+from toposcope.integrations.framework.packing import (
+    PODS,
+    Path,
+    columns,
+    resources_of,
+    times_if_not_overcommitted,
+)
 
 VERSION: Final = "KAI 0.17"
-PODS: Final = "pods"
 LOOKS: Final = 5_000_000
 """After so many looks at nodes the allocation gives up."""
 _SCORES: Final = 10
 _NO_ROOM: Final = 1000.0
 
-Path = tuple[str, ...]
 Why = Literal["narrower", "largest", "order"]
 
 
@@ -81,7 +86,7 @@ class _Table:
 
     def add(self, path: Path, free: Sequence[int], sign: int) -> None:
         """Count a node in (1) or out (-1)."""
-        pods = (self.fixed or _times(free, self.largest)) * sign
+        pods = (self.fixed or times_if_not_overcommitted(free, self.largest)) * sign
         for depth in self.depths:
             offer = self.sums.setdefault(path[:depth], _Sums([0] * len(free)))
             offer.pods += pods
@@ -156,7 +161,7 @@ class Allocator:
     looks: int = LOOKS
     assignments: list[Assignment] = field(default_factory=list)
     _failures: list[Unplaced] = field(default_factory=list)
-    _resources: list[str] = field(default_factory=list)
+    _resources: Sequence[str] = ()
     _free: list[list[int]] = field(default_factory=list)
     _members: dict[Path, list[int]] = field(default_factory=dict)
     _usable: dict[Pods, list[bool]] = field(default_factory=dict)
@@ -201,9 +206,7 @@ class Allocator:
         return domain, placed
 
     def _prepare(self, groups: Iterable[Group]) -> None:
-        kinds = [pods for top in groups for group, _ in top.everything() for pods in group.pods]
-        asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
-        self._resources = list(dict.fromkeys((PODS, *asked)))
+        self._resources = resources_of([pods.requests for pods in pods_in(groups)])
         self._free = [
             [leaf.free.get(resource, 0) for resource in self._resources] for leaf in self.leaves
         ]
@@ -216,9 +219,8 @@ class Allocator:
     def _depth(self, level: Level | None) -> int:
         return self.levels.index(level) + 1 if level else 0
 
-    def _amounts(self, pods: Pods) -> list[int]:
-        asked = dict(pods.requests) | {PODS: 1}
-        return [asked.get(resource, 0) for resource in self._resources]
+    def _amounts(self, pods: Pods) -> Sequence[int]:
+        return columns(pods.requests, self._resources)
 
     def _group(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
         """One copy of a group onto some of the nodes, in the first domain that takes all of it."""
@@ -266,7 +268,7 @@ class Allocator:
 
         left = count
         for number in sorted((number for number in nodes if usable[number]), key=order):
-            put = min(left, _times(self._free[number], amounts))
+            put = min(left, times_if_not_overcommitted(self._free[number], amounts))
             if put:
                 self._take(number, amounts, put)
                 self.assignments.append((group, pods, number, put))
@@ -394,13 +396,6 @@ def _weight(failure: Unplaced) -> tuple[bool, bool, int]:
 
 def _count(group: Group) -> int:
     return group.total().get(PODS, 0)
-
-
-def _times(free: Sequence[int], amounts: Sequence[int]) -> int:
-    """How many pods fit; `amounts` has at least one above 0, as each pod takes one of `pods`."""
-    if any(have < 0 for have in free):
-        return 0
-    return min(have // take for have, take in zip(free, amounts, strict=True) if take)
 
 
 def _is_gpu(resource: str) -> bool:

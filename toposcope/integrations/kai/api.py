@@ -5,14 +5,22 @@ the pods, and of those of its pod templates for kinds whose replicas differ; seg
 the workload's topology when they name none.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.level_requests import (
+    Annotated,
+    LevelRequest,
+    ReadAnnotations,
+    WatchedKind,
+    requests_at,
+)
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.discovery import Kind
 
 TOPOLOGIES: Final = PublishedKind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), "kai")
+QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
 KAI_SCHEDULER: Final = "kai-scheduler"
 """What pods write into `schedulerName`, and Grove's bindings name."""
 
@@ -47,7 +55,7 @@ _CONSTRAINT: Final = {"topology": str, "requiredTopologyLevel": str, "preferredT
 _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a PodGroup and of its sub-groups, each of which names its own topology.
 
     Source: KAI (main of March 2026), podgroup_info/subgroup_info/factory.go: levels without one
@@ -64,10 +72,11 @@ def requests(root: Field) -> Iterator[LevelRequest]:
             yield from requests_at(levels, topology)
 
 
-def annotated(workload: Field, templates: Iterable[Field] = ()) -> Iterator[LevelRequest]:
-    """The requests in the annotations of a workload and of its templates; `workload` and `templates` are objects."""
-    own = workload / "metadata" / "annotations"
-    for annotations in (own, *(template / "metadata" / "annotations" for template in templates)):
+def annotated(places: Annotated) -> Iterator[LevelRequest]:
+    """The requests in the annotations of a workload and of its templates."""
+    own = places.workload / "metadata" / "annotations"
+    for place in (places.workload, *places.jobs, *places.pods):
+        annotations = place / "metadata" / "annotations"
         if not annotations:
             continue
         placements = (

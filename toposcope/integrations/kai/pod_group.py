@@ -45,7 +45,7 @@ def _check_schema(root: Field, cluster: ClusterFacts) -> None:
     if version.value not in (f"{POD_GROUPS.group}/{known}" for known in POD_GROUPS.versions):
         text = f"KAI serves no PodGroup of {version.value}"
         version.error("kai/version", text, f"write {POD_GROUPS.group}/{POD_GROUPS.versions[0]}")
-    check_fields(root / "spec", schema("PodGroup"), "kai/field", "KAI 0.17")
+    check_fields(root / "spec", schema("kai", "PodGroup"), "kai/field", "KAI 0.17")
     if policy:
         topology = cluster.only_topology
         level = topology.level((policy / "scope").text() or "") if topology else None

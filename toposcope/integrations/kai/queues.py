@@ -14,10 +14,8 @@ from toposcope.integrations.framework.document import Field, Finding, name_of
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kai.api import NODE_POOL, PREFIX, QUEUE
-from toposcope.kube.discovery import Kind
+from toposcope.integrations.kai.api import NODE_POOL, PREFIX, QUEUE, QUEUES
 
-KIND: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
 DEFAULT: Final = "default-queue"
 _PREEMPTIBLE: Final = {"train": True, "build-preemptible": True, "build": False, "inference": False}
 """By the name of a priority class of KAI's chart; what others are is not known."""
@@ -117,5 +115,5 @@ def _total(amounts: Mapping[str, int], name: str) -> int:
 
 def _queues(cluster: ClusterFacts) -> dict[str, Field] | None:
     """By name; None: not known."""
-    documents = cluster.objects.get(KIND.key)
+    documents = cluster.objects.get(QUEUES.key)
     return None if documents is None else {name_of(queue): queue for queue in map(Field, documents)}

@@ -4,31 +4,13 @@ Rules and messages of `TOPOLOGY`: the CRD of KAI 0.17 (schema and CEL) and KAI's
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework import levels as formats
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
 from toposcope.integrations.kai.api import TOPOLOGIES
-
-
-class _Level(msgspec.Struct, frozen=True, rename="camel"):
-    node_label: str
-    alias: str = ""
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    levels: list[_Level]
-
-
-class _Topology(msgspec.Struct, frozen=True):
-    metadata: formats.NamedObject
-    spec: _Spec
 
 
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
@@ -56,26 +38,6 @@ def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
     )
 
 
-def read(document: Any, catalogue: Catalogue = BUILT_IN) -> formats.TopologyLevels:
-    """KAI's or Kueue's Topology; the domains are its aliases, else the catalogue's.
-
-    Raises UnreadableDocumentError.
-    """
-    topology = formats.decoded(document, _Topology, "Topology of KAI's or Kueue's")
-    levels = topology.spec.levels
-    keys, aliases = [level.node_label for level in levels], [level.alias for level in levels]
-    return formats.TopologyLevels(
-        topology.metadata.name, formats.named_levels(keys, aliases, catalogue)
-    )
-
-
-def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Alias and label key of each level that has an alias."""
-    levels = Field(document) / "spec" / "levels"
-    named = [((level / "alias").text(), (level / "nodeLabel").text()) for level in levels.items()]
-    return tuple((alias, key) for alias, key in named if alias and key)
-
-
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     levels = root / "spec" / "levels"
     keys = check_levels(levels, cluster, "kai", "nodeLabel must be unique")
@@ -97,3 +59,4 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 TOPOLOGY: Final = System(
     "KAI", lambda document: kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind), _read
 )
+READERS: Final = (TOPOLOGY,)

@@ -22,7 +22,7 @@ from toposcope.integrations.framework.pods import (
     structure_of,
 )
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.kai import api, gang_size
+from toposcope.integrations.kai import api, gang_size, pod_group
 from toposcope.integrations.kai.allocation import in_name_order
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.queues import is_preemptible, queue_of
@@ -88,7 +88,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workload)
 
 
-SYSTEM: Final = System("KAI", _claims, _read, "kai")
+SYSTEM: Final = System("KAI", _claims, _read, "kai", places_plain_pods=is_for_kai)
+READERS: Final = (SYSTEM, pod_group.SYSTEM)
 
 
 class _Tree:

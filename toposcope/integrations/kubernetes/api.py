@@ -1,16 +1,30 @@
-"""Kinds of kube-scheduler's own gangs (scheduling.k8s.io), and the levels that they ask for.
+"""Kinds of kube-scheduler's own gangs and Kubernetes' own workloads; the levels they ask for.
 
 A constraint names the key of a node label, of a topology or not, and nodes count as one domain by
 its value alone. Kubernetes 1.36 serves Workload and PodGroup as v1alpha2. 1.37 has them as v1alpha3
 and v1beta1, CompositePodGroups that nest PodGroups, and constraints in a Job's `spec.scheduling`;
 the fields that are read agree.
+
+Jobs are watched because training runs as them, Deployments and StatefulSets because inference does.
+They are watched themselves, and not only what schedulers make of their annotations, because that
+comes with the first pod or with a queue: only here can one be seen that is suspended or scaled to
+zero, or that a Job has finished. Other kinds (Kubeflow's, Ray's) are known by what schedulers make
+of them. Where nobody reads annotations nothing is watched, but for Jobs where kube-scheduler's own
+gangs are served: `spec.scheduling` asks for these.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.level_requests import (
+    ANNOTATIONS,
+    Annotated,
+    LevelRequest,
+    ReadAnnotations,
+    WatchedKind,
+    requests_at,
+)
 
 GROUP: Final = "scheduling.k8s.io"
 VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
@@ -48,12 +62,12 @@ def templates_of(workload: Field) -> Iterator[Field]:
         level = composites
 
 
-def _of_workload(root: Field) -> Iterator[LevelRequest]:
+def _of_workload(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     for template in templates_of(root):
         yield from constraint_requests(template)
 
 
-def _of_group(root: Field) -> Iterator[LevelRequest]:
+def _of_group(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     yield from constraint_requests(root / "spec")
 
 
@@ -77,4 +91,44 @@ COMPOSITES: Final = WatchedKind(
 )
 WORKLOADS: Final = WatchedKind(
     GROUP, "Workload", "workloads", VERSIONS, {"spec": _TEMPLATES}, _of_workload
+)
+
+_JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS, "scheduling": CONSTRAINED}}
+_FIELDS: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}
+
+
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
+    """The requests in the annotations of a workload and of its pod template."""
+    yield from read_annotations(Annotated(root, pods=(root / "spec" / "template",)))
+
+
+def _of_job(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
+    yield from requests(root, read_annotations)
+    yield from constraint_requests(root / "spec" / "scheduling")
+
+
+_FINISHED: Final = frozenset({"Complete", "Failed"})
+JOBS: Final = WatchedKind(
+    "batch",
+    "Job",
+    "jobs",
+    ("v1",),
+    _JOB,
+    _of_job,
+    finished=_FINISHED,
+    only_with=frozenset({GROUP}),
+    by_annotations=True,
+)
+DEPLOYMENTS: Final = WatchedKind(
+    "apps", "Deployment", "deployments", ("v1",), _FIELDS, requests, by_annotations=True
+)
+STATEFUL_SETS: Final = WatchedKind(
+    "apps",
+    "StatefulSet",
+    "statefulsets",
+    ("v1",),
+    _FIELDS,
+    requests,
+    derived_from=frozenset({"Pod"}),  # the workers of a LeaderWorkerSet's group
+    by_annotations=True,
 )

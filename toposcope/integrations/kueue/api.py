@@ -4,19 +4,22 @@ Levels are label keys. Which topology it will be depends on the ResourceFlavor t
 one. `unconstrained` asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     level_request,
     requests_at,
 )
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.discovery import Kind
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "Kueue 0.19"
@@ -30,7 +33,20 @@ FLAVORS: Final = PublishedKind(
 )
 """Only read: one that names a Topology holds it."""
 
+_VERSIONS: Final = ("v1beta2", "v1beta1")
+WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
+LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
+CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
+COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
+LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
+READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS, COHORT, WORKLOAD, LIMIT_RANGE)
+"""What decides besides the topology."""
+
 PREFIX: Final = "kueue.x-k8s.io/"
+WORKLOAD_OF: Final = PREFIX + "workload"
+"""Annotation of a pod that a topology assignment places: its Workload."""
+POD_SET_OF: Final = PREFIX + "podset"
+"""Label of a pod: its pod set."""
 QUEUE_NAME: Final = PREFIX + "queue-name"
 POD_GROUP: Final = PREFIX + "pod-group-name"
 POD_GROUP_TOTAL: Final = PREFIX + "pod-group-total-count"
@@ -63,7 +79,7 @@ class _Layer(msgspec.Struct, frozen=True):
 _LAYER_LIST: Final = msgspec.json.Decoder(list[_Layer])
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
+def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a Workload: those of each pod set."""
     for pod_set in (root / "spec" / "podSets").items():
         request = pod_set / "topologyRequest"
@@ -73,9 +89,9 @@ def requests(root: Field) -> Iterator[LevelRequest]:
         )
 
 
-def annotated(templates: Iterable[Field]) -> Iterator[LevelRequest]:
+def annotated(places: Annotated) -> Iterator[LevelRequest]:
     """The requests in the annotations of pod templates."""
-    for template in templates:
+    for template in places.pods:
         annotations = template / "metadata" / "annotations"
         if not annotations:
             continue

@@ -5,15 +5,12 @@ Kueue 0.19 (pkg/cache/scheduler/tas_flavor_snapshot.go, KEP 2724) with its defau
 sets without a level the domain with the least free capacity (TASProfileMixed).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.node_affinity import NodeFilter
-
-Amounts = Mapping[str, int]
-PODS: Final = "pods"
+from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class OrderedPods:
 class Leaf:
     """One node, or a domain where no level is the node: its values of the topology's levels, broadest first."""
 
-    path: tuple[str, ...]
+    path: Path
     free: dict[str, int]
     """What is left (`pods` included); assigning takes from it."""
     usable: Callable[[NodeFilter], bool]
@@ -63,7 +60,7 @@ Assignment = tuple[OrderedPods, int, int]
 
 @dataclass(slots=True, eq=False)
 class _Domain:
-    path: tuple[str, ...]
+    path: Path
     leaf: int
     """Of a domain of the lowest level: the position of its node."""
     children: "list[_Domain]" = field(default_factory=list)
@@ -85,7 +82,7 @@ class Assigner:
         self._usable: dict[NodeFilter, list[bool]] = {}
         self.by_level: list[list[_Domain]] = [[] for _ in levels]
         top: list[_Domain] = []
-        known: dict[tuple[str, ...], _Domain] = {}
+        known: dict[Path, _Domain] = {}
         for position, leaf in enumerate(leaves):
             siblings = top
             for depth, domains in enumerate(self.by_level, 1):
@@ -105,7 +102,7 @@ class Assigner:
     def take(self, assignments: Iterable[Assignment], sign: int = 1) -> None:
         """Take what was assigned from the leaves, or with the sign -1 give it back."""
         for pod_set, leaf, count in assignments:
-            _take(self.leaves[leaf].free, pod_set.pods, sign * count)
+            add_pods(self.leaves[leaf].free, pod_set.pods.requests, -sign * count)
 
     def assign(self, pod_sets: Iterable[OrderedPods]) -> list[Assignment] | Unassigned:
         """Assign all of them, or none: the first that finds no room ends it."""
@@ -135,11 +132,6 @@ def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[tuple[OrderedPods | None
         else:
             result.append((others[0] if others else None, first))
     return result
-
-
-def _take(free: dict[str, int], pods: Pods, count: int) -> None:
-    for resource, amount in ((PODS, 1), *pods.requests):
-        free[resource] = free.get(resource, 0) - amount * count
 
 
 class _Search:
@@ -220,12 +212,12 @@ class _Search:
         if not self._usable[domain.leaf]:
             return
         free = self._assigner.leaves[domain.leaf].free
-        domain.pods = domain.pods_with_leader = _times(free, self._workers.pods)
-        if self._leader and _times(free, self._leader.pods):
+        domain.pods = domain.pods_with_leader = times_by_name(free, self._workers.pods.requests)
+        if self._leader and times_by_name(free, self._leader.pods.requests):
             domain.leaders = 1
             rest = dict(free)
-            _take(rest, self._leader.pods, 1)
-            domain.pods_with_leader = _times(rest, self._workers.pods)
+            add_pods(rest, self._leader.pods.requests, -1)
+            domain.pods_with_leader = times_by_name(rest, self._workers.pods.requests)
 
     def _sum(self, domain: _Domain, size: int) -> None:
         pods = [child.pods // size * size for child in domain.children]
@@ -377,15 +369,3 @@ def _room(domain: _Domain, *, slices: bool, leader: bool) -> int:
     if slices:
         return domain.slices_with_leader if leader else domain.slices
     return domain.pods_with_leader if leader else domain.pods
-
-
-def _times(free: Amounts, pods: Pods) -> int:
-    """How often a pod fits."""
-    return max(
-        min(
-            free.get(resource, 0) // amount
-            for resource, amount in ((PODS, 1), *pods.requests)
-            if amount
-        ),
-        0,
-    )

@@ -5,8 +5,13 @@ from typing import Final
 
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.kueue.api import FLAVORS, QUEUE_NAME
-from toposcope.integrations.kueue.queues import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from toposcope.integrations.kueue.api import (
+    CLUSTER_QUEUE,
+    FLAVORS,
+    LOCAL_QUEUE,
+    QUEUE_NAME,
+    WORKLOAD,
+)
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 

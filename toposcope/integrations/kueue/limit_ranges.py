@@ -12,7 +12,7 @@ from typing import Any
 from toposcope.integrations.framework.document import Field, namespace_of
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kueue.queues import LIMIT_RANGE
+from toposcope.integrations.kueue.api import LIMIT_RANGE
 
 _Quantities = Mapping[str, Any]
 

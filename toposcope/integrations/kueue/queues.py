@@ -18,7 +18,14 @@ from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
 from toposcope.integrations.framework.pods import amounts_of, node_filter_of, pods_of
 from toposcope.integrations.framework.system import ClusterFacts, Held
-from toposcope.integrations.kueue.api import FLAVORS, GROUP, QUEUE_NAME
+from toposcope.integrations.kueue.api import (
+    CLUSTER_QUEUE,
+    COHORT,
+    FLAVORS,
+    LOCAL_QUEUE,
+    QUEUE_NAME,
+    WORKLOAD,
+)
 from toposcope.kube.discovery import Kind
 from toposcope.kube.pod_resources import amount
 
@@ -72,20 +79,6 @@ _MOST = 100_000
 """Kueue's own limit of domains in a slice."""
 
 
-_VERSIONS: Final = ("v1beta2", "v1beta1")
-WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
-LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
-CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
-COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
-LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
-READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS, COHORT, WORKLOAD, LIMIT_RANGE)
-"""What decides besides the topology."""
-WORKLOAD_OF: Final = "kueue.x-k8s.io/workload"
-"""Annotation of a pod that a topology assignment places: its Workload."""
-POD_GROUP_OF: Final = "kueue.x-k8s.io/pod-group-name"
-"""Label of the pods of a group that is one Workload."""
-POD_SET_OF: Final = "kueue.x-k8s.io/podset"
-"""Label of a pod: its pod set."""
 DEFAULT: Final = "default"
 """The LocalQueue of workloads that name none."""
 _STOPPED: Final = {"Hold", "HoldAndDrain"}

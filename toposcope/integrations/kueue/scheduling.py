@@ -11,6 +11,7 @@ from typing import Final, Literal
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.constraints import Decision, OfferedNode, Pods
 from toposcope.integrations.framework.node_affinity import NodeFilter
+from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.system import Held
 from toposcope.integrations.kueue.assignment import (
     Assigner,
@@ -23,7 +24,6 @@ from toposcope.integrations.kueue.queues import Flavor, FlavorResource, Queue, R
 from toposcope.text import plural
 
 VERSION: Final = "Kueue 0.19"
-PODS: Final = "pods"
 _MOST_EVALUATIONS: Final = 200_000
 """Of a node for a pod set: copies beyond it are left to the search for room, which knows equal pods."""
 

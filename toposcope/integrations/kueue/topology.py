@@ -32,7 +32,7 @@ def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    check_fields(root, schema("Topology"), "kueue/field", VERSION)
+    check_fields(root, schema("kueue", "Topology"), "kueue/field", VERSION)
     levels = root / "spec" / "levels"
     keys = check_levels(levels, cluster, "kueue", "must be unique")
     if before is not None and keys != label_keys(before / "spec" / "levels"):
@@ -42,7 +42,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
-    check_fields(root, schema("ResourceFlavor"), "kueue/field", VERSION)
+    check_fields(root, schema("kueue", "ResourceFlavor"), "kueue/field", VERSION)
     if before is not None:
         _check_flavor_unchanged(spec, before / "spec")
     topology = (spec / "topologyName").text()
@@ -78,3 +78,4 @@ TOPOLOGY: Final = System(
 FLAVOR: Final = System(
     "Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor, "kueue"
 )
+READERS: Final = (TOPOLOGY, FLAVOR)

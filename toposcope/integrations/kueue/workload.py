@@ -76,7 +76,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before
     notes: list[str] = []
     if kind_of(root.value) == api.WORKLOADS.key:
-        check_fields(root, schema("Workload"), "kueue/field", api.VERSION)
+        check_fields(root, schema("kueue", "Workload"), "kueue/field", api.VERSION)
         structure, requests = _workload(root)
     else:
         structure = _grouped(root, structure_of(root) or Structure(()), notes)
@@ -89,6 +89,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System("Kueue", _claims, _read, "kueue")
+READERS: Final = (SYSTEM,)
 
 
 def _reading(

@@ -6,12 +6,12 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
+    Annotated,
     LevelRequest,
+    ReadAnnotations,
     WatchedKind,
     requests_at,
 )
-from toposcope.integrations.kai import api as kai
-from toposcope.integrations.kueue import api as kueue
 
 _PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
 EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
@@ -25,15 +25,14 @@ SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 """The same for an exclusive sub-group."""
 
 
-def requests(root: Field) -> Iterator[LevelRequest]:
-    """The requests of a LeaderWorkerSet: exclusive placement, and what KAI and Kueue read from its pod templates."""
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
+    """The requests of a LeaderWorkerSet: exclusive placement, and what schedulers read."""
     own, pods = root / "metadata" / "annotations", root / "spec" / "leaderWorkerTemplate"
     yield from requests_at(
         ((own / EXCLUSIVE, True), (own / SUBGROUP_EXCLUSIVE, True)), any_label=True
     )
-    templates = [pods / "leaderTemplate", pods / "workerTemplate"]
-    yield from kai.annotated(root, templates)
-    yield from kueue.annotated(templates)
+    templates = (pods / "leaderTemplate", pods / "workerTemplate")
+    yield from read_annotations(Annotated(root, pods=templates))
 
 
 _TEMPLATES: Final = {"leaderTemplate": ANNOTATIONS, "workerTemplate": ANNOTATIONS}

@@ -63,6 +63,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System("LeaderWorkerSet", _claims, _read)
+READERS: Final = (SYSTEM,)
 
 
 def sub_group_policy(root: Field) -> Field:

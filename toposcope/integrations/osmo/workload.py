@@ -30,7 +30,7 @@ from toposcope.integrations.osmo.pod_group import (
     group_of,
     tree_of,
 )
-from toposcope.integrations.osmo.pool import is_topology_of, topology_of
+from toposcope.integrations.osmo.topology import is_topology_of, topology_of
 
 _DEFAULT: Final = "default"
 """The resource of a task that names none, and the group of a requirement that names none."""
@@ -60,6 +60,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System("OSMO", _claims, _read, "kai")
+READERS: Final = (SYSTEM,)
 
 
 class _Workflow:

@@ -108,3 +108,4 @@ def _keys(levels: Field) -> list[str]:
 
 
 NETWORK_TOPOLOGY: Final = System("Run:ai", _claims, _read)
+READERS: Final = (NETWORK_TOPOLOGY,)

@@ -56,7 +56,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workload)
 
 
-SYSTEM: Final = System("Run:ai", _claims, _read, "kai")
+SYSTEM: Final = System("Run:ai", _claims, _read, "kai", instead_of=kai.SYSTEM.name)
+"""Its scheduler reads KAI's annotations itself."""
+READERS: Final = (SYSTEM,)
 
 
 def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:

@@ -11,7 +11,12 @@ from typing import Final
 
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, level_request
+from toposcope.integrations.framework.level_requests import (
+    LevelRequest,
+    ReadAnnotations,
+    WatchedKind,
+    level_request,
+)
 
 TIER: Final = "volcano.sh/tier/{}"
 """A tier in the place of a level: no label key has two slashes."""
@@ -35,12 +40,12 @@ def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
             yield level_request(level, required=required, any_label=level not in _KNOWN)
 
 
-def _of_job(root: Field) -> Iterator[LevelRequest]:
+def _of_job(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     parts = [task / "partitionPolicy" for task in (root / "spec" / "tasks").items()]
     return _asked(root / "status" / "state" / "phase", (root / "spec", *parts))
 
 
-def _of_group(root: Field) -> Iterator[LevelRequest]:
+def _of_group(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     return _asked(
         root / "status" / "phase", (root / "spec", *(root / "spec" / "subGroupPolicy").items())
     )

@@ -127,6 +127,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System(NAME, _claims, _read, HYPER_NODES.option)
+READERS: Final = (SYSTEM,)
 
 
 def _kept(group: Group, wanted: _Wanted | None, topology: TopologyLevels | None) -> Group:

@@ -1,0 +1,52 @@
+"""A system is named in its own folder and in few other files: its resource's spec, the registry, help texts."""
+
+import pytest
+from tests.support.paths import ROOT
+from toposcope.integrations.registry import FOLDERS
+
+PRODUCT = ROOT / "toposcope"
+MOST_FILES = 8
+WORDS = {
+    "dynamo": "dynamo",
+    "grove": "grove",
+    "runai": "run:ai",
+    "kai": "kai",
+    "kueue": "kueue",
+    "lws": "leaderworkerset",
+    "jobset": "jobset",
+    "volcano": "volcano",
+    "osmo": "osmo",
+    "slurm": "slurm",
+    "nccl": "nccl",
+}
+"""What people call it, by its folder; Kubernetes is everywhere."""
+NOT_YET = {"dynamo": 10, "grove": 44, "kai": 51, "kueue": 30, "lws": 13, "jobset": 10, "volcano": 14}
+"""How many files name a system today where that is more than `MOST_FILES`; it may only fall."""
+TEXTS = frozenset({".py", ".yaml", ".toml", ".ts", ".tsx"})
+
+
+def files_naming(folder: str, word: str) -> list[str]:
+    """The files outside of the system's folder with its name in them, in any case."""
+    own = PRODUCT / "integrations" / folder
+    naming = []
+    for path in sorted(PRODUCT.rglob("*")):
+        if path.suffix not in TEXTS or own in path.parents or "node_modules" in path.parts:
+            continue
+        text = path.read_text(encoding="utf-8").lower()
+        if word in text or folder in text:
+            naming.append(str(path.relative_to(PRODUCT)))
+    return naming
+
+
+@pytest.mark.parametrize(("folder", "word"), WORDS.items(), ids=WORDS)
+def test_few_files_outside_of_its_folder_name_a_system(folder: str, word: str) -> None:
+    naming = files_naming(folder, word)
+    assert len(naming) <= max(MOST_FILES, NOT_YET.get(folder, 0)), naming
+
+
+def test_every_system_is_counted() -> None:
+    assert set(WORDS) | {"kubernetes"} == set(FOLDERS)
+
+
+def test_what_is_counted_is_found() -> None:
+    assert "integrations/registry.py" in files_naming("kueue", "kueue")

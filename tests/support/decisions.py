@@ -1,0 +1,288 @@
+"""All that the product decides over the suite's own tables, each by its case, and without its sentences.
+
+tests/test_sentences.py compares them with those of a build whose sentences are codes.
+"""
+
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.agent import test_loop, test_recordings
+from tests.controller import test_assess
+from tests.explain.causes import CAUSES, QUESTIONS
+from tests.explain.test_observed import Message
+from tests.integrations import test_recorded_answers
+from tests.placement import test_rows
+from tests.support import readings
+from tests.support.cluster import History
+from tests.support.living_agent import Node
+from tests.support.machines import probed
+from tests.support.paths import ROOT
+from tests.support.saved import saved
+from tests.support.sentences import blanked
+from tests.support.tables import rows
+from toposcope.agent.describe import Description, describe
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api.conditions import Condition
+from toposcope.cli.main import main as toposcope
+from toposcope.controller.agent_pods import AgentPods
+from toposcope.explain.diagnosis import meaning
+from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.integrations.framework.system import Reading
+from toposcope.kube.client import Request
+from toposcope.placement.check import Checked
+from toposcope.placement.document import Answer, document_of
+from toposcope.placement.without_cluster import WithoutCluster
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
+from toposcope.snapshot.documents import Document
+from toposcope.snapshot.problems import Place
+
+Cases = Iterator[tuple[str, Any]]
+
+
+def _understood(reading: Reading | None) -> Any:
+    """Findings without their words, and the workload without its notes."""
+    if reading is None:
+        return None
+    found = [[str(finding.severity), finding.rule, finding.field, bool(finding.fix)] for finding in reading.findings]
+    workloads = [reading.workload, *reading.stages] if reading.workload else []
+    return {"findings": found, "workloads": [_shown(workload) for workload in workloads]}
+
+
+def _shown(value: Any) -> Any:
+    """A workload or a part of it, field by field."""
+    if is_dataclass(value):
+        return {part.name: _shown(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_shown, value), key=repr)
+    if isinstance(value, Mapping):
+        return [[_shown(key), _shown(part)] for key, part in value.items()]
+    if isinstance(value, (tuple, list)):
+        return [_shown(part) for part in value]
+    return value
+
+
+def _checked(answered: tuple[Checked, ...]) -> Any:
+    document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), answered)], ())
+    read = [_understood(each.reading) for each in answered]
+    verdicts = [each.verdict and [str(each.verdict.kind), len(each.verdict.excluded)] for each in answered]
+    return {"document": document, "read": read, "verdicts": verdicts}
+
+
+def documents_read() -> Cases:
+    """What each system makes of a document."""
+    for name, table in readings.TABLES.items():
+        for case, found in table.cases.items():
+            for number, row in enumerate(found):
+                yield f"{name}: {case} {number}", _understood(table.read(row))
+
+
+def documents_without_a_cluster() -> Cases:
+    """What `check` says of a document alone."""
+    for name, table in readings.TABLES.items():
+        for case, found in table.cases.items():
+            for number, row in enumerate(found):
+                document = table.document(row.of, row.edits)
+                if isinstance(document, dict):
+                    yield f"{name}: {case} {number}", _checked(WithoutCluster(BUILT_IN, [document]).check(document))
+
+
+def workloads_checked() -> Cases:
+    """Verdicts on the rows of tests/fixtures/placement/."""
+    for name, table in test_rows.TABLES.items():
+        for case, found in table.cases.items():
+            for number, row in enumerate(found):
+                situation = table.situation(row.of, row.edits)
+                checker = test_rows.checker_of(situation, table.served if row.served is None else row.served)
+                yield f"{name}: {case} {number}", _checked(checker.check(situation.workload))
+
+
+def recorded_answers() -> Cases:
+    """Verdicts where webhooks and schedulers answered."""
+    of = test_recorded_answers
+    for case in of.DYNAMO["cases"]:
+        yield f"Dynamo {case['name']}", _checked((of.checked(of.DYNAMOS, case["object"], case["old"]),))
+    for case in [*of.GROVE["create"], *of.GROVE["update"]]:
+        document = case.get("object") or case["new"]
+        yield f"Grove {case['name']}", _checked((of.checked(of.GROVES, document, case.get("old")),))
+    for state in of.KAI["states"]:
+        for case in state["cases"]:
+            snapshot = of.cluster(*of.KAI["cluster"], *state["nodes"], *state["pods"], *of.pods_of(case))
+            yield (
+                f"KAI {state['seed']} {case['workload']['metadata']['name']}",
+                _checked((of.checked(snapshot, case["workload"]),)),
+            )
+    for state in of.KUEUE["states"]:
+        snapshot = of.cluster(*of.KUEUE["cluster"], *state["nodes"], *state["pods"])
+        for case in state["cases"]:
+            found = of.checked(snapshot, case["workload"], None, *of.KUEUE["cluster"])
+            yield f"Kueue {state['seed']} {case['workload']['metadata']['name']}", _checked((found,))
+
+
+def waiting_workloads_explained() -> Cases:
+    """Exit code, step that failed and answer for scripts of `explain`."""
+    asked = [(cause.name, cause) for cause in CAUSES]
+    asked += [(str(question.id), question.values[0]) for question in QUESTIONS]  # type: ignore[misc]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "cluster.json"
+        for name, cause in asked:
+            file.write_text(saved(cause.objects()), encoding="utf-8")
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+                code = toposcope(["explain", cause.subject, "--from", str(file), "-o", "json"])
+            yield name, [code, json.loads(said.getvalue())]
+
+
+def messages_of_schedulers() -> Cases:
+    """Whether it is known what a message means."""
+    for row in rows("scheduler_messages.yaml", Message):
+        yield row.text or "no text", bool(meaning(row.text))
+
+
+def _looked(history: History, found: Any) -> Any:
+    levels = found.publishable and [level.key for level in found.publishable]
+    bound = found.bindable and [level.key for level in found.bindable]
+    events = [[event.warning, event.reason] for event in history.events]
+    return [found.effective.path, levels, bound, found.unavailable, found.missed, history.status, events]
+
+
+def nodes_assessed() -> Cases:
+    """Status, levels and Events of topologies over time, also of a controller that has just started at each look."""
+    for row in rows("assessed.yaml", test_assess.Assessed):
+        for restarting in (False, True):
+            history, nodes = History(), []
+            for number, look in enumerate((row, *row.then)):
+                test_assess.change(history, look)
+                if restarting:
+                    history.restart()
+                if look.nodes is not None:
+                    nodes = [node for group in look.nodes for node in group.nodes()]
+                found = history.look(nodes, look.after)
+                yield f"{row.case} {number} {restarting}", _looked(history, found)
+
+
+def required_levels() -> Cases:
+    """Whether a required level is available over time, with restarts in between."""
+    for row in rows("availability.yaml", test_assess.Course):
+        history = History(required=["rack"], gracePeriod="1m")
+        for number, step in enumerate(row.steps.split(", ")):
+            match step.split():
+                case ["restart"]:
+                    history.restart()
+                case ["retain"]:
+                    history.spec["removalPolicy"] = "Retain"
+                case [name, seconds, *_]:
+                    found = history.look(test_assess.NODES[name], after=float(seconds))
+                    yield f"{row.case} {number}", _looked(history, found)
+
+
+class _DaemonSets:
+    """A cluster whose agents' DaemonSet has pods on one of two nodes, and why it creates no more."""
+
+    def __init__(self, *, refused: bool) -> None:
+        self._refused = refused
+
+    def call(self, request: Request) -> dict[str, Any]:
+        """Answer a list of DaemonSets or of Events."""
+        if "/daemonsets" in request.path:
+            status = {"currentNumberScheduled": 1, "desiredNumberScheduled": 2}
+            return {"items": [{"metadata": {"name": "agent", "uid": "u"}, "status": status}], "metadata": {}}
+        refusal = {"message": "Error creating: forbidden", "lastTimestamp": "2026-01-01T00:00:00Z"}
+        return {"items": [refusal] if self._refused else [], "metadata": {}}
+
+
+def agents_without_pods() -> Cases:
+    """`AgentsReporting` with what the agents' DaemonSet tells, over all that is said of nodes."""
+    for row in rows("assessed.yaml", test_assess.Assessed):
+        history, nodes = History(), []
+        for number, look in enumerate((row, *row.then)):
+            test_assess.change(history, look)
+            if look.nodes is not None:
+                nodes = [node for group in look.nodes for node in group.nodes()]
+            found = history.look(nodes, look.after)
+            for refused in (False, True):
+                for condition in found.conditions:
+                    yield f"{row.case} {number} {refused} {condition.type}", _with_pods(condition, refused=refused)
+
+
+def _with_pods(condition: Condition, *, refused: bool) -> Any:
+    explained = AgentPods(_DaemonSets(refused=refused), lambda: 0.0, "home").explained(condition)
+    return [explained.status, explained.reason, explained.message != condition.message]
+
+
+def _described(description: Description) -> Any:
+    known = dict(sorted(description.labels.known.items()))
+    kept = sorted(description.labels.unknown)
+    topology = description.topology
+    reasons = len(topology.reasons) if topology else bool(description.problem)
+    return [known, kept, sorted(description.annotations), reasons]
+
+
+def machines_described() -> Cases:
+    """Labels of simulated and recorded machines."""
+    for profile in sorted((ROOT / "toposcope/simulator/profiles").glob("*.yaml")):
+        with tempfile.TemporaryDirectory() as folder:
+            yield profile.stem, _described(describe(probed(load_profile(profile.stem), Path(folder)), "node"))
+    for name in test_recordings.RECORDINGS:
+        with tempfile.TemporaryDirectory() as folder:
+            recording = load_recording(test_recordings.HERE / f"{name}.json")
+            write_recorded_sysfs(recording, Path(folder) / "sys")
+            nvml = Nvml(ReplayedNvml(recording))
+            yield name, _described(describe(probe(nvml, Sysfs(Path(folder) / "sys"), nvml.start()), "node"))
+
+
+def _lived(node: Node, seen: int) -> Any:
+    events = [[event.kind, event.reason] for event in node.cluster.events[seen:]]
+    writes = [_described(description) for description in node.cluster.writes]
+    said = [bool(node.agent.healthy()), bool(node.agent.ready())]
+    return [node.labels, events, writes, test_loop.counts(node), said, node.agent.seconds_until_sync()]
+
+
+def lives_of_agents() -> Cases:
+    """Labels, writes and Events of agents over hours, in trouble and out of it."""
+    for row in rows("lives.yaml", test_loop.Life):
+        machine = load_profile(row.profile)
+        with tempfile.TemporaryDirectory() as folder:
+            node = Node(machine if row.gpus else replace(machine, gpus=()), Path(folder))
+            for number, moment in enumerate(row.moments):
+                node = Node(node.machine, Path(folder)) if moment.anew else node
+                seen = len(node.cluster.events)
+                test_loop.happens(node, moment)
+                yield f"{row.case} {number}", _lived(node, seen)
+
+
+DECISIONS: tuple[Callable[[], Cases], ...] = (
+    documents_read,
+    documents_without_a_cluster,
+    workloads_checked,
+    recorded_answers,
+    waiting_workloads_explained,
+    messages_of_schedulers,
+    nodes_assessed,
+    required_levels,
+    agents_without_pods,
+    machines_described,
+    lives_of_agents,
+)
+
+
+def decide(file: str) -> None:
+    """Write all decisions to a file as JSON, by function and case; an error ends its function and is its last case."""
+    decided: dict[str, dict[str, Any]] = {}
+    for decision in DECISIONS:
+        cases = decided[decision.__name__] = {}
+        try:
+            for name, found in decision():
+                cases[name] = blanked(json.loads(msgspec.json.encode(found)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
+            cases["ended by"] = type(error).__name__
+    Path(file).write_text(json.dumps(decided), encoding="utf-8")

@@ -1,0 +1,278 @@
+"""A test build of the product in which each sentence is a code, so that what decides by a sentence decides otherwise.
+
+A sentence becomes the place where it is written, as `<placement.verdict:120:15>`, with the values in it behind that.
+What is left as it is written, and why:
+
+- docstrings and annotations: nobody reads them at run time;
+- keys of a dictionary, cases of a `match`, arguments of `re` and of comparisons (`==`, `in`, `startswith`, ...): a text
+  that other text is compared with is what others are known to say (Kueue's conditions, the kernel's files). As all that
+  the product says is a code, none of its own sentences is ever equal to one;
+- members of an enumeration, and of a `Literal`: they are codes;
+- constants whose words are taken one by one (`"a b c".split()`): they are lists;
+- the simulator: it plays the driver, the kernel and the API server, whose words are input.
+"""
+
+import ast
+import builtins
+import importlib.machinery
+import re
+import string
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from types import CodeType, ModuleType
+from typing import Any
+
+from tests.support.paths import ROOT
+
+CODE = re.compile(r"<[\w.]+:\d+:\d+>")
+_PRODUCT = "toposcope."
+_OTHERS = ("toposcope.simulator",)
+_COMPARING = {
+    "startswith",
+    "endswith",
+    "removeprefix",
+    "removesuffix",
+    "partition",
+    "rpartition",
+    "split",
+    "rsplit",
+    "find",
+    "index",
+    "count",
+    "replace",
+    "strip",
+    "lstrip",
+    "rstrip",
+}
+_SAYING = {"format", "join"}
+"""Methods of a constant that make a sentence of it."""
+_WORD = re.compile(r"[a-z]{2,}")
+_FIELD = "Value"
+_TOKEN = re.compile(r"[A-Za-z]{2,}")
+_PERCENT = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d*(?:\.\d+)?[sdrfxi]")
+_BRACES = re.compile(r"{[^{}]*}")
+
+
+def _literals() -> frozenset[str]:
+    """The members of all `Literal` types of the product."""
+    found: set[str] = set()
+    for file in (ROOT / "toposcope").rglob("*.py"):
+        for members in re.findall(r"Literal\[([^\]]*)\]", file.read_text(encoding="utf-8")):
+            found.update(re.findall(r'"([^"]*)"', members))
+    return frozenset(found)
+
+
+_LITERALS = _literals()
+_written: dict[str, str] = {}
+"""The sentences that are constants, by their codes."""
+
+
+def is_sentence(text: str) -> bool:
+    """Whether it has two words in a row, one of them in lower-case letters; what is filled in counts as a word."""
+    words = [word.strip("\"'`,;:.()") for word in text.split(" ")]
+    return any(
+        _TOKEN.fullmatch(one) and _TOKEN.fullmatch(other) and (_WORD.fullmatch(one) or _WORD.fullmatch(other))
+        for one, other in pairwise(words)
+    )
+
+
+def as_written(value: Any) -> Any:
+    """What a code, or each of several codes, stands for; other values as they are."""
+    if isinstance(value, str):
+        return _written.get(value, value)
+    if type(value) in (tuple, list, set, frozenset) and any(isinstance(part, str) for part in value):
+        return type(value)(as_written(part) for part in value)
+    return value
+
+
+def as_looked_for(value: Any, within: Any) -> Any:
+    """What is looked for in a text, by what its code stands for; in a collection as it is."""
+    return as_written(value) if isinstance(within, str) else value
+
+
+builtins.__as_looked_for__ = as_looked_for  # type: ignore[attr-defined]
+builtins.__as_written__ = as_written  # type: ignore[attr-defined]  # what coded modules call
+
+
+def _fields(text: str) -> list[str]:
+    """The places of a template that `format` or `%` fill in."""
+    found = [match[0] for match in _PERCENT.finditer(text)]
+    try:
+        parts = list(string.Formatter().parse(text))
+    except ValueError:
+        return found
+    for _, name, spec, conversion in parts:
+        if name is not None:
+            found.append("{" + name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}")
+    return found
+
+
+class _Coding(ast.NodeTransformer):
+    """Replaces the sentences of a module by their codes."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def _code(self, node: ast.AST) -> str:
+        return f"<{self._module.removeprefix(_PRODUCT)}:{node.lineno}:{node.col_offset}>"  # type: ignore[attr-defined]
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        text = node.value
+        if not isinstance(text, str) or text in _LITERALS:
+            return node
+        if not is_sentence(_PERCENT.sub(_FIELD, _BRACES.sub(_FIELD, text))):
+            return node
+        code = self._code(node) + "".join(f"|{field}" for field in _fields(text))
+        _written[code] = text
+        return ast.copy_location(ast.Constant(code), node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        texts = [part.value if isinstance(part, ast.Constant) else _FIELD for part in node.values]
+        if not is_sentence("".join(map(str, texts))):
+            return self.generic_visit(node)
+        parts: list[ast.expr] = [ast.Constant(self._code(node))]
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                parts += [ast.Constant("|"), self.visit(part)]
+        return ast.copy_location(ast.JoinedStr(parts), node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        return node if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        returns, node.returns = node.returns, None
+        self.generic_visit(node)
+        node.returns = returns
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        if any(isinstance(base, ast.Name) and base.id.endswith("Enum") for base in node.bases):
+            return node
+        return self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        node.values = [self.visit(value) for value in node.values]
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if not any(isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) for op in node.ops):
+            return self.generic_visit(node)
+        sides = [self._compared(side) for side in (node.left, *node.comparators)]
+        node.left, node.comparators = sides[0], sides[1:]
+        if isinstance(node.left, ast.Name) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            node.left = _call("__as_looked_for__", node.left, node.comparators[0])
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        method = node.func
+        if isinstance(method, ast.Attribute):
+            if isinstance(method.value, ast.Name) and method.value.id == "re":
+                pattern, *others = node.args
+                node.args = [self._compared(pattern, sought=True), *map(self.visit, others)]
+                return node
+            if method.attr in _COMPARING:
+                node.args = [self._compared(argument, sought=True) for argument in node.args]
+                if not isinstance(method.value, ast.Constant):
+                    method.value = self.visit(method.value)
+                return node
+            if isinstance(method.value, ast.Constant) and method.attr not in _SAYING:
+                node.args = [self.visit(argument) for argument in node.args]
+                return node
+        if isinstance(method, ast.Name) and method.id == "cast":
+            node.args = [node.args[0], self.visit(node.args[1])]
+            return node
+        return self.generic_visit(node)
+
+    def _compared(self, node: ast.expr, *, sought: bool = False) -> ast.expr:
+        """What others' text is compared with: literals as they are, and constants by what their codes stand for.
+
+        What is `sought` in a text is that by any name.
+        """
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):
+            return node
+        if isinstance(node, (ast.Tuple, ast.Set, ast.List)):
+            node.elts = [self._compared(part, sought=sought) for part in node.elts]
+            return node
+        if isinstance(node, ast.BinOp):
+            node.left = self._compared(node.left, sought=sought)
+            node.right = self._compared(node.right, sought=sought)
+            return node
+        visited: ast.expr = self.visit(node)
+        if isinstance(visited, ast.Call) and sought:
+            visited.args = [self._compared(part, sought=sought) for part in visited.args]
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        return _call("__as_written__", visited) if name and (sought or name.isupper()) else visited
+
+
+def _call(function: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(function, ast.Load()), list(arguments), [])
+
+
+def coded(source: str, module: str, path: str) -> CodeType:
+    """A module with codes for its sentences."""
+    tree = _Coding(module).visit(ast.parse(source, path))
+    return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return coded(self.get_data(path).decode(), fullname, path)
+
+
+class _Finder(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(_PRODUCT) or fullname.startswith(_OTHERS):
+            return None
+        spec = super().find_spec(fullname, path, target)
+        if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _Loader(fullname, spec.loader.path)
+        return spec
+
+
+def install() -> None:
+    """Have the product's modules imported with codes for their sentences, from now on in this process."""
+    early = [name for name in sys.modules if name.startswith(_PRODUCT)]
+    assert not early, f"imported before: {early}"
+    sys.meta_path.insert(0, _Finder)
+
+
+def blanked(value: Any) -> Any:
+    """A document without its sentences: a text of several words, or with a code in it, is only that."""
+    if isinstance(value, str):
+        return "..." if " " in value or CODE.search(value) else value
+    if isinstance(value, dict):
+        named = {key: blanked(part) for key, part in value.items() if blanked(key) == key}
+        others = [blanked(part) for key, part in value.items() if blanked(key) != key]
+        return named | ({"...": sorted(others, key=repr)} if others else {})
+    if isinstance(value, (list, tuple)):
+        return [blanked(part) for part in value]
+    return value
+
+
+def differences(plain: Any, other: Any, at: str = "") -> Iterator[str]:
+    """Where two documents are not alike."""
+    if isinstance(plain, dict) and isinstance(other, dict):
+        for key in sorted(plain.keys() | other.keys()):
+            yield from differences(plain.get(key), other.get(key), f"{at}/{key}")
+    elif isinstance(plain, list) and isinstance(other, list) and len(plain) == len(other):
+        for number, parts in enumerate(zip(plain, other, strict=True)):
+            yield from differences(*parts, f"{at}/{number}")
+    elif plain != other:
+        yield f"{at}: {plain!r}, with codes {other!r}"

@@ -1,1 +1,0 @@
-"""Resources that schedulers read, one file for each. None is ever taken over from somebody else."""

@@ -1,0 +1,1 @@
+"""What stands between the publishers and the API server: a cache, dry runs, a backoff."""

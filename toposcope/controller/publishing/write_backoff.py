@@ -1,0 +1,85 @@
+"""Stands between the publishers and the API server: a refused write is not sent with every pass."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from toposcope.integrations.framework.published import RETRY_SECONDS, may_pass
+from toposcope.kube.backoff import Schedule
+from toposcope.kube.client import Caller, Request
+from toposcope.kube.errors import ApiError, RefusedError
+from toposcope.kube.runtime import Runtime
+
+_REFUSED: Final = Schedule(first=30.0, longest=600.0, jitter=(1.0, 1.1))
+_UNAVAILABLE: Final = Schedule(first=RETRY_SECONDS, longest=60.0, jitter=(1.0, 1.1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    attempts: int
+    due: float
+    at: datetime
+    error: ApiError
+
+
+class WriteBackoff:
+    """Sends a refused write again only after a pause.
+
+    Until then the refusal is the answer, as `RefusedError`. Pauses double from 30 s to 10 minutes,
+    from 5 s to 1 minute where a server or webhook is unavailable, each up to a tenth longer and
+    never shorter than Retry-After. A write is known by its path, its body and `subject`: another
+    one is sent at once. The memory only saves requests.
+    """
+
+    def __init__(self, client: Caller, runtime: Runtime) -> None:
+        self._client = client
+        self._runtime = runtime
+        self._rng = runtime.rng()
+        self._refusals: dict[Hashable, _Refusal] = {}
+        self.subject: Hashable = None
+        """What else a refusal depends on; when it changes, everything is tried at once."""
+
+    def call(self, request: Request) -> Any:
+        """Send a request.
+
+        Raises KubeError as a client does, RefusedError for a write that is refused.
+        """
+        if request.method == "GET":
+            return self._client.call(request)
+        write = (self.subject, request.method, request.path, request.body)
+        refusal, now = self._refusals.get(write), self._runtime.monotonic()
+        if refusal is None or refusal.due <= now:
+            try:
+                answer = self._client.call(request)
+            except ApiError as error:
+                if error.not_found:  # its kind is gone, and may be back at any moment
+                    raise
+                attempts = 0 if refusal is None else refusal.attempts + 1
+                refusal = self._refused(error, attempts, now)
+                self._forget_old(now)
+                self._refusals[write] = refusal
+            else:
+                self._refusals.pop(write, None)
+                return answer
+        raise RefusedError(refusal.error, refusal.due - now, refusal.at)
+
+    def _refused(self, error: ApiError, attempts: int, now: float) -> _Refusal:
+        pause = _schedule(error).pause(attempts, self._rng, error)
+        at = self._runtime.now() + timedelta(seconds=pause)
+        return _Refusal(attempts, due=now + pause, at=at, error=error)
+
+    def _forget_old(self, now: float) -> None:
+        """Forget refusals of other times and subjects."""
+        for write, refusal in [*self._refusals.items()]:
+            if refusal.due + _REFUSED.longest <= now:
+                del self._refusals[write]
+
+
+def _schedule(error: ApiError) -> Schedule:
+    """When to try again; a Retry-After takes the place of the first pause."""
+    schedule = _UNAVAILABLE if may_pass(error) else _REFUSED
+    first = error.retry_after
+    if not first:
+        return schedule
+    return schedule._replace(first=first, longest=max(first, schedule.longest))

@@ -1,0 +1,153 @@
+"""Whether the topology resource that a scheduler reads has the levels of the ClusterTopology."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from toposcope.explain.context import Context
+from toposcope.explain.topology_steps import blocked_by_topology
+from toposcope.integrations.framework import features
+from toposcope.integrations.framework.constraints import Workload
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.grove import features as grove
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
+from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.snapshot.model import Published
+from toposcope.snapshot.scope import Scope
+from toposcope.text import Command, shell
+
+_PLURALS: Final = {kind.kind: kind.plural for kind in (BINDINGS, OLDER_TOPOLOGIES)}
+
+
+def check_drift(context: Context) -> features.Step:
+    """The scheduler reads the levels that the ClusterTopology has, and reports no drift of its own."""
+    agreeing, open_questions = [], []
+    for workload in context.workloads:
+        kinds = context.topology_kinds(workload)
+        if workload.topology is None or not kinds:
+            continue
+
+        resource = context.resource(workload)
+        if resource is None:
+            missing = f"there is no {kinds[0].kind} {workload.topology}"
+            open_questions.append(context.store.why_unknown(*kinds) or missing)
+            continue
+
+        scope = context.scope(workload)
+        drifted = _drift(context, resource, scope)
+        if drifted:
+            return drifted
+
+        if scope:
+            agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
+        else:
+            open_questions.append(_nothing_to_compare(workload, resource))
+
+    blocked = blocked_by_topology(context)
+    if blocked:
+        open_questions.append(blocked)
+
+    if open_questions:
+        return features.unknown(open_questions[0])
+
+    return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
+
+
+def _nothing_to_compare(workload: Workload, resource: Published) -> str:
+    return f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with"
+
+
+def _drift(context: Context, resource: Published, scope: Scope | None) -> features.Step | None:
+    """How a resource, or what its scheduler made of it, differs from the ClusterTopology."""
+    resources = list(_resources(context, resource))
+    if scope:
+        for published in resources:
+            if not _agrees(published, scope):
+                return _drifted(published, scope)
+
+    reported = grove.check_drift(resource, _command("kubectl describe {} {}", resource))
+    return reported or _differing(resources)
+
+
+def _resources(context: Context, resource: Published) -> Iterator[Published]:
+    """The resource that the system reads; of a binding also the topology that its pods are scheduled by."""
+    yield resource
+    if resource.key == BINDINGS.key:
+        name = grove.named_kai_topology(resource.document) or resource.name
+        kai_topology = context.published(name, TOPOLOGIES)
+        if kai_topology:
+            yield kai_topology
+
+
+def _keys(resource: Published) -> list[str]:
+    return [level.key for level in resource.levels]
+
+
+def _agrees(resource: Published, scope: Scope) -> bool:
+    """Whether it has the levels of the ClusterTopology.
+
+    One that is gone from all nodes may be in it or not.
+    """
+    table = scope.table()
+    has = _keys(resource)
+    expected = []
+
+    for level in scope.levels:
+        if level.key in has or table.column(level.key).distinct:
+            expected.append(level.key)
+
+    return has == expected
+
+
+def _drifted(resource: Published, scope: Scope) -> features.Step:
+    return features.failed(
+        f"{resource.handle} differs from ClusterTopology {scope.name}",
+        f"it has {_order(_keys(resource))}",
+        f"the ClusterTopology has {_order([level.key for level in scope.levels])}",
+        _reported(resource, scope),
+        commands=(
+            shell("kubectl describe gtopo {}", scope.name),
+            _command("kubectl get {} {} -o yaml", resource),
+        ),
+    )
+
+
+def _reported(resource: Published, scope: Scope) -> str:
+    """What the ClusterTopology's status says of a resource; empty: nothing."""
+    entries = Field(scope.topology.status if scope.topology else None) / "published"
+    for entry in entries.items():
+        is_it = (entry / "apiVersion").text() == resource.api_version and (
+            entry / "kind"
+        ).text() == resource.kind
+        message = (entry / "message").text()
+        if is_it and message:
+            return f"ClusterTopology {scope.name} reports on it: {message}"
+
+    return ""
+
+
+def _differing(resources: Sequence[Published]) -> features.Step | None:
+    """A binding and the topology created from it that differ, where nobody reports it."""
+    if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
+        return None
+
+    binding, created = resources
+    return features.failed(
+        f"{created.handle}, by which its pods are scheduled, differs from {binding.handle}",
+        f"it has {_order(_keys(created))}",
+        f"the binding has {_order(_keys(binding))}",
+        commands=(
+            _command("kubectl get {} {} -o yaml", created),
+            _command("kubectl describe {} {}", binding),
+        ),
+    )
+
+
+def _order(keys: Sequence[str]) -> str:
+    return " > ".join(keys) or "no levels"
+
+
+def _command(template: str, resource: Published) -> Command:
+    """A command about `topologies.kai.scheduler cluster`: not the topologies of another API group."""
+    group, kind = resource.key
+    plural = _PLURALS.get(kind, "topologies")
+    return shell(template, f"{plural}.{group}", resource.name)

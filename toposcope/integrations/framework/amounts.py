@@ -1,0 +1,91 @@
+"""Amounts of resources in words, in the units of kubectl."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.integrations.framework.packing import PODS
+from toposcope.text import plural
+
+_PIECES: Final = {ALLOCATABLE_GPUS: "GPU", PODS: "pod"}
+_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+
+
+class _Scale(NamedTuple):
+    bytes: int
+    unit: str
+    parts: int
+    """Parts of the unit that are shown: tenths, or none."""
+
+
+_SCALES: Final = (
+    _Scale(1 << 30, "GiB", 10),
+    _Scale(1 << 20, "MiB", 1),
+    _Scale(1 << 10, "KiB", 1),
+    _Scale(1, "bytes", 1),
+)
+"""kubectl's Gi, Mi and Ki; the largest first."""
+
+
+def amount(resource: str, count: int, needs: int = 0) -> str:
+    """An amount with its unit: `8 GPUs`, `1.5 CPU cores`, `64 GiB of memory`, `2 rdma/ib`.
+
+    Rounded up; with `needs` it is what is there of so many that are needed, in the same unit and
+    rounded down, so that too little never looks like enough.
+    """
+    number, unit = _scaled(resource, count, needs)
+    return f"{number} {unit}"
+
+
+def number_of(resource: str, count: int, needs: int) -> str:
+    """The same without the unit, where it was named already; bytes keep it."""
+    number, unit = _scaled(resource, count, needs)
+    if not is_bytes(resource):
+        return number
+    scale, _, _ = unit.partition(" ")
+    return f"{number} {scale}"
+
+
+def is_bytes(resource: str) -> bool:
+    """Whether the resource is counted in bytes."""
+    return resource.startswith(_BYTES)
+
+
+def unit_of(resource: str, count: int) -> str:
+    """The unit of devices and pods: `GPU`, `pods`, `rdma/ib`."""
+    if resource in _PIECES:
+        return plural(count, _PIECES[resource])
+    return resource
+
+
+def amounts(each: Iterable[tuple[str, int]]) -> str:
+    """`8 GPUs, 16 CPU cores and 64 GiB of memory`; pods go without saying."""
+    words = [amount(resource, count) for resource, count in each if resource != PODS]
+    if len(words) <= 1:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _scaled(resource: str, count: int, needs: int) -> tuple[str, str]:
+    """The number and its unit."""
+    if is_bytes(resource):
+        scale = _scale_for(needs or count)
+        return _in_scale(scale, count, round_down=bool(needs)), f"{scale.unit} of {resource}"
+    if resource == "cpu":
+        cores = (Decimal(count) / 1000).normalize()
+        return f"{cores:f}", "CPU core" if cores == 1 else "CPU cores"
+    return str(count), unit_of(resource, count)
+
+
+def _scale_for(count: int) -> _Scale:
+    for scale in _SCALES:
+        if count >= scale.bytes:
+            return scale
+    return _SCALES[-1]
+
+
+def _in_scale(scale: _Scale, count: int, *, round_down: bool) -> str:
+    parts = count * scale.parts
+    shown = parts // scale.bytes if round_down else -(-parts // scale.bytes)
+    return f"{Decimal(shown) / scale.parts:f}"

@@ -1,0 +1,70 @@
+"""How often a pod fits into what a node offers, and the paths of domains that nodes are counted in.
+
+Schedulers differ in what they count, not in how. Placement and Kueue count pods of one kind by what
+each requests. KAI counts every pod of a group as its largest, and takes a node that is overcommitted
+in any resource, even in one that the pod does not request, for full (`times_if_not_overcommitted`).
+"""
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from sys import maxsize
+from typing import Final
+
+PODS: Final = "pods"
+"""Each pod takes one of these, whatever else it requests."""
+
+Path = tuple[str, ...]
+"""A domain: its values from the broadest level down. The empty one is the whole cluster."""
+
+
+Requests = Iterable[tuple[str, int]]
+"""Resource and amount, as of `Pods.requests`."""
+
+
+def resources_of(kinds: Iterable[Requests]) -> tuple[str, ...]:
+    """Everything that pods of these kinds take of a node: their own places first."""
+    resources = {PODS: None}
+    for requests in kinds:
+        for resource, amount in requests:
+            if amount:
+                resources[resource] = None
+    return tuple(resources)
+
+
+def columns(requests: Requests, resources: Iterable[str]) -> tuple[int, ...]:
+    """What one pod takes of each of these resources."""
+    amounts = dict(requests)
+    amounts[PODS] = 1
+    return tuple([amounts.get(resource, 0) for resource in resources])
+
+
+def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> int:
+    """How often a pod fits, by columns, but no more than `most`; below 0 where more is taken than there is."""
+    for have, amount in zip(free, amounts, strict=True):
+        if amount:
+            fits = have // amount
+            if fits < most:
+                most = fits
+    return most
+
+
+def times_if_not_overcommitted(free: Sequence[int], amounts: Sequence[int]) -> int:
+    """How often a pod fits by KAI's rule: not at all where any column is below 0."""
+    if min(free) < 0:
+        return 0
+    return times(free, amounts)
+
+
+def times_by_name(offered: Mapping[str, int], requests: Requests) -> int:
+    """How often a pod fits into what is offered by resource; never below 0."""
+    most = offered.get(PODS, 0)
+    for resource, amount in requests:
+        if amount:
+            most = min(most, offered.get(resource, 0) // amount)
+    return max(0, most)
+
+
+def add_pods(held: MutableMapping[str, int], requests: Requests, count: int) -> None:
+    """Add what `count` pods take of a node; a negative count takes it away."""
+    held[PODS] = held.get(PODS, 0) + count
+    for resource, amount in requests:
+        held[resource] = held.get(resource, 0) + amount * count

@@ -1,0 +1,229 @@
+"""What a system knows about places: the base of `PLACEMENT` in its `placement.py`.
+
+A system overrides what it has; the rest says nothing. Everything here is pure: what is known of the
+cluster comes as `ClusterView`, which a snapshot is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toposcope.api.levels import Level
+from toposcope.hierarchy.table import Table
+from toposcope.integrations.framework.constraints import (
+    Admission,
+    Decision,
+    OfferedNode,
+    Pods,
+    Workload,
+)
+from toposcope.integrations.framework.document import Field, Finding
+from toposcope.integrations.framework.features import Resource
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.pods import node_filter_of
+from toposcope.integrations.framework.system import ClusterFacts, Held
+from toposcope.integrations.framework.verdict import Verdict
+from toposcope.kube.discovery import Kind
+
+
+class ViewedNode(Protocol):
+    """A node."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """All of its labels."""
+
+    def label(self, key: str) -> str | None:
+        """One of them."""
+
+
+class ViewedPod(Protocol):
+    """A pod that has not finished."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def node(self) -> str:
+        """Where it is; empty while it is pending."""
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """What it requests, by resource."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Those that say what it belongs to."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Those that ask for a placement."""
+
+    @property
+    def wants(self) -> Mapping[str, Any]:
+        """The fields of its spec that choose nodes."""
+
+
+class ViewedResource(Resource, Protocol):
+    """A published topology resource with its levels."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Broadest first; `domain` is empty where the resource names label keys only."""
+
+
+class ClusterView(Protocol):
+    """A cluster at one moment."""
+
+    @property
+    def pods(self) -> Sequence[ViewedPod] | None:
+        """Pods that have not finished; None: not known."""
+
+    @property
+    def by_name(self) -> Mapping[str, ViewedNode]:
+        """The nodes by name."""
+
+    @property
+    def published(self) -> Sequence[ViewedResource]:
+        """Topology resources."""
+
+    @property
+    def served(self) -> Mapping[str, bool]:
+        """Whether the cluster serves a kind, by its name, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLevels:
+    """The hierarchy as it is known without the topology resources of any system."""
+
+    own: Mapping[str, TopologyLevels]
+    """The ClusterTopologies, by name."""
+    suggested: Mapping[str, TopologyLevels]
+    """The same, or without any the hierarchy that the labels of nodes suggest."""
+    domain_of: Mapping[str, str]
+    """By label key."""
+    table: Callable[[str], Table]
+    """The nodes of one of those that are suggested."""
+    view: ClusterView
+
+    def named(self, resource: ViewedResource) -> TopologyLevels:
+        """The levels of a resource that names keys only.
+
+        A domain is that of the ClusterTopology of the same name, or the catalogue's, else the key.
+        """
+        domain_of = dict(self.domain_of)
+        if resource.name in self.own:
+            for level in self.own[resource.name].levels:
+                domain_of[level.key] = level.domain
+        levels = []
+        for level in resource.levels:
+            levels.append(Level(level.domain or domain_of.get(level.key, level.key), level.key))
+        return TopologyLevels(resource.name, tuple(levels), resource.kind)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether a workload fits, and what its scheduler's own procedure needs to know."""
+
+    workload: Workload
+    levels: Sequence[Level]
+    nodes: Sequence[OfferedNode]
+    """All of the cluster: schedulers know nothing of a ClusterTopology's selector, and a placeholder
+    is a value like any other to them.
+    """
+    cluster: ClusterFacts
+    own: Mapping[str, int]
+    """What pods of this very workload hold already."""
+    decisions: MutableMapping[Admission, Decision]
+    """Those made so far: they take long, and several parts of a workload may share one."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """What the workload's admission decides about the nodes as they are; None where there is none."""
+        admission = self.workload.admission
+        if admission is None:
+            return None
+        if admission not in self.decisions:
+            self.decisions[admission] = admission.decide(self.nodes)
+        return self.decisions[admission]
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredField:
+    """Where the object of a gang says which level all of it has to stay within: a label key."""
+
+    kind: Kind
+    path: tuple[str, ...]
+    """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
+
+
+class Placement:
+    """What one system knows about places."""
+
+    required_fields: tuple[RequiredField, ...] = ()
+    """Of the objects that it makes for gangs."""
+
+    def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """As much of an object of `decisive` as counts; None: it decides nothing."""
+        return document
+
+    def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
+        """What is known of the cluster, with what these pods say of their gangs."""
+        del pods
+        return cluster
+
+    def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
+        """What it holds for pods that have no node yet."""
+        del cluster, view
+        return {}
+
+    def topologies(
+        self, resources: Sequence[ViewedResource], known: KnownLevels
+    ) -> dict[str, TopologyLevels]:
+        """The topologies that its resources are, by name; of two of one name the first counts."""
+        return {resource.name: known.named(resource) for resource in reversed(resources)}
+
+    def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
+        """What would be published, where its resources are not known."""
+        return known.suggested
+
+    def asks_nodes(self, workload: Workload) -> bool:
+        """Whether its scheduler goes by the state of a node and not by the taints for that.
+
+        No toleration opens a node to it that is not Ready, cordoned or under pressure.
+        """
+        del workload
+        return False
+
+    def findings(
+        self, workload: Workload, cluster: ClusterFacts, view: ClusterView
+    ) -> Iterator[Finding]:
+        """What only the cluster shows to be wrong; rules about fields are the reader's.
+
+        `cluster` is as the workload's reader sees it.
+        """
+        del workload, cluster, view
+        yield from ()
+
+    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+        """What its own procedure makes of the verdict that a search for a place led to."""
+        del question
+        return verdict
+
+
+def kind_of_pod(pod: ViewedPod) -> Pods:
+    """What a pod requests and which nodes it may use."""
+    requests = []
+    for resource, amount in sorted(pod.requests.items()):
+        if amount:
+            requests.append((resource, amount))
+    return Pods("pods", 1, tuple(requests), node_filter_of(Field(pod.wants)))

@@ -1,0 +1,101 @@
+"""What a system is: a folder beside this one, with files named alike.
+
+| file | what it has | who loads it |
+|---|---|---|
+| `plugin.py` | `PLUGIN`: names, and kinds of objects; light | everybody |
+| `workload.py` | `READERS`: what documents ask for, and what is wrong with them | check, explain |
+| `topology.py` | `READERS` of the resources that list levels | check, export |
+| `configuration.py` | `CONFIGURATION`: documents beside a workload | check, export |
+| `publisher.py` | `PUBLISHING`: writes such a resource | controller |
+| `placement.py` | `PLACEMENT`: what its own procedure makes of a verdict | check, planning |
+| `waiting.py` | `WAITING`: why its pods wait, and what its messages mean | explain |
+| `export.py` | `FORMATS`: the topology in its formats | export |
+
+A system has the files that it has a part for; `registry` lists the systems and loads their parts.
+"""
+
+import functools
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from types import ModuleType
+
+from toposcope.integrations.framework.level_requests import ReadAnnotations, WatchedKind
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.discovery import Kind
+
+
+class Part(StrEnum):
+    """A part of a system, by the name of its file."""
+
+    WORKLOAD = "workload"
+    TOPOLOGY = "topology"
+    CONFIGURATION = "configuration"
+    PUBLISHER = "publisher"
+    PLACEMENT = "placement"
+    WAITING = "waiting"
+    EXPORT = "export"
+
+
+class GangMaker(IntEnum):
+    """Who makes a gang; a pod belongs to that of the innermost, as it is the one that schedules."""
+
+    SCHEDULER = 0
+    QUEUE = 1
+    CONTROLLER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class GangMark:
+    """Labels, or annotations, that pods of one gang have in common: their values are its name."""
+
+    kind: str
+    keys: tuple[str, ...]
+    maker: GangMaker
+    annotation: bool = False
+    single: str = "-"
+    """How a value begins that a scheduler makes up for pods that name no gang.
+
+    No label begins like the default.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One system, without its parts."""
+
+    name: str
+    """Lower-case, as in `spec.publish` and `--format`."""
+    title: str
+    """As people say it: `Run:ai`."""
+    package: str
+    """Its folder: `__package__` of its `plugin.py`."""
+    scheduler: str = ""
+    """Who places the pods of its workloads, as people say it; empty: the system itself."""
+    watched: tuple[WatchedKind, ...] = ()
+    """Kinds whose objects ask for levels."""
+    read_annotations: ReadAnnotations | None = None
+    """Reads the levels in annotations of others' workloads."""
+    published: tuple[PublishedKind, ...] = ()
+    """Kinds that its publisher writes, or compares with."""
+    followed: tuple[PublishedKind, ...] = ()
+    """Kinds that its publisher reads besides."""
+    admits: bool = False
+    """Whether it holds workloads back before a scheduler sees their pods."""
+    decisive: tuple[Kind, ...] = ()
+    """What decides about a place besides topologies: queues, quota, groups of pods."""
+    gang_marks: tuple[GangMark, ...] = ()
+    exclusive_pod_labels: tuple[str, ...] = ()
+    """Pods with one of these labels keep pods of other groups out of their domain."""
+
+    def part(self, part: Part) -> ModuleType | None:
+        """The file of this part, imported; None where the system has none."""
+        return _imported(f"{self.package}.{part}")
+
+
+@functools.cache
+def _imported(module: str) -> ModuleType | None:
+    if importlib.util.find_spec(module) is None:
+        return None
+    return importlib.import_module(module)

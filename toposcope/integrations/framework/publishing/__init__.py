@@ -1,0 +1,1 @@
+"""What the publishers of all systems share."""

@@ -1,0 +1,126 @@
+"""What all publishers do at the API server.
+
+They ask what it serves, try a new object, and delete one that nobody holds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.integrations.framework.published import (
+    MANAGER,
+    Published,
+    Target,
+    finalizers,
+    is_ours,
+)
+from toposcope.kube.client import Caller, Request, find
+from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import apply
+from toposcope.text import listing
+
+Holders = Callable[[Mapping[str, Any]], list[str]]
+"""Who must let go of an object before it can be deleted.
+
+Each as `ResourceFlavor gpu` or `finalizer NAME`.
+"""
+
+Document = Mapping[str, Any]
+
+_MAX_NAME: Final = 240
+_MAX_LISTED: Final = 5
+_SOON_SECONDS: Final = 1.0
+
+
+def served_resources(client: Caller, api_version: str) -> frozenset[str]:
+    """Plurals (and `plural/subresource`) in discovery: a CRD may exist and not be served.
+
+    Raises KubeError.
+    """
+    document = find(client, f"/apis/{api_version}") or {"resources": ()}
+    return frozenset(resource["name"] for resource in document["resources"])
+
+
+def try_create(client: Caller, target: Target, body: Document) -> None:
+    """Have the server validate a new object, under another name and as a dry run.
+
+    Raises ApiError if it refuses.
+    """
+    name = f"{target.name[:_MAX_NAME].rstrip('-.')}-dry-run"
+    metadata = {**body["metadata"], "name": name}
+    query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
+    trial = msgspec.json.encode({**body, "metadata": metadata})
+    client.call(Request("POST", target.collection, query, trial))
+
+
+def create_by_apply(client: Caller, target: Target, body: Document) -> None:
+    """Create an object whose fields a later apply can remove.
+
+    Raises KubeError: a conflict where there is one by now.
+
+    An apply changes an object that somebody created since we looked, and where it has the same
+    levels meets no conflict even without force. A resourceVersion that no object has makes that a
+    conflict; it means nothing to a creation.
+    """
+    body = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+    client.call(apply(target.path, body, MANAGER, force=False))
+
+
+def is_terminating(document: Document) -> bool:
+    """Whether the object is being deleted and waits for its finalizers."""
+    return "deletionTimestamp" in document["metadata"]
+
+
+def remove(
+    client: Caller, target: Target, document: Document, why: str, holders: Sequence[str]
+) -> Published | None:
+    """Delete our object; None once it is gone, else what it waits for. Raises KubeError.
+
+    `why` completes "waits to be deleted". Nothing is deleted while somebody holds it: it would stay
+    terminating, which cannot be undone.
+    """
+    if not is_terminating(document):
+        if holders:
+            text = f"waits to be deleted {why}; still held by {listing(holders, _MAX_LISTED)}"
+            return target.not_in_sync("Waiting", text)
+        _delete(client, target, document)
+    remaining = find(client, target.path)
+    if remaining is None or remaining["metadata"]["uid"] != document["metadata"]["uid"]:
+        return None
+    return terminating(target, remaining, holders, _SOON_SECONDS)
+
+
+def _delete(client: Caller, target: Target, document: Document) -> None:
+    """Delete the state that was read and no other, by uid and resourceVersion. Raises KubeError."""
+    metadata = document["metadata"]
+    preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+    try:
+        client.call(Request("DELETE", target.path, {}, msgspec.json.encode(options)))
+    except ApiError as error:
+        if not error.not_found:
+            raise
+
+
+def retract(
+    client: Caller, target: Target, topology: Topology, holders: Holders
+) -> Published | None:
+    """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError."""
+    existing = find(client, target.path)
+    if existing is None or not is_ours(existing, topology):
+        return None
+    why = f"because spec.publish.{target.option} is Never"
+    return remove(client, target, existing, why, holders(existing))
+
+
+def terminating(
+    target: Target, document: Document, holders: Sequence[str], again_in: float
+) -> Published:
+    """The object is being deleted but still exists, and what holds it."""
+    held = list(dict.fromkeys((*finalizers(document), *holders)))
+    text = "is being deleted"
+    if held:
+        text += f"; still held by {listing(held, _MAX_LISTED)}"
+    return target.not_in_sync("Waiting", text, again_in)

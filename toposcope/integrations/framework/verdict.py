@@ -1,0 +1,157 @@
+"""Whether a workload would fit, as data: the answer, its evidence, what is missing where, and what would help.
+
+`toposcope/placement/` computes it, a system's own procedure may change it, and `placement/sentences.py` says it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from toposcope.api.levels import Level
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.node_affinity import Exclusion, Taint
+from toposcope.integrations.framework.packing import Path
+
+Kind = Literal["fits", "full", "never", "unclear"]
+"""It fits now; not now, but in the empty cluster; not even there; no placement was found, though
+there may be one.
+"""
+Amounts = tuple[tuple[str, int], ...]
+Counted = Literal["pod", "resource", "pods", "groups", "domains", "several", "pieces"]
+"""What there is too little of: a resource on any one node; a resource; nodes that take whole
+pods; domains for a smaller group; domains for copies that share none; in each domain something
+else; nothing, but not for all at once.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One copy of a group: where it is kept together, and how many of its own pods are on which node."""
+
+    group: Group
+    domain: Path
+    nodes: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What so many domains have too little of: a resource, or room for the smaller group of this name."""
+
+    counted: Counted
+    what: str
+    domains: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One copy of a group `needs` more than the `largest` domain has, or there is room for too few of its copies."""
+
+    group: Group
+    level: Level | None
+    """None: any nodes will do."""
+    counted: Counted
+    resource: str
+    """What is short; where that is no resource, the scarcest that is asked for."""
+    needs: int
+    largest: int
+    best: Path
+    """The domain; for one pod the node's name."""
+    copies: int
+    """How many copies are wanted."""
+    room_for: int
+    """How many there is room for, always fewer; 0 where one is too much already."""
+    each: Amounts = ()
+    """Of pods: the requests of one that are too much. Of several: what one copy needs."""
+    inner: Group | None = None
+    """The smaller group."""
+    lacking: tuple[Lack, ...] = ()
+    """Of several: what is short where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The domain that the search chose, before anything is put into it."""
+
+    level: Level
+    domain: Path
+    nodes: int
+    resource: str
+    free: int
+    whole: bool = True
+    """False: some of what is free are shares of GPUs that a device plugin offers as GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level's part in the answer: how many domains there are and how many have room for a copy of the group."""
+
+    group: Group
+    level: Level
+    domains: int
+    roomy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One thing to do in one domain, after which the workload fits there."""
+
+    act: Literal["open", "drain", "tolerate"]
+    """Bring nodes back (make them Ready, uncordon them); move away what runs on them; or tolerate their taints."""
+    nodes: tuple[str, ...]
+    domain: Path = ()
+    short: tuple[str, ...] = ()
+    """Resources of which too little is free on these nodes."""
+    pods: tuple[str, ...] = ()
+    """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
+    taints: tuple[Taint, ...] = ()
+    """What its pods have to tolerate."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Nodes that no pod of the workload can use, all for the same reason."""
+
+    exclusion: Exclusion
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for all groups of a workload together."""
+
+    kind: Kind
+    placed: tuple[Placed, ...] = ()
+    roomy: int = 0
+    """How many domains of the outermost required level could take it now; 0 where there is no such level."""
+    roomy_exact: bool = True
+    best: Best | None = None
+    """The one that would be taken; None where there is no such level."""
+    shortage: Shortage | None = None
+    remedies: tuple[Remedy, ...] = ()
+    steps: tuple[Step, ...] = ()
+    excluded: tuple[LeftOut, ...] = ()
+    """Nodes that do not count."""
+    limitation: str = ""
+    """Why the scheduler does not find a placement though there is one; empty where that is not so."""
+    on_shares: bool = False
+    """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
+    names: Mapping[Path, str] = field(default_factory=dict)
+    """The names of the domains in this verdict."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a placement now, and the scheduler finds one."""
+        return self.kind == "fits"
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it is known that the workload would wait."""
+        return self.kind in ("full", "never")
+
+    def name(self, domain: Path) -> str:
+        """The name of a domain."""
+        return self.names.get(domain) or "/".join(domain) or "the cluster"
+
+    def limited(self, kind: Kind, limitation: str) -> "Verdict":
+        """That the scheduler does not place it, for a reason of its own; the evidence stays."""
+        return Verdict(kind, steps=self.steps, excluded=self.excluded, limitation=limitation)

@@ -1,0 +1,72 @@
+"""What only the cluster shows of Grove's workloads: whether KAI, which places their pods, has the levels."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Workload, levels_asked_for
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.placement import (
+    ClusterView,
+    Placement,
+    RequiredField,
+    ViewedResource,
+)
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.grove.api import BINDINGS, GANG, OLDER_TOPOLOGIES
+from toposcope.integrations.grove.features import named_kai_topology
+from toposcope.integrations.grove.plugin import PLUGIN
+from toposcope.text import listing
+
+_BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
+
+
+class _Placement(Placement):
+    required_fields = (RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),)
+    """Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)."""
+
+    def findings(
+        self, workload: Workload, cluster: ClusterFacts, view: ClusterView
+    ) -> Iterator[Finding]:
+        """That KAI has no Topology for it, or one without a level that is asked for."""
+        if cluster.reads != PLUGIN.name or not workload.topology or not workload.placeable:
+            return
+        kai = cluster.read["kai"]
+        binding = _binding(view, workload.topology)
+        if kai.stand_in or binding is None:
+            return
+        name = named_kai_topology(binding.document) or binding.name
+        if name not in kai.by_name:
+            yield _finding(
+                f"KAI has no Topology {name}",
+                "Grove's operator makes it of the binding with KAI v0.12 or later; "
+                "else Toposcope (spec.publish.kai)",
+            )
+            return
+        lacking = _lacking(workload, kai.by_name[name])
+        if lacking:
+            yield _finding(
+                f"KAI's Topology {name} lacks {listing(lacking, len(lacking))}",
+                f"give it the levels of {binding.handle}",
+            )
+
+
+def _binding(view: ClusterView, topology: str) -> ViewedResource | None:
+    for resource in view.published:
+        if resource.name == topology and resource.kind in _BINDINGS:
+            return resource
+    return None
+
+
+def _lacking(workload: Workload, topology: TopologyLevels) -> list[str]:
+    """The label keys that the workload asks for and the topology does not have."""
+    keys = dict.fromkeys([level.key for level in levels_asked_for(workload.groups)])
+    return [key for key in keys if not topology.by_key(key)]
+
+
+def _finding(what: str, fix: str) -> Finding:
+    message = f"{what}, so it cannot keep Grove's pods together"
+    return Finding("grove/kai-topology", "error", "", message, fix)
+
+
+PLACEMENT: Final = _Placement()

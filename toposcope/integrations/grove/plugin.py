@@ -1,0 +1,21 @@
+"""Grove: PodCliqueSets, whose pods KAI places, and bindings that name the levels."""
+
+from typing import Final
+
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.grove.api import (
+    BINDINGS,
+    GANG_OF,
+    OLDER_TOPOLOGIES,
+    POD_CLIQUE_SETS,
+)
+
+PLUGIN: Final = Plugin(
+    package=__package__,
+    name="grove",
+    title="Grove",
+    scheduler="KAI",
+    watched=(POD_CLIQUE_SETS,),
+    published=(BINDINGS, OLDER_TOPOLOGIES),
+    gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),
+)

@@ -1,0 +1,269 @@
+"""Grove's `ClusterTopologyBinding` (v0.1.0-alpha.9 and later) in the cluster.
+
+Grove's operator reads every binding when it starts and exits on the first bad one, long after the
+write, so everything that schedulers refuse is checked before anything is written.
+Development versions before alpha.9 call the same thing `ClusterTopology`. That of alpha.4 to
+alpha.8 is another: its operator writes one, `grove-topology`, from its own configuration and
+overwrites every edit, so it is compared with the levels that nodes carry, and never written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.levels import Level, level_problems
+from toposcope.integrations.framework.published import (
+    MANAGER,
+    Published,
+    Target,
+    finalizers,
+    is_ours,
+)
+from toposcope.integrations.framework.publishing import objects
+from toposcope.integrations.framework.publishing.immutable_topology import Patience
+from toposcope.integrations.framework.publishing.publisher import SystemPublishing
+from toposcope.integrations.grove import kai_reference
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
+from toposcope.integrations.grove.topology import differences
+from toposcope.integrations.grove.topology import target as grove_target
+from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
+from toposcope.kube.client import Caller, find
+from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import apply
+from toposcope.kube.runtime import REAL, Runtime
+
+_SOON_SECONDS: Final = 5.0
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_UPGRADE: Final = "upgrade Grove to v0.1.0-alpha.9 or later, or set spec.publish.grove to Never"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What there is of the name of a ClusterTopology."""
+
+    target: Target
+    """The binding, to write."""
+    topology: Topology
+    binding: Document | None
+    obstacle: Document | None
+    """A KAI Topology that the binding does not name, and that Grove may not have made."""
+
+
+class GrovePublisher:
+    """Keeps the binding named like its ClusterTopology equal to it."""
+
+    name = BINDINGS.option
+    group = BINDINGS.group
+    keeps_retained_levels = True
+
+    def __init__(self, client: Caller, runtime: Runtime = REAL) -> None:
+        self._client = client
+        self._patience = Patience(runtime)
+
+    def served(self) -> bool:
+        """Whether the API server serves the binding, or a kind that preceded it.
+
+        Raises KubeError.
+        """
+        return not self._resources().isdisjoint((BINDINGS.plural, OLDER_TOPOLOGIES.plural))
+
+    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the binding have `levels`. Raises KubeError when the server does not answer."""
+        target = grove_target(self._resources(), topology.name)
+        try:
+            if target is None:
+                return self._report_older(topology.name, levels)
+            problems = level_problems(levels)
+            if problems:
+                return target.not_in_sync("Rejected", "; ".join(problems))
+            return self._publish(target, topology, levels)
+        except ApiError as error:
+            return (target or BINDINGS.target(topology.name)).failed(error)
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete the binding if it is ours; None when nothing of ours is left. Raises KubeError.
+
+        The KAI Topology that Grove made from it goes with it; one of ours, which it names, stays.
+        """
+        target = grove_target(self._resources(), topology.name)
+        if target is None:
+            return None
+        try:
+            return objects.retract(self._client, target, topology, finalizers)
+        except ApiError as error:
+            return target.failed(error)
+
+    def _resources(self) -> frozenset[str]:
+        return objects.served_resources(self._client, BINDINGS.api_version())
+
+    def _publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
+        binding = find(self._client, target.path)
+        if binding is not None and not is_ours(binding, topology):
+            return target.conflict()
+        if binding is not None and objects.is_terminating(binding):
+            return objects.terminating(target, binding, (), _SOON_SECONDS)
+        named, kai = False, None
+        if not kai_reference.is_named_by_others(binding):
+            kai = find(self._client, KAI_TOPOLOGIES.target(target.name).path)
+            kai_served = kai is not None or self._serves_kai()
+            named = kai_reference.should_name(topology, binding, kai, served=kai_served)
+            if not (named or kai_served):
+                return _without_kai(target)
+        body = kai_reference.body_of(target, topology, levels, binding, named=named)
+        obstacle = None if named else kai
+        found = _Found(target=target, topology=topology, binding=binding, obstacle=obstacle)
+        if binding is not None and kai_reference.matches(binding, body):
+            waiting = self._clear(found, None)
+            return waiting or self._in_sync(target, binding)
+        try:
+            return self._write(found, body)
+        except ApiError as error:
+            return _refused(target, error, named=named)
+
+    def _serves_kai(self) -> bool:
+        resources = objects.served_resources(self._client, KAI_TOPOLOGIES.api_version())
+        return KAI_TOPOLOGIES.plural in resources
+
+    def _in_sync(self, target: Target, binding: Document) -> Published:
+        """The binding is as it should be.
+
+        `Waiting` while Grove reports that the KAI Topology that it names is not.
+        """
+        drift = kai_reference.reported_drift(binding)
+        if kai_reference.is_named_by_others(binding):
+            return target.in_sync(drift)
+        if drift:
+            return target.not_in_sync("Waiting", drift, self._patience.again_in(target.name))
+        self._patience.over(target.name)
+        return target.in_sync()
+
+    def _write(self, found: _Found, body: Document) -> Published:
+        waiting = self._clear(found, body)
+        if waiting:
+            return waiting
+        if found.binding is None:
+            objects.create_by_apply(self._client, found.target, body)
+        else:
+            self._client.call(apply(found.target.path, body, MANAGER, force=True))
+        return found.target.in_sync()
+
+    def _clear(self, found: _Found, body: Document | None) -> Published | None:
+        """Make way for the KAI Topology that Grove makes of the binding; what is still in its way.
+
+        `body` is what is about to be written, None when nothing is.
+        """
+        target, kai = found.target, found.obstacle
+        if kai is None or kai_reference.made_from(kai, found.binding):
+            return None
+        if is_ours(kai, found.topology):
+            return self._remove_ours(target, kai, body)
+        if kai_reference.made_by_grove(kai, target.name):
+            text = "the KAI Topology of an earlier binding of this name is not gone yet"
+            return target.not_in_sync("Waiting", text, _SOON_SECONDS)
+        text = (
+            f"a KAI Topology named {target.name} exists that neither Grove nor Toposcope created, "
+            "and Grove's operator does not start while a binding has that name; delete the "
+            "Topology, or give the ClusterTopology another name, or set spec.publish.grove to Never"
+        )
+        return target.not_in_sync("Conflict", text)
+
+    def _remove_ours(
+        self, target: Target, kai: Document, body: Document | None
+    ) -> Published | None:
+        """Delete our KAI Topology, which is not to be published any more; what that waits for.
+
+        It goes once it is sure that Grove accepts the binding without it.
+        """
+        if body is not None and not finalizers(kai):
+            objects.try_create(self._client, target, body)
+        ours, why = KAI_TOPOLOGIES.target(target.name), "so that Grove can make its own"
+        waiting = objects.remove(self._client, ours, kai, why, finalizers(kai))
+        if waiting is None:
+            return None
+        text = f"{waiting.handle} {waiting.message}"
+        return target.not_in_sync("Waiting", text, waiting.again_in)
+
+    def _report_older(self, name: str, levels: Sequence[Level]) -> Published:
+        """What there is in place of a binding, and how it compares with `levels`.
+
+        Raises KubeError.
+        """
+        refusal = self._names_refused(BINDINGS.name)
+        if refusal:
+            text = (
+                f"the CRD {BINDINGS.name} is not served, because {OLDER_TOPOLOGIES.name} of an "
+                f"older Grove has its short name ({refusal}); delete the CRD "
+                f"{OLDER_TOPOLOGIES.name} with its objects"
+            )
+            return BINDINGS.target(name).not_in_sync("Conflict", text)
+        operators = OLDER_TOPOLOGIES.target(OPERATORS_TOPOLOGY)
+        existing = find(self._client, operators.path)
+        if existing is None:
+            text = (
+                "Grove serves the older ClusterTopology of v0.1.0-alpha.4 to alpha.8, which "
+                "Grove's operator writes from its own configuration, and no "
+                f"{BINDINGS.kind}; {_UPGRADE}"
+            )
+            return BINDINGS.target(name).not_in_sync("NotServed", text)
+        wrong = differences(existing, levels)
+        if not wrong:
+            text = "written by Grove's operator; its levels are those that nodes carry"
+            return operators.in_sync(text)
+        text = (
+            f"{'; '.join(wrong)}; Grove's operator writes it from its own configuration: correct "
+            f"config.topologyAwareScheduling there, or {_UPGRADE}"
+        )
+        return operators.not_in_sync("Conflict", text)
+
+    def _names_refused(self, name: str) -> str:
+        """Why the API server does not accept the names of the CRD.
+
+        Empty when it does, or when we may not read CRDs.
+        """
+        try:
+            crd = find(self._client, f"{_CRDS}/{name}") or {}
+        except ApiError as error:
+            if error.forbidden:  # only the message is less precise without it
+                return ""
+            raise
+        for condition in (crd.get("status") or {}).get("conditions") or ():
+            if condition["type"] == "NamesAccepted" and condition["status"] == "False":
+                return str(condition.get("message"))
+        return ""
+
+
+def _without_kai(target: Target) -> Published:
+    """Hold the binding back where Grove could not make a KAI Topology of it.
+
+    Grove would not start because of that.
+    """
+    text = (
+        "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables "
+        "kai-scheduler, does not start while there is a ClusterTopologyBinding and no such kind; "
+        "install KAI v0.12 or later, or set spec.publish.grove to Never"
+    )
+    return target.not_in_sync("NotServed", text)
+
+
+def _refused(target: Target, error: ApiError, *, named: bool) -> Published:
+    """The answer to a write that failed, with what to do where Grove refuses the entry for KAI."""
+    answer = target.failed(error)
+    if named and answer.reason == "Rejected":
+        fix = kai_reference.refusal_fix(target, error)
+        if fix:
+            return replace(answer, message=f"{error.message}; {fix}")
+    return answer
+
+
+class _GrovePublishing(SystemPublishing):
+    """Grove's binding."""
+
+    def publisher(self, client: Caller, delay: float) -> GrovePublisher:
+        del delay  # a binding is changed in place
+        return GrovePublisher(client, self.settings.runtime)
+
+
+PUBLISHING: Final = _GrovePublishing

@@ -1,0 +1,272 @@
+"""What becomes of a verdict where KAI places the pods.
+
+It does not try every placement, a Job is no gang to it, and its queues have limits and quotas.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.api.levels import Level
+from toposcope.integrations.framework.amounts import amount
+from toposcope.integrations.framework.constraints import (
+    Group,
+    OfferedNode,
+    PodGroupMember,
+    PodGroupName,
+    Pods,
+    Workload,
+)
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.placement import (
+    ClusterView,
+    KnownLevels,
+    Placement,
+    Question,
+    RequiredField,
+    ViewedPod,
+    ViewedResource,
+    kind_of_pod,
+)
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.framework.topologies import aliases_of
+from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
+from toposcope.integrations.kai.allocation import (
+    VERSION,
+    Allocator,
+    Leaf,
+    TooLargeError,
+    Unplaced,
+)
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
+from toposcope.integrations.kai.queues import excess, missing
+from toposcope.text import plural
+
+
+class _Placement(Placement):
+    required_fields = (RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),)
+    """Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)."""
+
+    def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
+        """With the existing pods of each PodGroup."""
+        counts: dict[PodGroupName, Counter[PodGroupMember]] = {}
+        for pod in pods:
+            name = pod.annotations.get(GROUP_OF)
+            if name:
+                member = PodGroupMember(pod.labels.get(SUB_GROUP_OF, ""), kind_of_pod(pod))
+                counts.setdefault((pod.namespace, name), Counter())[member] += 1
+        pod_groups = dict(cluster.pod_groups)
+        for group, members in counts.items():
+            pod_groups[group] = tuple([_times(member, count) for member, count in members.items()])
+        return replace(cluster, pod_groups=pod_groups)
+
+    def topologies(
+        self, resources: Sequence[ViewedResource], known: KnownLevels
+    ) -> dict[str, TopologyLevels]:
+        """KAI's Topologies, with the aliases of their levels."""
+        topologies = {}
+        for resource in reversed(resources):
+            aliases = aliases_of(resource.document)
+            topologies[resource.name] = replace(known.named(resource), aliases=aliases)
+        return topologies
+
+    def asks_nodes(self, workload: Workload) -> bool:
+        """KAI 0.17 does (scheduler_util.CheckNodeConditionPredicate)."""
+        return workload.gang is not None
+
+    def findings(
+        self, workload: Workload, cluster: ClusterFacts, view: ClusterView
+    ) -> Iterator[Finding]:
+        """That its queue does not exist."""
+        del view
+        finding = missing(cluster, workload.queue)
+        if finding:
+            yield finding
+
+    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+        """The verdict by KAI's own allocation, then by its queues."""
+        if question.workload.gang is None:
+            return verdict
+        return in_queue(allocated(verdict, question), question)
+
+
+def _times(member: PodGroupMember, count: int) -> PodGroupMember:
+    return replace(member, pods=replace(member.pods, count=count))
+
+
+def allocated(verdict: Verdict, question: Question) -> Verdict:
+    """The verdict that KAI's own allocation leads to.
+
+    The verdict stays as it is where the allocation is too large to follow.
+    """
+    place = _as_gang if question.workload.gang else _one_by_one
+    groups = question.workload.pod_groups or question.workload.groups
+    try:
+        return place(verdict, groups, _Topology(question.levels, question.nodes))
+    except TooLargeError:
+        return verdict
+
+
+class _Topology:
+    """The nodes of the cluster as KAI sees them."""
+
+    def __init__(self, levels: Sequence[Level], nodes: Sequence[OfferedNode]) -> None:
+        self.levels = levels
+        self.nodes = nodes
+
+    def allocator(self, *, emptied: bool = False) -> Allocator:
+        """For the nodes as they are, or as if no pod ran on them."""
+        leaves = [leaf_of(node, self.levels, emptied=emptied) for node in self.nodes]
+        return Allocator(self.levels, leaves)
+
+
+def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Leaf:
+    """A node as KAI sees it; `emptied`: as if no pod ran on it, Ready and not cordoned."""
+    return Leaf(
+        path=_path_of(node, levels),
+        free=node.total if emptied else node.free,
+        cpu_only=not node.total.get(ALLOCATABLE_GPUS),
+        usable=_usable(node, closed=bool(node.obstacle) and not emptied),
+    )
+
+
+def _path_of(node: OfferedNode, levels: Sequence[Level]) -> Path | None:
+    values = []
+    for level in levels:
+        if level.key not in node.labels:
+            return None
+        values.append(node.labels[level.key])
+    return tuple(values)
+
+
+def _usable(node: OfferedNode, *, closed: bool) -> Callable[[Pods], bool]:
+    """Whether pods may use the node."""
+
+    def usable(pods: Pods) -> bool:
+        if closed:
+            return False
+        return not pods.node_filter.rejection(node.name, node.labels, node.taints)
+
+    return usable
+
+
+def _as_gang(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> Verdict:
+    """All pods of a copy start, or none."""
+    allocator = topology.allocator()
+    failure = allocator.place(groups)
+    if failure is None:
+        return verdict if verdict.fits else _fits(verdict, allocator, topology)
+    never = topology.allocator(emptied=True).place(groups)
+    kind: Kind = "never" if never else "full"
+    if verdict.kind == kind:
+        return verdict  # there is no room for it, whoever places it
+    return verdict.limited(kind, _limitation(failure, topology.levels))
+
+
+def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> Verdict:
+    """One pod after the other: the first one decides the domain."""
+    (group,) = groups
+    allocator = topology.allocator()
+    domain, bound = allocator.place_one_by_one(group)
+    wanted = sum([pods.count for pods in group.pods])
+    if bound == wanted:
+        return verdict if verdict.fits else _fits(verdict, allocator, topology)
+    if not bound:
+        return verdict if verdict.refuses else _as_gang(verdict, groups, topology)
+    if verdict.refuses and domain is None:
+        return verdict
+    limitation = _partly_bound(group, domain, bound, wanted)
+    if topology.allocator().place(groups) is None:
+        limitation += "; as a gang all of them fit now"
+    return verdict.limited("never" if verdict.kind == "never" else "full", limitation)
+
+
+def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdict:
+    placed = _placed(allocator, topology.nodes)
+    return Verdict("fits", placed, steps=verdict.steps, excluded=verdict.excluded)
+
+
+def _placed(allocator: Allocator, nodes: Sequence[OfferedNode]) -> tuple[Placed, ...]:
+    groups: dict[int, Group] = {}
+    counts: dict[int, Counter[str]] = {}
+    for group, _, leaf, count in allocator.assignments:
+        groups[id(group)] = group
+        counts.setdefault(id(group), Counter())[nodes[leaf].name] += count
+    placed = []
+    for number, group in groups.items():
+        placed.append(Placed(group, (), tuple(counts[number].items())))
+    return tuple(placed)
+
+
+def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) -> str:
+    where = "now"
+    if group.required and domain:
+        where = f"in {group.required.domain} {domain[-1]}, where the first one goes"
+    left = wanted - bound
+    return (
+        f"{VERSION} starts the pods of {group.name} one by one: it binds {bound} of {wanted} "
+        f"{where}, and the other {left} {plural(left, 'waits', 'wait')}"
+    )
+
+
+def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
+    """Why KAI finds no place for a gang."""
+    name, required = failure.group.name, failure.group.required
+    if failure.why == "narrower" and required:
+        narrow = levels[len(failure.domain) - 1].domain
+        return (
+            f"{VERSION} finds no {required.domain} for {name}: all nodes that it looks at are in "
+            f"one {narrow} ({failure.domain[-1]}), and without a preferred level it looks no "
+            f"higher; prefer {required.key}, too"
+        )
+    if failure.why == "largest":
+        where = f"the best {required.domain}" if required else "the whole topology"
+        return (
+            f"{VERSION} counts every pod of {name} as its largest: by this count {where} takes "
+            f"{failure.fits} of {failure.wanted} pods; request the same for every pod"
+        )
+    return (
+        f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make "
+        f"room: {name} finds room for {failure.fits} of {failure.wanted} pods"
+    )
+
+
+def in_queue(verdict: Verdict, question: Question) -> Verdict:
+    """The verdict where a limit or a quota of its queue, or of one above, keeps it waiting."""
+    workload = question.workload
+    wanted = _wanted(workload.pod_groups or workload.groups)
+    over = excess(
+        question.cluster,
+        workload.queue,
+        wanted,
+        question.own,
+        preemptible=workload.preemptible,
+    )
+    if over is None or verdict.kind == "never":
+        return verdict
+    most = amount(over.resource, over.most)
+    used = amount(over.resource, over.used)
+    asked = amount(over.resource, over.wanted)
+    limitation = (
+        f"KAI's queue {over.queue} has a {over.what} of {most}, "
+        f"{used} of it allocated, and this asks for {asked}"
+    )
+    if over.what == "quota":
+        limitation += "; preemptible workloads may go beyond it"
+    return verdict.limited("never" if over.wanted > over.most else "full", limitation)
+
+
+def _wanted(groups: Iterable[Group]) -> Mapping[str, int]:
+    """What all copies request, by resource."""
+    wanted = Counter[str]()
+    for group in groups:
+        for resource, requested in group.total().items():
+            wanted[resource] += requested * group.copies
+    return wanted
+
+
+PLACEMENT: Final = _Placement()

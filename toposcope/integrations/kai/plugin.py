@@ -1,0 +1,23 @@
+"""KAI Scheduler: PodGroups, the annotations that make them, and its Topology."""
+
+from typing import Final
+
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.kai.api import (
+    GROUP_OF,
+    POD_GROUPS,
+    QUEUES,
+    TOPOLOGIES,
+    annotated,
+)
+
+PLUGIN: Final = Plugin(
+    package=__package__,
+    name="kai",
+    title="KAI",
+    watched=(POD_GROUPS,),
+    read_annotations=annotated,
+    published=(TOPOLOGIES,),
+    decisive=(QUEUES,),
+    gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
+)

@@ -1,0 +1,19 @@
+"""Workloads beside another one, whose pods name a PodGroup of kube-scheduler's."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from toposcope.integrations.framework.configuration import Configuration, Document
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.kubernetes.gangs import members_of_documents
+
+
+class _KubernetesConfiguration(Configuration):
+    """The pods of PodGroups."""
+
+    def members(self, cluster: ClusterFacts, documents: Collection[Document]) -> ClusterFacts:
+        return replace(cluster, gangs={**cluster.gangs, **members_of_documents(documents)})
+
+
+CONFIGURATION: Final = _KubernetesConfiguration()

@@ -1,0 +1,78 @@
+"""What becomes of a verdict where Kueue admits: its queue, flavors, quota and order."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Admission, Decision, Group, Pods
+from toposcope.integrations.framework.placement import ClusterView, Placement, Question
+from toposcope.integrations.framework.system import ClusterFacts, Held
+from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
+from toposcope.integrations.kueue.api import POD_SET_OF, WORKLOAD, WORKLOAD_OF
+from toposcope.integrations.kueue.queues import held
+
+
+class _Placement(Placement):
+    def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
+        """What Kueue holds for admitted pods that have no node yet."""
+        if not cluster.objects.get(WORKLOAD.key):
+            return {}
+        bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
+        for pod in view.pods or ():
+            node = view.by_name.get(pod.node)
+            name = pod.annotations.get(WORKLOAD_OF)
+            pod_set = pod.labels.get(POD_SET_OF)
+            if node and name and pod_set:
+                bound.setdefault((pod.namespace, name, pod_set), []).append(node.labels)
+        return held(cluster, bound)
+
+    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+        """The verdict that the procedure leads to."""
+        admission = question.workload.admission
+        decision = question.decision
+        if admission is None or decision is None:
+            return verdict
+        if decision.refusal:
+            return _refused(verdict, question, admission, decision)
+        if verdict.fits or decision.partly or not _is_on_nodes(decision):
+            return verdict
+        # What the verdict leaves out may be of another flavor than the one that is taken.
+        return Verdict("fits", _placed(decision)) if decision.placed else verdict
+
+
+def _refused(
+    verdict: Verdict, question: Question, admission: Admission, decision: Decision
+) -> Verdict:
+    if decision.no_flavor:
+        kind: Kind = "full" if _is_possible(admission, question) else "never"
+        return replace(verdict.limited(kind, decision.refusal), steps=())
+    if verdict.kind == "full":
+        return verdict
+    # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as
+    # one node, or in the flavor that is taken.
+    if verdict.kind == "never" and not _is_possible(admission, question):
+        return verdict
+    return verdict.limited("full", decision.refusal)
+
+
+def _is_possible(admission: Admission, question: Question) -> bool:
+    """Whether it would be admitted were nothing else running or admitted."""
+    return not admission.decide(question.nodes, emptied=True).refusal
+
+
+def _is_on_nodes(decision: Decision) -> bool:
+    """Whether it says a node for all pods, and not whole domains."""
+    return all(node for _, node, _ in decision.placed)
+
+
+def _placed(decision: Decision) -> tuple[Placed, ...]:
+    nodes_of: dict[Pods, list[tuple[str, int]]] = {}
+    for pods, node, count in decision.placed:
+        nodes_of.setdefault(pods, []).append((node, count))
+    placed = []
+    for pods, nodes in nodes_of.items():
+        placed.append(Placed(Group(f"pod set {pods.name}", (pods,)), (), tuple(nodes)))
+    return tuple(placed)
+
+
+PLACEMENT: Final = _Placement()

@@ -1,0 +1,30 @@
+"""Kueue: Workloads that wait for quota, their queues, and its Topology."""
+
+from typing import Final
+
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.kueue.api import (
+    FLAVORS,
+    POD_GROUP,
+    READ,
+    TOPOLOGIES,
+    WORKLOAD_OF,
+    WORKLOADS,
+    annotated,
+)
+
+PLUGIN: Final = Plugin(
+    package=__package__,
+    name="kueue",
+    title="Kueue",
+    watched=(WORKLOADS,),
+    read_annotations=annotated,
+    published=(TOPOLOGIES,),
+    followed=(FLAVORS,),
+    admits=True,
+    decisive=READ,
+    gang_marks=(
+        GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, annotation=True),
+        GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),
+    ),
+)

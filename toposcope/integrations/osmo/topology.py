@@ -1,0 +1,186 @@
+"""OSMO's pools and backends: the topology keys of a pool, and what its administrator should know about them.
+
+They come as JSON or YAML, as `osmo config show POOL` prints and `osmo config update POOL` takes them: all pools under
+`pools`, an object of pools by name, or one pool. None of them is an object of the Kubernetes API. OSMO makes KAI's
+Topology of a pool's `topology_keys`, in their order.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.levels import MAX_LEVELS, Level
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import (
+    TopologyLevels,
+    decoded,
+    did_you_mean,
+    exportable,
+)
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.framework.topologies import HOSTNAME_LAST, check_order
+
+UNNAMED: Final = "cluster"
+"""A pool's name is not its topology's: this one stands for it."""
+_KEYS: Final = "topology_keys"
+_SETTINGS: Final = "scheduler_settings"
+_KAI: Final = "kai"
+_MADE: Final = "osmo-pool"
+
+
+class _Key(msgspec.Struct, frozen=True):
+    key: str
+    label: str
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    topology_keys: list[_Key]
+
+
+def write(topology: TopologyLevels) -> dict[str, Any]:
+    """The `topology_keys` of a pool's configuration. Raises ExportError."""
+    return {
+        _KEYS: [{"key": level.domain, "label": level.key} for level in exportable(topology).levels]
+    }
+
+
+def read(document: Any) -> TopologyLevels:
+    """A pool's configuration, or that part of it. Raises UnreadableDocumentError."""
+    pool = decoded(document, _Pool, "pool of OSMO's with topology_keys")
+    return TopologyLevels(
+        UNNAMED, tuple(Level(entry.key, entry.label) for entry in pool.topology_keys)
+    )
+
+
+def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
+    """The pools of a document with their keys in the pool's order; a level's domain is the key's name in the pool."""
+    for name, pool in _named(Field(document), "pools", _KEYS):
+        entries = [
+            ((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()
+        ]
+        levels = tuple(Level(key, label) for key, label in entries if key and label)
+        yield TopologyLevels(name, levels, "OSMO pool")
+
+
+def topology_of(pool: str) -> str:
+    """What the Topology is called that OSMO makes of a pool; its real name has the backend's namespace in it, too."""
+    return "-".join(filter(None, (_MADE, pool, "topology")))
+
+
+def is_topology_of(name: str, pool: str | None) -> bool:
+    """Whether a KAI Topology is OSMO's, of this pool; None: of any."""
+    return name.startswith(f"{_MADE}-") and name.endswith(
+        f"-{pool}-topology" if pool else "-topology"
+    )
+
+
+def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """The schedulers of a document's backends, by the name of the backend."""
+    backends = _named(Field(document), "backends", _SETTINGS)
+    return {
+        name: kind
+        for name, backend in backends
+        if (kind := (backend / _SETTINGS / "scheduler_type").text())
+    }
+
+
+def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
+    """Objects with the property `having`: the document itself, the items of `plural`, or its own properties."""
+    if having in root.value:
+        yield (root / "name").text() or "", root
+        return
+    several = root / plural
+    if isinstance(several.value, list):
+        named = [
+            ((item / "name").text() or "", item)
+            for item in several.items()
+            if isinstance(item.value, dict)
+        ]
+    else:
+        named = list((several if isinstance(several.value, dict) else root).properties())
+    yield from (
+        (name, item)
+        for name, item in named
+        if isinstance(item.value, dict) and having in item.value
+    )
+
+
+def _claims(document: Mapping[str, Any]) -> bool:
+    """Whether it configures a pool with topology keys, or a backend's scheduler."""
+    root = Field(document)
+    configured = (*_named(root, "pools", _KEYS), *_named(root, "backends", _SETTINGS))
+    return "kind" not in document and bool(configured)
+
+
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    del before  # keys can be changed; OSMO makes KAI's Topology anew
+    for name, pool in _named(root, "pools", _KEYS):
+        _check_pool(name, pool, cluster)
+    return Reading(subject="OSMO pools and backends")
+
+
+POOL: Final = System("OSMO", _claims, _read)
+READERS: Final = (POOL,)
+
+
+def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
+    keys = pool / _KEYS
+    entries = list(keys.items())
+    _check_scheduler(name, pool, cluster)
+    for entry in entries:
+        for field in (entry / "key", entry / "label"):
+            if field.value is None:
+                field.error(
+                    "osmo/pool-keys", "Field required", "each entry has a key and a node label"
+                )
+    _check_unique(entries)
+    for entry in entries[:-1]:
+        if (entry / "label").text() == HOSTNAME:
+            (entry / "label").error("osmo/pool-order", HOSTNAME_LAST, "move it to the end")
+    labels = [(entry, (entry / "label").text() or "") for entry in entries]
+    fix = "list the keys from coarse to fine"
+    check_order(labels, cluster, "osmo/pool-order", end="; OSMO takes the order as it is", fix=fix)
+    if len(entries) > MAX_LEVELS:
+        text = f"KAI's Topology, which OSMO makes of these keys, takes {MAX_LEVELS} levels; here are {len(entries)}"
+        keys.error("osmo/pool-keys", text, "leave out keys that no workflow uses")
+    for entry, label in labels:
+        if cluster.lacks_label(label):
+            (entry / "label").warn(
+                "osmo/pool-label",
+                f"no node carries the label {label!r}; KAI leaves out nodes that lack a key of the pool, so no "
+                "workflow with topology starts",
+                did_you_mean(label, cluster.node_labels),
+            )
+
+
+def _check_scheduler(name: str, pool: Field, cluster: ClusterFacts) -> None:
+    backend = (pool / "backend").text() or ""
+    scheduler = cluster.schedulers.get(backend)
+    if scheduler and scheduler.lower() != _KAI and (pool / _KEYS).value:
+        (pool / _KEYS).error(
+            "osmo/pool-scheduler",
+            f'Topology keys cannot be set for pool "{name}" because backend "{backend}" uses scheduler "{scheduler}" '
+            "which does not support topology constraints",
+            'set scheduler_settings.scheduler_type of the backend to "kai", or remove topology_keys',
+        )
+
+
+def _check_unique(entries: list[Field]) -> None:
+    shared = "is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique"
+    for name, rule, text, fix in (
+        (
+            "key",
+            "osmo/pool-key-twice",
+            "is listed twice; OSMO uses the last one",
+            "name each key once",
+        ),
+        ("label", "osmo/pool-label-twice", shared, "give each key a label of its own"),
+    ):
+        seen: set[str] = set()
+        for entry in entries:
+            value = (entry / name).text()
+            if value in seen:
+                (entry / name).error(rule, f"{value!r} {text}", fix)
+            seen.add(value or "")

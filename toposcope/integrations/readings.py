@@ -1,0 +1,81 @@
+"""What the systems make of a document: each one that acts on it, in the registry's order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.registry import readers
+
+READS: Final = {system.name: system.reads for system in readers() if system.reads}
+"""By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
+
+
+def readings(
+    document: Mapping[str, Any], cluster: ClusterFacts, before: Mapping[str, Any] | None = None
+) -> tuple[Reading, ...]:
+    """What each system that acts on the document makes of it; empty when none does. Never raises.
+
+    The items of a list are read one by one. A finding about a pod template is reported once, not by
+    every system.
+    """
+    items = document.get("items")
+    if isinstance(items, list) and str(document.get("kind") or "List").endswith("List"):
+        return _of_items(items, cluster)
+    systems = _acting_on(document)
+    names = [system.name for system in systems]
+    results = []
+    reported: set[Finding] = set()
+    for system in systems:
+        reading = system.read(document, cluster, before)
+        new = tuple(finding for finding in reading.findings if finding not in reported)
+        reported.update(new)
+        results.append(_beside(replace(reading, findings=new), names))
+    return tuple(results)
+
+
+def _of_items(items: Sequence[Any], cluster: ClusterFacts) -> tuple[Reading, ...]:
+    results = []
+    for number, item in enumerate(items):
+        if isinstance(item, dict):
+            path = f"items[{number}]"
+            results += [_prefixed(path, reading) for reading in readings(item, cluster)]
+    return tuple(results)
+
+
+def _acting_on(document: Mapping[str, Any]) -> list[System]:
+    """The systems that claim the document, or where none does, who places its pods anyway."""
+    claiming = [system for system in readers() if system.claims(document)]
+    displaced = {system.instead_of for system in claiming}
+    acting = [system for system in claiming if system.name not in displaced]
+    if acting:
+        return acting
+    for system in readers():
+        if system.places_plain_pods(document):
+            return [system]
+    return []
+
+
+def _prefixed(path: str, reading: Reading) -> Reading:
+    """The same, with the paths of the fields in the list."""
+    findings = []
+    for finding in reading.findings:
+        field = f"{path}.{finding.field}" if finding.field else path
+        findings.append(replace(finding, field=field))
+    return replace(reading, findings=tuple(findings))
+
+
+def _beside(reading: Reading, names: Sequence[str]) -> Reading:
+    """With a note that other systems place the same pods too, which each verdict ignores."""
+    workload = reading.workload
+    if workload is None:
+        return reading
+    others = [name for name in names if name != workload.system]
+    if not others:
+        return reading
+    note = (
+        f"{' and '.join(others)} asks for a placement of these pods too; "
+        "each answer leaves the others aside"
+    )
+    return replace(reading, workload=replace(workload, notes=(*workload.notes, note)))

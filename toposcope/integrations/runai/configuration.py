@@ -1,0 +1,34 @@
+"""Documents that configure Run:ai: its network topologies."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from toposcope.hierarchy.catalogue import Catalogue
+from toposcope.integrations.framework.configuration import Configuration, Document
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.integrations.runai.topology import NETWORK_TOPOLOGY, levels_of, read
+
+
+class _RunaiConfiguration(Configuration):
+    """Network topologies."""
+
+    plain_field = "levels"
+    plain_title = "Run:ai's network topology"
+
+    def read_plain(self, document: Any, catalogue: Catalogue) -> TopologyLevels:
+        return read(document, catalogue)
+
+    def configure(self, cluster: ClusterFacts, document: Document) -> ClusterFacts | None:
+        if not NETWORK_TOPOLOGY.claims(document):
+            return None
+        topology = levels_of(document, cluster.domain_of)
+        known = cluster.topologies
+        if topology.name not in known:
+            cluster = replace(cluster, topologies={**known, topology.name: topology})
+        # Run:ai's scheduler is KAI, and reads what Run:ai makes of it
+        return cluster.with_topology(TOPOLOGIES.option, topology)
+
+
+CONFIGURATION: Final = _RunaiConfiguration()

@@ -1,0 +1,11 @@
+"""Run:ai: workloads of its projects, which its own build of KAI places."""
+
+from typing import Final
+
+from toposcope.integrations.framework.plugin import Plugin
+
+PLUGIN: Final = Plugin(
+    package=__package__,
+    name="runai",
+    title="Run:ai",
+)

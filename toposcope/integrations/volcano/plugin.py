@@ -1,0 +1,18 @@
+"""Volcano: its Jobs and PodGroups, and HyperNodes."""
+
+from typing import Final
+
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.volcano.api import GROUP_OF, JOBS, OF_NO_GROUP, POD_GROUPS
+from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
+
+PLUGIN: Final = Plugin(
+    package=__package__,
+    name="volcano",
+    title="Volcano",
+    watched=(JOBS, POD_GROUPS),
+    published=(HYPER_NODES,),
+    gang_marks=(
+        GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True, single=OF_NO_GROUP),
+    ),
+)

@@ -1,0 +1,311 @@
+"""Volcano's HyperNodes (v1.12 and later) in the cluster, where spec.publish.volcano is Auto.
+
+One ClusterTopology becomes a tree of many objects. Names come from the whole path of a domain, so
+that no HyperNode ever has two parents: for that the scheduler stops all jobs with a topology. New
+ones are written from the narrowest up, old ones deleted from the broadest down. A domain without
+nodes keeps its HyperNode, and its place in the tree, for the grace period; one whose nodes are in
+another now goes at once.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.levels import Level
+from toposcope.hierarchy.effective_levels import Absences
+from toposcope.hierarchy.table import Table
+from toposcope.integrations.framework.published import (
+    MANAGER,
+    Published,
+    Target,
+    finalizers,
+    is_ours,
+)
+from toposcope.integrations.framework.publishing import objects
+from toposcope.integrations.framework.publishing.publisher import (
+    LevelNames,
+    PublishSettings,
+    SystemPublishing,
+)
+from toposcope.integrations.volcano.api import TIER
+from toposcope.integrations.volcano.hyper_nodes import (
+    HYPER_NODES,
+    HyperNode,
+    draw,
+    members_of,
+    tiered,
+    tiers_of,
+)
+from toposcope.kube.client import Caller, find
+from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import apply
+from toposcope.kube.runtime import REAL, Runtime
+from toposcope.text import plural
+
+_PATIENCE_SECONDS: Final = 2.0
+"""How long one pass writes; the next goes on."""
+_TIER_NAME: Final = "tierName"
+Document = Mapping[str, Any]
+
+
+class HyperNodePlans:
+    """What HyperNodes there should be, and what is remembered of those that there are.
+
+    They are drawn in each pass while its nodes are at hand. Losing the memory only delays a
+    deletion.
+    """
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        """`at_once`: everything is written in one pass, however long it takes."""
+        self.patience = math.inf if at_once else _PATIENCE_SECONDS
+        self._orders: dict[str, list[str]] = {}
+        """The domains of each published topology by its uid, broadest first."""
+        self.drawn: dict[str, dict[str, HyperNode]] = {}
+        """By the uid of the topology, then by name."""
+        self.absences = Absences()
+        self.tier_names = True
+        """Whether the cluster's Volcano knows `tierName`, as far as is known."""
+
+    def begin(self, topologies: Sequence[Topology], nodes: Table) -> LevelNames:
+        """Look at all ClusterTopologies; the tiers of those that are published."""
+        self.drawn.clear()
+        self._orders.clear()
+        published = []
+        for topology in topologies:
+            if topology.mode(HYPER_NODES.option) != "Never":
+                published.append(topology)
+                levels = tiered(topology.last_levels, nodes)
+                self._orders[topology.uid] = [level.domain for level in levels]
+        tiers = tiers_of(self._orders.values())
+        return {topology.name: self._tiers(topology, tiers) for topology in published}
+
+    def _tiers(self, topology: Topology, tiers: Mapping[str, int]) -> dict[str, str]:
+        """The domain of each tier, as a request names it."""
+        order = self._orders[topology.uid]
+        named = {}
+        for above, domain in enumerate(order):
+            tier = tiers.get(domain, len(order) - above)
+            named[TIER.format(tier)] = domain
+        return named
+
+    def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
+        """Work out the HyperNodes of one topology, whose `levels` are to be published."""
+        if topology.uid not in self._orders or not levels:
+            return
+        levels = tiered(levels, nodes)
+        self._orders[topology.uid] = [level.domain for level in levels]
+        tiers = tiers_of(self._orders.values())
+        self.drawn[topology.uid] = draw(topology.name, levels, nodes, tiers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """HyperNodes without a domain that stay for now."""
+
+    names: frozenset[str]
+    seconds: float | None
+    """Until one of them may go; None: no time is known."""
+
+
+class VolcanoPublisher:
+    """Keeps the HyperNodes of each ClusterTopology equal to its plan."""
+
+    name = HYPER_NODES.option
+    group = HYPER_NODES.group
+    keeps_retained_levels = False
+
+    def __init__(self, client: Caller, plans: HyperNodePlans, runtime: Runtime = REAL) -> None:
+        self._client = client
+        self._plans = plans
+        self._runtime = runtime
+
+    def served(self) -> bool:
+        """Whether the API server serves the kind now. Raises KubeError."""
+        resources = objects.served_resources(self._client, HYPER_NODES.api_version())
+        return HYPER_NODES.plural in resources
+
+    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the HyperNodes of `topology` those of its plan.
+
+        Raises KubeError when the server does not answer.
+        """
+        target = HYPER_NODES.target(topology.name)
+        if topology.divided and topology.status.get("segments"):
+            waiting = self._retract(topology, "because those of its segments take its place")
+            text = "the ClusterTopologies of its segments have HyperNodes"
+            return waiting or target.in_sync(text)
+        try:
+            return self._publish(target, topology, self._plans.drawn.get(topology.uid, {}))
+        except ApiError as error:
+            if self._plans.tier_names and _TIER_NAME in error.message:  # Volcano before v1.14
+                self._plans.tier_names = False
+                return self.publish(topology, levels)
+            return target.failed(error)
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete the HyperNodes that are ours; None when none is left. Raises KubeError."""
+        return self._retract(topology, f"because spec.publish.{self.name} is Never")
+
+    def _retract(self, topology: Topology, why: str) -> Published | None:
+        try:
+            return self._delete(topology, self._ours(self._existing(), topology), why)
+        except ApiError as error:
+            return HYPER_NODES.target(topology.name).failed(error)
+
+    def _existing(self) -> dict[str, Document]:
+        """All HyperNodes, by name."""
+        answer = find(self._client, HYPER_NODES.target("").collection) or {}
+        return {item["metadata"]["name"]: item for item in answer.get("items") or ()}
+
+    def _ours(self, existing: Mapping[str, Document], topology: Topology) -> dict[str, Document]:
+        ours = {}
+        for name, document in existing.items():
+            if is_ours(document, topology):
+                ours[name] = document
+        return ours
+
+    def _publish(
+        self, target: Target, topology: Topology, plan: Mapping[str, HyperNode]
+    ) -> Published:
+        existing = self._existing()
+        for name in plan:
+            if name in existing and not is_ours(existing[name], topology):
+                return replace(HYPER_NODES.target(name).conflict(), name=topology.name)
+        ours = self._ours(existing, topology)
+        unplanned = {name: document for name, document in ours.items() if name not in plan}
+        kept = self._kept(unplanned, plan, topology)
+        waiting = self._write_plan(target, topology, plan, ours, kept.names)
+        if waiting:
+            return waiting
+        for name in kept.names:
+            del unplanned[name]
+        waiting = self._delete(topology, unplanned, "because its domain has no nodes")
+        if waiting:
+            return waiting
+        return replace(target.in_sync(_summary(plan, len(kept.names))), again_in=kept.seconds)
+
+    def _kept(
+        self, unplanned: Mapping[str, Document], plan: Mapping[str, HyperNode], topology: Topology
+    ) -> _Kept:
+        """Which of ours without a domain stay for now."""
+        absences, now = self._plans.absences, self._runtime.monotonic()
+        absences.keep_only(topology.uid, "", unplanned)
+        planned_nodes: set[str] = set()
+        for planned in plan.values():
+            if planned.of == "Node":
+                planned_nodes.update(planned.members)
+        kept: set[str] = set()
+        for name, document in sorted(unplanned.items(), key=_tier):
+            of, members = members_of(document)
+            if of == "HyperNode":
+                moved = kept.isdisjoint(members)
+            else:
+                moved = not planned_nodes.isdisjoint(members)
+            overdue = absences.longer_than(
+                topology.uid, name, gone=True, grace=topology.grace, now=now
+            )
+            if not moved and (topology.retain or not overdue):
+                kept.add(name)
+        if not kept:
+            return _Kept(frozenset(), None)
+        seconds = absences.next_deadline({topology.uid: topology.grace}, now)
+        return _Kept(frozenset(kept), seconds)
+
+    def _write_plan(
+        self,
+        target: Target,
+        topology: Topology,
+        plan: Mapping[str, HyperNode],
+        ours: Mapping[str, Document],
+        kept: frozenset[str],
+    ) -> Published | None:
+        """Write what differs from the plan, for some seconds; None: all is written.
+
+        A HyperNode keeps the members without a domain that stay for now.
+        """
+        began = self._runtime.monotonic()
+        for written, (name, planned) in enumerate(plan.items()):
+            existing = ours.get(name)
+            beside = kept.intersection(members_of(existing)[1]) if existing else ()
+            spec = planned.spec(named=self._plans.tier_names, kept=beside)
+            if existing is not None and existing.get("spec") == spec:
+                continue
+            if self._out_of_time(began):
+                text = f"{written} of {len(plan)} HyperNodes are written"
+                return target.not_in_sync("Waiting", text, 0.0)
+            self._write(HYPER_NODES.target(name), topology, spec, existing)
+        return None
+
+    def _out_of_time(self, began: float) -> bool:
+        return self._runtime.monotonic() - began > self._plans.patience
+
+    def _write(
+        self,
+        target: Target,
+        topology: Topology,
+        spec: Mapping[str, Any],
+        existing: Document | None,
+    ) -> None:
+        body = target.body(topology, spec)
+        body["metadata"]["name"] = target.name
+        if existing is None:
+            objects.create_by_apply(self._client, target, body)
+        else:  # the uid ties the force to the object that was read
+            body["metadata"]["uid"] = existing["metadata"]["uid"]
+            self._client.call(apply(target.path, body, MANAGER, force=True))
+
+    def _delete(
+        self, topology: Topology, unwanted: Mapping[str, Document], why: str
+    ) -> Published | None:
+        """Delete from the broadest down; None once all are gone. Raises KubeError."""
+        target, began = HYPER_NODES.target(topology.name), self._runtime.monotonic()
+        broadest_first = sorted(unwanted.items(), key=_tier, reverse=True)
+        for deleted, (name, document) in enumerate(broadest_first):
+            if self._out_of_time(began):
+                text = f"{deleted} of {len(unwanted)} HyperNodes are deleted {why}"
+                return target.not_in_sync("Waiting", text, 0.0)
+            one, held = HYPER_NODES.target(name), finalizers(document)
+            waiting = objects.remove(self._client, one, document, why, held)
+            if waiting:
+                text = f"{waiting.handle} {waiting.message}"
+                return target.not_in_sync("Waiting", text, waiting.again_in)
+        return None
+
+
+def _tier(named: tuple[str, Document]) -> int:
+    spec = named[1].get("spec") or {}
+    return spec.get("tier") or 0
+
+
+def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
+    """How many HyperNodes there are, and what each tier is."""
+    tiers = {(planned.tier, planned.domain) for planned in plan.values()}
+    parts = [f"{len(plan)} {plural(len(plan), 'HyperNode')}"]
+    parts += [f"tier {number} {domain}" for number, domain in sorted(tiers)]
+    text = ", ".join(parts)
+    if kept:
+        text += f"; {kept} more, without nodes, stay for now"
+    return text
+
+
+class _VolcanoPublishing(SystemPublishing):
+    """Volcano's HyperNodes."""
+
+    def __init__(self, settings: PublishSettings) -> None:
+        super().__init__(settings)
+        self._plans = HyperNodePlans(at_once=settings.at_once)
+
+    def look(self, topologies: Sequence[Topology], nodes: Table) -> LevelNames:
+        return self._plans.begin(topologies, nodes)
+
+    def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
+        self._plans.draw(topology, levels, nodes)
+
+    def publisher(self, client: Caller, delay: float) -> VolcanoPublisher:
+        del delay  # HyperNodes are changed in place
+        return VolcanoPublisher(client, self._plans, self.settings.runtime)
+
+
+PUBLISHING: Final = _VolcanoPublishing

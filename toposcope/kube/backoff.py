@@ -1,0 +1,71 @@
+"""How long to wait after a failure before the next attempt: one schedule for every program.
+
+Without msgspec or dataclasses, because agents import it.
+"""
+
+import random
+from typing import Final, NamedTuple
+
+from toposcope.kube.errors import ApiError, KubeError
+
+_MOST_DOUBLINGS: Final = 16
+"""By then a pause of a second is as long as 18 hours: every schedule has reached its longest."""
+
+
+class Schedule(NamedTuple):
+    """Pauses that double from `first` to `longest` seconds, with jitter.
+
+    The jitter keeps clients that failed together from coming back together.
+    """
+
+    first: float
+    longest: float
+    jitter: tuple[float, float] = (0.5, 1.0)
+    """A pause is cut or stretched to between so many times its length."""
+    shortest: float = 0.0
+    """No jitter makes a pause shorter than that."""
+    longest_denied: float | None = None
+    """The longest pause after a 401 or 403, if it is another one."""
+
+    def pause(self, failures: int, rng: random.Random, error: KubeError | None = None) -> float:
+        """Seconds to wait after a failure that so many came before; never less than Retry-After."""
+        doubled = self.first * 2.0 ** min(failures, _MOST_DOUBLINGS)
+        length = min(doubled, self._longest_after(error))
+        lowest, highest = self.jitter
+        pause = rng.uniform(max(self.shortest, lowest * length), highest * length)
+        return max(pause, _retry_after(error))
+
+    def _longest_after(self, error: KubeError | None) -> float:
+        if self.longest_denied is None or not isinstance(error, ApiError):
+            return self.longest
+        return self.longest_denied if error.denied else self.longest
+
+
+class Backoff:
+    """Counts failures in a row; each waits for longer, until a success."""
+
+    def __init__(self, schedule: Schedule, rng: random.Random) -> None:
+        self.schedule = schedule
+        self._rng = rng
+        self.failures = 0
+        """How many there were since the last success."""
+        self.pause = 0.0
+        """Seconds to wait after the last failure; 0 when there was none since the last success."""
+
+    def failed(self, error: KubeError | None = None) -> float:
+        """Seconds to wait after this failure."""
+        self.pause = self.schedule.pause(self.failures, self._rng, error)
+        self.failures += 1
+        return self.pause
+
+    def reset(self) -> None:
+        """It works again: start over."""
+        self.failures = 0
+        self.pause = 0.0
+
+
+def _retry_after(error: KubeError | None) -> float:
+    """Seconds that the server asks to wait."""
+    if isinstance(error, ApiError) and error.retry_after is not None:
+        return error.retry_after
+    return 0.0

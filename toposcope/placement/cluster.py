@@ -1,0 +1,137 @@
+"""A cluster that workloads are placed on: what all questions about it have in common is computed once."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from toposcope.integrations.documents import with_documents
+from toposcope.integrations.dra.allocation import Claims
+from toposcope.integrations.framework import placement as framework
+from toposcope.integrations.framework.constraints import Admission, Decision, Workload, pods_in
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.readings import READS
+from toposcope.integrations.registry import placements
+from toposcope.placement.cluster_facts import cluster_facts, with_held, with_pods
+from toposcope.placement.devices import with_extended
+from toposcope.placement.nodes import by_state, nodes_of
+from toposcope.placement.room import Node
+from toposcope.snapshot.model import PodView, Snapshot
+
+
+@dataclass(frozen=True)
+class Question(framework.Question):
+    """Whether a workload fits onto the nodes of a cluster."""
+
+    nodes: Sequence[Node]
+    partial: bool
+    """As in `Room`."""
+    on: "Cluster"
+
+    def about(self, workload: Workload) -> "Question":
+        """The same about another workload."""
+        return self.on.question(workload, self.decisions)
+
+
+class _Seen(NamedTuple):
+    """What decides how nodes look to a workload."""
+
+    by_state: bool
+    own: frozenset[tuple[str, str]] | None
+    extended: frozenset[str]
+
+
+class Cluster:
+    """A snapshot, and the documents of this run."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        documents: Sequence[Mapping[str, Any]],
+        own: Sequence[PodView] = (),
+    ) -> None:
+        """`own` are pods left out of the snapshot because a new place is to be found for them."""
+        self.snapshot = snapshot
+        self._documents = documents
+        facts = with_pods(cluster_facts(snapshot), own)
+        self.facts = with_held(with_documents(facts, documents), snapshot)
+        self.bound = _requests_of(own)
+        """What its own pods hold."""
+        self._nodes: dict[_Seen, list[Node]] = {}
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The claims of the cluster and of the documents, and what says which devices they get."""
+        return Claims.of((*self.snapshot.objects, *self._documents))
+
+    @cached_property
+    def pods_on(self) -> Mapping[str, Sequence[PodView]]:
+        """The pods of each node; computed only where pods have to be drained."""
+        pods: dict[str, list[PodView]] = {}
+        for pod in self.snapshot.pods or ():
+            pods.setdefault(pod.node, []).append(pod)
+        return pods
+
+    def topology(self, workload: Workload) -> TopologyLevels | None:
+        """The topology that the workload asks for, as its system reads it."""
+        if workload.topology is None:
+            return None
+        return self.facts.read[READS[workload.system]].by_name.get(workload.topology)
+
+    def question(
+        self, workload: Workload, decisions: MutableMapping[Admission, Decision] | None = None
+    ) -> Question:
+        """Whether the workload fits, on the levels of its topology, else on those that it names.
+
+        Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like
+        any other to them.
+        """
+        topology = self.topology(workload)
+        levels = topology.levels if topology else ()
+        return Question(
+            workload=workload,
+            levels=levels or workload.levels,
+            nodes=self._nodes_for(workload),
+            cluster=self.facts,
+            own=self.bound,
+            decisions={} if decisions is None else decisions,
+            partial=not levels,
+            on=self,
+        )
+
+    def _nodes_for(self, workload: Workload) -> list[Node]:
+        """The nodes as the workload's scheduler sees them."""
+        requested: set[str] = set()
+        for pods in pods_in(workload.groups):
+            requested.update([resource for resource, _ in pods.requests])
+        seen = _Seen(
+            by_state=any(placement.asks_nodes(workload) for placement in placements()),
+            own=workload.admission.own if workload.admission else None,
+            extended=frozenset(requested & self.claims.extended.keys()),
+        )
+        if seen not in self._nodes:
+            self._nodes[seen] = self._nodes_seen(seen)
+        return self._nodes[seen]
+
+    def _nodes_seen(self, seen: _Seen) -> list[Node]:
+        held = {}
+        if seen.own is not None:
+            for key, domains in self.facts.held.items():
+                if key not in seen.own:
+                    held[key] = domains
+        nodes = with_extended(
+            list(nodes_of(self.snapshot, frozenset(), held)),
+            self.snapshot.inventory,
+            self.claims,
+            seen.extended,
+        )
+        return [by_state(node) for node in nodes] if seen.by_state else nodes
+
+
+def _requests_of(pods: Iterable[PodView]) -> Counter[str]:
+    requests = Counter[str]()
+    for pod in pods:
+        if pod.node:
+            requests.update(pod.requests)
+    return requests

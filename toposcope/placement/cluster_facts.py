@@ -1,0 +1,175 @@
+"""What a snapshot says about topologies and gangs, as the readers of documents need it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import KIND, Topology
+from toposcope.hierarchy.table import Table
+from toposcope.integrations.framework.document import kind_of
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.placement import KnownLevels
+from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, ReadTopologies
+from toposcope.integrations.registry import (
+    DECISIVE,
+    EXCLUSIVE_POD_LABELS,
+    PLUGINS,
+    placement_of,
+    placements,
+)
+from toposcope.snapshot.model import PodView, Published, Snapshot
+from toposcope.snapshot.scope import select_scope
+from toposcope.text import shell
+
+OWN: Final = KIND
+INFERRED: Final = "the hierarchy of the nodes' labels"
+STAND_INS: Final = (OWN, INFERRED)
+"""Sources of levels that stand in for a scheduler's own."""
+_INFERRED_NAME: Final = "cluster"
+"""The topology that the labels suggest where there is no ClusterTopology."""
+
+
+def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
+    """ClusterTopologies, then what else schedulers have; without any, what the labels suggest."""
+    known = _known_levels(snapshot)
+    read = {plugin.name: _read(snapshot, plugin, known) for plugin in PLUGINS if plugin.published}
+    topologies: dict[str, TopologyLevels] = {}
+    for system in read.values():
+        if not system.stand_in:
+            topologies |= system.by_name
+    facts = ClusterFacts(
+        topologies={**topologies, **known.own} or known.suggested,
+        node_labels=_node_labels(snapshot),
+        exclusive_pods=_exclusive_pods(snapshot),
+        unserved=frozenset([name for name, served in snapshot.served.items() if not served]),
+        grove=snapshot.grove,
+        domain_of=snapshot.catalogue.domain_of,
+        read=read,
+        objects=_objects(snapshot),
+    )
+    return with_pods(facts, snapshot.pods or ())
+
+
+def with_pods(facts: ClusterFacts, pods: Sequence[PodView]) -> ClusterFacts:
+    """With what pods say of their gangs, as each system that makes some reads it."""
+    for placement in placements():
+        facts = placement.with_pods(facts, pods)
+    return facts
+
+
+def with_held(facts: ClusterFacts, snapshot: Snapshot) -> ClusterFacts:
+    """With what is held for pods that have no node yet."""
+    held = dict(facts.held)
+    for placement in placements():
+        held |= placement.held(facts, snapshot)
+    return replace(facts, held=held)
+
+
+def _known_levels(snapshot: Snapshot) -> KnownLevels:
+    """ClusterTopologies, or what the labels suggest."""
+    own = {}
+    domain_of = dict(snapshot.catalogue.domain_of)
+    for topology in snapshot.topologies:
+        levels = select_scope(snapshot, topology.name).levels
+        own[topology.name] = TopologyLevels(topology.name, levels)
+    for topology_levels in own.values():
+        for level in topology_levels.levels:
+            domain_of[level.key] = level.domain
+
+    def table(name: str) -> Table:
+        return select_scope(snapshot, name if own else None).table()
+
+    return KnownLevels(
+        own=own,
+        suggested=own or _inferred(snapshot),
+        domain_of=domain_of,
+        table=table,
+        view=snapshot,
+    )
+
+
+def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
+    levels = select_scope(snapshot).levels
+    if not levels:
+        return {}
+    return {_INFERRED_NAME: TopologyLevels(_INFERRED_NAME, levels, INFERRED)}
+
+
+def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopologies:
+    """The topology resources of one system; where none is known and some may exist, what would be published."""
+    placement = placement_of(plugin)
+    resources = _resources(snapshot, plugin.published)
+    kind = plugin.published[0]
+    if not resources and kind.name not in snapshot.served:
+        why = f"which {kind.kind} {plugin.title} reads is not known"
+        return ReadTopologies(placement.stand_ins(known), why)
+    by_name = placement.topologies(resources, known)
+    if not resources and not any(snapshot.served.get(kind.name) for kind in plugin.published):
+        why = f"the cluster does not serve {kind.name}: is {plugin.title} installed?"
+        return ReadTopologies(by_name, served=False, absent={"": why})
+    absent = {}
+    for topology in snapshot.topologies:
+        if topology.name not in by_name:
+            absent[topology.name] = _why_absent(topology, kind)
+    first = next(iter(absent.values()), "")
+    return ReadTopologies(by_name, absent={**absent, "": first})
+
+
+def _resources(snapshot: Snapshot, kinds: Iterable[PublishedKind]) -> list[Published]:
+    """The topology resources of these kinds, of whatever version."""
+    keys = {(kind.group, kind.kind) for kind in kinds}
+    resources = []
+    for resource in snapshot.published:
+        group, _, _ = resource.api_version.rpartition("/")
+        if (group, resource.kind) in keys:
+            resources.append(resource)
+    return resources
+
+
+def _why_absent(topology: Topology, kind: PublishedKind) -> str:
+    """Why a system does not know a ClusterTopology, and what to do."""
+    mode = topology.mode(kind.option)
+    if mode == "Auto":
+        describe = shell("kubectl describe gtopo {}", topology.name)
+        why = f"is not published as {kind.name}; {describe} says why"
+    else:
+        why = f"sets spec.publish.{kind.option}: {mode}; Auto writes the {kind.kind}"
+    return f"ClusterTopology {topology.name} {why}"
+
+
+def _node_labels(snapshot: Snapshot) -> frozenset[str]:
+    """Label keys that some node carries; nodes with equal keys share one mapping of them."""
+    mappings = {id(node.places): node.places for node in snapshot.nodes}
+    keys: set[str] = set()
+    for places in mappings.values():
+        keys.update(places)
+    return frozenset(keys)
+
+
+def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
+    """What decides besides topologies, by kind: those of which the snapshot has some, or the cluster none."""
+    objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for kind in DECISIVE:
+        if snapshot.served.get(kind.name):
+            objects[kind.key] = []
+    for document in snapshot.objects:
+        objects.setdefault(kind_of(document), []).append(document)
+    return {key: tuple(documents) for key, documents in objects.items()}
+
+
+def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
+    """By label that marks them: the running pods that keep others out of their domain, one for each node."""
+    marked: dict[str, dict[tuple[str, str], ExclusivePod]] = {}
+    for pod in snapshot.pods or ():
+        node = snapshot.by_name.get(pod.node)
+        if node is None:
+            continue
+        for label in EXCLUSIVE_POD_LABELS:
+            if label not in pod.labels:
+                continue
+            places = marked.setdefault(label, {})
+            if (pod.namespace, pod.node) not in places:
+                places[pod.namespace, pod.node] = ExclusivePod(pod.namespace, node.labels)
+    return {label: tuple(places.values()) for label, places in marked.items()}

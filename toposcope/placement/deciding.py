@@ -1,0 +1,159 @@
+"""What decides a verdict, in this order: see `DECIDERS`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Group, Workload, pods_in
+from toposcope.integrations.framework.packing import PODS
+from toposcope.integrations.framework.verdict import Remedy, Verdict
+from toposcope.integrations.readings import READS
+from toposcope.integrations.registry import PLUGINS, placements
+from toposcope.placement.cluster import Question
+from toposcope.placement.devices import by_devices
+from toposcope.placement.tolerating import tolerate
+from toposcope.placement.verdict import judge
+from toposcope.text import listing
+
+Decider = Callable[[Question, Verdict], Verdict]
+"""Gets the verdict so far, and returns it or another one."""
+
+
+def decide(question: Question) -> Verdict | None:
+    """Whether the workload fits; None where nothing placeable is requested."""
+    return _decided(question, DECIDERS)
+
+
+def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:
+    workload = question.workload
+    if not workload.placeable or not _has_pods(workload.groups):
+        return None
+    lost = _lost_levels(question)
+    if lost:
+        return Verdict("never", limitation=lost)
+    verdict = _search(question, workload.groups)
+    for decider in deciders:
+        verdict = decider(question, verdict)
+    return verdict
+
+
+def _has_pods(groups: Sequence[Group]) -> bool:
+    for group in groups:
+        if group.copies and group.total().get(PODS):
+            return True
+    return False
+
+
+def _lost_levels(question: Question) -> str:
+    """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
+    workload, cluster = question.workload, question.on
+    topology = cluster.topology(workload)
+    if topology is None:
+        return ""
+    lost = [level.key for level in topology.levels if cluster.facts.lacks_label(level.key)]
+    if not lost:
+        return ""
+    return (
+        f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has "
+        f"as a level, and {_scheduler(workload)} leaves out every node that lacks a level"
+    )
+
+
+def _search(question: Question, groups: Sequence[Group]) -> Verdict:
+    """Whether there is a placement of these groups, whoever looks for it."""
+    return judge(groups, question.levels, question.nodes, partial=question.partial)
+
+
+def certainty(question: Question, verdict: Verdict) -> Verdict:
+    """There is a placement: does the scheduler surely find one?"""
+    workload = question.workload
+    if not workload.doubt or not verdict.fits:
+        return verdict
+    if workload.certain:
+        certain = _search(question, workload.certain)
+        if certain.fits:
+            return certain
+    return Verdict("unclear", limitation=workload.doubt)
+
+
+def parts(question: Question, verdict: Verdict) -> Verdict:
+    """There is no placement of all at once: is there one of what the scheduler places at once?"""
+    if not question.workload.pod_groups or verdict.fits:
+        return verdict
+    return _search(question, question.workload.pod_groups)
+
+
+def own_procedure(question: Question, verdict: Verdict) -> Verdict:
+    """What the scheduler itself does, where its procedure is known: order, allocation, queue and quota."""
+    for placement in placements():
+        verdict = placement.decide(verdict, question)
+    return verdict
+
+
+def evictions(question: Question, verdict: Verdict) -> Verdict:
+    """It needs nodes that are drained: which pods have to go?"""
+    remedies = [_with_pods(question, remedy) for remedy in verdict.remedies]
+    return replace(verdict, remedies=tuple(remedies))
+
+
+def _with_pods(question: Question, remedy: Remedy) -> Remedy:
+    """With the pods that hold what is short on its nodes."""
+    holding = []
+    for node in remedy.nodes:
+        for pod in question.on.pods_on.get(node, ()):
+            if any(pod.requests.get(resource) for resource in remedy.short):
+                holding.append(f"{pod.namespace}/{pod.name}")
+    return replace(remedy, pods=tuple(holding))
+
+
+def devices(question: Question, verdict: Verdict) -> Verdict:
+    """It fits by what its pods request of nodes: do they find the devices that they claim?"""
+    workload, cluster = question.workload, question.on
+    if not verdict.fits or not any(pods.claims for pods in pods_in(workload.groups)):
+        return verdict
+    if workload.admission or workload.gang is not None or workload.doubt:
+        return Verdict(
+            "unclear",
+            limitation="which devices the resource claims of its pods get is not known",
+        )
+    return by_devices(
+        workload.groups,
+        question.levels,
+        question.nodes,
+        cluster.snapshot.inventory,
+        cluster.claims,
+        partial=question.partial,
+    )
+
+
+def tolerations(question: Question, verdict: Verdict) -> Verdict:
+    """It does not fit: would it if its pods tolerated some taints?"""
+    if not verdict.refuses:
+        return verdict
+
+    def without_tolerations(workload: Workload) -> Verdict | None:
+        return _decided(question.about(workload), DECIDERS[:-1])
+
+    remedy = tolerate(question.workload, verdict, question.nodes, without_tolerations)
+    if remedy is None:
+        return verdict
+    return replace(verdict, remedies=(remedy, *verdict.remedies))
+
+
+DECIDERS: Final[tuple[Decider, ...]] = (
+    certainty,
+    parts,
+    own_procedure,
+    evictions,
+    devices,
+    tolerations,
+)
+"""In their order, after the search for a placement."""
+
+
+def _scheduler(workload: Workload) -> str:
+    """Who places the pods, as people say it."""
+    for plugin in PLUGINS:
+        if plugin.name == READS[workload.system]:
+            return plugin.scheduler or plugin.title
+    return workload.system

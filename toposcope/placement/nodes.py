@@ -1,0 +1,98 @@
+"""The nodes of a snapshot as placement sees them: what is free on each, and why it takes no pods."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.integrations.framework.packing import PODS
+from toposcope.integrations.framework.system import Held
+from toposcope.placement.room import Node, Obstacle
+from toposcope.snapshot.model import NodeView, Snapshot
+
+MAX_PODS: Final = 110
+"""The kubelet's default, where a node does not say."""
+_PRESSURE: Final = frozenset(
+    {
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/network-unavailable",
+    }
+)
+"""The control plane's taints for conditions of a node."""
+
+
+def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held) -> Iterator[Node]:
+    """The nodes with what is free on them and not held; where pods are unknown, everything counts as free."""
+    if placeholders is None:
+        placeholders = snapshot.catalogue.placeholders
+    held_on = _held_on(held)
+    for view in snapshot.nodes:
+        total = view.allocatable
+        if PODS not in total:
+            total = {**total, PODS: MAX_PODS}
+        free = total
+        taken = snapshot.requested.get(view.name)
+        if taken:
+            free = {name: amount - taken.get(name, 0) for name, amount in total.items()}
+        held_here = held_on.get(view.label(HOSTNAME)) if held_on else None
+        if held_here:
+            free = {name: amount - held_here[name] for name, amount in free.items()}
+        yield Node(
+            name=view.name,
+            labels=_Labels(view),
+            free=free,
+            total=total,
+            taints=view.taints,
+            obstacle=_obstacle(view),
+            placeholders=placeholders,
+        )
+
+
+def by_state(node: Node) -> Node:
+    """The node as a scheduler sees it that asks the node itself, whatever taints pods tolerate."""
+    obstacle = node.obstacle
+    if not obstacle and any(taint.key in _PRESSURE for taint in node.taints):
+        obstacle = "under pressure"
+    return replace(node, obstacle=obstacle, strict=True)
+
+
+def _held_on(held: Held) -> dict[str | None, Counter[str]]:
+    """By hostname: what is held there; an assignment of nodes names these alone."""
+    held_on: dict[str | None, Counter[str]] = {}
+    for domains in held.values():
+        for values, amounts in domains.items():
+            if len(values) == 1:
+                held_on.setdefault(values[0], Counter()).update(amounts)
+    return held_on
+
+
+def _obstacle(view: NodeView) -> Obstacle:
+    if not view.ready:
+        return "not Ready"
+    return "" if view.schedulable else "cordoned"
+
+
+class _Labels(Mapping[str, str]):
+    """A node's labels without a dictionary of them for each of 100,000 nodes."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+
+    def __getitem__(self, key: str) -> str:
+        return self._view.values[self._view.places[key]]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of every mapping, but without an exception for each label that is not there."""
+        place = self._view.places.get(key)
+        return default if place is None else self._view.values[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._view.places)
+
+    def __len__(self) -> int:
+        return len(self._view.places)
