@@ -52,7 +52,9 @@ def machine() -> str:
 def command(target: str) -> str:
     """How to make this run again, as a call of make."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-    return f'make {target} ARGS="{" ".join(arguments)}"' if arguments else f"make {target}"
+    if not arguments:
+        return f"make {target}"
+    return f'make {target} ARGS="{" ".join(arguments)}"'
 
 
 def read(page: str) -> dict[str, Table]:
@@ -68,11 +70,18 @@ def read(page: str) -> dict[str, Table]:
 
 def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
     """Replace the tables of these subjects with those of this run, and keep the others."""
-    known = read(page) if _file(page).exists() else {}
+    file = _file(page)
+    known = read(page) if file.exists() else {}
     for subject, (head, *rows) in tables.items():
-        known[subject] = Table(machine(), command(target), list(head), [list(row) for row in rows])
+        known[subject] = Table(
+            measured=machine(),
+            command=command(target),
+            head=list(head),
+            rows=[list(row) for row in rows],
+        )
     FOLDER.mkdir(exist_ok=True)
-    _file(page).write_text("{\n" + ",\n".join(_lines(known)) + "\n}\n", encoding="utf-8")
+    content = ",\n".join(_lines(known))
+    file.write_text("{\n" + content + "\n}\n", encoding="utf-8")
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

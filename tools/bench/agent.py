@@ -157,8 +157,16 @@ class Held:
 
 def _held(what: Held, part: str, target: Target, beside: Sequence[Held]) -> Figure:
     """One part of what several runs held."""
-    peers = [Peer(other.program, other.sample(part)) for other in beside]
-    return Figure(what.program, what.sample(part), target, tuple(peers))
+    peers = []
+    for other in beside:
+        sample = other.sample(part)
+        peers.append(Peer(other.program, sample))
+    return Figure(
+        what.program,
+        what.sample(part),
+        target,
+        tuple(peers),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +212,20 @@ def start_figures(*, quick: bool) -> Iterator[Figure]:
 
 def _columns(runs: Sequence[tuple[float, float]]) -> tuple[Sample, Sample]:
     """CPU and elapsed time of several runs."""
-    cpu = tuple(run_cpu for run_cpu, _ in runs)
-    elapsed = tuple(run_elapsed for _, run_elapsed in runs)
+    cpu, elapsed = zip(*runs, strict=True)
     return Sample(cpu, "ms"), Sample(elapsed, "ms")
 
 
 def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, float]:
     """CPU of a program and its processes until its PATCH arrives, and the time; milliseconds."""
     site.server.tell("hold", "PATCH", "/api/v1/nodes/")
+    environment = site.environment(node)
+    cpu = 0.0
     began = time.monotonic()
-    with program(name, site.environment(node), site.folder, *flags) as running:
+    with program(name, environment, site.folder, *flags) as running:
         came: float = site.server.wait(running, "held")
-        cpu = sum(cpu_seconds(process.pid) for process in tree(running.pid))
+        for process in tree(running.pid):
+            cpu += cpu_seconds(process.pid)
         site.server.tell("release")
     return 1000 * cpu, 1000 * (came - began)
 

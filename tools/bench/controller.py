@@ -89,10 +89,12 @@ def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) ->
 
 def _decoding(nodes: int, runs: int) -> Sample:
     """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them."""
-    objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
+    count = min(nodes, _DECODED)
+    objects = [msgspec.json.encode(node) for node in large_cluster(count)]
     decode = NODE_JSON.decode
-    some = cpu(lambda: [decode(obj) for obj in objects], runs)
-    return Sample(tuple(value / 1000 * nodes / len(objects) for value in some.values), "s")
+    milliseconds = cpu(lambda: [decode(obj) for obj in objects], runs)
+    seconds_per_node = [value / 1000 / count for value in milliseconds.values]
+    return Sample(tuple(value * nodes for value in seconds_per_node), "s")
 
 
 def compile_programs() -> None:
@@ -208,42 +210,50 @@ def at_rest(server: ApiServer) -> tuple[int, int]:
     return len(methods) - reads, reads
 
 
-def moves(client: ApiClient, count: int) -> list[tuple[str, str]]:
+def moves(client: ApiClient, count: int) -> Iterator[tuple[str, str]]:
     """So many changes, each a node and its new rack.
 
     One node after the other to a rack of its own, and back.
     """
-    items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
-    racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
-    return [
-        (racks[i // 2][0], racks[i // 2][1] if i % 2 else "a-rack-of-its-own") for i in range(count)
-    ]
+    request = Request("GET", NODES, {"limit": "100"})
+    nodes = client.call(request)["items"]
+    for number in range(count):
+        metadata = nodes[number // 2]["metadata"]
+        rack = "a-rack-of-its-own"
+        if number % 2:
+            rack = metadata["labels"][RACK_KEY]
+        yield metadata["name"], rack
 
 
 def change(
     server: ApiServer, client: ApiClient, name: str, rack: str, running: Program
 ) -> tuple[float, float]:
     """Seconds until the status is written, and those in which no request was handled."""
+    path = f"{NODES}/{name}"
     server.tell("forget")
-    client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+    client.call(merge(path, {"metadata": {"labels": {RACK_KEY: rack}}}))
+    stored = written = 0.0
     entries = server.wait(running, "await", *STATUS)
-    stored = next(
-        done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}")
-    )
-    written = next(
-        done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status")
-    )
+    for method, asked, _, done in reversed(entries):
+        if method != "PATCH":
+            continue
+        if asked == path:
+            stored = done
+        elif asked.endswith("/status"):
+            written = done
     if written < stored:
         raise running.failure("it wrote a status before the change")
-    handling = sum(
-        done - came for _, _, came, done in entries if came >= stored and done <= written
-    )
+    handling = 0.0
+    for _, _, came, done in entries:
+        if came >= stored and done <= written:
+            handling += done - came
     idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
     return written - stored, written - stored - handling
 
 
 def round_trip(client: ApiClient) -> float:
     """Milliseconds of a request that costs the server little."""
+    request = get(f"/apis/{BINDINGS.api_version()}")
     began = time.monotonic()
-    client.call(get(f"/apis/{BINDINGS.api_version()}"))
+    client.call(request)
     return 1000 * (time.monotonic() - began)

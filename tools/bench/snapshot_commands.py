@@ -157,10 +157,17 @@ def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
 
 
 def _figures(what: str, results: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
-    columns = ((f"{what}, CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB"))
+    columns = (
+        (f"{what}, CPU", "s"),
+        ("  elapsed", "s"),
+        ("  peak memory", "MiB"),
+    )
     for number, (name, unit) in enumerate(columns):
-        peers = [Peer(peer, _column(runs, number, unit)) for peer, runs in beside.items()]
-        yield Figure(name, _column(results, number, unit), None, tuple(peers))
+        peers = []
+        for peer, runs in beside.items():
+            peers.append(Peer(peer, _column(runs, number, unit)))
+        sample = _column(results, number, unit)
+        yield Figure(name, sample, None, tuple(peers))
 
 
 def _column(runs: Runs, number: int, unit: str) -> Sample:

@@ -58,11 +58,19 @@ class AuditLog:
 
         The server died with them in hand. Oldest first.
         """
-        done = [write for line in self._lines() if (write := self._take(line))]
-        lost = [write for write in map(_write, self._began.values()) if write]
-        return sorted(done, key=lambda write: write.done), sorted(
-            lost, key=lambda write: write.came
-        )
+        done = []
+        for line in self._lines():
+            write = self._take(line)
+            if write:
+                done.append(write)
+        lost = []
+        for line in self._began.values():
+            write = _write(line)
+            if write:
+                lost.append(write)
+        done.sort(key=lambda write: write.done)
+        lost.sort(key=lambda write: write.came)
+        return done, lost
 
     def _take(self, line: dict[str, Any]) -> Write | None:
         key = line["auditID"]
@@ -147,8 +155,11 @@ class Turns:
 
     def server_goes_on(self, now: datetime) -> None:
         """It reads what is waiting for it; of no account where it did not stand still."""
-        if self._stops and self._stops[-1][1] is None:
-            self._stops[-1] = self._stops[-1][0], now
+        if not self._stops:
+            return
+        since, until = self._stops[-1]
+        if until is None:
+            self._stops[-1] = since, now
 
     def judge(self, done: list[Write], lost: list[Write]) -> None:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
@@ -187,8 +198,13 @@ class Turns:
 
     def _served(self, began: datetime, ended: datetime) -> timedelta:
         """How much of the time between the server did not stand still."""
-        still = (min(until or ended, ended) - max(since, began) for since, until in self._stops)
-        return ended - began - sum((max(span, timedelta()) for span in still), timedelta())
+        served = ended - began
+        for since, until in self._stops:
+            first = max(since, began)
+            last = min(until or ended, ended)
+            if last > first:
+                served -= last - first
+        return served
 
 
 class PublishedWrites:
@@ -236,9 +252,11 @@ class PublishedWrites:
             self._levels(write, wanted)
 
     def _foreign(self, write: Write) -> None:
-        is_free = write.group in self.free
-        if not is_free and (write.group, write.name) not in self.allowed:
-            self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
+        if write.group in self.free:
+            return
+        if (write.group, write.name) in self.allowed:
+            return
+        self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
 
     def _levels(self, write: Write, wanted: Any) -> None:
         """Whether the levels are those that are wanted, but for those that may be missing."""

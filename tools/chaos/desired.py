@@ -90,19 +90,27 @@ def observed(api: AdminApi) -> dict[str, Any]:
     """
     contents: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:
-        contents[f"{TOPOLOGIES}/{item['metadata']['name']}"] = timeless(item.get("status") or {})
+        name = item["metadata"]["name"]
+        contents[f"{TOPOLOGIES}/{name}"] = timeless(item.get("status") or {})
     for collection in PUBLISHED:
         for item in api.get(collection)["items"]:
-            contents[f"{collection}/{item['metadata']['name']}"] = timeless(item["spec"])
+            name = item["metadata"]["name"]
+            contents[f"{collection}/{name}"] = timeless(item["spec"])
     return contents
 
 
 def timeless(value: Any) -> Any:
     """A document without fields that only say when it was written, and which revision it is."""
-    if isinstance(value, dict):
-        kept = [(key, part) for key, part in value.items() if key not in _HISTORY]
-        return {key: part if type(part) is str else timeless(part) for key, part in kept}
-    return [timeless(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [timeless(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for key, part in value.items():
+        if key in _HISTORY:
+            continue
+        kept[key] = part if type(part) is str else timeless(part)  # most are texts
+    return kept
 
 
 def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:

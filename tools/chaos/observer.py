@@ -108,7 +108,9 @@ class NodeRules:
         for part, was in planted.items():
             if part == "ours" and name in self._machines:
                 continue
-            if now[part] != was and not (part == "clique" and now[part] is None):
+            if part == "clique" and now[part] is None:
+                continue
+            if now[part] != was:
                 self._findings.add("foreign", f"node {name}: {part} were {was} and are {now[part]}")
 
 

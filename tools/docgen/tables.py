@@ -116,22 +116,26 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 def catalogue() -> str:
     """Domains, broadest first, with their keys, preferred first."""
-    return markdown(
-        ["domain", "keys"], ([code(domain), listed(keys)] for domain, keys in KEYS.items())
-    )
+    rows = [[code(domain), listed(keys)] for domain, keys in KEYS.items()]
+    return markdown(["domain", "keys"], rows)
 
 
 def retired() -> str:
     """Keys that have a successor."""
-    rows = ([code(key), code(instead), writer] for key, (instead, writer) in RETIRED.items())
+    rows = []
+    for key, (successor, writer) in RETIRED.items():
+        rows.append([code(key), code(successor), writer])
     return markdown(["key", "successor", "written by"], rows)
 
 
 def mistaken() -> str:
     """Keys that are no level."""
-    known = ([code(key), code(instead), why] for key, (instead, why) in MISTAKEN.items())
-    unknown = ([code(key), "", why] for key, why in UNKNOWN.items())
-    return markdown(["key", "probably meant", "why it is not a level"], [*known, *unknown])
+    rows = []
+    for key, (instead, why) in MISTAKEN.items():
+        rows.append([code(key), code(instead), why])
+    for key, why in UNKNOWN.items():
+        rows.append([code(key), "", why])
+    return markdown(["key", "probably meant", "why it is not a level"], rows)
 
 
 def fields(part: str) -> str:
@@ -187,8 +191,11 @@ def flags() -> str:
 
 def _section(name: str) -> str:
     text, actions = command(name)
+    section = f"### {name}\n\n{text}"
     rows = [[form(action), meaning(action)] for action in actions]
-    return f"### {name}\n\n{text}" + ("\n\n" + markdown(["takes", "meaning"], rows) if rows else "")
+    if rows:
+        section += "\n\n" + markdown(["takes", "meaning"], rows)
+    return section
 
 
 def command(name: str) -> tuple[str, list[argparse.Action]]:
@@ -197,8 +204,9 @@ def command(name: str) -> tuple[str, list[argparse.Action]]:
     parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
     module.add_arguments(parser)
     actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
-    text = " ".join((module.__doc__ or COMMANDS[name]).split())
-    return text, [action for action in actions if action.help != argparse.SUPPRESS]
+    documented = [action for action in actions if action.help != argparse.SUPPRESS]
+    text = module.__doc__ or COMMANDS[name]
+    return " ".join(text.split()), documented
 
 
 def form(action: argparse.Action) -> str:
@@ -217,7 +225,9 @@ def form(action: argparse.Action) -> str:
 def meaning(action: argparse.Action) -> str:
     """What `--help` says of it."""
     text = (action.help or "") % vars(action)
-    return text + (" (required)" if action.required and action.option_strings else "")
+    if action.required and action.option_strings:
+        text += " (required)"
+    return text
 
 
 _VALUE: Final = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<default>\S.*))?")

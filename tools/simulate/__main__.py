@@ -168,12 +168,16 @@ def _print_failure(failed: Run, *, shrink: bool) -> None:
     """Print the violations of the fewest faults that show one, and how to see it again."""
     least: Any = failed
     if shrink:
-        least = shrunk(failed, lambda text: print(f"  {text}", flush=True))
+        least = shrunk(failed, _print_indented)
     for violation in least.violations:
         print(f"VIOLATION {violation}")
     text = steps.written(least.rounds[: least.played])
     print(f"seed {least.seed}, trace {least.trace}; again with:")
     print(f"  make simulate ARGS='--seed {least.seed} --steps {text}'")
+
+
+def _print_indented(text: str) -> None:
+    print(f"  {text}", flush=True)
 
 
 if __name__ == "__main__":

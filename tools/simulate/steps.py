@@ -139,5 +139,6 @@ def shrink(rounds: Rounds, fails: Callable[[Rounds], bool]) -> Rounds:
 def _grouped(items: Sequence[tuple[int, Step]]) -> Rounds:
     rounds: dict[int, list[Step]] = {}
     for number, step in items:
-        rounds.setdefault(number, []).append(step)
-    return tuple(tuple(rounds[number]) for number in sorted(rounds))
+        steps = rounds.setdefault(number, [])
+        steps.append(step)
+    return tuple(tuple(steps) for _, steps in sorted(rounds.items()))

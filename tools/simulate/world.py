@@ -673,7 +673,8 @@ def _essence(document: dict[str, Any]) -> Any:
 
 def _hash(what: Any) -> int:
     text = msgspec.json.encode(what, order="sorted")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") << 8
+    digest = hashlib.blake2b(text, digest_size=7).digest()
+    return int.from_bytes(digest, "big") << 8
 
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}

@@ -54,8 +54,9 @@ def _publishable(description: Description) -> None:
         held(key.startswith(PREFIX), f"a label that is not ours: {key}")
         held(is_label_value(str(value)), f"{key}={value!r} is no label value")
     for key, text in description.annotations.items():
-        most = LIMIT if key == MATRIX else 2 * LIMIT
-        held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
+        limit = LIMIT if key == MATRIX else 2 * LIMIT
+        fits = text.isascii() and len(text) <= limit
+        held(fits, f"the annotation {key} has {len(text)} bytes")
 
 
 def _json(document: Any) -> bytes:
@@ -304,16 +305,25 @@ def _cases(draw: st.DrawFn) -> _Message:
     if draw(st.integers(0, 3)) == 0:
         content = draw(st.binary(max_size=60))
     else:
-        content = draw(spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3").map(_json))
-    kind = draw(st.one_of(st.just(RESULT), st.sampled_from(_KINDS), st.binary(max_size=1)))
-    length = draw(st.integers(0, (1 << 32) - 1)) if draw(st.integers(0, 5)) == 0 else len(content)
+        texts = spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3")
+        content = draw(texts.map(_json))
+    kinds = st.one_of(st.just(RESULT), st.sampled_from(_KINDS), st.binary(max_size=1))
+    kind = draw(kinds)
+    length = len(content)
+    if draw(st.integers(0, 5)) == 0:
+        any_length = st.integers(0, (1 << 32) - 1)
+        length = draw(any_length)
     return _Message(kind, length, content)
 
 
 def _crowded(raw: Any) -> Any:
     """The same with so many NICs of long names that no annotation has room for all of them."""
-    nics = [[f"mlx5_{number:0>50}", *nic[1:]] for number, nic in enumerate(raw[_NICS] * 40)]
-    return [*raw[:_NICS], nics[:70], *raw[_NICS + 1 :]]
+    crowded = list(raw)
+    nics = []
+    for number, nic in enumerate(raw[_NICS] * 40):
+        nics.append([f"mlx5_{number:0>50}", *nic[1:]])
+    crowded[_NICS] = nics[:70]
+    return crowded
 
 
 _LENGTH_AT: Final = 4096

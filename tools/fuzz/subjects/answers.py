@@ -29,8 +29,11 @@ _MOST: Final = 150_000
 
 def _chunks(body: bytes, size: int) -> bytes:
     """A body in the chunks of HTTP, without the empty one at the end."""
-    pieces = (body[at : at + size] for at in range(0, len(body), size))
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    chunks = b""
+    for start in range(0, len(body), size):
+        piece = body[start : start + size]
+        chunks += b"%x\r\n%b\r\n" % (len(piece), piece)
+    return chunks
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,9 +326,12 @@ def packed(case: Any) -> Outcome:
 def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
     whole = _whole()
     damaged = bytearray(whole)
+    start = len(MAGIC)
     for at, value in changes:
-        damaged[len(MAGIC) + at % (len(whole) - len(MAGIC))] = value
-    return bytes(damaged[: len(damaged) - cut % len(whole)])
+        place = start + at % (len(whole) - start)
+        damaged[place] = value
+    end = len(damaged) - cut % len(whole)
+    return bytes(damaged[:end])
 
 
 def _forged(name: str, content: Any) -> bytes:

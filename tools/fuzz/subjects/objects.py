@@ -80,9 +80,12 @@ def _crowd(kinds: list[int]) -> list[Any]:
     """
     nodes = []
     for number, kind in enumerate(kinds):
-        keys = [key for place, key in enumerate(_LEVEL_KEYS) if kind >> place & 1]
-        labels = {_GPUS: "8", label_keys.STATE: "degraded"} | dict.fromkeys(keys, f"{number:x>63}")
-        nodes.append(_object(f"n{number}" + "x" * 240, number, labels))
+        labels = {_GPUS: "8", label_keys.STATE: "degraded"}
+        for place, key in enumerate(_LEVEL_KEYS):
+            if kind >> place & 1:
+                labels[key] = f"{number:x>63}"
+        name = f"n{number}" + "x" * 240
+        nodes.append(_object(name, number, labels))
     return nodes
 
 
@@ -405,9 +408,11 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """Each segment keeps its name and honest nodes when the hostile node is left out."""
     there = cluster.members(honest)
+    segments = ", ".join(there) or "none"
     for name, nodes in alone.members(honest).items():
-        held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")
-        held(there[name] == nodes, f"segment {name} had {nodes}, and has {there[name]}")
+        held(name in there, f"segment {name} is gone; there are {segments}")
+        now = there[name]
+        held(now == nodes, f"segment {name} had {nodes}, and has {now}")
 
 
 def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
