@@ -103,6 +103,8 @@ def _anonymous(pid: int) -> int:
 def peak_memory(pid: int) -> int:
     """The largest resident size that a process has had, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(
-        int(line.split()[1]) * _KIB for line in status.splitlines() if line.startswith("VmHWM:")
-    )
+    for line in status.splitlines():
+        name, *values = line.split()
+        if name == "VmHWM:":
+            return int(values[0]) * _KIB
+    raise LookupError(f"/proc/{pid}/status has no VmHWM")

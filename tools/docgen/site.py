@@ -77,9 +77,13 @@ def _resolved(at: str, target: str) -> str | None:
 
     None where it leads elsewhere.
     """
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(at), target))
-    inside = not path.startswith("..") and ":" not in target and not target.startswith("/")
-    return path if inside and (ROOT / path).is_file() else None
+    if ":" in target or target.startswith("/"):
+        return None
+    folder = posixpath.dirname(at)
+    path = posixpath.normpath(posixpath.join(folder, target))
+    if path.startswith("..") or not (ROOT / path).is_file():
+        return None
+    return path
 
 
 def _in_repository(uri: str) -> str:

@@ -99,7 +99,10 @@ def _shown(key: str) -> str:
 
 def annotations() -> str:
     """Every annotation."""
-    rows = ([code(key), text] for key, text in meanings().items() if key in ANNOTATIONS)
+    rows = []
+    for key, text in meanings().items():
+        if key in ANNOTATIONS:
+            rows.append([code(key), text])
     return markdown(["annotation", "meaning"], rows)
 
 
@@ -140,9 +143,12 @@ def mistaken() -> str:
 
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
-    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]["properties"][part]
-    rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, part))
+    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    (version,) = crd["spec"]["versions"]
+    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    rows = []
+    for path, field in _fields(properties[part], part):
+        rows.append([code(path), _type(field), _meaning(field)])
     return markdown(["field", "type", "meaning"], rows)
 
 
@@ -163,17 +169,27 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _meaning(field: dict[str, Any]) -> str:
-    words = [" ".join(field["description"].split())]
+    description = field["description"].split()
+    sentences = [" ".join(description)]
     if "enum" in field:
-        words.append(f"One of {listed(map(str, field['enum']))}.")
+        choices = listed(str(choice) for choice in field["enum"])
+        sentences.append(f"One of {choices}.")
     if field.get("default"):
-        words.append(f"Default: {code(str(field['default']))}.")
-    # That a count is not negative goes without saying.
-    limits = [text.format(field[name]) for name, text in _LIMITS.items() if field.get(name)]
+        default = code(str(field["default"]))
+        sentences.append(f"Default: {default}.")
+    limits = ", ".join(_limits(field))
     if limits:
-        words.append(f"{limits[0][0].upper()}{', '.join(limits)[1:]}.")
-    words += [f"Rule: {rule['message']}." for rule in field.get("x-kubernetes-validations", [])]
-    return " ".join(words)
+        sentences.append(f"{limits[0].upper()}{limits[1:]}.")
+    for rule in field.get("x-kubernetes-validations", []):
+        sentences.append(f"Rule: {rule['message']}.")
+    return " ".join(sentences)
+
+
+def _limits(field: dict[str, Any]) -> Iterator[str]:
+    """What a value may be; that a count is not negative goes without saying."""
+    for name, text in _LIMITS.items():
+        if field.get(name):
+            yield text.format(field[name])
 
 
 def overview() -> str:
