@@ -161,10 +161,11 @@ def _gathered(
     with command.api_client(arguments) as client, Progress(sys.stderr) as progress:
         store = object_store.load_objects(client, arguments.namespace, pod, progress)
 
-    if store.unlisted:
-        kinds = ", ".join(store.unlisted)
+    if store.unread:
+        kinds = ", ".join(unread.kind.name for unread in store.unread.values())
         complain(
-            f"warning: {kinds}{object_store.UNLISTED}; ask an admin for the verb list on them "
+            f"warning: {kinds} may not be listed with these credentials; "
+            "ask an admin for the verb list on them "
             f"in namespace {store.namespace}: docs/cli.md, section Rights"
         )
 

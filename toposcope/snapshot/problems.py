@@ -1,4 +1,4 @@
-"""What is wrong with the input, and where, collected so that one run shows everything; and progress of reading."""
+"""What is wrong with the input, and where, so that one run shows everything; and progress."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,19 @@ class Place:
     @property
     def position(self) -> str:
         """Where in the file; empty where that is not known."""
-        numbers = (("document", self.document), ("item", self.item), ("line", self.line))
-        return ", ".join(f"{name} {number}" for name, number in numbers if number)
+        words = []
+        if self.document:
+            words.append(f"document {self.document}")
+        if self.item:
+            words.append(f"item {self.item}")
+        if self.line:
+            words.append(f"line {self.line}")
+        return ", ".join(words)
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.position}" if self.position else self.file
+        if not self.position:
+            return self.file
+        return f"{self.file}, {self.position}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,10 @@ class Progress(Protocol):
     """Called now and then with what is being read."""
 
     def __call__(self, what: str, count: int, share: float | None = None) -> None:
-        """`count` objects so far; `share` is the part of the work that is done (0 to 1), None where it is not known."""
+        """`count` objects so far.
+
+        `share` is the part of the work that is done (0 to 1), None where it is not known.
+        """
 
 
 def silent(what: str, count: int, share: float | None = None) -> None:

@@ -11,4 +11,5 @@ PLUGIN: Final = Plugin(
     title="Dynamo",
     watched=(DEPLOYMENTS,),
     changes_checked=(DEPLOYMENTS,),
+    pod_metadata=("nvidia.com/",),
 )
