@@ -35,7 +35,6 @@ from toposcope.snapshot.scope import (
     select_scope,
 )
 from toposcope.snapshot.tree import (
-    HOST,
     Domain,
     Line,
     SharedGpus,
@@ -450,7 +449,7 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
         return _Remark(f"! {counts}", style)
 
     text = "! " + ", ".join(marks)
-    if line.level.endswith(HOST):
+    if line.are_hosts:
         complaints = why(line.names[0])
         if complaints:
             text += f": {complaints[0]}"
@@ -472,7 +471,7 @@ def _rows(
     line: Line, indent: str = "", branch: str = "", *, of_many: bool = False, root: str
 ) -> Iterator[_Row]:
     """The rows of a line and of those below it."""
-    text = _text(line, named=not of_many) if line.level else root
+    text = _text(line, named=not of_many) if line.levels else root
     yield _Row(indent + branch + text, line, of_many)
     indent += _BELOW[branch]
     of_many = of_many or len(line.names) > 1
@@ -483,7 +482,7 @@ def _rows(
 
     if line.left_out and line.lacking:
         lost = Line(
-            level="",
+            levels=(),
             names=line.left_out,
             nodes=len(line.left_out),
             gpus=line.left_gpus,
@@ -505,7 +504,7 @@ def _text(line: Line, *, named: bool) -> str:
     if count == 1:
         return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
 
-    several = " = ".join(f"{name}s" for name in line.level.split(" = "))
+    several = " = ".join(f"{name}s" for name in line.levels)
     if not line.alike:
         return f"{count:,} more unhealthy {several}: {_span(line.names)}"
 
@@ -517,7 +516,7 @@ def _holding(line: Line) -> str:
     """What each of the line's equal domains holds."""
     domains = len(line.names)
     gpus = counted(line.gpus // domains, "GPU")
-    if line.level.endswith(HOST):
+    if line.are_hosts:
         return gpus
     return f"{counted(line.nodes // domains, 'node')}, {gpus}"
 
