@@ -16,9 +16,11 @@ from toposcope.integrations.framework.waiting import CopyName, Waiting
 from toposcope.integrations.grove.api import (
     BINDINGS,
     CLIQUE,
+    CLIQUE_GROUP,
     GANG,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
+    SCALED_GROUP,
     SCALING_GROUP,
 )
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
@@ -191,7 +193,7 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 def _copy_namer(group: Group) -> CopyName:
     """What names the copies of a set, of a scaling group or of a clique."""
-    kind, _, name = group.name.rpartition(" ")
+    name = group.own_name
 
     def of_scaling_group(labels: Mapping[str, str]) -> str | None:
         label = labels.get(_SCALING_GROUP, "")
@@ -205,16 +207,15 @@ def _copy_namer(group: Group) -> CopyName:
 
     gangs = []
     for part in group.groups:
-        part_kind, _, part_name = part.name.rpartition(" ")
-        if part_kind.endswith("scaling group"):
-            gangs.append((part_name, part.copies))
+        if part.kind == SCALED_GROUP:
+            gangs.append((part.own_name, part.copies))
 
     def of_set(labels: Mapping[str, str]) -> str | None:
         return None if is_apart(labels, gangs) else labels.get(_SET_COPY)
 
-    if kind == "scaling group":
+    if group.kind == SCALED_GROUP:
         return of_scaling_group
-    return of_clique if kind == "clique" else of_set
+    return of_clique if group.kind == CLIQUE_GROUP else of_set
 
 
 def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> bool:

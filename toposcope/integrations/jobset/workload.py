@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.constraints import JOB_OF, Group, Pods, Workload
 from toposcope.integrations.framework.document import (
     Field,
     handle_of,
@@ -94,25 +94,26 @@ class _Tree:
             (place / EXCLUSIVE for place in reversed(places) if place / EXCLUSIVE), None
         )
         strategy = next((place / NODE_SELECTOR for place in places if place / NODE_SELECTOR), None)
-        name = f"job of {pod_set.name}"
+        job = Group.of_kind(JOB_OF, pod_set.name)
         if exclusive is None:
             if strategy:
                 fix = f"add {EXCLUSIVE} with a node label key, or remove it"
                 strategy.warn("jobset/strategy-alone", f"has no effect without {EXCLUSIVE}", fix)
-            return [Group(name, (pod_set.pods,), copies=pod_set.jobs)]
+            return [replace(job, pods=(pod_set.pods,), copies=pod_set.jobs)]
         if strategy:
             return self._selected(pod_set, strategy)
         message = f"node does not have topology label: {exclusive.text() or ''}"
         level = exclusive_level(exclusive, self._cluster, "jobset/label-exists", message)
         if level is None:
-            return [Group(name, (pod_set.pods,), copies=pod_set.jobs)]
+            return [replace(job, pods=(pod_set.pods,), copies=pod_set.jobs)]
         self.levels[level] = None
         occupied = self._cluster.occupied(JOB_KEY, level.key)
         if occupied:
             text = f"domains of level {level.domain} left out, as they hold Jobs of JobSets already: {len(occupied)}"
             self.notes[text] = None
         pods = kept_off(pod_set.pods, level.key, occupied)
-        return [Group(name, (pods,), (), level, copies=pod_set.jobs, anti_affinity=JOB_KEY)]
+        apart = replace(job, required=level, anti_affinity=JOB_KEY)
+        return [replace(apart, pods=(pods,), copies=pod_set.jobs)]
 
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
         """Each Job on the nodes that carry its name; their taint is tolerated."""

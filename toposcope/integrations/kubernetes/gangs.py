@@ -200,7 +200,7 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         lambda one: _of_group(root, one, cluster),
     )
     groups, levels = (tree.group(top),), tree.levels
-    unknown = [why if ": room is" in why else f"{why}: room is not checked" for why in tree.unknown]
+    unknown = tuple(tree.unknown)
     notes, doubt = (*tree.notes, *unknown), tree.doubt
     return Workload(NAME, handle_of(root), groups, None, levels, not unknown, notes, doubt=doubt)
 

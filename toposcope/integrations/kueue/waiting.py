@@ -12,6 +12,7 @@ from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
     FLAVORS,
     LOCAL_QUEUE,
+    POD_SET,
     POD_SET_OF,
     QUEUE_NAME,
     TOPOLOGIES,
@@ -139,8 +140,8 @@ class _Kueue(Waiting):
         return check_assignment(workload)
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
-        kind, _, name = group.name.rpartition(" ")
-        if system != "Kueue" or kind != "pod set":
+        name = group.own_name
+        if system != "Kueue" or group.kind != POD_SET:
             return None
 
         def of_pod_set(labels: Mapping[str, str]) -> str | None:
