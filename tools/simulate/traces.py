@@ -18,7 +18,7 @@ from tools.simulate.scheduler import Process
 from tools.simulate.world import KUEUES, LEASES, SimulatedMachine, Worker, World, labelled
 from toposcope.agent.loop import Agent
 from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE, Topology
-from toposcope.controller import reconcile
+from toposcope.controller import assessor
 from toposcope.controller.assess.assessment import Evidence
 from toposcope.controller.election import Election
 from toposcope.controller.memory import Memory
@@ -451,7 +451,7 @@ class LevelsTrace(Trace):
     """
 
     config = "LevelsTrace", "LevelsTrace"
-    watched = ((reconcile, "assess"),)
+    watched = ((assessor, "assess"),)
 
     def __init__(self, world: World, most: int) -> None:
         super().__init__(world, most)
