@@ -82,7 +82,8 @@ def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict
         request = Request("POST", target.collection, query, body)
         writes[f"a topology among {kind.name}"] = request
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
-    report = event(node, "Normal", "Unconfined", "", "another", pod, runtime.now())
+    now = runtime.now()
+    report = event(node, "Normal", "Unconfined", "", "another", instance=pod, now=now)
     return {**writes, "an Event in another's name": report}
 
 
@@ -140,6 +141,7 @@ class ConfinementCheck:
         }
         now = self._runtime.now()
         try:
-            self._client.call(event(pod, kind, reason, note, "controller", self._pod, now))
+            request = event(pod, kind, reason, note, "controller", instance=self._pod, now=now)
+            self._client.call(request)
         except KubeError as error:
             log.warning("cannot record an Event: %s", error)

@@ -72,7 +72,7 @@ class FencedClient(ApiClient):
         observe: Observe = unobserved,
         runtime: Runtime = REAL,
     ) -> None:
-        super().__init__(cluster, user_agent, timeout, observe, runtime=runtime)
+        super().__init__(cluster, user_agent, timeout, observe=observe, runtime=runtime)
         self._may_write = may_write
 
     def _about_to_send(self, request: Request) -> None:

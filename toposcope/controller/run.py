@@ -158,7 +158,11 @@ class _Connections:
         """
         timing = _timing(self.options)
         client = ApiClient(
-            self.cluster, _USER_AGENT, timing.request, self.observe, runtime=self.runtime
+            self.cluster,
+            _USER_AGENT,
+            timing.request,
+            observe=self.observe,
+            runtime=self.runtime,
         )
         self.stack.callback(client.close)
         ending = self.runtime.event()

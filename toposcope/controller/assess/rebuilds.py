@@ -73,10 +73,13 @@ class Rebuild:
     @property
     def sentence(self) -> str:
         """What happened."""
-        place = self.place[0].upper() + self.place[1:]
-        nodes = plural(self.nodes, "node")
-        uuids = f"cluster UUID {self.before} became {self.after}"
-        text = f"{place} was rebuilt: {uuids} on {self.nodes} {nodes}"
+        place = self.place
+        text = (
+            f"{place[0].upper()}{place[1:]} was rebuilt: "
+            f"cluster UUID {self.before} "
+            f"became {self.after} "
+            f"on {self.nodes} {plural(self.nodes, 'node')}"
+        )
         if not self.left:
             return text
         are = plural(self.left, "node is", "nodes are")
@@ -290,9 +293,13 @@ def under_way_words(rebuilds: Iterable[Rebuild]) -> str:
     for rebuild in rebuilds:
         nodes_have = plural(rebuild.nodes, "node has", "nodes have")
         others_have = plural(rebuild.left, "has", "have")
-        uuids = f"from cluster UUID {rebuild.before} to {rebuild.after}"
-        moved = f"{rebuild.nodes} {nodes_have} moved {uuids}"
-        texts.append(f"{rebuild.place}: {moved}, {rebuild.left} {others_have} not")
+        texts.append(
+            f"{rebuild.place}: "
+            f"{rebuild.nodes} {nodes_have} moved "
+            f"from cluster UUID {rebuild.before} "
+            f"to {rebuild.after}, "
+            f"{rebuild.left} {others_have} not"
+        )
     if not texts:
         return ""
     return f"being rebuilt, no fault: {listing(texts, MOST_REBUILDS)}"

@@ -83,8 +83,8 @@ class EventWriter:
             due.reason,
             due.note,
             REPORTER,
-            self._instance,
-            self._wiring.runtime.now(),
+            instance=self._instance,
+            now=self._wiring.runtime.now(),
         )
         try:
             self._wiring.client.call(request)

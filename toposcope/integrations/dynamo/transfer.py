@@ -90,10 +90,10 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
             "name the node label that carries the domain",
         )
     if not domain:
-        domain.error("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
+        domain.malformed("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
     elif not _DOMAIN.fullmatch(domain.text() or ""):
         text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
-        domain.error("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
+        domain.malformed("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
     enforcement, weight = policy / "enforcement", policy / "preferredWeight"
     if enforcement.value not in (None, "required", "preferred"):
         text = (

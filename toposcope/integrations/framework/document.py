@@ -15,6 +15,20 @@ Severity = Literal["error", "warning", "advice"]
 """Refused, or would never run as meant; accepted but not what it seems; could be better."""
 
 
+class Suggestion(str):
+    """A fix that says what was probably meant; `anywhere` is as much of it as holds in any cluster."""
+
+    __slots__ = ("anywhere",)
+
+    anywhere: str
+
+    def __new__(cls, fix: str, anywhere: str = "") -> "Suggestion":
+        """`anywhere`: all of it, where it is empty."""
+        suggestion = super().__new__(cls, fix)
+        suggestion.anywhere = anywhere or fix
+        return suggestion
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing about one field of a document."""
@@ -27,6 +41,12 @@ class Finding:
     message: str
     """In the system's own words where its webhook or condition has some."""
     fix: str = ""
+    value: str = ""
+    """What the field says, where that is text: the name of a level, of a topology."""
+    suggestion: str | None = None
+    """What was probably meant, as far as that holds in any cluster; None: the fix does not say."""
+    malformed: bool = False
+    """Whether the value has a wrong form, whatever there is in the cluster."""
 
 
 _LARGEST: Final = (1 << 63) - 1
@@ -145,6 +165,10 @@ class Field:
         """Note that a system would refuse this value."""
         self._note(rule, "error", message, fix)
 
+    def malformed(self, rule: str, message: str, fix: str = "") -> None:
+        """Note that a system would refuse this value for its form, whatever there is in the cluster."""
+        self._note(rule, "error", message, fix, malformed=True)
+
     def warn(self, rule: str, message: str, fix: str = "") -> None:
         """Note that this value is accepted but does not do what its author seems to expect."""
         self._note(rule, "warning", message, fix)
@@ -153,11 +177,22 @@ class Field:
         """Note that there is a better way."""
         self._note(rule, "advice", message, fix)
 
-    def _note(self, rule: str, severity: Severity, message: str, fix: str) -> None:
+    def _note(
+        self, rule: str, severity: Severity, message: str, fix: str, *, malformed: bool = False
+    ) -> None:
         """Names and values in it are the document's, which may hold anything."""
-        self.findings.append(
-            Finding(rule, severity, escaped(self.path), escaped(message), escaped(fix))
+        suggestion = escaped(fix.anywhere) if isinstance(fix, Suggestion) else None
+        finding = Finding(
+            rule=rule,
+            severity=severity,
+            field=escaped(self.path),
+            message=escaped(message),
+            fix=escaped(fix),
+            value=self.value if isinstance(self.value, str) else "",
+            suggestion=suggestion,
+            malformed=malformed,
         )
+        self.findings.append(finding)
 
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""

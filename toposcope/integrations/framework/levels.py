@@ -11,6 +11,7 @@ import msgspec
 from toposcope.api.levels import Level, level_problems
 from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.integrations.framework.document import Suggestion
 
 _T = TypeVar("_T")
 _NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
@@ -61,7 +62,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     ordered = sorted(set(choices))
     close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return Suggestion(f"did you mean {close[0]!r}?")
     return f"there are: {', '.join(ordered)}" if ordered else ""
 
 
@@ -70,7 +71,8 @@ def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
     levels = [level for topology in topologies for level in topology.levels]
     for level in levels:
         if level.domain == name:
-            return f"label keys are taken here: write {level.key!r}"
+            taken = "label keys are taken here"
+            return Suggestion(f"{taken}: write {level.key!r}", taken)
     return did_you_mean(name, (level.key for level in levels))
 
 

@@ -41,9 +41,7 @@ def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> i
     """How often a pod fits, by columns, but no more than `most`; below 0 where more is taken than there is."""
     for have, amount in zip(free, amounts, strict=True):
         if amount:
-            fits = have // amount
-            if fits < most:
-                most = fits
+            most = min(most, have // amount)
     return most
 
 

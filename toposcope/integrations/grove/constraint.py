@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import clique_names
@@ -250,11 +250,10 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
     if topology is None:
         return ""
     by_key = topology.level(domain)
-    return (
-        f"Grove takes the domain: write {by_key.domain!r}"
-        if by_key
-        else did_you_mean(domain, topology.domains)
-    )
+    if by_key:
+        taken = "Grove takes the domain"
+        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
+    return did_you_mean(domain, topology.domains)
 
 
 def known_topology(
