@@ -4,15 +4,13 @@ For its readiness, a metric and an Event on its pod.
 """
 
 import logging
-from typing import Final
+from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
-from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.registry import PUBLISHED
-from toposcope.integrations.volcano.hyper_nodes import member
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
@@ -60,11 +58,9 @@ def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict
     metadata = {"name": NOBODY}
     topology = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
     writes = {"a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER)}
-    spec = {
-        "levels": [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}],
-        "tier": 1,
-        "members": [member("Node", NOBODY)],
-    }
+    spec: dict[str, Any] = {}
+    for kind in PUBLISHED:
+        spec |= kind.example
     query = {"fieldManager": MANAGER, "fieldValidation": "Ignore"}
     served = discover(client, PUBLISHED)
     for kind in PUBLISHED:

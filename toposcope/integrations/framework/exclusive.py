@@ -1,7 +1,8 @@
-"""Exclusive placement in LeaderWorkerSet and JobSet: pod affinity and anti-affinity over one node label.
+"""Exclusive placement in LeaderWorkerSet and JobSet.
 
-The label need not be a level of any topology, and a domain is the label's value alone. The anti-affinity counts every
-running pod of another group, so their domains are occupied.
+Pod affinity and anti-affinity over one node label. The label need not be a level of any topology,
+and a domain is the label's value alone. The anti-affinity counts every running pod of another
+group, so their domains are occupied.
 """
 
 from dataclasses import replace

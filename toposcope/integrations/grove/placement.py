@@ -1,4 +1,7 @@
-"""What only the cluster shows of Grove's workloads: whether KAI, which places their pods, has the levels."""
+"""What only the cluster shows of Grove's workloads.
+
+Whether KAI, which places their pods, has the levels.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
