@@ -29,7 +29,7 @@ from toposcope.agent.raw import typed
 from toposcope.hardware.matrix import SELF, nv_links
 from toposcope.hardware.pci import NEAREST_FIRST, SYS
 from toposcope.hardware.topology import Fabric, Gpu, NodeTopology
-from toposcope.text import compact, parse
+from toposcope.text import compact, parse, plural
 
 VERSION: Final = 1
 _LIMIT: Final = 16384
@@ -169,19 +169,26 @@ def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]
     if not gone:
         return Comparison(_better(past, today), ())
     if len(came) >= len(gone):
-        return Comparison(_better(_only(past, past.links.keys() - gone), today), ())
+        remaining = _only(past, past.links.keys() - gone)
+        return Comparison(_better(remaining, today), ())
     if came:
         # nothing tells which of the gone they replace
         today = _only(today, today.links.keys() - came)
-    return Comparison(_better(past, today), tuple(sorted(gone)), replaced=len(came))
+    return Comparison(
+        baseline=_better(past, today),
+        gone=tuple(sorted(gone)),
+        replaced=len(came),
+    )
 
 
 def _other_products(past: Baseline, today: Baseline) -> bool:
     """Whether none of the GPUs can be one of the past: other products, and no UUID of that time."""
-    if set(past.uuids.values()) & set(today.uuids.values()):
+    uuids = set(past.uuids.values())
+    if not uuids.isdisjoint(today.uuids.values()):
         return False
-    before, now = past.all_products(), today.all_products()
-    return bool(before and now) and not before & now
+    before = past.all_products()
+    now = today.all_products()
+    return bool(before and now) and before.isdisjoint(now)
 
 
 def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
@@ -335,27 +342,41 @@ def _worse_paths(
     baseline: Baseline, today: Baseline, topology: NodeTopology, uncounted: AbstractSet[str]
 ) -> Iterator[Fault]:
     names = {gpu.pci: f"GPU {gpu.index}" for gpu in topology.gpus}
-    for (a, b), cell in sorted(today.paths.items()):
-        if a in uncounted or b in uncounted:
+    for pair, cell in sorted(today.paths.items()):
+        before = baseline.paths.get(pair, cell)
+        if _rank(cell) <= _rank(before) or not uncounted.isdisjoint(pair):
             continue
-        before = baseline.paths.get((a, b), cell)
-        if _rank(cell) > _rank(before):
-            where = f"{names[a]} to {names[b]}"
-            yield Fault(FaultKind.PATH_WORSE, f"{a} {b}", where, f"{cell}, was {before}")
+        first, second = pair
+        yield Fault(
+            FaultKind.PATH_WORSE,
+            subject=f"{first} {second}",
+            where=f"{names[first]} to {names[second]}",
+            detail=f"{cell}, was {before}",
+        )
 
 
 def _gone(past: Comparison) -> Iterator[Fault]:
-    count = len(past.gone) - past.replaced
     if past.replaced:
-        names = ", ".join(past.gone)
-        verb = "is" if count == 1 else "are"
-        detail = f"{count} of the GPUs {names} {verb} gone; others came, so it is not known which"
-        yield Fault(FaultKind.GPUS_GONE, subject=names, detail=detail)
+        yield _some_gone(past)
         return
     for gpu in past.gone:
         named_by_uuid = gpu.startswith("GPU-")
-        where = gpu if named_by_uuid else f"GPU {gpu}"
-        yield Fault(FaultKind.GPU_GONE, subject=past.baseline.uuids.get(gpu, gpu), where=where)
+        yield Fault(
+            FaultKind.GPU_GONE,
+            subject=past.baseline.uuids.get(gpu, gpu),
+            where=gpu if named_by_uuid else f"GPU {gpu}",
+        )
+
+
+def _some_gone(past: Comparison) -> Fault:
+    count = len(past.gone) - past.replaced
+    names = ", ".join(past.gone)
+    verb = plural(count, "is", "are")
+    return Fault(
+        FaultKind.GPUS_GONE,
+        subject=names,
+        detail=f"{count} of the GPUs {names} {verb} gone; others came, so it is not known which",
+    )
 
 
 def encode(baseline: Baseline) -> str:

@@ -201,14 +201,20 @@ def _pairs(topology: NodeTopology) -> Iterator["_Sample"]:
 
     The path of NVLinks is `NV`: their number is the value, and may change without a new series.
     """
-    names = [gpu.pci for gpu in topology.gpus]
-    names += [nic.name for nic in topology.nics]
-    names += [function.pci for function in topology.data_direct]
-    for (i, a), (j, b) in combinations(enumerate(names), 2):
+    for (i, a), (j, b) in combinations(enumerate(_device_names(topology)), 2):
         cell = topology.matrix.cells[i][j]
         links = nv_links(cell)
         path = "NV" if links else cell
         yield (a, b, path), links
+
+
+def _device_names(topology: NodeTopology) -> Iterator[str]:
+    for gpu in topology.gpus:
+        yield gpu.pci
+    for nic in topology.nics:
+        yield nic.name
+    for function in topology.data_direct:
+        yield function.pci
 
 
 class Usage(NamedTuple):
@@ -238,10 +244,15 @@ def _usage_of(pid: int) -> Usage:
     """Raises OSError."""
     stat = Path(f"/proc/{pid}/stat").read_bytes()
     # The name may hold anything, parentheses and blanks too, so fields count from behind it.
-    fields = stat.rpartition(b")")[2].split()
+    _, _, behind_name = stat.rpartition(b")")
+    fields = behind_name.split()
     pages = int(fields[_RSS])
-    ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
-    return Usage(resident=pages * os.sysconf("SC_PAGESIZE"), cpu=ticks / os.sysconf("SC_CLK_TCK"))
+    user = int(fields[_UTIME])
+    system = int(fields[_UTIME + 1])
+    return Usage(
+        resident=pages * os.sysconf("SC_PAGESIZE"),
+        cpu=(user + system) / os.sysconf("SC_CLK_TCK"),
+    )
 
 
 def _processes(worker: int | None) -> Iterator[Family]:

@@ -6,7 +6,7 @@ of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from toposcope.agent.boards import board_of, trained_off, wired_links
@@ -53,9 +53,6 @@ _FIRST_WITH_FABRIC: Final = 9
 _NVIDIA_DRIVER: Final = "nvidia"
 _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a VM, beside the VFIO ones."""
-
-
-_Cell = TypeVar("_Cell")
 
 
 class Examination(NamedTuple):
@@ -151,9 +148,12 @@ def _functions_by_row(
     raw: RawNode, numa: "_Numa", data_direct: Sequence[RawDataDirect]
 ) -> list[RawPci | None]:
     """The PCI function of each row of the matrix."""
-    functions: list[RawPci | None] = [numa.functions.get(gpu.pci) for gpu in raw.gpus]
-    others: list[RawNic | RawDataDirect] = [*raw.nics, *data_direct]
-    functions += [device.pci for device in others]
+    functions: list[RawPci | None] = []
+    for gpu in raw.gpus:
+        functions.append(numa.functions.get(gpu.pci))
+    devices: list[RawNic | RawDataDirect] = [*raw.nics, *data_direct]
+    for device in devices:
+        functions.append(device.pci)
     return functions
 
 
@@ -215,11 +215,12 @@ def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
     By its board, and by the links that others have to it.
     """
     switches = len(raw.switch_functions)
-    by_board = wired_links(raw.gpus, nvlinks, switches, absent=len(absent_gpus(raw)))
+    absent = len(absent_gpus(raw))
+    by_board = wired_links(raw.gpus, nvlinks, switches, absent)
     wired: list[int | None] = []
     for gpu, links in zip(raw.gpus, by_board, strict=True):
-        missing = 0 if trained_off(gpu) else nvlinks.missing_ends(gpu.pci)
-        if missing:
+        missing = nvlinks.missing_ends(gpu.pci)
+        if missing and not trained_off(gpu):
             by_others = nvlinks.active(gpu.pci) + missing
             wired.append(max(links or 0, by_others))
         else:
@@ -280,11 +281,15 @@ def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
 
     Others are in it, or its place in a rack promises it.
     """
-    racked = any(gpu.racked for gpu in gpus)
-    has_members = any(attached(gpu.fabric) for gpu in gpus)
-    if any(gpu.fabric_error for gpu in gpus):
+    racked = has_members = has_errors = has_silent = False
+    for gpu in gpus:
+        racked |= gpu.racked
+        has_members |= attached(gpu.fabric)
+        has_errors |= bool(gpu.fabric_error)
+        has_silent |= gpu.fabric is None
+    if has_errors:
         return racked or has_members
-    return has_members and any(gpu.fabric is None for gpu in gpus)
+    return has_members and has_silent
 
 
 def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
@@ -292,18 +297,23 @@ def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool
 
     Else its cell is SYS for want of a better word.
     """
-    if nv_links(matrix.cells[a][b]):
+    cell = matrix.cells[a][b]
+    if nv_links(cell):
         return True
-    return levels.sysfs[a][b] is not None or levels.nvml[a][b] is not None
+    sysfs = levels.sysfs[a][b]
+    nvml = levels.nvml[a][b]
+    return sysfs is not None or nvml is not None
 
 
 def _product_open(products: Sequence[str | None]) -> bool:
     """Whether the products that NVML refused to name could make another one the most frequent."""
-    refused = products.count(None)
+    counts = Counter(products)
+    refused = counts.pop(None, 0)
+    counts.pop("", None)
     if not refused:
         return False
-    counts = Counter(product for product in products if product)
-    (_, most), (_, second), *_ = *counts.most_common(2), ("", 0), ("", 0)
+    frequencies = sorted(counts.values(), reverse=True)
+    most, second, *_ = [*frequencies, 0, 0]
     return most <= second + refused
 
 
@@ -315,9 +325,15 @@ class _Numa:
     """
 
     def __init__(self, raw: RawNode) -> None:
-        self._cpus = {node.id: kernel_list(node.cpus) for node in raw.numa}
-        self._all = frozenset().union(*self._cpus.values())
-        self._only = raw.numa[0].id if len(raw.numa) == 1 else None
+        self._cpus: dict[int, frozenset[int]] = {}
+        self._all: frozenset[int] = frozenset()
+        self._only: int | None = None
+        for node in raw.numa:
+            cpus = kernel_list(node.cpus)
+            self._cpus[node.id] = cpus
+            self._all |= cpus
+        if len(raw.numa) == 1:
+            self._only = raw.numa[0].id
         self.functions = {function.address: function for function in raw.gpu_functions}
 
     def of(self, function: RawPci | None) -> int | None:
@@ -492,14 +508,30 @@ class _Paths(NamedTuple):
     """Pairs of GPUs whose PCI level NVML and sysfs name differently."""
 
 
+class _Table:
+    """A symmetric table in the making."""
+
+    def __init__(self, size: int) -> None:
+        self._rows: list[list[Any]] = [[SELF] * size for _ in range(size)]
+
+    def put(self, i: int, j: int, value: str | None) -> None:
+        """Set the cell of a pair."""
+        self._rows[i][j] = value
+        self._rows[j][i] = value
+
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        """All rows."""
+        return tuple([tuple(row) for row in self._rows])
+
+
 def _paths(
     raw: RawNode, functions: Sequence[RawPci | None], nvlinks: NvLinks, numa: _Numa
 ) -> _Paths:
     names = _row_names(raw)
-    cells: list[list[str]] = _square(len(names))
-    by_sysfs: list[list[str | None]] = _square(len(names))
-    by_nvml: list[list[str | None]] = _square(len(raw.gpus))
-    ancestors = {(pair.a, pair.b): pair.level for pair in raw.ancestors}
+    nvml_levels = _nvml_levels(raw)
+    cells = _Table(len(names))
+    by_sysfs = _Table(len(names))
+    by_nvml = _Table(len(raw.gpus))
     disputes = []
     for i, j in _pairs(len(names)):
         sysfs = _sysfs_level(functions[j], functions[i], numa)
@@ -507,23 +539,29 @@ def _paths(
         links = 0
         if i < len(raw.gpus):
             first, second = raw.gpus[j], raw.gpus[i]
-            nvml = _ANCESTOR.get(ancestors.get((first.index, second.index), -1))
+            nvml = nvml_levels.get((first.index, second.index))
             links = nvlinks.links(first.pci, second.pci)
-            by_nvml[i][j] = by_nvml[j][i] = nvml
+            by_nvml.put(i, j, nvml)
+        by_sysfs.put(i, j, sysfs)
+        if links:
+            cells.put(i, j, nv_cell(links))
+        else:
+            cells.put(i, j, nvml or sysfs or SYS)
         if sysfs and nvml and sysfs != nvml:
             disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
-        by_sysfs[i][j] = by_sysfs[j][i] = sysfs
-        cell = nv_cell(links) if links else nvml or sysfs or SYS
-        cells[i][j] = cells[j][i] = cell
     return _Paths(
-        matrix=LinkMatrix(tuple(names), _frozen(cells)),
-        levels=hw.PciLevels(sysfs=_frozen(by_sysfs), nvml=_frozen(by_nvml)),
+        matrix=LinkMatrix(tuple(names), cells.rows()),
+        levels=hw.PciLevels(sysfs=by_sysfs.rows(), nvml=by_nvml.rows()),
         disputes=tuple(disputes),
     )
 
 
-def _square(size: int) -> list[list[Any]]:
-    return [[SELF] * size for _ in range(size)]
+def _nvml_levels(raw: RawNode) -> dict[tuple[int, int], str | None]:
+    """The PCI levels of pairs of GPUs, by their indices in NVML."""
+    levels = {}
+    for pair in raw.ancestors:
+        levels[pair.a, pair.b] = _ANCESTOR.get(pair.level)
+    return levels
 
 
 def _pairs(count: int) -> Iterator[tuple[int, int]]:
@@ -536,8 +574,10 @@ def _pairs(count: int) -> Iterator[tuple[int, int]]:
 def _row_names(raw: RawNode) -> list[str]:
     """The devices as `nvidia-smi topo -m` names them."""
     names = [f"GPU{gpu.index}" for gpu in raw.gpus]
-    for prefix, devices in (("NIC", raw.nics), ("DD", raw.data_direct)):
-        names += [f"{prefix}{number}" for number in range(len(devices))]
+    for number in range(len(raw.nics)):
+        names.append(f"NIC{number}")
+    for number in range(len(raw.data_direct)):
+        names.append(f"DD{number}")
     return names
 
 
@@ -545,10 +585,6 @@ def _sysfs_level(first: RawPci | None, second: RawPci | None, numa: _Numa) -> st
     if first is None or second is None:
         return None
     return pci_level(first.path, second.path, numa.of(first), numa.of(second))
-
-
-def _frozen(rows: Sequence[Sequence[_Cell]]) -> tuple[tuple[_Cell, ...], ...]:
-    return tuple([tuple(row) for row in rows])
 
 
 def _interconnect(
@@ -645,10 +681,14 @@ def _loss_of_absent(raw: RawNode, absent: int) -> str:
     Empty unless these are the absent ones and no others.
     """
     faults = _nameless(raw)
-    if len(faults) != absent or not all(fault.code in LOST for fault in faults):
+    texts = set()
+    for fault in faults:
+        if fault.code not in LOST:
+            return ""
+        texts.add(fault.text)
+    if len(faults) != absent or len(texts) != 1:
         return ""
-    texts = {fault.text for fault in faults}
-    return f": {texts.pop()}" if len(texts) == 1 else ""
+    return f": {texts.pop()}"
 
 
 def _lost(fault: RawFault, address: str) -> Fault:
@@ -665,9 +705,14 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
 
     The key has the GPU by its UUID: its index changes at a reboot.
     """
-    by_identity = [gpu._replace(index=_checksum(gpu.uuid or gpu.pci)) for gpu in gpus]
-    for sentence, lasting in zip(fabric_reasons(gpus), fabric_reasons(by_identity), strict=True):
-        subject = f"{_checksum(lasting):08x}"
+    by_identity = []
+    for gpu in gpus:
+        identity = _checksum(gpu.uuid or gpu.pci)
+        by_identity.append(gpu._replace(index=identity))
+    sentences = fabric_reasons(gpus)
+    lasting = fabric_reasons(by_identity)
+    for sentence, lasting_sentence in zip(sentences, lasting, strict=True):
+        subject = f"{_checksum(lasting_sentence):08x}"
         yield Fault(FaultKind.FABRIC, subject=subject, detail=sentence)
 
 
@@ -707,8 +752,9 @@ def _unlisted(raw: RawNode) -> Iterator[str]:
 
 def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
     """Some of the node's GPUs, in words that accuse none: `GPU 7` names one with a fault."""
-    indices = ", ".join([str(gpu.index) for gpu in gpus])
-    return f"{len(gpus)} of {len(raw.gpus)} GPUs (index {indices})"
+    indices = [str(gpu.index) for gpu in gpus]
+    some = f"{len(gpus)} of {len(raw.gpus)} GPUs"
+    return f"{some} (index {', '.join(indices)})"
 
 
 def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:

@@ -156,7 +156,14 @@ def _dashed(digits: str) -> str:
 
     The module for UUIDs would be 2 ms of an agent's start.
     """
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    parts = (
+        digits[:8],
+        digits[8:12],
+        digits[12:16],
+        digits[16:20],
+        digits[20:],
+    )
+    return "-".join(parts)
 
 
 def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
@@ -239,12 +246,16 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
     """
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
-        if gpu.platform is None or not missing_from_rack(gpu):
+        place = gpu.platform
+        if place is None or not missing_from_rack(gpu):
             continue
-        where = f"slot {gpu.platform.slot} of chassis {gpu.platform.chassis}, an NVLink rack"
+        where = f"slot {place.slot} of chassis {place.chassis}, an NVLink rack"
         why = f"{_ended(gpu.fabric)}, in {where}"
         indices.setdefault(why, []).append(gpu.index)
-    return [f"{_gpus(found)}: {why}" for why, found in indices.items()]
+    reasons = []
+    for why, missing in indices.items():
+        reasons.append(f"{_gpus(missing)}: {why}")
+    return reasons
 
 
 def _gpus(indices: Sequence[int]) -> str:
@@ -292,5 +303,9 @@ def _health_problems(gpu: RawGpu) -> list[str]:
         return []
     bad = list(health_bits(fabric).values())
     if not bad and fabric.health_summary in _BAD_SUMMARIES:
-        bad.append(_SUMMARY[fabric.health_summary].replace("-", " "))
-    return [f"GPU {gpu.index}: fabric health: {words}" for words in bad]
+        summary = _SUMMARY[fabric.health_summary]
+        bad.append(summary.replace("-", " "))
+    problems = []
+    for words in bad:
+        problems.append(f"GPU {gpu.index}: fabric health: {words}")
+    return problems

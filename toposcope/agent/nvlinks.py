@@ -34,17 +34,23 @@ class NvLinks:
     """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
-        self._gpus = {gpu.pci for gpu in raw.gpus}
-        self._gpus.update([function.address for function in raw.gpu_functions])
+        self._gpus: set[str] = set()
         self._on_bus = frozenset(raw.switch_functions)
         self._bus_visible = raw.bus_visible
         self._facts: dict[str, tuple[NvLink, ...]] = {}
         self._ends: dict[str, _Ends] = {}
+        self._unknown: set[str] = set()
+        for function in raw.gpu_functions:
+            self._gpus.add(function.address)
+        for gpu in raw.gpus:
+            self._gpus.add(gpu.pci)
         for gpu in raw.gpus:
             facts = tuple([self._fact(gpu, link) for link in gpu.links])
             self._facts[gpu.pci] = facts
             self._ends[gpu.pci] = _ends(facts)
-        self._unknown = frozenset([gpu.pci for gpu in raw.gpus if not self._all_known(gpu)])
+        for gpu in raw.gpus:
+            if not self._all_known(gpu):
+                self._unknown.add(gpu.pci)
 
     def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
         state = _state(link)
@@ -137,9 +143,12 @@ class NvLinks:
 
         The smaller count of both ends stands.
         """
-        first, second = self._ends[a], self._ends[b]
+        first = self._ends[a]
+        second = self._ends[b]
         direct = min(first.peers[b], second.peers[a])
-        return direct or min(first.into_switches, second.into_switches)
+        if direct:
+            return direct
+        return min(first.into_switches, second.into_switches)
 
     def meshed(self) -> bool:
         """Whether any link ends in another GPU."""

@@ -100,18 +100,23 @@ class Sysfs:
         They are read again when CPUs came or went; where the kernel does not say which are online,
         every time.
         """
-        folder = f"{self._root}/devices/system/node"
         online = self._files.text(f"{self._root}/devices/system/cpu/online")
-        known = self._numa if online and online == self._online else {}
-        found = {}
+        if not online or online != self._online:
+            self._numa = {}
+        self._online = online
+        folder = f"{self._root}/devices/system/node"
+        nodes = {}
         for entry in self._files.entries(folder):
-            number = entry[0].removeprefix("node")
-            if entry[0].startswith("node") and number.isdecimal():
-                found[entry] = known.get(entry) or self._numa_node(
-                    f"{folder}/{entry[0]}", int(number)
-                )
-        self._numa, self._online = found, online
-        return tuple(sorted(found.values()))
+            name, _ = entry
+            number = name.removeprefix("node")
+            if name == number or not number.isdecimal():
+                continue
+            node = self._numa.get(entry)
+            if node is None:
+                node = self._numa_node(f"{folder}/{name}", int(number))
+            nodes[entry] = node
+        self._numa = nodes
+        return tuple(sorted(nodes.values()))
 
     def _numa_node(self, folder: str, number: int) -> RawNuma:
         distances = self._files.text(f"{folder}/distance").split()

@@ -37,6 +37,7 @@ _STEP: Final = struct.Struct("=II")
 """How many steps were announced, and how long the last one's name is, which follows."""
 _LENGTH: Final = struct.Struct("=I")
 """How long the content is, which follows."""
+_NAME_AT: Final = _STEP.size
 _LENGTH_AT: Final = 4096
 _CONTENT_AT: Final = _LENGTH_AT + _LENGTH.size
 _ROOM: Final = 8 << 20
@@ -69,9 +70,8 @@ class Channel:
         """
         memory = os.memfd_create("toposcope-worker", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(memory, _CONTENT_AT + _ROOM)
-        fcntl.fcntl(
-            memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        )
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(ours, memory), cls(theirs, os.dup(memory))
 
@@ -86,10 +86,12 @@ class Channel:
 
     def announce(self, step: str) -> None:
         """Tell the agent what comes next; a long name is cut."""
-        name = step.encode(errors="replace")[: _LENGTH_AT - _STEP.size]
+        name = step.encode(errors="replace")[: _LENGTH_AT - _NAME_AT]
         count, _ = _STEP.unpack_from(self._memory)
-        self._memory[_STEP.size : _STEP.size + len(name)] = name
-        _STEP.pack_into(self._memory, 0, (count + 1) & 0xFFFFFFFF, len(name))
+        name_end = _NAME_AT + len(name)
+        self._memory[_NAME_AT:name_end] = name
+        next_count = (count + 1) & 0xFFFFFFFF
+        _STEP.pack_into(self._memory, 0, next_count, len(name))
 
     def step(self) -> tuple[int, str]:
         """How many steps were announced, and the last one.
@@ -97,19 +99,21 @@ class Channel:
         Its name may be mixed up while it is written.
         """
         count, length = _STEP.unpack_from(self._memory)
-        return count, self._memory[_STEP.size : min(_STEP.size + length, _LENGTH_AT)].decode(
-            errors="replace"
-        )
+        name_end = min(_NAME_AT + length, _LENGTH_AT)
+        name = self._memory[_NAME_AT:name_end]
+        return count, name.decode(errors="replace")
 
     def store(self, content: bytes) -> None:
         """Put content into memory, in place of the one before.
 
         Raises ChannelError when it is too large.
         """
-        if len(content) > _ROOM:
-            raise ChannelError(f"{len(content)} bytes are more than a probe can have")
-        self._memory[_CONTENT_AT : _CONTENT_AT + len(content)] = content
-        _LENGTH.pack_into(self._memory, _LENGTH_AT, len(content))
+        length = len(content)
+        if length > _ROOM:
+            raise ChannelError(f"{length} bytes are more than a probe can have")
+        content_end = _CONTENT_AT + length
+        self._memory[_CONTENT_AT:content_end] = content
+        _LENGTH.pack_into(self._memory, _LENGTH_AT, length)
 
     def load(self) -> bytes:
         """The content in memory.

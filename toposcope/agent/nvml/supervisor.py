@@ -193,10 +193,13 @@ class ProbeProcess:
 
     def _device_change(self) -> str:
         """Which devices came or went since the last probe."""
-        before, self._devices = self._devices, self._on_bus()
-        if before is None or self._devices == before or self._devices is None:
+        before = self._devices
+        now = self._on_bus()
+        self._devices = now
+        if before is None or now is None or now == before:
             return ""
-        return f"PCI devices changed: {', '.join(sorted(before ^ self._devices))[:200]}"
+        changed = ", ".join(sorted(before ^ now))
+        return f"PCI devices changed: {changed[:200]}"
 
     def _on_bus(self) -> frozenset[str] | None:
         try:
