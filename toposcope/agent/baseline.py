@@ -128,10 +128,11 @@ def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
     paths = {}
     for i, a in enumerate(topology.gpus):
         for j, b in enumerate(topology.gpus[:i]):
-            if not (a.links_known and b.links_known):
+            if not a.links_known or not b.links_known:
                 continue
             if path_known(topology.matrix, topology.pci_levels, i, j):
-                paths[_pair(a.pci, b.pci)] = topology.matrix.cells[i][j]
+                pair = _pair(a.pci, b.pci)
+                paths[pair] = topology.matrix.cells[i][j]
     return paths
 
 
@@ -222,11 +223,14 @@ def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
             places[before] = now_at[uuid]
     identified = set(places.values())
     for gpu in topology.gpus:
-        if gpu.pci in places or gpu.pci in identified:
+        address = gpu.pci
+        if address in places or address in identified:
             continue
-        has_past = gpu.pci in past.links or gpu.pci in past.uuids
-        if has_past and _may_be(past.product_of(gpu.pci), _plain(gpu.product)):
-            places[gpu.pci] = gpu.pci
+        if address not in past.links and address not in past.uuids:
+            continue
+        product = past.product_of(address)
+        if _may_be(product, _plain(gpu.product)):
+            places[address] = address
     return places
 
 
@@ -325,14 +329,16 @@ def degradations(
 
     Paths to `excused` GPUs, whose links are off, don't count.
     """
-    baseline, today = past.baseline, observed(topology)
+    baseline = past.baseline
+    today = observed(topology)
     faults = list(_gone(past))
     if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
         faults.append(Fault(FaultKind.FABRIC_LEFT))
     uncounted = set(excused)
     for gpu, count in today.links.items():
         # A GPU with fewer links has worse paths to all others: `discover.weak_links` reports it.
-        if count < baseline.links.get(gpu, 0):
+        before = baseline.links.get(gpu, 0)
+        if count < before:
             uncounted.add(gpu)
     faults += _worse_paths(baseline, today, topology, uncounted)
     return faults
@@ -399,16 +405,11 @@ def encode(baseline: Baseline) -> str:
 
 
 def _written(baseline: Baseline) -> dict[str, Any]:
-    gpus = sorted(baseline.links)
-    rows = []
-    for number, gpu in enumerate(gpus):
-        cells = [baseline.paths.get((other, gpu), SYS) for other in gpus[:number]]
-        rows.append(" ".join([*cells, SELF]))
     document: dict[str, Any] = {
         "version": VERSION,
         "product": baseline.product,
         "gpus": dict(sorted(baseline.links.items())),
-        "paths": rows,
+        "paths": _rows(baseline),
     }
     if baseline.fabric:
         document["fabric"] = True
@@ -417,8 +418,21 @@ def _written(baseline: Baseline) -> dict[str, Any]:
     if baseline.products:
         document["products"] = dict(sorted(baseline.products.items()))
     if baseline.accepted is not None:
-        document["accepted"] = sorted(baseline.accepted)[:_MOST_ACCEPTED]
+        accepted = sorted(baseline.accepted)
+        document["accepted"] = accepted[:_MOST_ACCEPTED]
     return document
+
+
+def _rows(baseline: Baseline) -> list[str]:
+    gpus = sorted(baseline.links)
+    rows = []
+    for number, gpu in enumerate(gpus):
+        cells = []
+        for other in gpus[:number]:
+            cells.append(baseline.paths.get((other, gpu), SYS))
+        cells.append(SELF)
+        rows.append(" ".join(cells))
+    return rows
 
 
 def decode(text: str | None) -> Baseline | None:

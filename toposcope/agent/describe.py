@@ -205,8 +205,8 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
         return 0
     best = compared.baseline
     dark = {*seen.trained_off, *seen.absent, *compared.gone}
-    before = best.links.get(gpu.pci, 0)
-    before -= baseline.links_to(best, gpu.pci, dark)
+    to_dark = baseline.links_to(best, gpu.pci, dark)
+    before = best.links.get(gpu.pci, 0) - to_dark
     if best.accepted is not None and gpu.pci in best.links:
         return before
     by_board = seen.wired[position] or 0

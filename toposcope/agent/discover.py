@@ -83,11 +83,13 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     A GPU that is `down` shows no links.
     """
     seen = examine(raw)
+    topology = seen.topology
     gpus = []
-    for gpu, links in zip(seen.topology.gpus, seen.wired, strict=True):
+    for gpu, links in zip(topology.gpus, seen.wired, strict=True):
         gpus.append(expecting(gpu, links or 0))
-    topology = seen.topology._replace(gpus=tuple(gpus))
-    return conclude(topology, [*seen.faults, *weak_links(gpus)], seen.notes)
+    topology = topology._replace(gpus=tuple(gpus))
+    faults = [*seen.faults, *weak_links(gpus)]
+    return conclude(topology, faults, seen.notes)
 
 
 def examine(raw: RawNode) -> Examination:
@@ -413,7 +415,7 @@ def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
 def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
     ports = []
     for port in raw.ports:
-        state = port.state.rpartition(":")[2]  # the kernel writes `4: ACTIVE`
+        _, _, state = port.state.rpartition(":")  # the kernel writes `4: ACTIVE`
         ports.append(hw.Port(port.number, port.link_layer, state.strip()))
     return hw.Nic(
         name=raw.name,
@@ -455,12 +457,18 @@ def _in_row_order(raw: RawNode) -> list[RawDataDirect]:
 def _data_directs(
     functions: Sequence[RawDataDirect], nics: Sequence[RawNic], numa: _Numa
 ) -> tuple[hw.DataDirect, ...]:
-    found = []
+    data_direct = []
     for function in functions:
         pci = function.pci
-        names = _names(_owners(function, nics), nics)
-        found.append(hw.DataDirect(pci.address, numa.of(pci), pci.path, names))
-    return tuple(found)
+        owners = _owners(function, nics)
+        device = hw.DataDirect(
+            pci=pci.address,
+            numa=numa.of(pci),
+            path=pci.path,
+            nics=_names(owners, nics),
+        )
+        data_direct.append(device)
+    return tuple(data_direct)
 
 
 def _rail_aligned(
@@ -473,7 +481,9 @@ def _rail_aligned(
 
     None where a NIC, or the NIC of a Data Direct function, is not known.
     """
-    if raw.hidden_nics or not all(function.nics for function in data_direct):
+    if raw.hidden_nics:
+        return None
+    if not all(function.nics for function in data_direct):
         return None
     numbers: dict[str, int] = {}
     for nic in nics:
@@ -493,8 +503,15 @@ def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
     places = set()
     for gpu in gpus:
         place = gpu.platform
-        if place is not None and place.chassis:
-            places.add(hw.Platform(place.chassis, place.slot, place.tray, place.host))
+        if place is None or not place.chassis:
+            continue
+        platform = hw.Platform(
+            place.chassis,
+            place.slot,
+            place.tray,
+            place.host,
+        )
+        places.add(platform)
     return places.pop() if len(places) == 1 else None
 
 
@@ -514,7 +531,11 @@ class _Table:
     def __init__(self, size: int) -> None:
         self._rows: list[list[Any]] = [[SELF] * size for _ in range(size)]
 
-    def put(self, i: int, j: int, value: str | None) -> None:
+    def get(self, i: int, j: int) -> Any:
+        """The cell of a pair."""
+        return self._rows[i][j]
+
+    def put(self, i: int, j: int, value: str | int | None) -> None:
         """Set the cell of a pair."""
         self._rows[i][j] = value
         self._rows[j][i] = value
@@ -528,27 +549,25 @@ def _paths(
     raw: RawNode, functions: Sequence[RawPci | None], nvlinks: NvLinks, numa: _Numa
 ) -> _Paths:
     names = _row_names(raw)
-    nvml_levels = _nvml_levels(raw)
+    by_nvml = _nvml_levels(raw)
+    by_sysfs = _sysfs_levels(functions, numa)
+    nvlink_counts = _nvlink_counts(raw, nvlinks)
     cells = _Table(len(names))
-    by_sysfs = _Table(len(names))
-    by_nvml = _Table(len(raw.gpus))
     disputes = []
     for i, j in _pairs(len(names)):
-        sysfs = _sysfs_level(functions[j], functions[i], numa)
+        sysfs = by_sysfs.get(i, j)
         nvml: str | None = None
         links = 0
         if i < len(raw.gpus):
-            first, second = raw.gpus[j], raw.gpus[i]
-            nvml = nvml_levels.get((first.index, second.index))
-            links = nvlinks.links(first.pci, second.pci)
-            by_nvml.put(i, j, nvml)
-        by_sysfs.put(i, j, sysfs)
+            nvml = by_nvml.get(i, j)
+            links = nvlink_counts.get(i, j)
         if links:
             cells.put(i, j, nv_cell(links))
         else:
             cells.put(i, j, nvml or sysfs or SYS)
         if sysfs and nvml and sysfs != nvml:
-            disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
+            dispute = hw.PathDispute(names[j], names[i], nvml, sysfs)
+            disputes.append(dispute)
     return _Paths(
         matrix=LinkMatrix(tuple(names), cells.rows()),
         levels=hw.PciLevels(sysfs=by_sysfs.rows(), nvml=by_nvml.rows()),
@@ -556,12 +575,35 @@ def _paths(
     )
 
 
-def _nvml_levels(raw: RawNode) -> dict[tuple[int, int], str | None]:
-    """The PCI levels of pairs of GPUs, by their indices in NVML."""
+def _nvml_levels(raw: RawNode) -> _Table:
+    """The PCI level of each pair of GPUs by NVML."""
     levels = {}
     for pair in raw.ancestors:
         levels[pair.a, pair.b] = _ANCESTOR.get(pair.level)
-    return levels
+    table = _Table(len(raw.gpus))
+    for i, j in _pairs(len(raw.gpus)):
+        indices = (raw.gpus[j].index, raw.gpus[i].index)
+        table.put(i, j, levels.get(indices))
+    return table
+
+
+def _sysfs_levels(functions: Sequence[RawPci | None], numa: _Numa) -> _Table:
+    """The PCI level of each pair of devices by their places in sysfs."""
+    table = _Table(len(functions))
+    for i, j in _pairs(len(functions)):
+        level = _sysfs_level(functions[j], functions[i], numa)
+        table.put(i, j, level)
+    return table
+
+
+def _nvlink_counts(raw: RawNode, nvlinks: NvLinks) -> _Table:
+    """The active NVLinks between each pair of GPUs."""
+    table = _Table(len(raw.gpus))
+    for i, j in _pairs(len(raw.gpus)):
+        first, second = raw.gpus[j], raw.gpus[i]
+        links = nvlinks.links(first.pci, second.pci)
+        table.put(i, j, links)
+    return table
 
 
 def _pairs(count: int) -> Iterator[tuple[int, int]]:
@@ -723,12 +765,14 @@ def _checksum(text: str) -> int:
 def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
     """The GPUs whose NVLinks NVML refuses to tell. No fault: nothing was read that is wrong."""
     indices = [str(gpu.index) for gpu in topology.gpus if not gpu.links_known]
-    if indices and topology.nvlinks_read:
-        which = f"{plural(len(indices), 'GPU')} {', '.join(indices)}"
-        yield (
-            f"{which}: NVML does not say which NVLinks are up, "
-            "so the NVLink labels keep their values"
-        )
+    if not indices or not topology.nvlinks_read:
+        return
+    noun = plural(len(indices), "GPU")
+    which = ", ".join(indices)
+    yield (
+        f"{noun} {which}: NVML does not say which NVLinks are up, "
+        "so the NVLink labels keep their values"
+    )
 
 
 def _unlisted(raw: RawNode) -> Iterator[str]:
@@ -753,8 +797,9 @@ def _unlisted(raw: RawNode) -> Iterator[str]:
 def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
     """Some of the node's GPUs, in words that accuse none: `GPU 7` names one with a fault."""
     indices = [str(gpu.index) for gpu in gpus]
+    listed = ", ".join(indices)
     some = f"{len(gpus)} of {len(raw.gpus)} GPUs"
-    return f"{some} (index {', '.join(indices)})"
+    return f"{some} (index {listed})"
 
 
 def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:

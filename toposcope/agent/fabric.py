@@ -7,7 +7,7 @@ NVML_GPU_FABRIC_HEALTH_SUMMARY_*.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from toposcope.agent.raw import RawFabric, RawGpu
+from toposcope.agent.raw import RawFabric, RawGpu, RawPlatform
 from toposcope.hardware.topology import Fabric, GpuFabric, Registration
 from toposcope.text import plural
 
@@ -246,22 +246,24 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
     """
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
-        place = gpu.platform
-        if place is None or not missing_from_rack(gpu):
-            continue
-        where = f"slot {place.slot} of chassis {place.chassis}, an NVLink rack"
-        why = f"{_ended(gpu.fabric)}, in {where}"
-        indices.setdefault(why, []).append(gpu.index)
+        if gpu.platform is not None and missing_from_rack(gpu):
+            why = f"{_ended(gpu.fabric)}, in {_place(gpu.platform)}"
+            indices.setdefault(why, []).append(gpu.index)
     reasons = []
     for why, missing in indices.items():
         reasons.append(f"{_gpus(missing)}: {why}")
     return reasons
 
 
+def _place(platform: RawPlatform) -> str:
+    return f"slot {platform.slot} of chassis {platform.chassis}, an NVLink rack"
+
+
 def _gpus(indices: Sequence[int]) -> str:
     """`GPU 3`, `GPUs 0, 1, 3`."""
-    names = ", ".join([str(index) for index in indices])
-    return f"{plural(len(indices), 'GPU')} {names}"
+    noun = plural(len(indices), "GPU")
+    names = [str(index) for index in indices]
+    return f"{noun} {', '.join(names)}"
 
 
 def _ended(fabric: RawFabric | None) -> str:

@@ -1,6 +1,7 @@
 """Where every NVLink of a node ends: at a GPU, an NVSwitch or a CPU. Pure; see nvml.h."""
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -34,20 +35,16 @@ class NvLinks:
     """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
-        self._gpus: set[str] = set()
-        self._on_bus = frozenset(raw.switch_functions)
         self._bus_visible = raw.bus_visible
+        self._on_bus = frozenset(raw.switch_functions)
+        self._gpus = _gpu_addresses(raw)
         self._facts: dict[str, tuple[NvLink, ...]] = {}
         self._ends: dict[str, _Ends] = {}
-        self._unknown: set[str] = set()
-        for function in raw.gpu_functions:
-            self._gpus.add(function.address)
         for gpu in raw.gpus:
-            self._gpus.add(gpu.pci)
-        for gpu in raw.gpus:
-            facts = tuple([self._fact(gpu, link) for link in gpu.links])
-            self._facts[gpu.pci] = facts
+            facts = [self._fact(gpu, link) for link in gpu.links]
+            self._facts[gpu.pci] = tuple(facts)
             self._ends[gpu.pci] = _ends(facts)
+        self._unknown: set[str] = set()
         for gpu in raw.gpus:
             if not self._all_known(gpu):
                 self._unknown.add(gpu.pci)
@@ -172,13 +169,23 @@ class NvLinks:
         return None if nameless and not known else len(known)
 
 
+def _gpu_addresses(raw: RawNode) -> set[str]:
+    """The GPUs of the node, in NVML or on the bus."""
+    addresses = set()
+    for function in raw.gpu_functions:
+        addresses.add(function.address)
+    for gpu in raw.gpus:
+        addresses.add(gpu.pci)
+    return addresses
+
+
 def _state(link: RawLink) -> LinkState:
     if link.state is None:
         return LinkState.UNKNOWN
     return _STATE.get(link.state, LinkState.UNKNOWN)
 
 
-def _ends(facts: tuple[NvLink, ...]) -> _Ends:
+def _ends(facts: Iterable[NvLink]) -> _Ends:
     peers: Counter[str] = Counter()
     into_switches = 0
     for link in facts:

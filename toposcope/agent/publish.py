@@ -16,7 +16,7 @@ from toposcope.agent.describe import Description
 from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
-from toposcope.agent.owners import OwnedKeys, managers
+from toposcope.agent.owners import OwnedKeys, managers, node_body
 from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, Wanted
 from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
@@ -248,16 +248,17 @@ class Publisher:
 
     def _apply(self, own: OwnedKeys, planned: Wanted) -> Request:
         """The apply of all keys of ours."""
-        metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}
         keys = _joined(own, planned.keys)
+        metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}
         annotations = dict(keys.annotations)
         if planned.foreign:
             annotations.pop(SLINKY, None)
         elif SLINKY in annotations:
             # By force it would take the annotation from an owner who came after the Node was read.
             metadata["resourceVersion"] = self.metadata.get("resourceVersion")
-        metadata |= {"labels": keys.labels, "annotations": annotations}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        metadata["labels"] = keys.labels
+        metadata["annotations"] = annotations
+        body = node_body(metadata)
         return apply(self._path, body, MANAGER, force=True, metadata_only=True)
 
     def _take_away(self, dropped: Mapping[str, Sequence[str]]) -> None:
@@ -369,8 +370,13 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
     keys = len(labels) + len(annotations)
     if keys:
         # A merge patch, because an apply cannot remove what another manager co-owns.
-        gone = {"uid": metadata["uid"], "labels": labels, "annotations": annotations}
-        requests.append(merge_patch(path, MANAGER, {"metadata": gone}))
+        gone = {
+            "uid": metadata["uid"],
+            "labels": labels,
+            "annotations": annotations,
+        }
+        request = merge_patch(path, MANAGER, {"metadata": gone})
+        requests.append(request)
     nvidia_labels = owners(metadata)
     if nvidia_labels.ours:
         requests.append(_nothing_of_ours(path, metadata))
@@ -384,9 +390,12 @@ def _nothing_of_ours(path: str, metadata: Mapping[str, Any]) -> Request:
     The server removes those that only we own, and drops us as owner of the others. Without the
     empty mapping it would also remove those that nobody owns.
     """
-    none = {"name": metadata["name"], "uid": metadata["uid"], "labels": {}}
-    nothing = {"apiVersion": "v1", "kind": "Node", "metadata": none}
-    return apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True)
+    nothing = {
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "labels": {},
+    }
+    return apply(path, node_body(nothing), NVIDIA_MANAGER, force=False, metadata_only=True)
 
 
 def _under_prefix(metadata: Mapping[str, Any], field: str) -> dict[str, None]:

@@ -133,18 +133,24 @@ class RailMemory:
         """
         now = self._runtime.monotonic()
         if neighbour is None:
-            self._others.pop(nic, None)
-            if elsewhere:
-                self._lost.pop(nic, None)
-            elif now - self._lost.setdefault(nic, now) >= GRACE_SECONDS:
-                self._known.pop(nic, None)
+            self._lose(nic, now, elsewhere=elsewhere)
             return
         self._lost.pop(nic, None)
         known = self._known.get(nic)
-        if known and known.id != neighbour.id and not self._is_steady(nic, neighbour.id, now):
+        other_switch = known is not None and known.id != neighbour.id
+        if other_switch and not self._is_steady(nic, neighbour.id, now):
             return
         self._others.pop(nic, None)
         self._known[nic] = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
+
+    def _lose(self, nic: str, now: float, *, elsewhere: bool) -> None:
+        self._others.pop(nic, None)
+        if elsewhere:
+            self._lost.pop(nic, None)
+            return
+        lost_at = self._lost.setdefault(nic, now)
+        if now - lost_at >= GRACE_SECONDS:
+            self._known.pop(nic, None)
 
     def _is_steady(self, nic: str, switch: str, now: float) -> bool:
         """Whether a rail's port has seen this other switch for long enough to believe it."""

@@ -57,7 +57,13 @@ class Sysfs:
         functions = self._bus.functions()
         gpus, switches = self._nvidia_functions(functions)
         network = self._rdma.read(functions)
-        return Devices(gpus, switches, network.nics, network.data_direct, network.hidden)
+        return Devices(
+            gpus=gpus,
+            switches=switches,
+            nics=network.nics,
+            data_direct=network.data_direct,
+            hidden_nics=network.hidden,
+        )
 
     def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
         """The GPUs and the addresses of the NVSwitches on the PCI bus, by address.
@@ -76,8 +82,10 @@ class Sysfs:
         for entry, kind in sorted(functions.items()):
             if kind.vendor != _NVIDIA:
                 continue
-            if kind.pci_class.startswith(_GPU_CLASSES) and not self._bus.parent(entry):
-                gpus.append(self._bus.function(entry))
+            is_gpu = kind.pci_class.startswith(_GPU_CLASSES)
+            if is_gpu and not self._bus.parent(entry):
+                gpu = self._bus.function(entry)
+                gpus.append(gpu)
             elif kind.pci_class.startswith(_SWITCH_CLASS):
                 switches.append(entry[0])
         return tuple(gpus), tuple(switches)

@@ -39,9 +39,13 @@ _LENGTH: Final = struct.Struct("=I")
 """How long the content is, which follows."""
 _NAME_AT: Final = _STEP.size
 _LENGTH_AT: Final = 4096
+_LONGEST_NAME: Final = _LENGTH_AT - _NAME_AT
 _CONTENT_AT: Final = _LENGTH_AT + _LENGTH.size
 _ROOM: Final = 8 << 20
 """A probe of the largest machine is some 100 kB. Only pages that were written to take memory."""
+_SIZE: Final = _CONTENT_AT + _ROOM
+_MEMORY_FLAGS: Final = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _LONGEST: Final = 4096
 
 
@@ -59,7 +63,7 @@ class Channel:
     def __init__(self, connection: socket.socket, memory: int) -> None:
         self._socket = connection
         self._descriptor = memory
-        self._memory = mmap.mmap(memory, _CONTENT_AT + _ROOM)
+        self._memory = mmap.mmap(memory, _SIZE)
 
     @classmethod
     def pair(cls) -> tuple["Channel", "Channel"]:
@@ -68,12 +72,13 @@ class Channel:
         The memory keeps its size for good: a worker that shrank it would have the agent die of
         SIGBUS.
         """
-        memory = os.memfd_create("toposcope-worker", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(memory, _CONTENT_AT + _ROOM)
-        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+        memory = os.memfd_create("toposcope-worker", _MEMORY_FLAGS)
+        os.ftruncate(memory, _SIZE)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _SEALS)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        return cls(ours, memory), cls(theirs, os.dup(memory))
+        our_end = cls(ours, memory)
+        their_end = cls(theirs, os.dup(memory))
+        return our_end, their_end
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -86,12 +91,13 @@ class Channel:
 
     def announce(self, step: str) -> None:
         """Tell the agent what comes next; a long name is cut."""
-        name = step.encode(errors="replace")[: _LENGTH_AT - _NAME_AT]
-        count, _ = _STEP.unpack_from(self._memory)
-        name_end = _NAME_AT + len(name)
+        name = step.encode(errors="replace")[:_LONGEST_NAME]
+        length = len(name)
+        name_end = _NAME_AT + length
         self._memory[_NAME_AT:name_end] = name
+        count, _ = _STEP.unpack_from(self._memory)
         next_count = (count + 1) & 0xFFFFFFFF
-        _STEP.pack_into(self._memory, 0, next_count, len(name))
+        _STEP.pack_into(self._memory, 0, next_count, length)
 
     def step(self) -> tuple[int, str]:
         """How many steps were announced, and the last one.

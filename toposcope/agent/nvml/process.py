@@ -180,9 +180,13 @@ def ended(pid: int, seconds: float = 0.0) -> str:
     """
     handle = os.pidfd_open(pid)
     try:
-        if not select.select([handle], [], [], seconds)[0]:
-            return ""
+        ready, _, _ = select.select([handle], [], [], seconds)
     finally:
         os.close(handle)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    if not ready:
+        return ""
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with code {code}"
