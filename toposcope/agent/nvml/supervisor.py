@@ -203,7 +203,8 @@ class ProbeProcess:
 
     def _on_bus(self) -> frozenset[str] | None:
         try:
-            return frozenset(os.listdir(f"{self._machine.sysfs}/bus/pci/devices"))  # noqa: PTH208 - every 2 s on every GPU node
+            folder = f"{self._machine.sysfs}/bus/pci/devices"
+            return frozenset(os.listdir(folder))  # noqa: PTH208 - every 2 s on every GPU node
         except OSError:
             return None
 
