@@ -65,7 +65,7 @@ def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
 def check_features(context: Context) -> features.Step:
     """Everything that keeps the pods together is enabled: the first that is not."""
-    for finding in context.findings(*topology_steps.FEATURE_RULES, severity="warning"):
+    for finding in context.findings(topology_steps.FEATURE_RULES, severity="warning"):
         if not topology_steps.is_settled(context, finding):
             return features.failed(topology_steps.objection(finding), finding.fix)
 
