@@ -299,6 +299,7 @@ def rules(concern: str) -> frozenset[str]:
     names: set[str] = set()
     for system in waiting():
         names.update(getattr(system, concern))
+
     return frozenset(names)
 
 
