@@ -244,6 +244,22 @@ class _Grove(Waiting):
     readers = (_SYSTEM,)
     topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
     made_for_pods = (POD_CLIQUE_SETS,)
+    topology_rules = (
+        "grove/topology-exists",
+        "grove/topology-name",
+        "grove/one-topology",
+    )
+    level_rules = (
+        "grove/domain-exists",
+        "grove/domain-pattern",
+        "grove/pack",
+        "grove/pack-domain",
+    )
+    hierarchy_rules = ("grove/hierarchy",)
+    feature_rules = (
+        "grove/scheduler-name",
+        "grove/kai-topology",
+    )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         yield from _check(workload)

@@ -128,6 +128,18 @@ class _Kueue(Waiting):
     around = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS)
     readers = ("Kueue",)
     topology_kinds = (TOPOLOGIES,)
+    topology_rules = (
+        "kueue/topology-exists",
+        "kueue/one-topology",
+    )
+    level_rules = ("kueue/level-exists",)
+    hierarchy_rules = ("kueue/slice-level",)
+    feature_rules = (
+        "kueue/queue-name",
+        "kueue/queue-exists",
+        "kueue/flavor-topology",
+        "kueue/wrong-place",
+    )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[Step]:
         return _check(workload)
