@@ -47,8 +47,9 @@ class Node:
     placeholders: frozenset[str] = BUILT_IN.placeholders
     """Label values that say "unknown"."""
     strict: bool = False
-    """Whether an obstacle keeps out even pods that tolerate everything, because the scheduler asks the
-    node itself and not its taints.
+    """Whether an obstacle keeps out even pods that tolerate everything.
+
+    It does where the scheduler asks the node itself and not its taints.
     """
 
 
@@ -68,7 +69,7 @@ def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one pod takes: an amount for each resource of the room, and the nodes that it may use."""
+    """What one pod takes: an amount for each resource of the room, and which nodes it may use."""
 
     amounts: tuple[int, ...]
     number: int
@@ -176,7 +177,7 @@ class Room:
         self.excluded.setdefault(exclusion, []).append(node.name)
 
     def _taint_instead_of(self, obstacle: Obstacle, node: Node) -> Taint | None:
-        """The taint that the scheduler takes the obstacle for; None: it keeps out all of the pods."""
+        """The taint that the scheduler takes the obstacle for; None: it keeps out all pods."""
         if node.strict or not self._partial:
             return None
         taint = _OBSTACLES.get(obstacle)

@@ -147,7 +147,7 @@ class Question:
 
     @property
     def decision(self) -> Decision | None:
-        """What the workload's admission decides about the nodes as they are; None where there is none."""
+        """What the workload's admission decides about the nodes; None: it has none."""
         admission = self.workload.admission
         if admission is None:
             return None

@@ -1,4 +1,4 @@
-"""What only the cluster shows of Grove's workloads: whether KAI, which places their pods, has the levels."""
+"""What only the cluster shows of Grove's workloads: whether KAI has their levels."""
 
 from collections.abc import Iterator
 from typing import Final
