@@ -193,7 +193,11 @@ class Room:
     ) -> None:
         number = len(self.names)
         path = path[: self._deepest]  # narrower domains are not asked for
-        free = [max(offered.get(resource, 0), 0) for resource in self.resources]
+        free = []
+        for resource in self.resources:
+            amount = offered.get(resource, 0)
+            free.append(max(amount, 0))
+
         self.names.append(name)
         self.paths.append(path)
         self.free.append(free)
@@ -216,7 +220,8 @@ class Room:
             for number in members:
                 row = self.free[number] + self.slots[number]
                 rows.append(row)
-            self.sums[domain] = list(map(sum, zip(*rows, strict=True)))
+            columns_of_rows = zip(*rows, strict=True)
+            self.sums[domain] = [sum(column) for column in columns_of_rows]
 
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
@@ -353,5 +358,6 @@ def is_exact(group: Group) -> bool:
         return False
     kinds = set()
     for pods in group.pods:
-        kinds.add((pods.requests, pods.node_filter))
+        kind = pods.requests, pods.node_filter
+        kinds.add(kind)
     return len(kinds) <= 1

@@ -24,7 +24,7 @@ class Budget:
     allowed: int
     """How many of its pods may be evicted now."""
     pods: frozenset[str] | None = None
-    """The names of its pods, where a file of `toposcope save` says them; labels are not in there."""
+    """The names of its pods, where a file of `toposcope save` says them, as it has no labels."""
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
@@ -103,8 +103,8 @@ class Budgets:
         metadata = document.get("metadata") or {}
         namespace = metadata.get("namespace") or "default"
         name = metadata.get("name")
-        labels = metadata.get("labels") or {}
-        self.labelled(f"{namespace}/{name}", labels)
+        labels = metadata.get("labels")
+        self.labelled(f"{namespace}/{name}", labels or {})
 
     def labelled(self, pod: str, labels: Mapping[str, str]) -> None:
         """A pod `NAMESPACE/NAME` and its labels."""
@@ -126,7 +126,7 @@ class Budgets:
         return labels is not None and budget.covers(namespace, labels)
 
     def documents(self, pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:
-        """The budgets as `put` takes them, each with the names of those of these pods that count to it."""
+        """The budgets as `put` takes them, each with the names of the pods that count to it."""
         covered: dict[int, list[str]] = {}
         for pod in pods:
             for budget in self.of(f"{pod.namespace}/{pod.name}"):

@@ -1,4 +1,4 @@
-"""How many pods of a kind every domain of a topology could take: now, when work has ended, or emptied.
+"""How many pods of a kind every domain could take: now, when work has ended, or emptied.
 
 Counted are the nodes that carry every level, as schedulers that know topologies leave the others
 out, and whole GPUs: a time slice or a MIG device that a node offers as `nvidia.com/gpu` is none.
@@ -109,9 +109,9 @@ class Capacity:
 
     def _has_nodes_of(self, like: "Capacity") -> bool:
         """Whether it has the same nodes in the same domains."""
-        return (
-            like.levels == self.levels and like.number == self.number and like.paths == self.paths
-        )
+        if like.levels != self.levels or like.number != self.number:
+            return False
+        return like.paths == self.paths
 
     def _differing(self, like: "Capacity") -> Iterator[int]:
         """The nodes that offer something else than they did."""
@@ -209,7 +209,8 @@ class Capacity:
 
     def _sums_since(self, like: "Capacity", key: _Counted) -> dict[Path, int]:
         """As before the change, but for the nodes that differ."""
-        sums = dict(like.counted.sums[key])
+        before = like.counted.sums[key]
+        sums = dict(before)
         slots = self.slots(key.view, key.pods)
         slots_before = like.slots(key.view, key.pods)
         domains = self._domains(key.depth)
@@ -229,7 +230,9 @@ class Capacity:
 
     def _domains(self, depth: int) -> Sequence[Path]:
         """By node: its domain of a level."""
-        known = (self._like or self).counted.domains
+        known = self.counted.domains
+        if self._like:
+            known = self._like.counted.domains
         if depth not in known:
             known[depth] = [path[:depth] for path in self.paths]
         return known[depth]
@@ -270,7 +273,8 @@ class Capacity:
         ranked: Iterable[RankedDomain] = self.ranked(view, pods, depth)
         if instead:
             others = (entry for entry in ranked if entry.domain not in instead)
-            ranked = merge(others, _ranked(instead))
+            changed = _ranked(instead)
+            ranked = merge(others, changed)
         slots = 0
         for number, entry in enumerate(islice(ranked, wanted), 1):
             slots -= entry.minus_slots
@@ -304,7 +308,10 @@ def with_amounts(offered: Mapping[str, int], more: Mapping[str, int]) -> Mapping
     """What is offered and what is added to it, of the resources that are offered."""
     if not more:
         return offered
-    return {name: amount + more.get(name, 0) for name, amount in offered.items()}
+    total = {}
+    for name, amount in offered.items():
+        total[name] = amount + more.get(name, 0)
+    return total
 
 
 def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> bool:

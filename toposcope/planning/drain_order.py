@@ -1,7 +1,8 @@
-"""In which order nodes or domains can go down together, at the least cost in slots, gangs and budgets.
+"""In which order nodes or domains can go down together, at the least cost in slots and gangs.
 
 Each step takes, of what is left, the unit that costs the least while all units before it are down:
-so the first N steps are a set that can be down at the same time, until a PodDisruptionBudget blocks.
+so the first N steps are a set that can be down at the same time, until a PodDisruptionBudget
+blocks.
 """
 
 import re
@@ -101,7 +102,7 @@ class Step:
     losses: tuple[Loss, ...]
     """The largest gangs first; slots free now."""
     blocked: tuple[str, ...]
-    """PodDisruptionBudgets `NAMESPACE/NAME` that do not let its pods go once the units before it are down."""
+    """PodDisruptionBudgets `NAMESPACE/NAME` that keep its pods once those before it are down."""
 
 
 def faults(node: NodeView) -> tuple[str, ...]:
@@ -144,7 +145,10 @@ def units_of(
     budgets_of = _budgets_by_node(snapshot, budgets)
     units = []
     for path, numbers in _members(capacity, running, depth).items():
-        names = [capacity.nodes[number].name for number in numbers]
+        names = []
+        for number in numbers:
+            node = capacity.nodes[number]
+            names.append(node.name)
         needs: dict[str, None] = {}
         stopping: dict[int, Gang] = {}
         held = Counter[BudgetKey]()
@@ -262,9 +266,13 @@ class DrainOrder:
                 key = pods, depth
                 if key not in numbers:
                     numbers[key] = len(self._tables)
-                    slots = capacity.slots(View.NOW, pods)
                     sums = capacity.sums(View.NOW, pods, depth)
-                    self._tables.append(_Table(depth, slots, dict(sums)))
+                    table = _Table(
+                        depth=depth,
+                        slots=capacity.slots(View.NOW, pods),
+                        sums=dict(sums),
+                    )
+                    self._tables.append(table)
                 column = _Column(gpus, wanted, numbers[key])
                 self._columns.append(column)
 
@@ -325,7 +333,7 @@ class DrainOrder:
             self._take_down(unit, losses)
 
     def _kind(self, unit: Unit) -> object:
-        """Nodes without pods that cost the same are as good as each other: one of them is looked at."""
+        """Nodes without pods that cost the same are of one kind: one of them is looked at."""
         if unit.gangs or unit.budgets or unit.needs:
             return unit.name
         if len(unit.nodes) > 1:

@@ -143,7 +143,8 @@ def _with_node(
     reached = dict(best)
     for slots, moved in best.items():
         for more, further in enumerate(steps, 1):
-            total = min(slots + more, missing)
+            total = slots + more
+            total = min(total, missing)
             known = reached.get(total)
             pods = len(moved) + len(further)
             if known is None or len(known) > pods:

@@ -1,4 +1,4 @@
-"""The gangs of a cluster: pods that are scheduled and do their work together, whatever system started them."""
+"""The gangs of a cluster: pods that work together, whatever system started them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Gang:
     name: str
     pods: tuple[PodView, ...]
     required: str = ""
-    """The label key of the level that all of it has to stay within, where an object for the gang says so."""
+    """The label key of the level that all of it has to stay within, if an object for it says so."""
 
     @property
     def handle(self) -> str:

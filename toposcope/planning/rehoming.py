@@ -50,12 +50,12 @@ class Rehomed:
     lost: int
     """Pods that lose their nodes."""
     level: Level | None
-    """The narrowest level of which one domain holds the gang before; None: not even one of the broadest."""
+    """The narrowest level of which one domain holds the gang before; None: no level has one."""
     outcome: Outcome
     domain: Path
     """The narrowest domain that holds its running pods then; empty: the cluster."""
     required: Level | None
-    """The level that it requires, as far as annotations of its pods or an object for the gang say."""
+    """The level that it requires, as far as annotations of its pods or an object for it say."""
     placed: tuple[PodView, ...]
     """The pods that go to other nodes, with those."""
 
@@ -72,8 +72,9 @@ class Rehomed:
         gpu = plural(gpus, "GPU")
         pods = len(gang.placed)
         pod = plural(pods, "pod")
-        size = f"{gang.kind}, {gpus:,} {gpu}, {self.lost} of {pods:,} {pod}"
-        return f"{gang.handle} ({size}): {self._what_happens}"
+        size = f"{gpus:,} {gpu}, {self.lost} of {pods:,} {pod}"
+        outcome = self._what_happens
+        return f"{gang.handle} ({gang.kind}, {size}): {outcome}"
 
     @property
     def _what_happens(self) -> str:
@@ -316,8 +317,9 @@ class _Rehoming:
         """All of it together, into any domain of the level that holds it."""
         if not case.home:
             return None
+        level = self._level_of(case.home)
         self._put(case.kept, -1)
-        placed = self._search(case.pods, self._level_of(case.home), ())
+        placed = self._search(case.pods, level, ())
         if placed is None:
             self._put(case.kept, 1)
             return None
@@ -329,8 +331,12 @@ class _Rehoming:
         """The lost pods anywhere in broader and broader domains around the others."""
         for depth in range(len(case.home) - 1, case.least - 1, -1):
             domain = case.home[:depth]
-            level = self._level_of(domain) if domain else None
-            inside = domain if case.kept else ()
+            level = None
+            if domain:
+                level = self._level_of(domain)
+            inside: Path = ()
+            if case.kept:
+                inside = domain
             placed = self._search(case.gone, level, inside)
             if placed is not None:
                 return _Choice(Outcome.SPREADS, placed)
@@ -358,8 +364,13 @@ class _Rehoming:
             groups.append(group)
         if inside and inside not in self._room.members:
             return None
-        whole = Group("", groups=tuple(groups), required=level)
-        return Search(self._room).place((whole,), inside)
+        whole = Group(
+            name="",
+            groups=tuple(groups),
+            required=level,
+        )
+        search = Search(self._room)
+        return search.place((whole,), inside)
 
     def _put(self, pods: Iterable[PodView], times: int) -> None:
         """Put pods on the nodes where they are, or with -1 take them away."""

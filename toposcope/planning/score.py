@@ -32,7 +32,7 @@ from toposcope.snapshot.model import PodView
 
 _MOST_NODES: Final = 64
 _MOST_CHOICES: Final = 200
-"""Pods of several kinds are packed exactly within so many nodes, and for so many choices of domains."""
+"""Pods of several kinds are packed exactly for so many nodes and choices of domains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,9 @@ class Kinds:
         counts: dict[Pods, int] = {}
         for pod in pods:
             key = id(pod.requests), id(pod.wants), alike
-            kind = self._known.get(key) or self._read(pod, key)
+            kind = self._known.get(key)
+            if kind is None:
+                kind = self._read(pod, key)
             counts[kind] = counts.get(kind, 0) + 1
         return counts
 
@@ -171,7 +173,12 @@ class Kinds:
         selector = {*wants.selector, *alike}
         wants = replace(wants, selector=tuple(sorted(selector)))
         requests = sorted(pod.requests.items())
-        kind = Pods("", 1, tuple(requests), wants)
+        kind = Pods(
+            name="",
+            count=1,
+            requests=tuple(requests),
+            node_filter=wants,
+        )
         self._known[key] = kind
         return kind
 
@@ -261,18 +268,29 @@ class _Fewest:
         return most
 
     def fewest(self, depth: int) -> int | None:
-        """The fewest domains that hold all pods; for pods of several kinds in large clusters at least so many."""
+        """The fewest domains that hold all pods.
+
+        For pods of several kinds in large clusters at least so many.
+        """
         bound = 1
         for pods, wanted in self._demand.kinds.items():
-            instead = self._instead(pods, depth)
-            fewest = self._capacity.fewest(self._demand.view, pods, depth, wanted, instead=instead)
+            fewest = self._capacity.fewest(
+                self._demand.view,
+                pods,
+                depth,
+                wanted,
+                instead=self._instead(pods, depth),
+            )
             if fewest is None:
                 return None
             bound = max(bound, fewest)
-        return bound if self._demand.alike else self._fewest_by_packing(depth, bound)
+
+        if self._demand.alike:
+            return bound
+        return self._fewest_by_packing(depth, bound)
 
     def _fewest_by_packing(self, depth: int, bound: int) -> int | None:
-        """Tries every choice of domains with an exact packing, while that is little; else the bound."""
+        """Tries every choice of domains with an exact packing if there are few; else the bound."""
         members = self._capacity.members(depth)
         there_are = len(members)
         for count in range(bound, there_are + 1):
@@ -335,21 +353,26 @@ class _Fewest:
         """By node of the gang: how many more pods fit there without it."""
         gains = self._gains.get(pods)
         if gains is None:
-            view = self._demand.view
-            slots = self._capacity.slots(view, pods)
-            gains = self._gains[pods] = {}
-            for number in self._demand.freed:
-                gains[number] = 0
-                if not self._capacity.nodes[number].obstacle:
-                    gains[number] = (
-                        times_by_name(self._offered(number), pods.requests) - slots[number]
-                    )
+            gains = self._count_gains(pods)
+            self._gains[pods] = gains
+        return gains
+
+    def _count_gains(self, pods: Pods) -> dict[int, int]:
+        slots = self._capacity.slots(self._demand.view, pods)
+        gains = {}
+        for number in self._demand.freed:
+            gains[number] = 0
+            node = self._capacity.nodes[number]
+            if not node.obstacle:
+                slots_without = times_by_name(self._offered(number), pods.requests)
+                gains[number] = slots_without - slots[number]
         return gains
 
     def _offered(self, number: int) -> Mapping[str, int]:
         """What a node offers to the gang."""
-        offered = self._capacity.offered(number, self._demand.view)
-        freed = self._demand.freed.get(number, {})
+        demand = self._demand
+        offered = self._capacity.offered(number, demand.view)
+        freed = demand.freed.get(number, {})
         return with_amounts(offered, freed)
 
     def _may_hold(self, depth: int, domains: Iterable[Path]) -> bool:

@@ -1,7 +1,7 @@
-"""How many gangs of a size still fit: at every level, now, when running work has ended, and on an empty cluster.
+"""How many gangs of a size still fit at every level: now, when work has ended, on an empty cluster.
 
-A gang of N GPUs consists of pods of G GPUs each, ceil(N / G) of them, or of one pod where N is smaller than G. It fits
-into a domain that takes all of its pods; gangs do not share GPUs.
+A gang of N GPUs consists of pods of G GPUs each, ceil(N / G) of them, or of one pod where N is
+smaller than G. It fits into a domain that takes all of its pods; gangs do not share GPUs.
 """
 
 from collections import Counter
@@ -43,9 +43,12 @@ def without_repeats(table: Sequence[Slots]) -> list[Slots]:
     """
     kept = []
     for row, narrower in pairwise(table):
-        if row.gpus != narrower.gpus or row.fitting != narrower.fitting:
-            kept.append(row)
-    return [*kept, *table[-1:]]
+        same_size = row.gpus == narrower.gpus
+        if same_size and row.fitting == narrower.fitting:
+            continue
+        kept.append(row)
+    kept += table[-1:]
+    return kept
 
 
 def gpus_per_pod(capacity: Capacity) -> int:

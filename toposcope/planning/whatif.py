@@ -67,9 +67,10 @@ class WhatIf:
     @property
     def well(self) -> bool:
         """Whether every gang is as close together as before, and everything fits."""
-        if any(change.worse for change in self.rehomed):
-            return False
-        return all(change.fits for change in self.admitted)
+        for gang in self.rehomed:
+            if gang.worse:
+                return False
+        return all(workload.fits for workload in self.admitted)
 
 
 def whatif(
@@ -173,8 +174,16 @@ def vacated(
     left = without(snapshot, freeing.pods)
     kept = list(_kept_for(before, left, freeing, gpus, per_pod))
     occupied_by_gang = occupied(left, kept)
-    lost = [_name(pod) for pod in freeing.pods]
-    rehomed, _ = relocated(before, occupied_by_gang, topology, gangs, lost)
+    lost = []
+    for pod in freeing.pods:
+        lost.append(_name(pod))
+    rehomed, _ = relocated(
+        before,
+        occupied_by_gang,
+        topology,
+        gangs,
+        lost,
+    )
     return rehomed
 
 
@@ -250,9 +259,11 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
             add_pods(held, packed.pods.requests, packed.count)
             for _ in range(packed.count):
                 number += 1
-                requests = dict(packed.pods.requests)
-                name = f"admitted-{number}"
-                yield PodView.running(name=name, node=packed.node, requests=requests)
+                yield PodView.running(
+                    name=f"admitted-{number}",
+                    node=packed.node,
+                    requests=dict(packed.pods.requests),
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +279,29 @@ def _packed(
     snapshot: Snapshot, copy: Placed, taken: Mapping[str, Mapping[str, int]]
 ) -> list[_Packed]:
     """The pods of one copy of a group; `taken` is what others take of the nodes."""
-    kinds = [kind for kind in copy.group.pods if kind.count]
+    kinds = []
+    for kind in copy.group.pods:
+        if kind.count:
+            kinds.append(kind)
     resources = resources_of(kind.requests for kind in kinds)
     bins = []
     for place, (name, _) in enumerate(copy.nodes):
-        left = _left_on(snapshot, name, taken.get(name, {}), resources)
-        allowed = (True,) * len(kinds)
-        bins.append(Bin(place, tuple(left), allowed))
+        held = taken.get(name, {})
+        left = _left_on(snapshot, name, held, resources)
+        bin_ = Bin(
+            number=place,
+            free=tuple(left),
+            allowed=(True,) * len(kinds),
+        )
+        bins.append(bin_)
 
     sizes = [columns(kind.requests, resources) for kind in kinds]
     counts = tuple(kind.count for kind in kinds)
     packing = pack(bins, sizes, counts)
-    packed = []
-    for place, on_node in (packing.placed or {}).items():
+    packed: list[_Packed] = []
+    if packing.placed is None:
+        return packed
+    for place, on_node in packing.placed.items():
         name, _ = copy.nodes[place]
         for kind, count in zip(kinds, on_node, strict=True):
             packed.append(_Packed(kind, name, count))
