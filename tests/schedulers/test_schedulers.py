@@ -190,7 +190,9 @@ def test_kube_scheduler_places_a_gang_where_moved_pods_make_room(kube_scheduler:
         for pod in cluster.pods:
             pod["spec"]["tolerations"] = [clusters.GPU_TOLERATION]
         snapshot, _, before = _loaded(folder, [*cluster.nodes, *cluster.pods])
-        freeing = next(freeings(before, snapshot.pods or (), gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None)
+        freeing = next(
+            freeings(before, snapshot.pods or (), gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None
+        )
         leaving = {pod.name for pod in freeing.pods} if freeing else {pod["metadata"]["name"] for pod in cluster.pods}
         moved = [pod for pod in cluster.pods if pod["metadata"]["name"] in leaving]
         running = [pod for pod in cluster.pods if pod not in moved]

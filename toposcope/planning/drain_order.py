@@ -31,9 +31,10 @@ _LONGEST_TYPE: Final = 316
 _BAD: Final = re.compile(
     r"^(?:Corrupt|Frequent|Missing|MultipleRemediations$|Repeated|SysLogs|Unhealthy|XID)"
     r"|^(?:Gpu\w+Watch|(?:Ethernet|InfiniBand)\w+Check)$|Not(?:Available|Healthy|Ready)$"
-    r"|^(?!(?:.*[a-z])?No[A-Z]).*(?:BadBlock|Deadlock|Degradation|Degraded|Down|Drain|Error|EventScheduled|Exhausted"
-    r"|Failed|Failure|Fatal|Flapping|Hang|Hung|Inactive|Issue|Lost|Maintenance(?:Scheduled)?|Missing|Offline|Pressure"
-    r"|Problem|Read[Oo]nly(?:\w*File[Ss]ystem)?|Shutdown|Stuck|Suspected|Throttling|Unavailable|Unhealthy)s?$"
+    r"|^(?!(?:.*[a-z])?No[A-Z]).*(?:BadBlock|Deadlock|Degradation|Degraded|Down|Drain|Error"
+    r"|EventScheduled|Exhausted|Failed|Failure|Fatal|Flapping|Hang|Hung|Inactive|Issue|Lost"
+    r"|Maintenance(?:Scheduled)?|Missing|Offline|Pressure|Problem|Read[Oo]nly(?:\w*File[Ss]ystem)?"
+    r"|Shutdown|Stuck|Suspected|Throttling|Unavailable|Unhealthy)s?$"
 )
 """Conditions that should be True, as EKS' are, and those that should not: those of the kubelet,
 node-problem-detector, NVSentinel (docs/INTEGRATIONS.md, rules of health-events-analyzer), AKS,

@@ -12,13 +12,13 @@ from tools.fuzz.subject import Outcome, documents, held, refusal, scalars, spoil
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
 from toposcope.api.levels import Level, level_problems
-from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.assess.assessment import Assessment, Evidence, assess
+from toposcope.controller.memory import Memory
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.segments import Segments, child_spec
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.controller.status_size import MOST_BYTES
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
 from toposcope.snapshot.decode import Decoder, topology_of
@@ -80,9 +80,12 @@ def _crowd(kinds: list[int]) -> list[Any]:
     """
     nodes = []
     for number, kind in enumerate(kinds):
-        keys = [key for place, key in enumerate(_LEVEL_KEYS) if kind >> place & 1]
-        labels = {_GPUS: "8", label_keys.STATE: "degraded"} | dict.fromkeys(keys, f"{number:x>63}")
-        nodes.append(_object(f"n{number}" + "x" * 240, number, labels))
+        labels = {_GPUS: "8", label_keys.STATE: "degraded"}
+        for place, key in enumerate(_LEVEL_KEYS):
+            if kind >> place & 1:
+                labels[key] = f"{number:x>63}"
+        name = f"n{number}" + "x" * 240
+        nodes.append(_object(name, number, labels))
     return nodes
 
 
@@ -139,10 +142,11 @@ def _status(topology: Topology, assessment: Assessment) -> dict[str, Any]:
 
 
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
-    absences = Absences()
-    assess(topology, nodes.values(), absences, 0.0, ["rack"])
+    memory = Memory()
+    assess(topology, Evidence(nodes.values(), required=["rack"]), memory)
     # what nodes carry is believed by now
-    assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])
+    evidence = Evidence(nodes.values(), now=_GRACE + 1, required=["rack"])
+    assessment = assess(topology, evidence, memory)
     _status(topology, assessment)
     if assessment.publishable is not None:
         held(
@@ -196,7 +200,7 @@ def specs(case: Any) -> Outcome:
     topology = read(case)
     for problem in topology.problems:
         refusal(problem)
-    _status(topology, assess(topology, _NODES, Absences(), 0.0))
+    _status(topology, assess(topology, Evidence(_NODES), Memory()))
     return "refused" if topology.problems else "taken"
 
 
@@ -209,10 +213,12 @@ def _is_object(case: Any) -> bool:
     return texts and isinstance(metadata.get("generation", 0), int)
 
 
-# One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
+# One node whose agent's token was stolen: anything that it may write, which is its own keys under
+# `gpu.topology/`.
 #
-# The other nodes are as before, and so must be what schedulers see of them: the levels of the topology, and where
-# they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
+# The other nodes are as before, and so must be what schedulers see of them: the levels of the
+# topology, and where they are of two kinds, the ClusterTopology of each segment with its name, its
+# honest nodes and its levels.
 _OWN: Final = tuple(
     sorted(
         value
@@ -255,7 +261,7 @@ class _Cluster:
         """What schedulers see, as it stands: None of an assessment leaves it as it is."""
         self._name = name
         self._owner = owner
-        self._absences = Absences()
+        self._memory = Memory()
         self._status: dict[str, Any] = {}
         self._now = 0.0
 
@@ -266,13 +272,9 @@ class _Cluster:
 
     def _once(self, nodes: Sequence[NodeFacts]) -> Assessment:
         topology = self._topology()
-        assessment = assess(
-            topology,
-            nodes,
-            self._absences,
-            self._now,
-            [] if self._owner else ["rack", "nvlink-domain"],
-        )
+        required = [] if self._owner else ["rack", "nvlink-domain"]
+        evidence = Evidence(nodes, now=self._now, required=required)
+        assessment = assess(topology, evidence, self._memory)
         self._status = _status(topology, assessment)
         self._now += _GRACE + 1
         self.publishable = (
@@ -304,11 +306,11 @@ class _Cluster:
 
     def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
         """The nodes of each child, by its name."""
-        children = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
-        return {
-            name: tuple(n.name for n in nodes if child.selects(n))
-            for name, child in children.items()
-        }
+        members = {}
+        for name, child in self.children.items():
+            topology = child._topology()  # noqa: SLF001 - of the same class
+            members[name] = tuple(node.name for node in nodes if topology.selects(node))
+        return members
 
 
 _VALUES: Final = st.one_of(
@@ -403,9 +405,11 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """Each segment keeps its name and honest nodes when the hostile node is left out."""
     there = cluster.members(honest)
+    segments = ", ".join(there) or "none"
     for name, nodes in alone.members(honest).items():
-        held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")
-        held(there[name] == nodes, f"segment {name} had {nodes}, and has {there[name]}")
+        held(name in there, f"segment {name} is gone; there are {segments}")
+        now = there[name]
+        held(now == nodes, f"segment {name} had {nodes}, and has {now}")
 
 
 def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:

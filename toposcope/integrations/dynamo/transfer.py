@@ -1,7 +1,8 @@
-"""Dynamo's policy for the transfer of KV caches: the topology domain that prefill and decode workers should share.
+"""Dynamo's policy for the transfer of KV caches.
 
-It decides about routes, not about placement, so nothing of it enters the constraint tree. Rules and messages: the CRD's
-CEL rules and the newest webhook.
+The topology domain that prefill and decode workers should share. It decides about routes, not about
+placement, so nothing of it enters the constraint tree. Rules and messages: the CRD's CEL rules and
+the newest webhook.
 """
 
 import re

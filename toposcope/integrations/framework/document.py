@@ -5,7 +5,7 @@ A value of the wrong type becomes a finding, and reading goes on.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from toposcope.text import escaped
 
@@ -22,7 +22,7 @@ class Suggestion(str):
 
     anywhere: str
 
-    def __new__(cls, fix: str, anywhere: str = "") -> "Suggestion":
+    def __new__(cls, fix: str, anywhere: str = "") -> Self:
         """`anywhere`: all of it, where it is empty."""
         suggestion = super().__new__(cls, fix)
         suggestion.anywhere = anywhere or fix
@@ -41,6 +41,8 @@ class Finding:
     message: str
     """In the system's own words where its webhook or condition has some."""
     fix: str = ""
+    value: str = ""
+    """What the field says, where that is text: the name of a level, of a topology."""
     suggestion: str | None = None
     """What was probably meant, as far as that holds in any cluster; None: the fix does not say."""
     malformed: bool = False
@@ -72,7 +74,10 @@ class Field:
 
     @property
     def path(self) -> str:
-        """Where it is in the document: `spec.levels[0].nodeLabel`; names with dots, such as label keys, in brackets."""
+        """Where it is in the document: `spec.levels[0].nodeLabel`.
+
+        Names with dots, such as label keys, in brackets.
+        """
         if self._parent is None:
             return str(self._name)
         above = self._parent.path
@@ -86,7 +91,10 @@ class Field:
         return self if self._parent is None else self._parent.root
 
     def __truediv__(self, name: str) -> "Field":
-        """The property `name` of an object; one that is absent or null is a field with the value None."""
+        """The property `name` of an object.
+
+        One that is absent or null is a field with the value None.
+        """
         value = self.value
         if isinstance(value, dict):
             value = value.get(name)
@@ -119,7 +127,10 @@ class Field:
                 self.wrong("an object whose property names are strings")
 
     def text(self) -> str | None:
-        """A string; None where there is none or an empty one: Kubernetes takes both for "not set"."""
+        """A string; None where there is none or an empty one.
+
+        Kubernetes takes both for "not set".
+        """
         if self.value is None or isinstance(self.value, str):
             return self.value or None
         self.wrong(
@@ -186,6 +197,7 @@ class Field:
             field=escaped(self.path),
             message=escaped(message),
             fix=escaped(fix),
+            value=self.value if isinstance(self.value, str) else "",
             suggestion=suggestion,
             malformed=malformed,
         )
@@ -199,7 +211,10 @@ class Field:
 
 
 def kind_of(document: Any) -> tuple[str, str]:
-    """API group (empty for the core group) and kind; empty strings for anything but a Kubernetes object."""
+    """API group (empty for the core group) and kind.
+
+    Empty strings for anything but a Kubernetes object.
+    """
     known = document if isinstance(document, dict) else {}
     version, kind = known.get("apiVersion"), known.get("kind")
     if not isinstance(version, str) or not isinstance(kind, str):

@@ -1,8 +1,8 @@
 """How often a pod fits into what a node offers, and the paths of domains that nodes are counted in.
 
 Schedulers differ in what they count, not in how. Placement and Kueue count pods of one kind by what
-each requests. KAI counts every pod of a group as its largest, and takes a node for full that is
-overcommitted in any resource, even in one that the pod does not request
+each requests. KAI counts every pod of a group as its largest, and takes a node that is
+overcommitted in any resource, even in one that the pod does not request, for full
 (`times_if_not_overcommitted`).
 """
 

@@ -62,6 +62,16 @@ class GangMark:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorConfiguration:
+    """Where an operator keeps its configuration: as text in a ConfigMap."""
+
+    kind: str
+    """Of the configuration."""
+    label_selector: str
+    """Of the ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequiredField:
     """Where the object of a gang says which level all of it has to stay within: a label key."""
 
@@ -90,6 +100,8 @@ class Plugin:
     """Kinds that its publisher writes, or compares with."""
     followed: tuple[PublishedKind, ...] = ()
     """Kinds that its publisher reads besides."""
+    changes_checked: tuple[Kind, ...] = ()
+    """Kinds that have rules about updates: `check` compares such an object with the existing one."""
     admits: bool = False
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()
@@ -97,6 +109,12 @@ class Plugin:
     names_topology: bool = True
     """Whether its workloads name their topology; False: another object says which one."""
     gang_marks: tuple[GangMark, ...] = ()
+    pod_metadata: tuple[str, ...] = ()
+    """How labels and annotations of pods begin that matter: they name groups, or ask for a place."""
+    placing_annotations: tuple[str, ...] = ()
+    """Pods with one of these matter with all that they say about nodes, also without GPUs."""
+    configuration: OperatorConfiguration | None = None
+    """What says which schedulers its operator uses; read by its `placement.py`."""
     required_fields: tuple[RequiredField, ...] = ()
     """Of the objects that it makes for gangs."""
     requiring_annotations: tuple[str, ...] = ()

@@ -1,7 +1,10 @@
-"""What only the cluster shows of Grove's workloads: whether KAI has their levels."""
+"""What only the cluster shows of Grove's workloads.
 
-from collections.abc import Iterator
-from typing import Final
+Whether KAI, which places their pods, has the levels.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Workload, levels_asked_for
 from toposcope.integrations.framework.document import Finding
@@ -11,16 +14,20 @@ from toposcope.integrations.framework.placement import (
     Placement,
     ViewedResource,
 )
-from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.framework.system import ClusterFacts, SchedulerProfiles
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
-from toposcope.integrations.grove.features import named_kai_topology
 from toposcope.integrations.grove.plugin import PLUGIN
+from toposcope.integrations.grove.schedulers import profiles_of
+from toposcope.integrations.grove.waiting import named_kai_topology
 from toposcope.text import listing
 
 _BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
 
 
 class _Placement(Placement):
+    def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:
+        return profiles_of(configuration)
+
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
-"""KAI's topology constraints, wherever they stand: the topology exists, it has the levels, preferred is not broader.
+"""KAI's topology constraints, wherever they stand.
 
-Rules: the scheduler of KAI 0.17.0 (pkg/scheduler/plugins/topology/job_filtering.go), which looks for the levels from
-the narrowest up and stops at the required one.
+The topology exists, it has the levels, preferred is not broader. Rules: the scheduler of KAI 0.17.0
+(pkg/scheduler/plugins/topology/job_filtering.go), which looks for the levels from the narrowest up
+and stops at the required one.
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +53,10 @@ class Constraints:
 
     @property
     def placeable(self) -> bool:
-        """Whether all constraints are understood, and on one topology: the placement looks at one hierarchy."""
+        """Whether all constraints are understood, and on one topology.
+
+        The placement looks at one hierarchy.
+        """
         return len(self._topologies) <= 1 and not self._invalid
 
     @property

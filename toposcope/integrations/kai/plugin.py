@@ -21,6 +21,8 @@ PLUGIN: Final = Plugin(
     published=(TOPOLOGIES,),
     decisive=(QUEUES,),
     gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
+    pod_metadata=("kai.scheduler/", GROUP_OF),
+    placing_annotations=(GROUP_OF,),
     # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)
     required_fields=(RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),),
     requiring_annotations=(REQUIRED,),

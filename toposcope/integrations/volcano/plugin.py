@@ -15,6 +15,7 @@ PLUGIN: Final = Plugin(
     gang_marks=(
         GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True, single=OF_NO_GROUP),
     ),
+    pod_metadata=(GROUP_OF,),
     # Source: Volcano 1.15 (PodGroup). The name of a tier is a level's domain or label key; tiers by
     # number are not read.
     required_fields=(RequiredField(POD_GROUPS, ("networkTopology", "highestTierName")),),
