@@ -100,11 +100,13 @@ class Budgets:
         if document.get("kind") == BUDGET.kind:
             self.budgets.append(budget_of(document))
             return
+
         metadata = document.get("metadata") or {}
         namespace = metadata.get("namespace") or "default"
         name = metadata.get("name")
         labels = metadata.get("labels")
-        self.labelled(f"{namespace}/{name}", labels or {})
+        pod = f"{namespace}/{name}"
+        self.labelled(pod, labels or {})
 
     def labelled(self, pod: str, labels: Mapping[str, str]) -> None:
         """A pod `NAMESPACE/NAME` and its labels."""

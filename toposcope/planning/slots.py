@@ -99,7 +99,8 @@ def one_pod(gpus: int) -> Pods:
 def shape_of(gpus: int, per_pod: int) -> tuple[Pods, int]:
     """The pods of a gang of this size, and how many there are."""
     each = min(gpus, per_pod)
-    return one_pod(each), -(-gpus // each)
+    pods = -(-gpus // each)
+    return one_pod(each), pods
 
 
 def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Slots]:

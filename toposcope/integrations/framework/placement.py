@@ -136,8 +136,10 @@ class Question:
     workload: Workload
     levels: Sequence[Level]
     nodes: Sequence[OfferedNode]
-    """All of the cluster: schedulers know nothing of a ClusterTopology's selector, and a placeholder
-    is a value like any other to them.
+    """All of the cluster.
+
+    Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any
+    other to them.
     """
     cluster: ClusterFacts
     own: Mapping[str, int]
