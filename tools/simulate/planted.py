@@ -114,17 +114,17 @@ PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
     ),
     "a level goes before its grace period is over": (
         "levels",
-        {"api.effective_levels.Absences.longer_than": lambda *_, gone, **__: gone},
+        {"hierarchy.timers.Timers.overdue": lambda *_, running=True: running},
     ),
     "time without nodes counts": (
         "",
-        {"api.effective_levels.Absences.forget": lambda *_, **__: None},
+        {"controller.memory.Memory.forget_nodes": lambda _: None},
     ),
     "workloads of Grove are forgotten": (
         "",
         {
-            "controller.assess.assessment.effective_levels": lambda *what: effective_levels(
-                *what[:-1]
+            "controller.assess.assessment.effective_levels": lambda *what, catalogue, **_: (
+                effective_levels(*what, catalogue=catalogue)
             )
         },
     ),

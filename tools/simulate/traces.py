@@ -19,9 +19,11 @@ from tools.simulate.world import KUEUES, LEASES, SimulatedMachine, Worker, World
 from toposcope.agent.loop import Agent
 from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.controller import reconcile
+from toposcope.controller.assess.assessment import Evidence
 from toposcope.controller.election import Election
-from toposcope.hierarchy.effective_levels import Absences, EffectiveLevels, reported
-from toposcope.hierarchy.table import Table
+from toposcope.controller.memory import Memory
+from toposcope.hierarchy.effective_levels import EffectiveLevels, reported
+from toposcope.hierarchy.table import table_of
 from toposcope.integrations.framework.published import Target
 from toposcope.integrations.framework.publishing.immutable_topology import (
     ImmutableTopologyPublisher,
@@ -455,7 +457,7 @@ class LevelsTrace(Trace):
         super().__init__(world, most)
         self._now: dict[str, dict[str, Any]] = {}
         """What the last pass over each topology, by uid, saw of the cluster."""
-        self._passed: dict[str, tuple[Absences, int]] = {}
+        self._passed: dict[str, tuple[Memory, int]] = {}
         """By whose memory, and when."""
 
     def seen(self, subject: str) -> dict[str, Any]:
@@ -465,16 +467,14 @@ class LevelsTrace(Trace):
         self,
         act: Act,
         topology: Topology,
-        nodes: Table,
-        absences: Absences,
-        now: float,
-        *more: Any,
-        **_named: Any,
+        evidence: Evidence,
+        memory: Memory,
     ) -> Any:
         assessed, process, uid = act(), self._world.scheduler.current.process, topology.uid
         if topology.levels is not None or not self._world.actors[process.name].program.leads():
             return assessed
-        carrying, bound = sum(bool(node.label(LOST)) for node in nodes), more[3]
+        nodes, bound = table_of(evidence.nodes), evidence.bound
+        carrying = sum(bool(node.label(LOST)) for node in nodes)
         few = "few" if 100 * carrying < topology.min_coverage * len(nodes) else "most"
         shown = few if carrying else "no" if nodes else "none"
         required = "unknown" if bound is None else "yes" if "block" in bound else "no"
@@ -483,20 +483,20 @@ class LevelsTrace(Trace):
             "read": _decision(reported(topology)),
             "decided": _decision(assessed.effective),
         }
-        moment = round(now * 1e6 / topology.grace)
+        moment = round(evidence.now * 1e6 / topology.grace)
         if uid not in self._now:
             self._now[uid] = first
             self.note(uid, "Start", **decisions)
         else:
-            memory, then = self._passed[uid]
+            last_memory, then = self._passed[uid]
             self.note(uid, "Wait", time=min(moment - then, _LONGEST))
             for name, action in _OF_CLUSTER.items():
                 if self._now[uid][name] != first[name]:
                     self._now[uid] |= {name: first[name]}
                     self.note(uid, action)
-            if memory is not absences:
+            if memory is not last_memory:
                 self.note(uid, "Restart")
-        self._passed[uid] = absences, moment
+        self._passed[uid] = memory, moment
         self.note(uid, "Pass", **decisions)
         return assessed
 

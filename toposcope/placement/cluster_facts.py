@@ -44,7 +44,7 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         node_labels=_node_labels(snapshot),
         exclusive_pods=_exclusive_pods(snapshot),
         unserved=frozenset([name for name, served in snapshot.served.items() if not served]),
-        grove=snapshot.grove,
+        grove=snapshot.scheduler_profiles,
         domain_of=snapshot.catalogue.domain_of,
         read=read,
         objects=_objects(snapshot),

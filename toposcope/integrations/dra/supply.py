@@ -77,6 +77,8 @@ class Supply:
     """Products of which it would select GPUs that are not linked, each with a node where that is
     so.
     """
+    nic_near: str = ""
+    """The attribute that each NIC shares with its GPU; empty without NICs."""
 
 
 def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
@@ -167,7 +169,14 @@ def _judged(
     words = [f"{gpus} GPU{'s' if gpus > 1 else ''}", *([LINKS[link]] if link and gpus > 1 else [])]
     words += [f"each with a NIC of class {nic_class} on its {_PLACES[near]}"] if nic_class else []
     nodes, now = _met([{"devices": devices}], machines, offered, claims) if sound else ((), 0)
-    return Supply({"devices": devices}, ", ".join(words), nodes, now, unsound)
+    return Supply(
+        spec={"devices": devices},
+        words=", ".join(words),
+        nodes=nodes,
+        now=now,
+        left_out=unsound,
+        nic_near=near,
+    )
 
 
 def _product(gpu: Device) -> str:

@@ -27,6 +27,8 @@ class Finding:
     message: str
     """In the system's own words where its webhook or condition has some."""
     fix: str = ""
+    value: str = ""
+    """What the field says, where that is text: the name of a level, of a topology."""
 
 
 _LARGEST: Final = (1 << 63) - 1
@@ -164,9 +166,15 @@ class Field:
 
     def _note(self, rule: str, severity: Severity, message: str, fix: str) -> None:
         """Names and values in it are the document's, which may hold anything."""
-        self.findings.append(
-            Finding(rule, severity, escaped(self.path), escaped(message), escaped(fix))
+        finding = Finding(
+            rule=rule,
+            severity=severity,
+            field=escaped(self.path),
+            message=escaped(message),
+            fix=escaped(fix),
+            value=self.value if isinstance(self.value, str) else "",
         )
+        self.findings.append(finding)
 
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""

@@ -21,7 +21,7 @@ from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Resource
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
-from toposcope.integrations.framework.system import ClusterFacts, Held
+from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.kube.discovery import Kind
 
@@ -175,6 +175,11 @@ class Placement:
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """As much of an object of `decisive` as counts; None: it decides nothing."""
         return document
+
+    def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:
+        """What the configuration of its operator, which may be malformed, says of schedulers."""
+        del configuration
+        return None
 
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
         """What is known of the cluster, with what these pods say of their gangs."""

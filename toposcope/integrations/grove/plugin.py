@@ -2,7 +2,12 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.framework.plugin import (
+    GangMaker,
+    GangMark,
+    OperatorConfiguration,
+    Plugin,
+)
 from toposcope.integrations.grove.api import (
     BINDINGS,
     GANG_OF,
@@ -16,6 +21,12 @@ PLUGIN: Final = Plugin(
     title="Grove",
     scheduler="KAI",
     watched=(POD_CLIQUE_SETS,),
+    changes_checked=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),
     gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),
+    pod_metadata=("grove.io/",),
+    configuration=OperatorConfiguration(
+        kind="OperatorConfiguration",
+        label_selector="app.kubernetes.io/name=grove-operator",
+    ),
 )

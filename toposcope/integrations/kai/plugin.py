@@ -20,4 +20,6 @@ PLUGIN: Final = Plugin(
     published=(TOPOLOGIES,),
     decisive=(QUEUES,),
     gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
+    pod_metadata=("kai.scheduler/", GROUP_OF),
+    placing_annotations=(GROUP_OF,),
 )

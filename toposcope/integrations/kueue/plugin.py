@@ -27,4 +27,5 @@ PLUGIN: Final = Plugin(
         GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, annotation=True),
         GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),
     ),
+    pod_metadata=("kueue.x-k8s.io/",),
 )

@@ -18,4 +18,5 @@ PLUGIN: Final = Plugin(
     watched=(LEADER_WORKER_SETS,),
     gang_marks=(GangMark("LeaderWorkerSet", (SET_OF, GROUP_INDEX), GangMaker.CONTROLLER),),
     exclusive_pod_labels=(GROUP_KEY, SUBGROUP_KEY),
+    pod_metadata=("leaderworkerset.sigs.k8s.io/",),
 )

@@ -14,7 +14,7 @@ from toposcope.api.label_values import is_label_value
 from toposcope.api.levels import Level
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.levels import ExportError
-from toposcope.integrations.slurm.hostlist import hostlist, natural
+from toposcope.integrations.slurm.hostlist import hostlist
 from toposcope.integrations.slurm.names import (
     ROOT,
     NamedLevel,
@@ -23,7 +23,7 @@ from toposcope.integrations.slurm.names import (
     named_levels,
     names_of,
 )
-from toposcope.text import printable
+from toposcope.text import by_numbers, printable
 
 _MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
@@ -147,7 +147,7 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
         level=levels[-1],
         blocks=tuple(Block(names[path], tuple(members[path])) for path in paths),
         sizes=tuple(base * count for count in _doublings(paths)),
-        left_out=tuple(sorted(left_out, key=natural)),
+        left_out=tuple(sorted(left_out, key=by_numbers)),
         too_small=tuple(
             names[path]
             for path in sorted(small, key=_order)
@@ -245,7 +245,7 @@ def _doublings(paths: Sequence[Path]) -> list[int]:
 
 
 def _order(path: Path) -> list[tuple[tuple[str, ...], tuple[int, ...], str]]:
-    return [natural(value) for value in path]
+    return [by_numbers(value) for value in path]
 
 
 def _no_nodes(levels: Sequence[Level]) -> str:

@@ -15,4 +15,5 @@ PLUGIN: Final = Plugin(
     gang_marks=(
         GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True, single=OF_NO_GROUP),
     ),
+    pod_metadata=(GROUP_OF,),
 )
