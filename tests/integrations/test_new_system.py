@@ -99,7 +99,6 @@ def test_it_is_read_and_checked(
     assert words.lower() in output.lower()
 
 
-@pytest.mark.xfail(reason="explain does not ask the registry yet", strict=False)
 def test_its_waiting_pods_are_explained(program: Path, tmp_path: Path) -> None:
     condition = {"type": "Placed", "status": "False", "reason": "NoRoom", "message": "no rack has 4 free slots"}
     waiting = {**gang(4), "status": {"conditions": [condition]}}
