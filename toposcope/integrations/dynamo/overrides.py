@@ -82,10 +82,10 @@ def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
 
 
 def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
-    for override in (
-        root,
-        *(own for part in components for own in (part.own, *part.roles.values())),
-    ):
+    overrides = [root]
+    for part in components:
+        overrides += [part.own, *part.roles.values()]
+    for override in overrides:
         if override.field:
             yield override
 

@@ -1,7 +1,8 @@
-"""Grove: whether its scheduling is topology-aware, its PodGangs are constrained and KAI has a Topology; its messages.
+"""Grove: whether its scheduling is topology-aware.
 
-Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
-reads no node, so its condition is quoted and not taken as the truth about levels.
+Its PodGangs are constrained and KAI has a Topology; its messages. Reasons of the condition
+`TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and reads no
+node, so its condition is quoted and not taken as the truth about levels.
 """
 
 import re
@@ -91,10 +92,11 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
 
 
 def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """A PodGang lacks the constraint while topology or level are missing, and gets it once both are there.
+    """A PodGang lacks the constraint while topology or level are missing.
 
-    Since v0.1.0-alpha.9 Grove looks at a set again whenever its binding changes, within seconds; earlier versions only
-    when the set itself changes, or the operator starts.
+    And gets it once both are there. Since v0.1.0-alpha.9 Grove looks at a set again whenever its
+    binding changes, within seconds; earlier versions only when the set itself changes, or the
+    operator starts.
     """
     resources = [workload.resource(demand) for demand in workload.workloads]
     older = any(
@@ -153,7 +155,10 @@ def _creator(binding: features.Resource, named: str) -> str:
 
 
 def named_kai_topology(binding: features.Object) -> str:
-    """The KAI Topology that a binding names, so that Grove creates none; empty when it names none."""
+    """The KAI Topology that a binding names, so that Grove creates none.
+
+    Empty when it names none.
+    """
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == KAI_SCHEDULER:
             return (entry / "topologyReference").text() or ""

@@ -129,6 +129,6 @@ STATEFUL_SETS: Final = WatchedKind(
     ("v1",),
     _FIELDS,
     requests,
-    derived_from=frozenset({"Pod"}),  # the workers of a LeaderWorkerSet's group
+    derived_from=frozenset({"Pod"}),  # the workers of a group that a Pod leads
     by_annotations=True,
 )

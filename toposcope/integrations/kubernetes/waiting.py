@@ -23,7 +23,10 @@ _SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Whether kube-scheduler has looked at the PodGroups: with a feature gate off it places their pods one by one."""
+    """Whether kube-scheduler has looked at the PodGroups.
+
+    With a feature gate off it places their pods one by one.
+    """
     if not any(demand.system == NAME for demand in workload.workloads):
         return
     groups = list(workload.members(POD_GROUPS))

@@ -1,4 +1,7 @@
-"""Kueue: its queue leads to a flavor with a topology, and the queues are active; and its messages."""
+"""Kueue: its queue leads to a flavor with a topology, and the queues are active.
+
+And its messages.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

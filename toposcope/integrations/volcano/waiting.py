@@ -18,7 +18,10 @@ _SCHEDULER: Final = "Volcano"
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Whether each HyperNode has one parent: for one with two the scheduler holds back all jobs with a topology."""
+    """Whether each HyperNode has one parent.
+
+    For one with two the scheduler holds back all jobs with a topology.
+    """
     if not (
         workload.asks_for_levels
         and any(demand.system == _SCHEDULER for demand in workload.workloads)
