@@ -55,7 +55,16 @@ def gpu_node(
     hardware = Hardware(
         domain if domain and spans_nodes(domain) else None, chassis, state, 8 if counted is None else counted
     )
-    node = node_facts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready=ready, schedulable=schedulable, gpus=8, hardware=hardware)
+    node = node_facts(
+        name,
+        f"uid-{name}",
+        tuple(kept),
+        tuple(kept.values()),
+        ready=ready,
+        schedulable=schedulable,
+        gpus=8,
+        hardware=hardware,
+    )
     # Nodes that are alike share their traits, as those from the decoder do.
     return replace(node, traits=_SHARED.setdefault(node.traits, node.traits))
 

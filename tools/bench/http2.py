@@ -50,7 +50,9 @@ class Streams:
     def get(self, path: str) -> None:
         """Begin a request on a stream of its own."""
         headers = {":method": "GET", ":scheme": "https", ":path": path, **self._headers}
-        block = b"".join(_literal(name, value) for name, value in headers.items())
+        block = b""
+        for name, value in headers.items():
+            block += _literal(name, value)
         self._send(_HEADERS, _WHOLE_REQUEST, self._next, block)
         self._lines[self._next] = b""
         self._next += 2
@@ -91,9 +93,9 @@ class Streams:
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return (
-        len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
-    )
+    length = len(payload).to_bytes(3, "big")
+    identifier = stream.to_bytes(4, "big")
+    return length + bytes((kind, flags)) + identifier + payload
 
 
 def _literal(name: str, value: str) -> bytes:

@@ -27,7 +27,8 @@ _KIB: Final = 1024
 _PEAK: Final = """
 import sys
 status = open("/proc/self/status").read()
-print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
+lines = (line.split() for line in status.splitlines())
+print(next(words[1] for words in lines if words[0] == "VmHWM:"), file=sys.stderr)
 """
 """Said at the end by the program itself.
 
@@ -50,7 +51,9 @@ class Meta(msgspec.Struct, gc=False):
 class Item(msgspec.Struct, gc=False):
     metadata: Meta
 items = msgspec.json.Decoder(list[Item])
-print("items", len(list(documents([sys.argv[1]], print, take_list=lambda _, text: len(items.decode(text))))))
+def take(_, text):
+    return len(items.decode(text))
+print("items", len(list(documents([sys.argv[1]], print, take_list=take))))
 {_PEAK}"""
 """Nothing but the name of each object: less than this cannot be read of JSON."""
 
@@ -136,12 +139,14 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:
     """Both commands, reading the bytes alone, and decoding the least of JSON, on one file."""
     source = ("--from", str(file))
-    return {
+    results = {
         "read": _several(runs, _READ, b"", str(file)),
-        "decode": _several(runs, _DECODE, b"items", str(file)) if file.suffix == ".json" else [],
         "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
         "check": _several(runs, _COMMAND, b"fits", "check", "-f", _WORKLOAD, *source),
     }
+    if file.suffix == ".json":
+        results["decode"] = _several(runs, _DECODE, b"items", str(file))
+    return results
 
 
 Runs = list[tuple[float, float, float]]
@@ -150,21 +155,27 @@ Runs = list[tuple[float, float, float]]
 
 def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
     """So many runs; before several of them one more, which is not counted."""
-    return [_run(program, expected, *arguments) for _ in range(runs + (runs > 1))][runs > 1 :]
+    if runs > 1:
+        _run(program, expected, *arguments)
+    return [_run(program, expected, *arguments) for _ in range(runs)]
 
 
 def _figures(what: str, results: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
-    units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
-    for i, (name, unit) in enumerate(units):
-        peers = tuple(
-            Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items()
-        )
-        yield Figure(
-            f"{what}, {name}" if i == 0 else name,
-            Sample(tuple(run[i] for run in results), unit),
-            None,
-            peers,
-        )
+    columns = (
+        (f"{what}, CPU", "s"),
+        ("  elapsed", "s"),
+        ("  peak memory", "MiB"),
+    )
+    for number, (name, unit) in enumerate(columns):
+        peers = []
+        for peer, runs in beside.items():
+            peers.append(Peer(peer, _column(runs, number, unit)))
+        sample = _column(results, number, unit)
+        yield Figure(name, sample, None, tuple(peers))
+
+
+def _column(runs: Runs, number: int, unit: str) -> Sample:
+    return Sample(tuple(run[number] for run in runs), unit)
 
 
 def write_cluster(file: Path, nodes: int) -> int:
@@ -188,7 +199,8 @@ def write_cluster(file: Path, nodes: int) -> int:
                 out.write((b"        " if first else b",\n        ") + text)
                 first = False
         out.write(
-            b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n'
+            b'\n    ],\n    "kind": "List",\n    "metadata": {\n'
+            b'        "resourceVersion": ""\n    }\n}\n'
         )
     return pods
 

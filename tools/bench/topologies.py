@@ -81,15 +81,17 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
 def label(
     client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None
 ) -> None:
-    """Give all nodes a label (`own`.
+    """Give all nodes a label, and wait for the first status that is written because of that.
 
-    Each its name), and wait for the first status that is written because of that.
+    `own`: each its name.
     """
     server.tell("forget")
     nodes: list[Any] = client.call(Request("GET", NODES, {}))["items"]
-    for name in (node["metadata"]["name"] for node in nodes):
+    for node in nodes:
+        name = node["metadata"]["name"]
         labels = {key: name if value == "own" else value}
-        client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+        change = merge(f"{NODES}/{name}", {"metadata": {"labels": labels}})
+        client.call(change)
     server.wait(running, "await", *STATUS)
 
 

@@ -146,7 +146,9 @@ def _get(port: int) -> tuple[int, bytes]:
 
 
 def _name(client: ApiClient, number: int) -> str:
-    return client.call(Request("GET", NODES, {"limit": "100"}))["items"][number]["metadata"]["name"]
+    request = Request("GET", NODES, {"limit": "100"})
+    nodes = client.call(request)["items"]
+    return nodes[number]["metadata"]["name"]
 
 
 def _state(state: str) -> dict[str, Any]:
@@ -158,11 +160,13 @@ def _change(
 ) -> tuple[float, float]:
     """Milliseconds from a node's change until the first page has it, and of CPU until all have."""
     name = _name(client, 2)
+    request = merge(f"{NODES}/{name}", patch)
     before = idle(running.pid)
     began = time.monotonic()
-    client.call(merge(f"{NODES}/{name}", patch))
+    client.call(request)
     elapsed = [stream.fetch_newer() - began for stream in streams]
-    return 1000 * elapsed[0], 1000 * (idle(running.pid) - before)
+    used = idle(running.pid) - before
+    return 1000 * elapsed[0], 1000 * used
 
 
 class _Stream:

@@ -43,11 +43,19 @@ _MOMENT: Final = 5.0
 _NOISE: Final = b"\xff\xfe\x00garbage\n\x00\x00\x00\x7f" * 64
 _PIDFD_GETFD: Final = 438
 """The number of that system call on every architecture; Python does not have it."""
+# The simulated machine keeps its sysfs tree in a folder; the program itself gets nowhere to write.
+_MOUNT_READ_ONLY: Final = (
+    'mount -t tmpfs -o size=16m none "$TMPDIR" && mount --rbind / / '
+    '&& mount -o remount,bind,ro / && exec "$0" "$@"'
+)
 _READ_ONLY: Final = (
-    *("unshare", "--user", "--map-root-user", "--mount", "sh", "-c"),
-    # The simulated machine keeps its sysfs tree in a folder; the program itself gets nowhere to
-    # write.
-    'mount -t tmpfs -o size=16m none "$TMPDIR" && mount --rbind / / && mount -o remount,bind,ro / && exec "$0" "$@"',
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "sh",
+    "-c",
+    _MOUNT_READ_ONLY,
 )
 
 

@@ -106,12 +106,14 @@ class Leaks:
 
     def trends(self) -> list[Trend]:
         """How sizes developed, of every process that was seen often enough."""
-        return [
-            Trend(name, field.name, tuple(getattr(size, field.name) for size in sizes))
-            for (name, _), sizes in self._sizes.items()
-            if len(sizes) >= _FEWEST
-            for field in fields(Size)
-        ]
+        trends = []
+        for (name, _), sizes in self._sizes.items():
+            if len(sizes) < _FEWEST:
+                continue
+            for field in fields(Size):
+                values = tuple(getattr(size, field.name) for size in sizes)
+                trends.append(Trend(name, field.name, values))
+        return trends
 
     def judge(self, findings: Findings) -> None:
         """Take down what grew."""

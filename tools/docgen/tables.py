@@ -9,7 +9,7 @@ import importlib
 import inspect
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from itertools import pairwise
@@ -79,12 +79,18 @@ def meanings() -> dict[str, str]:
 def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = [described(profile).labels.known for profile in EXAMPLES.values()]
-    rows = (
-        [code(_shown(key)), meaning, *(code(known[key]) if key in known else "" for known in shown)]
-        for key, meaning in meanings().items()
-        if key not in ANNOTATIONS
-    )
+    rows = []
+    for key, meaning in meanings().items():
+        if key not in ANNOTATIONS:
+            examples = [_example(known, key) for known in shown]
+            rows.append([code(_shown(key)), meaning, *examples])
     return markdown(["label", "meaning", *EXAMPLES], rows)
+
+
+def _example(known: Mapping[str, str], key: str) -> str:
+    if key not in known:
+        return ""
+    return code(known[key])
 
 
 def _shown(key: str) -> str:
@@ -93,7 +99,10 @@ def _shown(key: str) -> str:
 
 def annotations() -> str:
     """Every annotation."""
-    rows = ([code(key), text] for key, text in meanings().items() if key in ANNOTATIONS)
+    rows = []
+    for key, text in meanings().items():
+        if key in ANNOTATIONS:
+            rows.append([code(key), text])
     return markdown(["annotation", "meaning"], rows)
 
 
@@ -110,29 +119,36 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 def catalogue() -> str:
     """Domains, broadest first, with their keys, preferred first."""
-    return markdown(
-        ["domain", "keys"], ([code(domain), listed(keys)] for domain, keys in KEYS.items())
-    )
+    rows = [[code(domain), listed(keys)] for domain, keys in KEYS.items()]
+    return markdown(["domain", "keys"], rows)
 
 
 def retired() -> str:
     """Keys that have a successor."""
-    rows = ([code(key), code(instead), writer] for key, (instead, writer) in RETIRED.items())
+    rows = []
+    for key, (successor, writer) in RETIRED.items():
+        rows.append([code(key), code(successor), writer])
     return markdown(["key", "successor", "written by"], rows)
 
 
 def mistaken() -> str:
     """Keys that are no level."""
-    known = ([code(key), code(instead), why] for key, (instead, why) in MISTAKEN.items())
-    unknown = ([code(key), "", why] for key, why in UNKNOWN.items())
-    return markdown(["key", "probably meant", "why it is not a level"], [*known, *unknown])
+    rows = []
+    for key, (instead, why) in MISTAKEN.items():
+        rows.append([code(key), code(instead), why])
+    for key, why in UNKNOWN.items():
+        rows.append([code(key), "", why])
+    return markdown(["key", "probably meant", "why it is not a level"], rows)
 
 
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
-    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]["properties"][part]
-    rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, part))
+    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    (version,) = crd["spec"]["versions"]
+    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    rows = []
+    for path, field in _fields(properties[part], part):
+        rows.append([code(path), _type(field), _meaning(field)])
     return markdown(["field", "type", "meaning"], rows)
 
 
@@ -153,17 +169,27 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _meaning(field: dict[str, Any]) -> str:
-    words = [" ".join(field["description"].split())]
+    description = field["description"].split()
+    sentences = [" ".join(description)]
     if "enum" in field:
-        words.append(f"One of {listed(map(str, field['enum']))}.")
+        choices = listed(str(choice) for choice in field["enum"])
+        sentences.append(f"One of {choices}.")
     if field.get("default"):
-        words.append(f"Default: {code(str(field['default']))}.")
-    # That a count is not negative goes without saying.
-    limits = [text.format(field[name]) for name, text in _LIMITS.items() if field.get(name)]
+        default = code(str(field["default"]))
+        sentences.append(f"Default: {default}.")
+    limits = ", ".join(_limits(field))
     if limits:
-        words.append(f"{limits[0][0].upper()}{', '.join(limits)[1:]}.")
-    words += [f"Rule: {rule['message']}." for rule in field.get("x-kubernetes-validations", [])]
-    return " ".join(words)
+        sentences.append(f"{limits[0].upper()}{limits[1:]}.")
+    for rule in field.get("x-kubernetes-validations", []):
+        sentences.append(f"Rule: {rule['message']}.")
+    return " ".join(sentences)
+
+
+def _limits(field: dict[str, Any]) -> Iterator[str]:
+    """What a value may be; that a count is not negative goes without saying."""
+    for name, text in _LIMITS.items():
+        if field.get(name):
+            yield text.format(field[name])
 
 
 def overview() -> str:
@@ -181,8 +207,11 @@ def flags() -> str:
 
 def _section(name: str) -> str:
     text, actions = command(name)
+    section = f"### {name}\n\n{text}"
     rows = [[form(action), meaning(action)] for action in actions]
-    return f"### {name}\n\n{text}" + ("\n\n" + markdown(["takes", "meaning"], rows) if rows else "")
+    if rows:
+        section += "\n\n" + markdown(["takes", "meaning"], rows)
+    return section
 
 
 def command(name: str) -> tuple[str, list[argparse.Action]]:
@@ -191,8 +220,9 @@ def command(name: str) -> tuple[str, list[argparse.Action]]:
     parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
     module.add_arguments(parser)
     actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
-    text = " ".join((module.__doc__ or COMMANDS[name]).split())
-    return text, [action for action in actions if action.help != argparse.SUPPRESS]
+    documented = [action for action in actions if action.help != argparse.SUPPRESS]
+    text = module.__doc__ or COMMANDS[name]
+    return " ".join(text.split()), documented
 
 
 def form(action: argparse.Action) -> str:
@@ -211,7 +241,9 @@ def form(action: argparse.Action) -> str:
 def meaning(action: argparse.Action) -> str:
     """What `--help` says of it."""
     text = (action.help or "") % vars(action)
-    return text + (" (required)" if action.required and action.option_strings else "")
+    if action.required and action.option_strings:
+        text += " (required)"
+    return text
 
 
 _VALUE: Final = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<default>\S.*))?")

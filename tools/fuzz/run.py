@@ -78,10 +78,10 @@ def fuzz(
     seconds: float,
     seed: int,
     batches: int | None = None,
+    *,
     clock: Callable[[], float] = time.monotonic,
     note: Callable[[int, Any], object] = lambda *_: None,
     batch: int = _BATCH,
-    *,
     shrink: bool = True,
 ) -> Result:
     """Try batch after batch, each from the next seed, until time, count or a failure ends it.

@@ -60,9 +60,9 @@ _ASSERTION: Final = _Part(sure_empty=False)
 
 @dataclass
 class Automaton:
-    """Positions, the characters of each, and the edges between them with their number of ways (2.
+    """Positions, the characters of each, and the edges between them with their number of ways.
 
-    Several).
+    Two ways are several.
     """
 
     characters: list[int] = field(default_factory=list)

@@ -141,6 +141,22 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     """As the API server resolved it from the priority class."""
 
+    @classmethod
+    def running(cls, *, name: str, node: str, requests: Requests) -> "PodView":
+        """A pod of nobody that runs on a node."""
+        return cls(
+            namespace="",
+            name=name,
+            node=node,
+            phase="Running",
+            requests=requests,
+            owner=None,
+            labels={},
+            annotations={},
+            scheduler="",
+            waiting="",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Published:

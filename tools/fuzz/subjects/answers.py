@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -28,8 +29,11 @@ _MOST: Final = 150_000
 
 def _chunks(body: bytes, size: int) -> bytes:
     """A body in the chunks of HTTP, without the empty one at the end."""
-    pieces = (body[at : at + size] for at in range(0, len(body), size))
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    chunks = b""
+    for start in range(0, len(body), size):
+        piece = body[start : start + size]
+        chunks += b"%x\r\n%b\r\n" % (len(piece), piece)
+    return chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +51,25 @@ class _Plain:
 @st.composite
 def _plain(draw: DrawFn) -> _Plain:
     documents = draw(st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4))
-    body = b"".join(msgspec.json.encode(document) + b"\n" for document in documents)
-    lines = [at + 1 for at in range(len(body)) if body[at : at + 1] == b"\n"]
-    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(lines), st.integers(0, len(body))))
-    whole = cut == len(body) and draw(st.booleans())
+    lines = [msgspec.json.encode(document) + b"\n" for document in documents]
+    body = b"".join(lines)
+    ends = list(accumulate(len(line) for line in lines))
+    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(ends), st.integers(0, len(body))))
+    is_whole = cut == len(body) and draw(st.booleans())
     if draw(st.booleans()):
-        missing = 0 if whole or cut < len(body) else 1
-        content = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
+        length = len(body)
+        if cut == len(body) and not is_whole:
+            length += 1
+        content = b"Content-Length: %d\r\n\r\n" % length + body[:cut]
     else:
         chunks = _chunks(body[:cut], draw(st.sampled_from([7, 4096])))
-        content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks + (b"0\r\n\r\n" if whole else b"")
-    return _Plain(
-        b"HTTP/1.1 200 OK\r\n" + content, documents[0] if whole and len(documents) == 1 else None
-    )
+        if is_whole:
+            chunks += b"0\r\n\r\n"
+        content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    whole = None
+    if is_whole and len(documents) == 1:
+        whole = documents[0]
+    return _Plain(b"HTTP/1.1 200 OK\r\n" + content, whole)
 
 
 @st.composite

@@ -74,8 +74,9 @@ class Supply:
     now: int
     """Those with enough free devices."""
     left_out: Mapping[str, str]
-    """Products of which it would select GPUs that are not linked, each with a node where that is
-    so.
+    """Products of which it would select GPUs that are not linked.
+
+    Each with a node where that is so.
     """
     nic_near: str = ""
     """The attribute that each NIC shares with its GPU; empty without NICs."""

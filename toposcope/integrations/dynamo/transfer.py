@@ -94,10 +94,10 @@ def _check_key(key: Field, *, newest: bool) -> None:
 
 def _check_domain(domain: Field) -> None:
     if not domain:
-        domain.error("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
+        domain.malformed("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
     elif not _DOMAIN.fullmatch(domain.text() or ""):
         text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
-        domain.error("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
+        domain.malformed("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
 
 
 def _check_enforcement(enforcement: Field, weight: Field) -> None:

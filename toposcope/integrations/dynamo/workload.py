@@ -32,7 +32,7 @@ from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.document import Field, Suggestion, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import (
@@ -333,7 +333,8 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        return f"Dynamo takes the domain: write {by_key.domain!r}"
+        taken = "Dynamo takes the domain"
+        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain.lower(), topology.domains)
 
 

@@ -5,7 +5,7 @@ A value of the wrong type becomes a finding, and reading goes on.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from toposcope.text import escaped
 
@@ -13,6 +13,20 @@ _MAX_SHOWN: Final = 60
 
 Severity = Literal["error", "warning", "advice"]
 """Refused, or would never run as meant; accepted but not what it seems; could be better."""
+
+
+class Suggestion(str):
+    """A fix that says what was probably meant; `anywhere` is as much of it as holds in any cluster."""
+
+    __slots__ = ("anywhere",)
+
+    anywhere: str
+
+    def __new__(cls, fix: str, anywhere: str = "") -> Self:
+        """`anywhere`: all of it, where it is empty."""
+        suggestion = super().__new__(cls, fix)
+        suggestion.anywhere = anywhere or fix
+        return suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +43,10 @@ class Finding:
     fix: str = ""
     value: str = ""
     """What the field says, where that is text: the name of a level, of a topology."""
+    suggestion: str | None = None
+    """What was probably meant, as far as that holds in any cluster; None: the fix does not say."""
+    malformed: bool = False
+    """Whether the value has a wrong form, whatever there is in the cluster."""
 
 
 _LARGEST: Final = (1 << 63) - 1
@@ -156,6 +174,10 @@ class Field:
         """Note that a system would refuse this value."""
         self._note(rule, "error", message, fix)
 
+    def malformed(self, rule: str, message: str, fix: str = "") -> None:
+        """Note that a system would refuse this value for its form, whatever there is in the cluster."""
+        self._note(rule, "error", message, fix, malformed=True)
+
     def warn(self, rule: str, message: str, fix: str = "") -> None:
         """Note that this value is accepted but does not do what its author seems to expect."""
         self._note(rule, "warning", message, fix)
@@ -164,8 +186,11 @@ class Field:
         """Note that there is a better way."""
         self._note(rule, "advice", message, fix)
 
-    def _note(self, rule: str, severity: Severity, message: str, fix: str) -> None:
+    def _note(
+        self, rule: str, severity: Severity, message: str, fix: str, *, malformed: bool = False
+    ) -> None:
         """Names and values in it are the document's, which may hold anything."""
+        suggestion = escaped(fix.anywhere) if isinstance(fix, Suggestion) else None
         finding = Finding(
             rule=rule,
             severity=severity,
@@ -173,6 +198,8 @@ class Field:
             message=escaped(message),
             fix=escaped(fix),
             value=self.value if isinstance(self.value, str) else "",
+            suggestion=suggestion,
+            malformed=malformed,
         )
         self.findings.append(finding)
 

@@ -14,6 +14,7 @@ import msgspec
 from toposcope.api.levels import Level, level_problems
 from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.integrations.framework.document import Suggestion
 
 _T = TypeVar("_T")
 _NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
@@ -70,7 +71,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     ordered = sorted(set(choices))
     close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return Suggestion(f"did you mean {close[0]!r}?")
     return f"there are: {', '.join(ordered)}" if ordered else ""
 
 
@@ -80,7 +81,8 @@ def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
     for topology in topologies:
         level = topology.by_domain(name)
         if level is not None:
-            return f"label keys are taken here: write {level.key!r}"
+            taken = "label keys are taken here"
+            return Suggestion(f"{taken}: write {level.key!r}", taken)
         keys += topology.keys
     return did_you_mean(name, keys)
 

@@ -44,9 +44,7 @@ def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> i
     """
     for have, amount in zip(free, amounts, strict=True):
         if amount:
-            fits = have // amount
-            if fits < most:
-                most = fits
+            most = min(most, have // amount)
     return most
 
 

@@ -23,7 +23,6 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
-from toposcope.kube.discovery import Kind
 
 
 class ViewedNode(Protocol):
@@ -160,20 +159,8 @@ class Question:
         return self.decisions[admission]
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredField:
-    """Where the object of a gang says which level all of it has to stay within: a label key."""
-
-    kind: Kind
-    path: tuple[str, ...]
-    """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
-
-
 class Placement:
     """What one system knows about places."""
-
-    required_fields: tuple[RequiredField, ...] = ()
-    """Of the objects that it makes for gangs."""
 
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """As much of an object of `decisive` as counts; None: it decides nothing."""

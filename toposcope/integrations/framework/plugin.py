@@ -71,6 +71,15 @@ class OperatorConfiguration:
     """Of the ConfigMap."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequiredField:
+    """Where the object of a gang says which level all of it has to stay within: a label key."""
+
+    kind: Kind
+    path: tuple[str, ...]
+    """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
     """One system, without its parts."""
@@ -97,6 +106,8 @@ class Plugin:
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()
     """What decides about a place besides topologies: queues, quota, groups of pods."""
+    names_topology: bool = True
+    """Whether its workloads name their topology; False: another object says which one."""
     gang_marks: tuple[GangMark, ...] = ()
     pod_metadata: tuple[str, ...] = ()
     """How labels and annotations of pods begin that matter: they name groups, or ask for a place."""
@@ -104,6 +115,10 @@ class Plugin:
     """Pods with one of these matter with all that they say about nodes, also without GPUs."""
     configuration: OperatorConfiguration | None = None
     """What says which schedulers its operator uses; read by its `placement.py`."""
+    required_fields: tuple[RequiredField, ...] = ()
+    """Of the objects that it makes for gangs."""
+    requiring_annotations: tuple[str, ...] = ()
+    """Annotations of pods that name a level all of their gang has to stay within."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import clique_names
@@ -311,7 +311,8 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        return f"Grove takes the domain: write {by_key.domain!r}"
+        taken = "Grove takes the domain"
+        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain, topology.domains)
 
 

@@ -12,11 +12,10 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     ClusterView,
     Placement,
-    RequiredField,
     ViewedResource,
 )
 from toposcope.integrations.framework.system import ClusterFacts, SchedulerProfiles
-from toposcope.integrations.grove.api import BINDINGS, GANG, OLDER_TOPOLOGIES
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.plugin import PLUGIN
 from toposcope.integrations.grove.schedulers import profiles_of
 from toposcope.integrations.grove.waiting import named_kai_topology
@@ -26,9 +25,6 @@ _BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
 
 
 class _Placement(Placement):
-    required_fields = (RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),)
-    """Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)."""
-
     def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:
         return profiles_of(configuration)
 

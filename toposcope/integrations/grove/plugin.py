@@ -7,9 +7,11 @@ from toposcope.integrations.framework.plugin import (
     GangMark,
     OperatorConfiguration,
     Plugin,
+    RequiredField,
 )
 from toposcope.integrations.grove.api import (
     BINDINGS,
+    GANG,
     GANG_OF,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
@@ -29,4 +31,6 @@ PLUGIN: Final = Plugin(
         kind="OperatorConfiguration",
         label_selector="app.kubernetes.io/name=grove-operator",
     ),
+    # Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)
+    required_fields=(RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),),
 )

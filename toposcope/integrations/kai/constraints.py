@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts
 
@@ -146,7 +146,7 @@ def _level(owner: str, kind: str, name: Field, topology: TopologyLevels) -> Leve
     level = topology.by_key(key)
     if level is None:
         alias = did_you_mean(key, dict(topology.aliases)) if topology.aliases else ""
-        fix = alias if alias.startswith("did you mean") else did_you_mean_key(key, (topology,))
+        fix = alias if isinstance(alias, Suggestion) else did_you_mean_key(key, (topology,))
         name.error(
             "kai/level-exists",
             f"topology constraint error: {owner} specified '{key}' as the {kind} topology constraint level, "

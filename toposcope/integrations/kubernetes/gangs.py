@@ -122,8 +122,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         name = name_of(root, "Job")
         return Reading(_gang(root, name, scheduling, _Members(pods, all_known=True), cluster))
     workloads = []
-    for name, pods in _named(root).items():
-        workloads.append(_of_named(root, name, pods, cluster))
+    for group_name, own in _named(root).items():
+        workloads.append(_of_named(root, group_name, own, cluster))
     return Reading(workloads[0], stages=tuple(workloads[1:]))
 
 
