@@ -30,7 +30,8 @@ SUFFIXES: Final = {LEADER: "ldr", WORKER: "wkr"}
 _GROVE: Final = "grove.io/v1alpha1"
 _SET, _CLIQUE, _GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
 _COMBINED: Final = (
-    "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; use either the typed topology "
+    "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; "
+    "use either the typed topology "
     "API or provider-native Grove topology overrides"
 )
 _LATER: Final = "Grove's webhook refuses the PodCliqueSet later"

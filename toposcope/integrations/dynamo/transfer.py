@@ -23,7 +23,8 @@ _KEY: Final = re.compile(
     re.ASCII,
 )
 _NOT_A_NAME: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     f"'{NAME.pattern}')"
 )

@@ -38,11 +38,13 @@ _MISSING: Final = frozenset(
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
 _RECREATE: Final = "a PodCliqueSet that exists keeps its scheduler: delete it and create it again"
 _SOON: Final = (
-    "Grove leaves it out while the topology or the level is missing, and adds it within seconds once both exist, as "
+    "Grove leaves it out while the topology or the level is missing, "
+    "and adds it within seconds once both exist, as "
     "they do now: see whether its operator runs"
 )
 _LATE: Final = (
-    "Grove leaves it out while the topology or the level is missing, and before v0.1.0-alpha.9 adds it only when the "
+    "Grove leaves it out while the topology or the level is missing, "
+    "and before v0.1.0-alpha.9 adds it only when the "
     "PodCliqueSet changes or its operator starts: restart that"
 )
 _STAY: Final = "pods that run already stay where they are"
@@ -72,16 +74,20 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
     describe = shell("kubectl describe pcs {} -n {}", ref.name, ref.namespace)
     if reported is None:
         return features.unknown(
-            f"Grove has not reported on the topology constraints of {ref.handle}: it has no condition {CONDITION}",
-            "either its operator has not reconciled it yet, or it is older than 0.1.0-alpha.9 and topology-aware "
+            f"Grove has not reported on the topology constraints of {ref.handle}: "
+            f"it has no condition {CONDITION}",
+            "either its operator has not reconciled it yet, "
+            "or it is older than 0.1.0-alpha.9 and topology-aware "
             "scheduling is disabled",
             commands=(describe,),
         )
     if reported.reason == _DISABLED:
         return features.failed(
             f"Grove's topology-aware scheduling is disabled ({_DISABLED}): {reported.message}",
-            "its pods are placed without the constraint; enable it in the configuration of Grove's operator "
-            "(Helm value config.topologyAwareScheduling.enabled: true), which then adds it to its PodGangs",
+            "its pods are placed without the constraint; "
+            "enable it in the configuration of Grove's operator "
+            "(Helm value config.topologyAwareScheduling.enabled: true), "
+            "which then adds it to its PodGangs",
             _STAY,
             commands=(describe, shell("helm list -A --filter grove")),
         )
@@ -145,13 +151,19 @@ def _check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 def _creator(binding: features.Resource, named: str) -> str:
     if not named:
-        return "Grove creates it from the binding while its operator runs and KAI v0.12 or later is installed"
+        return (
+            "Grove creates it from the binding while its operator runs and KAI v0.12 or later is "
+            "installed"
+        )
     who = (
         "Toposcope does, unless spec.publish.kai is Never"
         if named == binding.name
         else "its author has to"
     )
-    return f"{binding.handle} names it in spec.schedulerTopologyBindings, so Grove does not create it: {who}"
+    return (
+        f"{binding.handle} names it in spec.schedulerTopologyBindings, "
+        f"so Grove does not create it: {who}"
+    )
 
 
 def named_kai_topology(binding: features.Object) -> str:

@@ -40,7 +40,10 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         )
     for ref, document in groups:
         if not any(features.condition(document, kind) for kind in _SCHEDULED):
-            text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED[-1]}"
+            text = (
+                f"kube-scheduler has not looked at {ref.handle}: "
+                f"it has no condition {_SCHEDULED[-1]}"
+            )
             describe = shell(
                 "kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace
             )

@@ -69,7 +69,10 @@ def _check_flavor_unchanged(spec: Field, before: Field) -> None:
         return
     for name in ("nodeLabels", "tolerations", "topologyName"):
         if (spec / name).value != (before / name).value:
-            text = f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName is set"
+            text = (
+                f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName "
+                "is set"
+            )
             (spec / name).error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
 
 

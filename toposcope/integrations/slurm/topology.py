@@ -135,7 +135,8 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
     paths = sorted((path for path, nodes in members.items() if len(nodes) >= least), key=_order)
     if not paths:
         raise ExportError(
-            f"no {levels[-1].domain} has {least} nodes, so there is no block; choose another --level or --block-size"
+            f"no {levels[-1].domain} has {least} nodes, so there is no block; "
+            "choose another --level or --block-size"
         )
     small = {path: nodes for path, nodes in members.items() if len(nodes) < least}
     left_out += [name for nodes in small.values() for name in nodes]
@@ -225,7 +226,8 @@ def _refuse_unfit(paths: Iterable[Path]) -> None:
         unfit.update(value for value in path if not is_label_value(value))
     if unfit:
         raise ExportError(
-            f"{printable(min(unfit))!r} cannot be the value of a label, so no switch or block gets its name; correct "
+            f"{printable(min(unfit))!r} cannot be the value of a label, "
+            "so no switch or block gets its name; correct "
             "the node labels in the file"
         )
 

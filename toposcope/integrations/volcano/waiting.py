@@ -35,7 +35,10 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     )
     twice = sorted(name for name, times in parents.items() if times > 1)
     if twice:
-        text = f"HyperNode {twice[0]} has {parents[twice[0]]} parents, and Volcano holds back all jobs with a topology"
+        text = (
+            f"HyperNode {twice[0]} has {parents[twice[0]]} parents, "
+            "and Volcano holds back all jobs with a topology"
+        )
         look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
         yield features.failed(text, "take it out of all but one", commands=(look,))
     else:
