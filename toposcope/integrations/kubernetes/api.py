@@ -50,14 +50,10 @@ def templates_of(workload: Field) -> Iterator[Field]:
     """All templates of a Workload, those inside of others too."""
     level = [workload / "spec"]
     for _ in range(_DEPTH):
-        composites = [
-            template
-            for above in level
-            for template in (above / "compositePodGroupTemplates").items()
-        ]
-        yield from (
-            template for above in level for template in (above / "podGroupTemplates").items()
-        )
+        composites: list[Field] = []
+        for above in level:
+            yield from (above / "podGroupTemplates").items()
+            composites += (above / "compositePodGroupTemplates").items()
         yield from composites
         level = composites
 
