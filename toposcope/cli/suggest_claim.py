@@ -39,8 +39,14 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     nic = arguments.nic
     if nic == "":
         nic = _nic_class(machines, claims)
-
-    claim = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
+    claim = supply(
+        machines,
+        snapshot.inventory,
+        claims,
+        gpus=arguments.gpus,
+        link=arguments.link or "",
+        nic_class=nic,
+    )
     if not claim.nodes:
         where = f"any of {len(machines)} nodes of {DRIVER}"
         complain(f"toposcope suggest: {claim.words}: no claim can get that on {where}")

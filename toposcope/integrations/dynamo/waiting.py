@@ -27,7 +27,10 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Its condition where it is not True, or where it is True only because Dynamo treats Grove's Unknown as True."""
+    """Its condition where it is not True.
+
+    Or where it is True only because Dynamo treats Grove's Unknown as True.
+    """
     reported = [
         features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)
     ]

@@ -1,4 +1,7 @@
-"""Kueue: its queue leads to a flavor with a topology, and the queues are active; and its messages."""
+"""Kueue: its queue leads to a flavor with a topology, and the queues are active.
+
+And its messages.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -105,8 +108,10 @@ def _check_flavors(
             topologies[flavor] = topology
     if not topologies:
         return features.failed(
-            f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
-            f"set spec.topologyName on a ResourceFlavor ({', '.join(sorted(names)) or 'the queue has none'})",
+            f"no flavor of ClusterQueue {name} has a topology, "
+            "so Kueue cannot keep its pods together",
+            "set spec.topologyName on a ResourceFlavor "
+            f"({', '.join(sorted(names)) or 'the queue has none'})",
             commands=(shell("kubectl get {} -o yaml", FLAVORS.name),),
         )
     offered = ", ".join(
