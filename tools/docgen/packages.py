@@ -49,14 +49,20 @@ def pack_plugin(dist: Path, repository: str) -> Path:
     with tarfile.open(archive, "w:gz") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o755 if name == "kubectl-toposcope" else 0o644
+            member.size = len(content)
+            member.mode = 0o644
+            if name == "kubectl-toposcope":
+                member.mode = 0o755
             tar.addfile(member, io.BytesIO(content))
     home = f"https://github.com/{repository}"
+    digest = hashlib.sha256(archive.read_bytes())
     plugin = yaml.safe_load((_KREW / "krew.yaml").read_text(encoding="utf-8"))
-    plugin["spec"] |= {"version": f"v{__version__}", "homepage": home}
-    plugin["spec"]["platforms"][0] |= {
+    spec = plugin["spec"]
+    spec["version"] = f"v{__version__}"
+    spec["homepage"] = home
+    spec["platforms"][0] |= {
         "uri": f"{home}/releases/download/v{__version__}/{archive.name}",
-        "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+        "sha256": digest.hexdigest(),
         "files": [{"from": name, "to": "."} for name in files],
     }
     manifest = dist / "krew.yaml"

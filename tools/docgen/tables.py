@@ -253,20 +253,26 @@ def values() -> str:
     """Every value of the chart, with its default and what the comment above it says."""
     rows: list[list[str]] = []
     path: list[str] = []
-    said: list[str] = []
+    comment: list[str] = []
     lines = [*VALUES.read_text(encoding="utf-8").splitlines(), ""]
     for line, following in pairwise(lines):
         match = _VALUE.fullmatch(line)
         if match is None:
-            said = [*said, line.strip("# ")] if "#" in line else []
+            if "#" not in line:
+                comment.clear()
+            else:
+                comment.append(line.strip("# "))
             continue
         depth = len(match["indent"]) // 2
         path[depth:] = [match["name"]]
-        if match["default"] is not None:
-            rows.append([code(".".join(path)), code(match["default"]), " ".join(said)])
-        elif said and following.strip():
-            rows.append([code(".".join(path)), "", " ".join(said)])
-        said = []
+        name = code(".".join(path))
+        text = " ".join(comment)
+        default = match["default"]
+        if default is not None:
+            rows.append([name, code(default), text])
+        elif comment and following.strip():
+            rows.append([name, "", text])
+        comment.clear()
     return markdown(["value", "default", "meaning"], rows)
 
 
