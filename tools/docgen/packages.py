@@ -26,14 +26,15 @@ _WHEEL: Final = f"toposcope-{__version__}-py3-none-any.whl"
 def address_chart(chart: Path, repository: str) -> None:
     """Put a repository's addresses, and the image that it publishes, into a copy of the chart."""
     owner = repository.partition("/")[0].lower()
+    image = f"repository: ghcr.io/{repository.lower()}\n"
     for name in ("Chart.yaml", "README.md", "values.yaml"):
-        text = (chart / name).read_text(encoding="utf-8").replace(_PLACEHOLDER, repository)
+        file = chart / name
+        text = file.read_text(encoding="utf-8")
+        text = text.replace(_PLACEHOLDER, repository)
         text = text.replace("ghcr.io/OWNER/", f"ghcr.io/{owner}/")
         if name == "values.yaml":
-            text = text.replace(
-                "repository: toposcope\n", f"repository: ghcr.io/{repository.lower()}\n"
-            )
-        (chart / name).write_text(text, encoding="utf-8")
+            text = text.replace("repository: toposcope\n", image)
+        file.write_text(text, encoding="utf-8")
 
 
 def pack_plugin(dist: Path, repository: str) -> Path:
