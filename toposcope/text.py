@@ -1,6 +1,7 @@
-"""Text in messages (plurals, foreign text, errors of libraries), and JSON in annotations, requests and log lines.
+"""Text in messages, and JSON in annotations, requests and log lines.
 
-JSON by the standard library: the documents are small, and a faster package costs every GPU node 3 MB.
+JSON by the standard library: the documents are small, and a faster package costs every GPU node
+3 MB.
 """
 
 import json
@@ -23,9 +24,15 @@ _UNSAFE: Final = (
 )
 """Controls, what ends lines, what changes the direction of text (one name then looks like another),
 half characters."""
-_QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
+_NOT_TEXT: Final = (
+    "Expected `str`, got `int`",
+    "Expected `str`, got `float`",
+    "Expected `str`, got `bool`",
+)
+"""Type errors of values that are text once they are in quotes."""
 
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
+_DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -35,24 +42,43 @@ def natural(name: str) -> tuple[list[str | int], str]:
     rocep32s0f0; rocep1s0f1, roceP2p1s0f0.
     """
     # Words and numbers alternate, a word first: no number is ever compared with a word.
-    return [
-        int(part) if part.isdecimal() else part for part in _NUMBERS.split(name.casefold())
-    ], name
+    parts: list[str | int] = []
+    for part in _NUMBERS.split(name.casefold()):
+        parts.append(int(part) if part.isdecimal() else part)
+    return parts, name
+
+
+def by_numbers(name: str) -> tuple[tuple[str, ...], tuple[int, ...], str]:
+    """A key that sorts names with equal words by their numbers: `node2` before `node10`."""
+    pieces = _DIGITS.split(name)
+    numbers = tuple(int(piece) for piece in pieces[1::2])
+    return tuple(pieces[::2]), numbers, name
 
 
 def plural(count: int, one: str, several: str = "") -> str:
     """Singular or plural: `node`, `nodes`."""
-    return one if count == 1 else several or f"{one}s"
+    if count == 1:
+        return one
+    return several or f"{one}s"
 
 
 def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
-    """The first `most` names in one line, and how many more there are of `total` (default.
+    """The first `most` names in one line, and how many more there are.
 
-    Of the given ones).
+    Of `total`, by default of the given ones.
     """
     shown = names[:most]
-    more = (len(names) if total is None else total) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    if total is None:
+        total = len(names)
+    text = ", ".join(shown)
+    more = total - len(shown)
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def first_few(names: Sequence[str], few: int = 3) -> str:
+    """The first few names."""
+    more = ", ..." if len(names) > few else ""
+    return ", ".join(names[:few]) + more
 
 
 Command = NewType("Command", str)
@@ -66,9 +92,10 @@ def shell(template: str, *values: str) -> Command:
     A value that would be an option, or that no terminal shows as it is, becomes NAME: no object is
     called so.
     """
-    return Command(
-        template.format(*(shlex.quote(value) if _is_word(value) else "NAME" for value in values))
-    )
+    words = []
+    for value in values:
+        words.append(shlex.quote(value) if _is_word(value) else "NAME")
+    return Command(template.format(*words))
 
 
 def _is_word(value: str) -> bool:
@@ -81,10 +108,13 @@ def escaped(text: str, kept: str = "") -> str:
     Such characters as `\u001b`. JSON and double-quoted YAML read them back. `kept` is a pattern of
     what stays. All such output comes through here.
     """
+    pattern = f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE
     # linear: single characters, and styles of a few literal codes
-    return re.sub(
-        f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE, lambda match: f"\\u{ord(match[0]):04x}", text
-    )
+    return re.sub(pattern, _code_of, text)
+
+
+def _code_of(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def escaped_lines(text: str) -> str:
@@ -99,7 +129,9 @@ def printable(text: str, most: int = 200) -> str:
     """
     line = " ".join(text.split())
     shown = escaped(line)
-    return shown if len(shown) <= most else shown[: most - 3] + "..."
+    if len(shown) <= most:
+        return shown
+    return shown[: most - 3] + "..."
 
 
 LONGEST_MESSAGE: Final = 32 << 10
@@ -114,7 +146,8 @@ def bounded(text: str) -> str:
     """
     if len(text) <= LONGEST_MESSAGE:
         return text
-    return f"{text[:LONGEST_MESSAGE]}... (cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters)"
+    cut = f"cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters"
+    return f"{text[:LONGEST_MESSAGE]}... ({cut})"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
@@ -132,9 +165,10 @@ def yaml_words(words: str) -> str:
 
 def type_words(words: str) -> str:
     """A type error of msgspec in the words of YAML."""
+    hint = " (put it in quotes)" if words.startswith(_NOT_TEXT) else ""
     for theirs, ours in _TYPES:
         words = words.replace(theirs, ours)
-    return words + " (put it in quotes)" if words.startswith(_QUOTED) else words
+    return words + hint
 
 
 def compact(document: Any) -> str:

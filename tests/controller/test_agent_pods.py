@@ -11,6 +11,7 @@ from tests.support.tables import each_case
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError
 
@@ -50,7 +51,7 @@ def controller(api: ApiUnderTest, client: Confined, time: Time) -> Controller:
     create_namespace(api, HOME_NAMESPACE)
     api.create(NODES, node("silent", labels={"nvidia.com/gpu.present": "true"}))
     make_topology(api)
-    return controller_of(client, Reconciler(client, (), time))
+    return controller_of(client, Reconciler(Wiring(client, runtime=time)))
 
 
 def install(api: ApiUnderTest, current: int) -> str:

@@ -17,9 +17,9 @@ from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.availability import judge, unsynced
 from toposcope.controller.assess.diagnostics import MOST
 from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
+from toposcope.controller.memory import Memory
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.hierarchy.controller_config import read_config
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.hierarchy.table import Table
 
@@ -106,7 +106,7 @@ class Assessed(Look, kw_only=True):
 
 def change(history: History, look: Look) -> None:
     if look.restart or look.once:
-        history.absences = Absences(single_look=look.once)
+        history.memory = Memory(single_look=look.once)
     if look.generation is not None:
         history.status["observedGeneration"] = look.generation
     if look.spec is not None:
@@ -155,11 +155,11 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     for number in range(5):
         history.spec = {"required": [f"level-{number}"], "levels": [{"domain": "x", "key": f"example.com/{number}"}]}
         history.look(nodes(), after=1.0)
-        assert len(history.absences._since) == 2
+        assert [len(timers._since) for timers in (history.memory.levels.gone, history.memory.unavailable)] == [1, 1]
     history.spec = {}
     for _ in range(2):
         history.look(nodes(), after=100000.0)
-    assert not history.absences._since
+    assert history.memory.next_deadline(600.0, history.now) is None
 
 
 @each_case("tables/controller.yaml")
@@ -229,13 +229,13 @@ def test_availability_of_a_required_level_over_time(row: Course) -> None:
 
 
 def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required() -> None:
-    absences, racks = Absences(), ("rack",)
+    memory, racks = Memory(), ("rack",)
 
     def missed(now: float, *required: str, status: dict[str, Any] | None = None) -> tuple[str, ...]:
-        return judge(topology(status, gracePeriod="1m"), required, (), absences, now, racks).missed
+        return judge(topology(status, gracePeriod="1m"), (), memory, now, required=required, preferred=racks).missed
 
     assert [missed(0), missed(61), missed(61, "zone"), missed(122, "zone")] == [(), racks, racks, racks]
-    absences = Absences()
+    memory = Memory()
     status = {"preferredBy": [{"domain": "rack", "workloads": 1, "available": False}]}
     assert missed(200, status=status) == racks
     history = History()
@@ -388,3 +388,29 @@ def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
     history = History()
     assert history.look([gpu_node("n1", tracked)]).effective.path == FULL
     assert history.status.get("hints") is None
+
+
+def test_unavailable_levels_are_remembered_without_the_sentences_about_them() -> None:
+    """A restarted controller keeps its verdict, whatever words the last one had for it."""
+    history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
+    without = [gpu_node(f"n{number}", {"rack": None}) for number in range(3)]
+    history.look(without)
+    history.look(without, after=61.0)
+    assert history.status["unavailableLevels"] == [{"domain": "rack"}]
+    for condition in history.status["conditions"]:
+        condition["message"] = f"sentence about {condition['type']}"
+    history.restart()
+    found = history.look(without)
+    assert (found.unavailable, available(history)["status"]) == (("rack",), "False")
+    history.look(nodes())
+    assert "unavailableLevels" not in history.status
+
+
+def test_a_verdict_of_an_older_version_is_read_from_its_message() -> None:
+    history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
+    without = [gpu_node("n0", {"rack": None})]
+    history.look(without)
+    history.look(without, after=61.0)
+    del history.status["unavailableLevels"]
+    history.restart()
+    assert history.look(without).unavailable == ("rack",)

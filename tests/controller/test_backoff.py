@@ -25,6 +25,7 @@ from toposcope.api.levels import Level
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations.framework.publishing.immutable_topology import ImmutableTopologyPublisher
 from toposcope.integrations.kai.api import TOPOLOGIES
 from toposcope.kube.client import ApiClient, Request
@@ -189,24 +190,19 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     def new_controller() -> Controller:
         backoff = publishing.backoff_on(client, time)
         caller = cast("ApiClient", client)
-        reconciler = Reconciler(
-            caller,
-            publishing.make_publishers(time)(backoff),
-            time,
-            lambda: START + timedelta(seconds=time.seconds),
-            backoff=backoff,
-        )
+        publishers = publishing.make_publishers(time)(backoff)
+        reconciler = Reconciler(Wiring(caller, publishers, time, backoff=backoff))
         reconcilers.append(reconciler)
         return controller_of(clients(), reconciler)
 
     controller = new_controller()
-    with admission(api, obstacle), caplog.at_level(logging.INFO, "toposcope.controller.reconcile"):
+    with admission(api, obstacle), caplog.at_level(logging.INFO, "toposcope.controller.writers.published"):
         for time.seconds in range(0, 100, 5):
             controller.once()
         lines = [record.message for record in caplog.records if "topology.kai.scheduler/cluster" in record.message]
         assert tries == attempts
         assert statuses == attempts  # each try renews the time of the next
-        assert reconcilers[0].next_deadline(controller.topologies.items()) == wait
+        assert reconcilers[0].next_deadline(controller.watches.topologies.items()) == wait
         assert len(lines) == 1
         assert words in lines[0]
         assert f"next try at {first} UTC" in lines[0]
@@ -223,7 +219,7 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     assert len(tries) == len(attempts) + 2
     time.seconds += 31
     caplog.clear()
-    with caplog.at_level(logging.INFO, "toposcope.controller.reconcile"):
+    with caplog.at_level(logging.INFO, "toposcope.controller.writers.published"):
         controller.once()
     assert condition(api, "Published")["reason"] == "InSync"
     assert ["is in sync" in record.message for record in caplog.records] == [True]

@@ -27,6 +27,7 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, RAILS, STATE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.errors import KubeError
 
 EVENTS = "/apis/events.k8s.io/v1/events"
@@ -171,7 +172,7 @@ def test_before_the_crd_is_there_nothing_is_ready(api: ApiUnderTest, clients: Cl
     api.remove_crd("clustertopologies.gpu.topology")
     wait_until(lambda: api.request("GET", PATH)[0] == 404, "ClusterTopologies are not served")
     client = clients()
-    controller = controller_of(client, Reconciler(client, [], time))
+    controller = controller_of(client, Reconciler(Wiring(client, runtime=time)))
     with pytest.raises(KubeError):
         controller.once()
     assert "ClusterTopologies have not been listed yet" in controller.ready()
@@ -195,7 +196,7 @@ def test_a_level_that_a_workload_asks_for_is_required(api: ApiUnderTest, running
     make_topology(api, gracePeriod="10m")
     asks = pod_group(api, "training", RACK)["metadata"]["uid"]
     other = pod_group(api, "other", BLOCK)["metadata"]["uid"]
-    running.workloads.refresh()
+    running.watches.workloads.refresh()
     wanted = [{"domain": "block", "workloads": 1}, {"domain": "rack", "workloads": 1}]
     wait_until(lambda: status_of(api).get("requiredBy") == wanted, "both asked for")
     assert condition(api, "TopologyLevelsAvailable")["status"] == "True"

@@ -195,7 +195,15 @@ class Process:
         self.stop = threading.Event()
         self.news: list[bool] = []
         self.clock = clock
-        self.elector = LeaderElector(client, "default", "leader", identity, self.stop, self.news.append, runtime=clock)
+        self.elector = LeaderElector(
+            client,
+            namespace="default",
+            name="leader",
+            identity=identity,
+            stop=self.stop,
+            changed=self.news.append,
+            runtime=clock,
+        )
 
     def tick(self, after: float = 0.0) -> bool:
         self.clock.seconds += after
@@ -321,7 +329,7 @@ def test_a_thread_leads_and_gives_back(clients: Clients, faults: Faults, leading
         news.append(is_leader)
         led.set()
 
-    elector = LeaderElector(clients(), "default", "leader", "b", stop, changed)
+    elector = LeaderElector(clients(), namespace="default", name="leader", identity="b", stop=stop, changed=changed)
     elector.start()
     assert led.wait(30.0)
     assert elector.may_write()

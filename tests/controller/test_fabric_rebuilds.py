@@ -13,6 +13,7 @@ from toposcope.api.label_keys import CHASSIS, GPUS, NVLINK_DOMAIN, STATE
 from toposcope.controller.assess.rebuilds import MOST_REBUILDS, FabricHistory
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table
 
@@ -152,7 +153,7 @@ def test_half_a_rack_that_moves_for_good_is_rebuilt_in_part_after_the_grace_peri
     cluster.look()
     cluster.look(GRACE - 1)
     assert cluster.events == []
-    assert cluster.history.absences.next_deadline({"uid-cluster": GRACE}, cluster.history.now) == 1.0
+    assert cluster.history.memory.next_deadline(GRACE, cluster.history.now) == 1.0
     cluster.look(2)
     assert cluster.events == [f"{rebuilt(1, 9, nodes=3)}; 3 nodes are not in the new one"]
     assert cluster.fabric["rebuilds"][0]["left"] == 3
@@ -471,7 +472,7 @@ def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Iterator[Cont
     for node in Rack.of("r1", 1).nodes():
         make_node(api, node.name, {GPUS: "4", NVLINK_DOMAIN: fabric(1), CHASSIS: "chassis-r1", STATE: "ok"})
     make_topology(api)
-    with running(controller_of(client, Reconciler(client, (), time, instance="test"))) as started:
+    with running(controller_of(client, Reconciler(Wiring(client, runtime=time)))) as started:
         wait_until(lambda: status_of(api).get("nodes") == TRAYS, "a status")
         yield started
 

@@ -47,7 +47,7 @@ def make(api: ApiUnderTest) -> Iterator[Make]:
     with contextlib.ExitStack() as stack:
 
         def client(may_write: Callable[[], bool], observe: Observe = unobserved) -> FencedClient:
-            client = FencedClient(load(str(api.kubeconfig)), "test", 5.0, may_write, observe)
+            client = FencedClient(load(str(api.kubeconfig)), "test", 5.0, may_write=may_write, observe=observe)
             stack.callback(client.close)
             return client
 

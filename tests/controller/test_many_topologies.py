@@ -12,6 +12,7 @@ from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.api.label_keys import GPUS
 from toposcope.controller import reconcile
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.kube.client import ApiClient, Request
 
@@ -45,7 +46,7 @@ def client(clients: Clients, time: Time) -> Slow:
 
 @pytest.fixture
 def reconciler(client: Slow, time: Time) -> Reconciler:
-    return Reconciler(client, (), time, instance="test")
+    return Reconciler(Wiring(client, runtime=time))
 
 
 def topologies(api: ApiUnderTest) -> list[Topology]:

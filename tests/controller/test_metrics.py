@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from tests.support.cluster import fabric, gpu_node, topology
+from tests.support.cluster import START, fabric, gpu_node, topology
 from tests.support.publishing import Time
 from tests.support.tables import each_case
 from toposcope import __version__
 from toposcope.api.label_keys import NVLINK_DOMAIN
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.assess.rails import Rails
-from toposcope.controller.loop import Trigger
+from toposcope.controller.memory import Memory
 from toposcope.controller.metrics import ControllerMetrics, Report, RequestMetrics, WatchMetrics, report
 from toposcope.controller.status import conditions_of
+from toposcope.controller.trigger import Trigger
 from toposcope.hardware.rails import Miscabled
 from toposcope.hierarchy.coverage import level_sizes
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
@@ -51,7 +51,7 @@ class Scraped:
 
 def reported(nodes: Sequence[NodeFacts], published: Sequence[Published] = (), **spec: Any) -> Report:
     asked = topology(**spec)
-    found = assess(asked, nodes, Absences(), 0.0, ["block", "row"])
+    found = assess(asked, Evidence(nodes, required=["block", "row"]), Memory())
     conditions = conditions_of(asked, found, published, anything_served=True)
     sizes = level_sizes(found.effective.levels, found.selected)
     return report(found, conditions, published, {"rack": 0, "block": 3, "row": 1}, sizes)
@@ -219,7 +219,7 @@ def test_watches_tell_when_they_were_heard_and_why_they_began_again() -> None:
     now.seconds = 160
     watches.heard("/api/v1/nodes")
     nodes = {"resource": "nodes"}
-    assert registry.get_sample_value("toposcope_watch_last_heard_timestamp_seconds", nodes) == 160
+    assert registry.get_sample_value("toposcope_watch_last_heard_timestamp_seconds", nodes) == START.timestamp() + 160
     assert registry.get_sample_value("toposcope_watch_events_total", nodes) == 1
     for reason, count in (("first", 1), ("expired", 1), ("unreachable", 0)):
         assert registry.get_sample_value("toposcope_lists_total", nodes | {"reason": reason}) == count
@@ -237,7 +237,7 @@ def test_two_versions_of_a_kind_are_one_resource() -> None:
         watches.heard(DGD.format(version))
     resource = {"resource": "dynamographdeployments.nvidia.com"}
     assert registry.get_sample_value("toposcope_lists_total", resource | {"reason": "first"}) == 2
-    assert registry.get_sample_value("toposcope_watch_last_heard_timestamp_seconds", resource) == 20
+    assert registry.get_sample_value("toposcope_watch_last_heard_timestamp_seconds", resource) == START.timestamp() + 20
     samples = [s for family in registry.collect() for s in family.samples]
     assert len(samples) == len({(s.name, tuple(s.labels.items())) for s in samples})
 

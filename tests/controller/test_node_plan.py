@@ -21,11 +21,13 @@ from tests.support.controller import (
 from tests.support.publishing import Time, WatchedClient, levels
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.api.label_keys import SLINKY, SLINKY_KEPT
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.loop import Controller
-from toposcope.controller.node_plan import NodePlanWriter, plan_of, planned, unwritten_annotations, unwritten_values
+from toposcope.controller.memory import Memory
+from toposcope.controller.node_plan import plan_of, planned, unwritten_annotations, unwritten_values
 from toposcope.controller.reconcile import Reconciler
-from toposcope.hierarchy.effective_levels import Absences
+from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.node_plan import CONFIG_MAP, NodePlan, PlannedTopology, decode, encode
@@ -53,7 +55,7 @@ class Site:
     def new_term(self) -> Controller:
         watched: Any = WatchedClient(self.client, self._note)
         plan = NodePlanWriter(watched, watched, "toposcope-system", self.time)
-        self.controller = controller_of(self.client, Reconciler(watched, (), self.time, node_plan=plan))
+        self.controller = controller_of(self.client, Reconciler(Wiring(watched, runtime=self.time, node_plan=plan)))
         return self.controller
 
     def _note(self, request: Request) -> None:
@@ -304,7 +306,7 @@ def test_topologies_for_which_the_plan_has_no_room_are_named() -> None:
 def asked(nodes: Table, *topologies: Any) -> dict[str, PlannedTopology]:
     entries = {}
     for one in topologies:
-        entry = planned(one, assess(one, nodes, Absences(single_look=True), 0.0))
+        entry = planned(one, assess(one, Evidence(nodes), Memory(single_look=True)))
         if entry:
             entries[one.name] = entry
     return entries

@@ -21,6 +21,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishing.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations import registry
 from toposcope.integrations.framework.published import Published
 from toposcope.integrations.framework.publishing.publisher import PublishSettings
@@ -136,7 +137,7 @@ class Site:
     def controller(self) -> Controller:
         publishers = tuple(self.publishers.values())
         reconciler = Reconciler(
-            self._client, publishers, self.time, instance="test", dry_run=self.dry_run, publishing=self.publishing
+            Wiring(self._client, publishers, self.time, dry_run=self.dry_run, publishing=self.publishing)
         )
         return controller_of(self._client, reconciler)
 

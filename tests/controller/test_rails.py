@@ -11,9 +11,9 @@ from tests.support.tables import each_row, says
 from toposcope.api.label_keys import LEAF_GROUP
 from toposcope.controller.assess.rails import Rails, expected_switches
 from toposcope.controller.events import rail_events
+from toposcope.controller.memory import Memory
 from toposcope.hardware.leaves import leaf_labels
 from toposcope.hardware.rails import Miscabled, Rail, Switch
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts
 
 GRACE = 601.0
@@ -159,7 +159,7 @@ def test_an_event_on_the_node_is_due_once() -> None:
 
 def test_a_single_look_does_not_wait() -> None:
     history = History()
-    history.absences = Absences(single_look=True)
+    history.memory = Memory(single_look=True)
     assert told(history.look(Fabric(cables=["3 2 x"]).facts()).rails) == ["3 2 x u0r2"]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.support.cluster import topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
+from toposcope.controller.memory import Memory
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.hierarchy.coverage import cover, crossings, level_value
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import Hardware, NodeFacts, node_facts
 
 SELECTORS: tuple[dict[str, Any], ...] = (
@@ -66,7 +66,7 @@ def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
         nodes = any_cluster(rng, rng.choice((1, 2, 5, 40, 300, 1500)))
         asked = topology(nodeSelector=selector)
         selected = [node for node in nodes if asked.selects(node)]
-        found = assess(asked, nodes, Absences(), now=0.0)
+        found = assess(asked, Evidence(nodes), Memory())
         messages = {condition.type: condition.message for condition in found.conditions}
 
         signs = [(n, n.gpus or n.label(GPU_PRESENT) == "true" or n.label(NVLINK_DOMAIN) is not None) for n in nodes]

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.support.api import ApiUnderTest, Clients, wait_until
-from tests.support.cluster import BLOCK, RACK, START, ZONE
+from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import (
     condition,
     controller_of,
@@ -25,6 +25,7 @@ from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.segments import child_name
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations.kai.publisher import KaiPublisher
 from toposcope.integrations.kueue.publisher import KueuePublisher
 from toposcope.kube.client import ApiClient, Request
@@ -43,7 +44,7 @@ def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Controller:
     make_nodes(api)
     client = clients()
     publishers = (KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-    return controller_of(client, Reconciler(client, publishers, time, instance="test", runtime=time))
+    return controller_of(client, Reconciler(Wiring(client, publishers, time)))
 
 
 def make_nodes(api: ApiUnderTest) -> None:
@@ -75,7 +76,7 @@ def test_what_others_make_is_not_merged_with(
             make_topology(api, "cluster-leaf", gracePeriod="10m")
 
     watched = cast("ApiClient", WatchedClient(clients(), before))
-    reconciler = Reconciler(watched, (), time, instance="test")
+    reconciler = Reconciler(Wiring(watched, runtime=time))
     late = controller_of(clients(), reconciler)
     make_topology(api, segments="Auto")
     run_passes(late, time, GRACE)
@@ -96,7 +97,7 @@ def test_what_is_denied_is_tried_rarely(
             raise ApiError(403, "Forbidden", "the webhook says no")
 
     client = cast("ApiClient", WatchedClient(clients(), deny))
-    reconciler = Reconciler(client, (), time, lambda: START, runtime=time)
+    reconciler = Reconciler(Wiring(client, runtime=time))
     make_topology(api, segments="Auto")
     run_passes(controller_of(clients(), reconciler), time, GRACE, *([10.0] * 30))
     assert tries == {"cluster-leaf": 4, "cluster-rack": 4}  # after 0, 30 to 33, 90 to 99 and 210 to 231 s
@@ -138,7 +139,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     file.write_text(CONFIG)
     client, registry = clients(), CollectorRegistry()
     options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text", config=str(file))
-    reconciler = Reconciler(client, [], time, instance="test")
+    reconciler = Reconciler(Wiring(client, runtime=time))
     controller = controller_of(client, reconciler, options=options, registry=registry)
     run_passes(controller, time, 1)
     status = status_of(api)

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 from tests.support.cluster import START, fabric, gpu_node, topology
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
+from toposcope.controller.memory import Memory
 from toposcope.controller.requirements import Resolved
 from toposcope.controller.status import Demand, conditions_of, demand_of, status_of
 from toposcope.controller.status_size import MOST_BYTES, fit_to_size
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.integrations.framework.level_requests import WorkloadRef
 from toposcope.integrations.framework.published import Published
 
@@ -35,20 +35,20 @@ def test_every_fault_at_once_with_the_longest_names_fits() -> None:
             gpu_node(long(f"n{i}-", 253), labels, chassis=long(f"c{i // 7}-"), state="degraded" if i % 3 else "ok")
         )
     asked = topology(levels=levels, required=[level["domain"] for level in levels])
-    found = assess(asked, nodes, Absences(), 0.0)
+    found = assess(asked, Evidence(nodes), Memory())
     published = [Published(f"g{i}/v1", "Topology", "cluster", "Rejected", "y" * 1024) for i in range(4)]
     conditions = conditions_of(
         asked, found, published, anything_served=True, shared={long(f"t{i}-", 253): i for i in range(1, 50)}
     )
     asked_for = {long(f"w{i:02}-"): 10**6 for i in range(64)}
     needs = Demand(asked_for, asked_for)
-    status = status_of(asked, found, published, START, conditions, needs)
+    status = status_of(asked, found, published, START, conditions, demand=needs)
     assert size(status) <= MOST_BYTES
     assert len(status["levels"]) == 16
     assert {c["type"] for c in status["conditions"]} == {c.type for c in conditions}
     assert status["fabric"]["degradedNodes"] == 400
     assert status["fabric"]["splitDomains"] > 5
-    assert status == status_of(asked, found, published, START, conditions, needs)
+    assert status == status_of(asked, found, published, START, conditions, demand=needs)
 
 
 def test_what_fits_is_left_as_it_is() -> None:

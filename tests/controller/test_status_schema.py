@@ -26,12 +26,13 @@ from toposcope.agent.labels import ALL
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, read
 from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller import status as status_module
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.loop import Controller
+from toposcope.controller.memory import Memory
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.status_schema import LOOK_AGAIN_SECONDS, WRITTEN, StatusSchema
-from toposcope.hierarchy.effective_levels import Absences
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError
@@ -75,9 +76,9 @@ def test_whatever_numbers_nodes_claim_the_schema_takes_the_status(api: ApiUnderT
     def taken(nodes: list[tuple[dict[str, str], dict[str, str], str]]) -> None:
         decode = NodeDecoder({ZONE, BLOCK, RACK, *ALL, HOSTNAME})
         facts = [decode(node(i, {GPUS: "8"} | places | n, offered))[2] for i, (places, n, offered) in enumerate(nodes)]
-        absences = Absences()
-        assess(made, facts, absences, 0.0)
-        found = assess(made, facts, absences, 11.0)
+        memory = Memory()
+        assess(made, Evidence(facts), memory)
+        found = assess(made, Evidence(facts, now=11.0), memory)
         conditions = status_module.conditions_of(made, found, [], anything_served=True)
         status = status_module.status_of(made, found, [], START, conditions)
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "status": status}
@@ -93,7 +94,7 @@ def controller(api: ApiUnderTest, time: Time) -> Iterator[Controller]:
     for name in ("n1", "n2"):
         make_node(api, name, {})
     make_topology(api)
-    with running(controller_of(client, Reconciler(client, (), time))) as started:
+    with running(controller_of(client, Reconciler(Wiring(client, runtime=time)))) as started:
         wait_until(lambda: status_of(api).get("gpus") == 16, "a status")
         yield started
     client.close()
@@ -202,7 +203,7 @@ def test_under_an_older_crd_the_rest_of_the_status_is_written_and_the_controller
         make_node(api, name, {})
     make_topology(api)
     older_crd()
-    with running(controller_of(client, Reconciler(client, (), time))) as started:
+    with running(controller_of(client, Reconciler(Wiring(client, runtime=time)))) as started:
         wait_until(lambda: status_of(api).get("gpus") == 16, "a status")
         assert OLDER in started.ready()
         ready = condition(api, "Ready")

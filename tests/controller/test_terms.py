@@ -15,6 +15,7 @@ from toposcope.controller.fence import Fence, FencedClient
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations.grove.publisher import GrovePublisher
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
@@ -42,15 +43,15 @@ class Replica:
         self.registry = CollectorRegistry()
         self.written: list[str] = []
         fence = Fence(self.turns)
-        self.client = Client(load(str(api.kubeconfig)), "test", 10.0, fence.is_open)
+        self.client = Client(load(str(api.kubeconfig)), "test", 10.0, may_write=fence.is_open)
         self.client.before = self._note
         self.controller = Controller(
             self.client,
-            lambda: Reconciler(self.client, [GrovePublisher(self.client)], self.time),
+            lambda: Reconciler(Wiring(self.client, [GrovePublisher(self.client)], self.time)),
             ControllerMetrics(self.registry),
-            controller.OPTIONS,
-            threading.Event(),
-            fence,
+            options=controller.OPTIONS,
+            stop=threading.Event(),
+            fence=fence,
         )
 
     def _note(self, request: Request) -> None:
@@ -59,9 +60,9 @@ class Replica:
 
     def look(self) -> None:
         """List everything anew, as watches would have shown it."""
-        self.controller._topology_reflector.sync()
-        self.controller._node_reflector.sync()
-        self.controller.workloads.sync()
+        self.controller.watches.topology_reflector.sync()
+        self.controller.watches.node_reflector.sync()
+        self.controller.watches.workloads.sync()
 
     def turn(self, after: float = 0.0) -> float:
         """See what has changed and act on it."""
@@ -218,7 +219,7 @@ def test_a_new_leader_waits_to_see_the_last_writes(cluster: ApiUnderTest, leader
     leader.turns.end()
     last = version(cluster)
     follower.turns.begin()
-    follower.controller._node_reflector.sync()  # the watch of topologies lags
+    follower.controller.watches.node_reflector.sync()  # the watch of topologies lags
     assert follower.controller._turn() < 1.0
     assert (version(cluster), follower.written) == (last, [])
     follower.turn()
@@ -231,13 +232,13 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_nodes_have_been_read(
     for name in ("n1", "n2"):
         controller.relabel(cluster, name, {"example.com/row": "a"})
     controller.edit_topology(cluster, levels=[{"domain": "row", "key": "example.com/row"}], required=None)
-    leader.controller._topology_reflector.sync()
+    leader.controller.watches.topology_reflector.sync()
     last = version(cluster)
     assert leader.controller._look() < 10.0
     assert version(cluster) == last
     assert "nodes have not been listed yet" in leader.controller.ready()
-    leader.controller._node_reflector._again = False  # as its thread would, which does not run here
-    leader.controller._node_reflector.sync()
+    leader.controller.watches.node_reflector._again = False  # as its thread would, which does not run here
+    leader.controller.watches.node_reflector.sync()
     assert leader.controller._look() == 60.0
     (level,) = controller.status_of(cluster)["levels"]
     assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)

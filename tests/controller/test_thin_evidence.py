@@ -12,6 +12,7 @@ from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.simulator.apiserver.server import Faults
@@ -34,7 +35,7 @@ def client(api: ApiUnderTest, clients: Clients) -> ApiClient:
 def start(client: ApiClient, time: Time) -> Iterator[Start]:
     """Start a controller; all are ended with the test."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(running(controller_of(client, Reconciler(client, (), time, instance="test"))))
+        yield lambda: stack.enter_context(running(controller_of(client, Reconciler(Wiring(client, runtime=time)))))
 
 
 def is_nodes(request: Any) -> bool:
@@ -52,7 +53,7 @@ def test_nodes_that_cannot_be_listed_are_reported_in_one_state_until_they_can(
 ) -> None:
     faults.reject(403, 1_000_000, applies=is_nodes)
     controller = start()
-    wait_until(lambda: bool(api.get("/api")) and controller.nodes.error is not None, "refused")
+    wait_until(lambda: bool(api.get("/api")) and controller.watches.nodes.error is not None, "refused")
     make_topology(api, **SPEC)
     wait_until(lambda: available(api) != {}, "reported")
     unknown = available(api)
@@ -76,7 +77,7 @@ def test_a_restart_that_cannot_list_nodes_leaves_the_status(api: ApiUnderTest, f
     before = api.get(f"{PATH}/cluster")
     faults.reject(503, 1_000_000, applies=is_nodes)
     again = start()
-    wait_until(lambda: bool(api.get("/api")) and again.nodes.error is not None, "refused")
+    wait_until(lambda: bool(api.get("/api")) and again.watches.nodes.error is not None, "refused")
     make_topology(api, "second", **SPEC)
     wait_until(lambda: available(api, "second") != {}, "it looked")
     assert api.get(f"{PATH}/cluster") == before
@@ -94,7 +95,7 @@ def test_while_nodes_are_listed_again_what_is_known_stands(
     faults.reject(503, 1_000_000, applies=is_nodes)
     faults.expire_history()
     faults.cut_watches()
-    wait_until(lambda: bool(api.get("/api")) and controller.nodes.error is not None, "lost the watch")
+    wait_until(lambda: bool(api.get("/api")) and controller.watches.nodes.error is not None, "lost the watch")
     time.seconds = 100_000
     make_topology(api, "second", **SPEC)
     wait_until(lambda: available(api, "second") != {}, "it looked")
@@ -125,7 +126,7 @@ def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_se
     api: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_topology(api, **SPEC)
-    reconciler = Reconciler(client, (), time, instance="test")
+    reconciler = Reconciler(Wiring(client, runtime=time))
 
     def look(rack: str | None) -> int:
         current = read(api.get(f"{PATH}/cluster"))

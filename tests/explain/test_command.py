@@ -91,7 +91,8 @@ class PodsOnly:
 def test_forbidden_kinds_are_unread_and_unserved_kinds_are_empty() -> None:
     found = load_objects(PodsOnly(), None, "p")  # type: ignore[arg-type]  # stands in for a client
     assert [ref.name for ref in found.objects] == ["q", "p"]
-    assert found.unread == {CLUSTER_QUEUE.key: "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"}
+    assert list(found.unread) == [CLUSTER_QUEUE.key]
+    assert found.why_unknown(CLUSTER_QUEUE) == ("clusterqueues.kueue.x-k8s.io may not be listed with these credentials")
 
 
 def store(*documents: Object) -> ObjectStore:

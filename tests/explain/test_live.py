@@ -15,6 +15,7 @@ from tests.support.publishing import Time, install
 from tests.support.upstream_crds import stand_in
 from toposcope.cli.main import main
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.kube.client import ApiClient
 
@@ -61,7 +62,7 @@ class Cluster:
         for document in cause.objects():
             self._make(document)
         time = Time()
-        reconciler = Reconciler(self._client, (), time, instance="test")
+        reconciler = Reconciler(Wiring(self._client, runtime=time))
         controller = controller_of(self._client, reconciler)
         for _ in range(2):
             controller.once()

@@ -8,7 +8,6 @@ from tests.support.cluster import RACK, gpu_node
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import locate
 from toposcope.explain.diagnosis import meaning
-from toposcope.explain.observed_placement import _is_apart
 from toposcope.hardware.ranges import parse_list
 from toposcope.hierarchy.node import NodeFacts, Traits
 from toposcope.hierarchy.table import Table
@@ -18,6 +17,7 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import conditions
 from toposcope.integrations.framework.foreign_patterns import compiled
 from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.grove.waiting import is_apart
 from toposcope.integrations.slurm.topology import tree
 from toposcope.integrations.volcano.hyper_nodes import levels_of_tiers, nodes_inside
 from toposcope.kube.dry_run import _RBAC
@@ -224,7 +224,7 @@ def test_digits_beside_a_pasted_matrix(line: str) -> None:
 
 def test_the_copy_of_a_scaling_group_has_few_digits() -> None:
     labels = {"grove.io/podcliquescalinggroup": "a-0-g", "grove.io/podcliquescalinggroup-replica-index": LONG}
-    assert not _is_apart(labels, [("g", 1)])
+    assert not is_apart(labels, [("g", 1)])
 
 
 @pytest.mark.parametrize("index", ["\u00b2", LONG])

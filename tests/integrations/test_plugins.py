@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 from toposcope.integrations import registry
-from toposcope.integrations.framework.export import LevelsFormat, NodesFormat
+from toposcope.integrations.framework.export import LevelsFormat, NodeFormat, NodesFormat
 from toposcope.integrations.framework.placement import Placement
 from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.system import System
@@ -32,7 +32,10 @@ def test_a_plugin_is_named_like_its_folder(plugin: Plugin) -> None:
 
 @pytest.mark.parametrize("plugin", registry.PLUGINS, ids=lambda plugin: plugin.name)
 def test_parts_have_what_their_file_is_for(plugin: Plugin) -> None:
-    for part, name, kinds in ((Part.WORKLOAD, "READERS", System), (Part.EXPORT, "FORMATS", LevelsFormat | NodesFormat)):
+    for part, name, kinds in (
+        (Part.WORKLOAD, "READERS", System),
+        (Part.EXPORT, "FORMATS", LevelsFormat | NodesFormat | NodeFormat),
+    ):
         module = plugin.part(part)
         if module is not None:
             assert all(isinstance(entry, kinds) for entry in getattr(module, name)), module

@@ -19,7 +19,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
 def lost_rack(
     regarding: dict[str, str] = NODE, note: str = "rack is gone", instance: str = "controller-0", now: datetime = NOW
 ) -> Request:
-    return event(regarding, "Warning", "TopologyLevelsUnavailable", note, "controller", instance, now)
+    return event(regarding, "Warning", "TopologyLevelsUnavailable", note, "controller", instance=instance, now=now)
 
 
 def sent(request: Request) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from toposcope.api.cluster_topology import PATH, read
 from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
@@ -46,7 +47,7 @@ class Cluster:
     time: Time = field(default_factory=Time)
 
     def __post_init__(self) -> None:
-        self.reconciler = Reconciler(self.client, make_publishers(self.time)(self.client), self.time)
+        self.reconciler = Reconciler(Wiring(self.client, make_publishers(self.time)(self.client), self.time))
 
     def settle(self) -> None:
         """Two passes with the grace period between them."""

@@ -3,9 +3,10 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN, RAILS, STATE
 from toposcope.controller.metrics import LeaderMetrics, WatchMetrics
+from toposcope.kube.runtime import Runtime
 from toposcope.telemetry.prometheus import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
 
@@ -51,6 +53,16 @@ def topologies_crd(group: str, version: str, most: int) -> dict[str, Any]:
     return crd
 
 
+@dataclass
+class Late(Runtime):
+    """A machine whose clock is late."""
+
+    seconds: float
+
+    def now(self) -> datetime:
+        return super().now() - timedelta(seconds=self.seconds)
+
+
 class TroubledCluster:
     """Nodes, agents and controllers. Start what is wrong with `start_...`, and end all of it with `mend`."""
 
@@ -59,7 +71,7 @@ class TroubledCluster:
         self._folder = folder
         self._ports = {name: free_port() for name in (*AGENTS, *CONTROLLERS)}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._deaf_since = LONG_AGO
+        self._late = Late(LONG_AGO)
         self._confined = False
         self._stack = ExitStack()
 
@@ -112,7 +124,7 @@ class TroubledCluster:
         nowhere.write_text(yaml.safe_dump(kubeconfig))
         self._start_controller("cut-off", nowhere)
         registry = new_registry()
-        watches = WatchMetrics(registry, lambda: time.time() - self._deaf_since)
+        watches = WatchMetrics(registry, self._late)
         watches.listed("/api/v1/nodes", "first")
         LeaderMetrics(registry, lambda: False, lambda: self._confined)
         self._watches = watches
@@ -132,7 +144,7 @@ class TroubledCluster:
         self._end("cut-off")
         self._end("leader")
         self._start_controller("leader", self._api.kubeconfig)
-        self._deaf_since = 0.0
+        self._late.seconds = 0.0
         self._confined = True
         self._watches.heard("/api/v1/nodes")
         for name in ("worn", "mute"):

@@ -19,7 +19,7 @@ from toposcope.planning.gangs import gangs_of, named
 from toposcope.planning.rehoming import Outcome
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import one_pod, slots
-from toposcope.planning.whatif import Changes, WhatIf, vacated, whatif
+from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.model import PodView, Snapshot
 
 RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
@@ -122,7 +122,7 @@ def test_slots_before_and_after_a_drain() -> None:
 
 def test_more_nodes_and_the_end_of_a_gang() -> None:
     snapshot = cluster(RACKS, [*pods("g", "n0"), *busy("n0")])
-    changes = Changes(named(gangs_of(snapshot), "g"), (2, RACKS[7], {RACK: "r9"}))
+    changes = Changes(named(gangs_of(snapshot), "g"), NewNodes(2, RACKS[7], {RACK: "r9"}))
     result = changed(snapshot, changes)
     assert room(result, 8, "host") == (0, 3)
     new = [node for node in result.snapshot.nodes if "-new-" in node.name]
@@ -188,7 +188,9 @@ def test_the_fewest_pods_are_moved(seed: int) -> None:
     snapshot = at_random(rng)
     gpus, per_pod, depth = rng.randint(2, 6), rng.randint(1, 3), rng.randint(1, 2)
     table, _ = capacity(snapshot)
-    best = next(freeings(table, snapshot.pods or (), gpus, per_pod, depth, lambda _: True), None)
+    best = next(
+        freeings(table, snapshot.pods or (), gpus=gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None
+    )
     assert (len(best.pods) if best else None) == fewest(snapshot, gpus, min(gpus, per_pod), depth)
 
 
@@ -214,9 +216,9 @@ def fewest(snapshot: Snapshot, gpus: int, each: int, depth: int) -> int | None:
 def test_moving_pods_to_free_a_rack() -> None:
     snapshot = cluster(RACKS, [*busy("n0", "n1", "n4"), *pods("g", "n0")])
     table, gangs = capacity(snapshot)
-    freeing = next(freeings(table, snapshot.pods or (), 16, 8, 2, lambda _: True))
+    freeing = next(freeings(table, snapshot.pods or (), gpus=16, per_pod=8, depth=2, movable=lambda _: True))
     assert [pod.name for pod in freeing.pods] == ["g-0"]
-    (moved,) = vacated(snapshot, None, table, gangs_of(snapshot), freeing, 16, 8)
+    (moved,) = vacated(snapshot, None, table, gangs_of(snapshot), freeing=freeing, gpus=16, per_pod=8)
     assert (moved.outcome, [placement.node for placement in moved.placed]) == (Outcome.MOVES, ["n4"])
     assert len(gangs) == 2
 

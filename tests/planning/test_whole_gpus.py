@@ -65,7 +65,7 @@ def test_a_gang_on_whole_gpus_could_not_be_closer_together_on_shares() -> None:
 def test_pods_on_shares_are_not_moved_to_free_gpus() -> None:
     snapshot = cluster([sliced("s"), node("n")], [*pods("shared", "s", gpus=30), *pods("job", "n", gpus=4)])
     made = plan(snapshot)
-    found = list(freeings(made.capacity, made.counted.pods or (), 8, 8, 3, lambda _: True))
+    found = list(freeings(made.capacity, made.counted.pods or (), gpus=8, per_pod=8, depth=3, movable=lambda _: True))
     assert [[moved.name for moved in freeing.pods] for freeing in found] == [["job-0"]]
 
 

@@ -19,7 +19,7 @@ from toposcope.planning.capacity import Capacity
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import Gang, gangs_of
 from toposcope.planning.rehoming import Outcome
-from toposcope.planning.whatif import Changes, WhatIf, whatif
+from toposcope.planning.whatif import Changes, NewNodes, WhatIf, whatif
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
@@ -166,12 +166,12 @@ def test_kube_scheduler_places_what_fits_once_work_ends_and_nodes_come(
         snapshot, gangs, before = _loaded(folder, [*cluster.nodes, *cluster.pods])
         finish = tuple(gang for gang in gangs if rng.random() < 0.5)
         like = rng.choice(cluster.nodes)
-        add = (rng.randint(1, 3), snapshot.by_name[like["metadata"]["name"]], rack)
+        add = NewNodes(rng.randint(1, 3), snapshot.by_name[like["metadata"]["name"]], rack)
         changes = [Changes(finish=finish, add=add, admit=(job,)) for job in jobs]
         foreseen = [whatif(snapshot, None, before, gangs, change).admitted for change in changes]
         ended = {pod.name for gang in finish for pod in gang.pods}
         running = [pod for pod in cluster.pods if pod["metadata"]["name"] not in ended]
-        nodes = [*cluster.nodes, *(clusters.new_node(like, number, rack) for number in range(1, add[0] + 1))]
+        nodes = [*cluster.nodes, *(clusters.new_node(like, number, rack) for number in range(1, add.count + 1))]
         play.create(kube_scheduler, [*nodes, *running])
         for job, (said,) in zip(jobs, foreseen, strict=True):
             answer, message = play.on_kube_scheduler(kube_scheduler, job)
@@ -190,7 +190,9 @@ def test_kube_scheduler_places_a_gang_where_moved_pods_make_room(kube_scheduler:
         for pod in cluster.pods:
             pod["spec"]["tolerations"] = [clusters.GPU_TOLERATION]
         snapshot, _, before = _loaded(folder, [*cluster.nodes, *cluster.pods])
-        freeing = next(freeings(before, snapshot.pods or (), gpus, per_pod, depth, lambda _: True), None)
+        freeing = next(
+            freeings(before, snapshot.pods or (), gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None
+        )
         leaving = {pod.name for pod in freeing.pods} if freeing else {pod["metadata"]["name"] for pod in cluster.pods}
         moved = [pod for pod in cluster.pods if pod["metadata"]["name"] in leaving]
         running = [pod for pod in cluster.pods if pod not in moved]

@@ -183,7 +183,7 @@ def forged(tmp_path: Path) -> Callable[..., str]:
 
     def write(nodes: int, pods: int | None = None, **changed: Any) -> str:
         fields: dict[str, Any] = {"warnings": [], "topologies": [], "published": [], "objects": []}
-        fields |= {"taken_at": None, "catalogue": None, "served": {}, "grove": None, "pods": pods}
+        fields |= {"taken_at": None, "catalogue": None, "served": {}, "scheduler_profiles": None, "pods": pods}
         fields |= {"keys": [[]], "strings": [], "taints": [()], "allocatable": [{}], "conditions": [{}]}
         row = packed._Node("a", "u", 0, [], True, True, 0, 0, 0, 0)
         cluster = packed._Cluster(**(fields | {"nodes": [row] * nodes, "requested": [{}]} | changed))

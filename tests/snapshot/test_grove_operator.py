@@ -45,10 +45,10 @@ def test_of_files_and_of_a_saved_snapshot(
     documents = [*(config_map(*words) for words in maps), *(OTHERS[name] for name in kept)]
     (tmp_path / "cluster.json").write_text(saved(documents))
     snapshot = load_files([str(tmp_path / "cluster.json")])
-    assert snapshot.grove == profiles(known)
+    assert snapshot.scheduler_profiles == profiles(known)
     with (tmp_path / "saved").open("wb") as out:
         write_packed(snapshot, out)
-    assert read_packed(tmp_path / "saved", lambda _name, _not_ok: False).grove == profiles(known)
+    assert read_packed(tmp_path / "saved", lambda _name, _not_ok: False).scheduler_profiles == profiles(known)
 
 
 def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Clients) -> None:
@@ -57,7 +57,9 @@ def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Clients) -> Non
     api.create(maps, config_map(name="unlabelled") | {"metadata": {"name": "unlabelled"}})
 
     def look() -> SchedulerProfiles | None:
-        return load_live(clients(), "s", datetime(2026, 1, 1, tzinfo=UTC), Wanted(pods=False, published=True)).grove
+        return load_live(
+            clients(), "s", datetime(2026, 1, 1, tzinfo=UTC), Wanted(pods=False, published=True)
+        ).scheduler_profiles
 
     assert look() is None
     api.install_crd(stand_in("grove.io", "v1alpha1", "ClusterTopologyBinding", "clustertopologybindings"))

@@ -9,14 +9,14 @@ from typing import Any
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.api.label_values import count_of
-from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.assess.assessment import Assessment, Evidence, assess
 from toposcope.controller.assess.rebuilds import FabricHistory
 from toposcope.controller.events import LevelEvent, condition_events, rebuild_events
 from toposcope.controller.held_labels import HeldLabels
+from toposcope.controller.memory import Memory
 from toposcope.controller.segments import SegmentTopology
 from toposcope.controller.status import conditions_of, fresh_rebuilds, status_of
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import Hardware, NodeFacts, Traits, node_facts, spans_nodes
 from toposcope.hierarchy.table import table_of
 
@@ -55,7 +55,16 @@ def gpu_node(
     hardware = Hardware(
         domain if domain and spans_nodes(domain) else None, chassis, state, 8 if counted is None else counted
     )
-    node = node_facts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready=ready, schedulable=schedulable, gpus=8, hardware=hardware)
+    node = node_facts(
+        name,
+        f"uid-{name}",
+        tuple(kept),
+        tuple(kept.values()),
+        ready=ready,
+        schedulable=schedulable,
+        gpus=8,
+        hardware=hardware,
+    )
     # Nodes that are alike share their traits, as those from the decoder do.
     return replace(node, traits=_SHARED.setdefault(node.traits, node.traits))
 
@@ -95,19 +104,17 @@ class History:
         table = table_of(nodes, self.catalogue.placeholders)
         self.held_labels.observe(table, self.now)
         rebuilds = self.fabric_history.observe(table)
-        found = assess(
-            current,
-            table,
-            self.absences,
-            self.now,
-            (),
-            self.preferred,
-            self.catalogue,
-            self.bound,
-            self.by_value,
+        evidence = Evidence(
+            nodes=table,
+            now=self.now,
+            preferred=self.preferred,
+            bound=self.bound,
+            by_value=self.by_value,
             held=self.held_labels.table(table, current.grace),
             rebuilds=rebuilds,
+            catalogue=self.catalogue,
         )
+        found = assess(current, evidence, self.memory)
         conditions = conditions_of(current, found, [], anything_served=True, children=children)
         fresh = fresh_rebuilds(current, found, self.told)
         self.status = status_of(current, found, [], START, conditions, children=children, told=self.told)
@@ -119,7 +126,7 @@ class History:
 
     def restart(self) -> None:
         """Forget what is not in the status."""
-        self.absences = Absences()
+        self.memory = Memory()
         self.held_labels = HeldLabels()
         self.fabric_history = FabricHistory()
         self.told: set[tuple[str, str]] = set()

@@ -20,6 +20,7 @@ from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.publishing.dry_run import DryRun
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient
 
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
@@ -48,7 +49,9 @@ def controller_of(
 ) -> Controller:
     """A controller that has not run yet; `once` makes one pass."""
     metrics = ControllerMetrics(registry or CollectorRegistry())
-    return Controller(client, lambda: reconciler, metrics, options, stop or threading.Event(), published=published)
+    return Controller(
+        client, lambda: reconciler, metrics, options=options, stop=stop or threading.Event(), published=published
+    )
 
 
 def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -> Controller:
@@ -58,9 +61,7 @@ def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -
     dry_run = DryRun(published, make_publishers(time), time)
     backoff = WriteBackoff(published, time)
     publishers = make_publishers(time)(backoff)
-    reconciler = Reconciler(
-        client, publishers, time, instance="test", cached_reader=published, dry_run=dry_run, backoff=backoff
-    )
+    reconciler = Reconciler(Wiring(client, publishers, time, cached_reader=published, dry_run=dry_run, backoff=backoff))
     return controller_of(client, reconciler, stop=stop, options=options, published=published)
 
 

@@ -24,6 +24,7 @@ from tests.support.cluster import History
 from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.paths import ROOT
+from tests.support.runtime import ManualRuntime
 from tests.support.saved import saved
 from tests.support.sentences import blanked
 from tests.support.tables import rows
@@ -31,11 +32,12 @@ from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
-from toposcope.api.conditions import Condition
 from toposcope.cli.main import main as toposcope
 from toposcope.controller.agent_pods import AgentPods
+from toposcope.controller.assess.agents import AgentReports, agent_reports, agents_condition
 from toposcope.explain.diagnosis import meaning
 from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.table import table_of
 from toposcope.integrations.framework.system import Reading
 from toposcope.kube.client import Request
 from toposcope.placement.check import Checked
@@ -208,15 +210,15 @@ def agents_without_pods() -> Cases:
             test_assess.change(history, look)
             if look.nodes is not None:
                 nodes = [node for group in look.nodes for node in group.nodes()]
-            found = history.look(nodes, look.after)
+            reports = agent_reports(table_of(nodes, history.catalogue.placeholders))
             for refused in (False, True):
-                for condition in found.conditions:
-                    yield f"{row.case} {number} {refused} {condition.type}", _with_pods(condition, refused=refused)
+                yield f"{row.case} {number} {refused}", _with_pods(reports, refused=refused)
 
 
-def _with_pods(condition: Condition, *, refused: bool) -> Any:
-    explained = AgentPods(_DaemonSets(refused=refused), lambda: 0.0, "home").explained(condition)
-    return [explained.status, explained.reason, explained.message != condition.message]
+def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
+    pods = AgentPods(_DaemonSets(refused=refused), ManualRuntime(), "home").look()
+    plain, explained = agents_condition(reports), agents_condition(reports, pods)
+    return [explained.status, explained.reason, explained.message != plain.message]
 
 
 def _described(description: Description) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.lldp import of_switch
+from tests.support.publishing import Time
 from toposcope.hardware.neighbours import Neighbour, Neighbours, parse_neighbours
 from toposcope.switches.loop import SETTLE_SECONDS, Switches
 from toposcope.switches.ports import NicPorts, read_ports
@@ -18,7 +19,7 @@ class Program:
     """The program with some ports, frames that come in there, and what it writes."""
 
     def __init__(self, *ports: NicPorts) -> None:
-        self.now = 0.0
+        self.time = Time()
         self.joined: list[str] = []
         self.coming: list[tuple[str, bytes]] = []
         self.text: str | None = None
@@ -28,8 +29,8 @@ class Program:
             self,  # type: ignore[arg-type]  # the socket
             lambda _device, _port: self.fabric,
             self,  # type: ignore[arg-type]  # the publisher
-            30.0,
-            monotonic=lambda: self.now,
+            interval=30.0,
+            runtime=self.time,
         )
 
     def join(self, netdevs: Iterable[str]) -> None:
@@ -55,7 +56,7 @@ class Program:
     def finds(self) -> Neighbours:
         """What it has written after it has listened for long enough."""
         self.program.turn()
-        self.now += SETTLE_SECONDS + 1
+        self.time.seconds += SETTLE_SECONDS + 1
         self.program.turn()
         return parse_neighbours(self.text or "{}")
 

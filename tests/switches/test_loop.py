@@ -9,6 +9,7 @@ import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.controller import make_topology, share_crd
 from tests.support.lldp import of_switch
+from tests.support.publishing import Time
 from tests.support.tables import named_objects
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import SWITCHES
@@ -30,7 +31,8 @@ class Machine:
 
     def __init__(self, client: ApiClient, api: ApiUnderTest) -> None:
         self.api = api
-        self.now = 1000.0
+        self.time = Time()
+        self.time.seconds = 1000.0
         self.joined: list[str] = []
         self.coming: list[tuple[str, bytes]] = []
         self.fabric: Neighbour | OSError | MadError | None = SPINE
@@ -44,8 +46,8 @@ class Machine:
             self,  # type: ignore[arg-type]
             self._hop,
             Publisher(client, "n1"),
-            30.0,
-            monotonic=lambda: self.now,
+            interval=30.0,
+            runtime=self.time,
         )
 
     def join(self, netdevs: Iterable[str]) -> None:
@@ -65,10 +67,10 @@ class Machine:
         self.coming.append((netdev, of_switch(switch, "b8:59:9f:00:00:01", "Ethernet1/3", **more)))
 
     def passes(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self.now <= until:
+        until = self.time.seconds + seconds
+        while self.time.seconds <= until:
             self.program.turn()
-            self.now += min(self.program.seconds_until_turn(), until - self.now + 0.1)
+            self.time.seconds += min(self.program.seconds_until_turn(), until - self.time.seconds + 0.1)
 
     @property
     def metadata(self) -> dict[str, Any]:

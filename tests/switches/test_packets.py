@@ -12,7 +12,7 @@ import pytest
 from tests.support.api import wait_until
 from tests.support.lldp import frame, of_switch
 from tests.support.programs import lacking
-from tests.ui.serving import Ticks
+from tests.support.publishing import Time
 from toposcope.switches.lldp import GROUPS
 from toposcope.switches.packets import FRAMES_PER_SECOND, LldpSockets
 
@@ -93,12 +93,12 @@ def cables() -> Iterator[Cables]:
 
 
 @pytest.fixture
-def clock() -> Ticks:
-    return Ticks(1000.0)
+def clock() -> Time:
+    return Time()
 
 
 @pytest.fixture
-def receiver(cables: Cables, clock: Ticks) -> Iterator[LldpSockets]:
+def receiver(cables: Cables, clock: Time) -> Iterator[LldpSockets]:
     _ = cables  # it needs the same rights
     with contextlib.closing(LldpSockets(clock)) as found:
         yield found
@@ -126,7 +126,7 @@ def test_a_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, re
     assert sorted(heard(receiver, 2)) == [(nic, LEAF) for nic in nics]
 
 
-def test_a_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Ticks) -> None:
+def test_a_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Time) -> None:
     loud, quiet = cables.plug("a"), cables.plug("b")
     receiver.join([loud, quiet])
     cables.say(loud, LEAF, times=FLOOD)
@@ -134,9 +134,9 @@ def test_a_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver:
     found = heard(receiver, FRAMES_PER_SECOND + 1)
     assert sorted(found) == [(loud, LEAF)] * FRAMES_PER_SECOND + [(quiet, LEAF)]
     assert list(receiver.frames()) == []
-    clock.now += 0.5
+    clock.seconds += 0.5
     assert heard(receiver, FRAMES_PER_SECOND // 2) == [(loud, LEAF)] * (FRAMES_PER_SECOND // 2)
-    clock.now += 3600
+    clock.seconds += 3600
     assert len(list(receiver.frames())) <= FRAMES_PER_SECOND
 
 

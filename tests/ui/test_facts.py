@@ -6,7 +6,7 @@ from tests.snapshot.clusters import pod_of, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from tests.ui.serving import Ticks
 from toposcope.api.cluster_topology import read
-from toposcope.ui.facts import Facts
+from toposcope.ui.facts import Facts, Stale
 
 
 def _facts(clock: Ticks | None = None) -> tuple[Facts, list[int]]:
@@ -59,9 +59,9 @@ def test_stale_counts_from_the_last_sign_of_life() -> None:
     facts.mark_alive("pods")  # from a stream that broke
     facts.mark_failing("nodes", "gone too")
     clock.now = 31
-    assert facts.stale() == (31, ["pods: gone", "nodes: gone too"])
+    assert facts.stale() == Stale(31, {"pods": "gone", "nodes": "gone too"})
     facts.mark_synced("nodes")
-    assert facts.stale() == (21, ["pods: gone"])
+    assert facts.stale() == Stale(21, {"pods": "gone"})
     facts.mark_synced("pods")
     assert facts.stale() is None
 

@@ -54,14 +54,16 @@ def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     path.write_text('{"kind": "Node", "apiVersion": "v1"')
     os.utime(path, (2, 2))
     source.look_again()
-    seconds, why = facts.stale() or (0, [""])
-    assert seconds == 100
-    assert str(path) in why[0]
+    stale = facts.stale()
+    assert stale
+    assert stale.seconds == 100
+    assert str(path) in stale.why["files"]
     assert len(facts.snapshot().nodes) == 2
     path.unlink()
     source.look_again()
-    _, why = facts.stale() or (0, [""])
-    assert "no such file" in why[0].lower()
+    stale = facts.stale()
+    assert stale
+    assert "no such file" in stale.why["files"].lower()
     _write(path, demo_nodes(most=3), 3)
     source.look_again()
     assert facts.stale() is None

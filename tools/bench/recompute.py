@@ -15,13 +15,13 @@ import msgspec
 from tools.bench.report import Figure, Peer, Sample, Target
 from toposcope.api.cluster_topology import read
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.loop import collect_rarely
+from toposcope.controller.memory import Memory
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.hierarchy.coverage import level_sizes
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table
 from toposcope.simulator.cluster import large_cluster
@@ -49,9 +49,9 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
         return
     facts = _small_facts(100_000)
     yield _recompute(facts, Target(50, limit=11), runs=10)
-    assessment = assess(_TOPOLOGY, facts, Absences(), 0.0)
-    levels = assessment.effective.levels
-    sizes = cpu(lambda: level_sizes(levels, assessment.selected), runs=10)
+    assessment = assess(_TOPOLOGY, Evidence(facts), Memory())
+    levels, nodes = assessment.effective.levels, assessment.selected
+    sizes = cpu(lambda: level_sizes(levels, nodes), runs=10)
     yield Figure(f"GPUs of every domain, {len(facts):,} nodes (metrics, after the status)", sizes)
     conditions = conditions_of(_TOPOLOGY, assessment, (), anything_served=False)
     status = status_of(_TOPOLOGY, assessment, (), datetime.now(UTC), conditions)
@@ -63,7 +63,7 @@ def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str 
     index = {fact.name: fact for fact in facts}
     # what a node shares with others is not spelled out in its facts
     rows = [fact.values for fact in facts]
-    took = cpu(lambda: assess(_TOPOLOGY, Table(index.copy()), Absences(), 0.0), runs)
+    took = cpu(lambda: assess(_TOPOLOGY, Evidence(Table(index.copy())), Memory()), runs)
     counting = cpu(lambda: Counter(iter(rows)), runs)
     return Figure(
         f"full recompute, {len(facts):,} nodes{what}",

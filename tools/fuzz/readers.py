@@ -198,7 +198,7 @@ def _labels(given: str) -> None:
 def _terminal(given: str) -> None:
     list(fitted(text.escaped(given), 80))
     text.printable(given)
-    text.natural(given)
+    text.by_numbers(given)
 
 
 def _matched(pattern: str) -> None:
@@ -212,7 +212,7 @@ def _matched(pattern: str) -> None:
 
 def _hosts(given: str) -> None:
     hostlist.hostlist(given[:253] + str(number) for number in range(len(given) // 253 + 1))
-    hostlist.natural(given[:253])
+    text.by_numbers(given[:253])
 
 
 def _decoded(given: str) -> None:
@@ -226,7 +226,8 @@ def _device(expression: str) -> None:
 
 
 def _status(given: str) -> None:
-    conditions.unavailable_levels({"status": "False", "message": given})
+    condition = {"type": conditions.LEVELS_AVAILABLE, "status": "False", "message": given}
+    conditions.unavailable_levels({"conditions": [condition]})
     cluster_topology.typed_status(
         {"conditions": [{"type": given, "status": given, "message": given}]}
     )

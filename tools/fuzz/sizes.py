@@ -28,12 +28,12 @@ from tools.fuzz.subject import held, refusal
 from toposcope.agent import baseline
 from toposcope.api.cluster_topology import read
 from toposcope.api.label_keys import MATRIX, REFERENCE
-from toposcope.controller.assess.assessment import assess
+from toposcope.controller.assess.assessment import Evidence, assess
+from toposcope.controller.memory import Memory
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.status import conditions_of
 from toposcope.hardware.matrix_annotation import MatrixError, parse
 from toposcope.hierarchy.controller_config import UnreadableError, read_config
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.kube.client import _LARGEST_LINE, _lines
 from toposcope.kube.errors import UnreachableError
 from toposcope.placement.check import Checker
@@ -168,7 +168,7 @@ def _spec() -> str:
             "spec": {"levels": levels, "required": ["x"] * 20_000},
         }
     )
-    assessment = assess(topology, (), Absences(), 0.0)
+    assessment = assess(topology, Evidence(()), Memory())
     for condition in conditions_of(topology, assessment, (), anything_served=True):
         refusal(condition.message)
     return f"{len(topology.problems):,} problems, the first ones reported"

@@ -85,8 +85,8 @@ def _never(*_: Any) -> bool:
     return False
 
 
-def _expired_when_gone(*_: Any, gone: bool, **__: Any) -> bool:
-    return gone
+def _overdue_when_running(*_: Any, running: bool = True, **__: Any) -> bool:
+    return running
 
 
 PLANTED: Final[Mapping[str, Defect]] = {
@@ -136,7 +136,7 @@ PLANTED: Final[Mapping[str, Defect]] = {
     ),
     "a level goes before its grace period is over": Defect(
         invariant="levels",
-        changes={"hierarchy.effective_levels.Absences.longer_than": _expired_when_gone},
+        changes={"hierarchy.timers.Timers.overdue": _overdue_when_running},
     ),
 }
 

@@ -36,7 +36,10 @@ class Board(NamedTuple):
     mesh: bool = False
     """Whether there is a board of four as well, without switches."""
     cube: bool = False
-    """Whether it is a hybrid cube mesh of eight: smaller boards with these GPUs are wired in several ways."""
+    """Whether it is a hybrid cube mesh of eight.
+
+    Smaller boards with these GPUs are wired in several ways.
+    """
 
 
 _PARTS_OF_12: Final = MappingProxyType({1: 0, 2: 2, 3: 2, 4: 6})
@@ -61,11 +64,19 @@ _BOARDS: Final = (
 
 def board_of(product: str | None) -> Board | None:
     """The board that a product sits on; None for a card, and for an unknown product."""
-    return next((board for board in _BOARDS if product and board.product.search(product)), None)
+    if not product:
+        return None
+    for board in _BOARDS:
+        if board.product.search(product):
+            return board
+    return None
 
 
 def trained_off(gpu: RawGpu) -> bool:
-    """Whether the driver keeps the GPU's links down on purpose: MIG mode of Ampere; Hopper and later keep them up."""
+    """Whether the driver keeps the GPU's links down on purpose: MIG mode of Ampere.
+
+    Hopper and later keep them up.
+    """
     return bool(gpu.mig) and gpu.architecture in (_AMPERE, None)
 
 
@@ -77,32 +88,50 @@ def wired_links(
     `switches` are the NVSwitches on the PCI bus, `absent` is the number of GPUs there that NVML
     does not list.
     """
-    return [_wired(gpu, gpus, nvlinks, switches=switches, absent=absent) for gpu in gpus]
+    wired: list[int | None] = []
+    for gpu in gpus:
+        board = board_of(gpu.name)
+        if trained_off(gpu):
+            wired.append(0)
+        elif board is None or _mig_unknown(gpu, nvlinks):
+            wired.append(None)
+        else:
+            mates = [mate for mate in gpus if mate.name is None or board_of(mate.name) is board]
+            site = _site(mates, nvlinks, switches=switches, absent=absent)
+            wired.append(_on_this_machine(board, site))
+    return wired
 
 
-def _wired(
-    gpu: RawGpu, gpus: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: int
-) -> int | None:
-    if trained_off(gpu):
-        return 0
-    board = board_of(gpu.name)
-    if board is None:
-        return None
-    if gpu.architecture == _AMPERE and gpu.mig is None and not nvlinks.active(gpu.pci):
-        return None  # NVML refused to say whether MIG mode is on
-    mates = [other for other in gpus if other.name is None or board_of(other.name) is board]
-    site = _Site(
+def _mig_unknown(gpu: RawGpu, nvlinks: NvLinks) -> bool:
+    """Whether NVML refused to say whether MIG mode is on.
+
+    It would explain links that are down.
+    """
+    return gpu.architecture == _AMPERE and gpu.mig is None and not nvlinks.active(gpu.pci)
+
+
+def _site(mates: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: int) -> "_Site":
+    """What this machine has of the board that `mates` sit on."""
+    linked = 0
+    racked = False
+    last_module = 0
+    counts = set()
+    for mate in mates:
+        linked += not trained_off(mate)
+        racked = racked or mate.racked
+        last_module = max(last_module, mate.module or 0)
+        counts.add(nvlinks.active(mate.pci))
+    return _Site(
         gpus=len(mates) + absent,
         absent=absent,
-        linked=sum(not trained_off(mate) for mate in mates),
+        linked=linked,
         switches=switches,
         switched=nvlinks.switched(),
         meshed=nvlinks.meshed(),
-        alike=len({nvlinks.active(mate.pci) for mate in mates}) == 1,
-        racked=any(mate.platform is not None and mate.platform.chassis for mate in mates),
-        last_module=max((mate.module or 0 for mate in mates), default=0),
+        alike=len(counts) == 1,
+        racked=racked,
+        last_module=last_module,
     )
-    return _on_this_machine(board, site)
 
 
 class _Site(NamedTuple):
@@ -136,9 +165,16 @@ def _on_this_machine(board: Board, site: _Site) -> int | None:
     if site.switched or site.switches:
         return _behind_switches(board, site)
     if site.meshed:
-        to_each = board.links // (_MESH - 1)
-        return min(board.links, to_each * (site.linked - 1)) if board.mesh else None
+        return _in_mesh(board, site)
     return _without_links(board, site)
+
+
+def _in_mesh(board: Board, site: _Site) -> int | None:
+    """Part of a board that wires each GPU to each other one."""
+    if not board.mesh:
+        return None
+    to_each = board.links // (_MESH - 1)
+    return min(board.links, to_each * (site.linked - 1))
 
 
 def _behind_switches(board: Board, site: _Site) -> int | None:
@@ -159,7 +195,10 @@ def _behind_switches(board: Board, site: _Site) -> int | None:
 
 
 def _without_links(board: Board, site: _Site) -> int | None:
-    """A machine none of whose links is up: a broken board, or GPUs that were passed through without their switches."""
+    """A machine none of whose links is up.
+
+    A broken board, or GPUs that were passed through without their switches.
+    """
     if site.gpus > _MESH:
         return board.links
     board_of_four = board.mesh and site.gpus == _MESH and site.last_module <= _MESH

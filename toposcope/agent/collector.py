@@ -6,7 +6,7 @@ without.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +21,8 @@ from toposcope.hardware.topology import Fabric, Gpu, GpuFabric, NodeTopology, St
 from toposcope.telemetry.families import Family, Samples, family, histogram
 
 _PREFIX: Final = "toposcope_agent_"
+_Sample = tuple[tuple[str, ...], float]
+"""Label values, and the number."""
 _UTIME, _RSS = 11, 21
 """Fields of /proc/PID/stat, counted from the process' state (proc(5) counts from 3 there)."""
 
@@ -45,14 +47,11 @@ class AgentCollector:
     def collect(self) -> Iterator[Family]:
         """All families."""
         description = self._metrics.description
+        topology = description.topology if description else None
         yield from _activity(self._metrics)
         yield from _node(description)
         if self._pairs:
-            text = (
-                "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`."
-            )
-            pairs = _pairs(description.topology) if description and description.topology else []
-            yield _gauge("pair_nvlinks", text, ("a", "b", "path"), pairs)
+            yield _pairs_family(topology)
         yield from _processes(self._worker())
 
 
@@ -61,43 +60,47 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield _number("last_successful_probe_timestamp_seconds", text, metrics.last_probe)
     text = "When the Node was last known to be up to date, in Unix time; 0 until it was."
     yield _number("last_successful_publish_timestamp_seconds", text, metrics.last_publish)
-    durations = metrics.durations
     text = "How long probes of the hardware took, failed ones included."
-    yield histogram(
-        f"{_PREFIX}probe_duration_seconds", text, (), [((), durations.cumulative(), durations.sum)]
-    )
+    durations = ((), metrics.durations.cumulative(), metrics.durations.sum)
+    yield histogram(f"{_PREFIX}probe_duration_seconds", text, (), [durations])
     text = f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}."
     yield _counter("probe_failures", text, "reason", metrics.failures)
-    text = f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(get_args(Outcome))}."
+    outcomes = ", ".join(get_args(Outcome))
+    text = f"Attempts to bring the Node's labels up to date, by outcome: {outcomes}."
     yield _counter("publishes", text, "outcome", metrics.publishes)
-    yield _number(
-        "watching",
-        "1 while a watch reports changes that others make to the Node, else 0.",
-        metrics.watching,
+    text = "1 while a watch reports changes that others make to the Node, else 0."
+    yield _number("watching", text, metrics.watching)
+    text = (
+        "1 while the admission policies refuse what they must "
+        "and RBAC grants no more than is needed, else 0."
     )
-    yield _number(
-        "confined",
-        "1 while the admission policies refuse what they must and RBAC grants no more than is needed, else 0.",
-        metrics.confined,
-    )
-    yield family(
-        "info", f"{_PREFIX}build", "Version of this agent.", ("version",), [((__version__,), 1)]
-    )
+    yield _number("confined", text, metrics.confined)
+    text = "Version of this agent."
+    yield family("info", f"{_PREFIX}build", text, ("version",), [((__version__,), 1)])
 
 
 def _node(description: Description | None) -> Iterator[Family]:
-    """The families of the node, without samples for what is unknown: facts from before a failed probe may be stale."""
+    """The families of the node, without samples for what is unknown.
+
+    Facts from before a failed probe may be stale.
+    """
     topology = description.topology if description else None
-    seen = len(topology.gpus) if topology else 0
-    unknown = description is None or bool(description.problem)
-    yield _number(
-        "gpus_expected", "GPUs on the PCI bus.", description.expected if description else None
-    )
-    yield _number("gpus_seen", "GPUs that NVML sees.", None if unknown else seen)
+    expected = description.expected if description else None
+    yield _number("gpus_expected", "GPUs on the PCI bus.", expected)
+    yield _number("gpus_seen", "GPUs that NVML sees.", _gpus_seen(description))
     yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
     text = "1 for the state of the multi-node NVLink registration over all GPUs"
     yield _one_of("fabric_state", text, Fabric, topology.fabric if topology else None)
-    yield from _gpus(topology)
+    gpus = topology.gpus if topology else ()
+    yield from _gpus(gpus)
+    yield _fabric_states(gpus)
+    yield _fabric_health(topology)
+
+
+def _gpus_seen(description: Description | None) -> int | None:
+    if description is None or description.problem:
+        return None
+    return len(description.topology.gpus) if description.topology else 0
 
 
 def _state(description: Description | None) -> State | None:
@@ -149,101 +152,119 @@ _PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
         lambda gpu: None if gpu.mig is None else gpu.mig_devices,
     ),
 )
-"""Metrics with one series per GPU: name, help text, value; a GPU whose value is None has no series."""
+"""Metrics with one series per GPU: name, help text, value.
+
+A GPU whose value is None has no series.
+"""
 
 
-def _gpus(topology: NodeTopology | None) -> Iterator[Family]:
-    """The families with series for each GPU by its PCI address: the index changes when GPUs are lost."""
-    gpus = topology.gpus if topology else ()
+def _gpus(gpus: Sequence[Gpu]) -> Iterator[Family]:
+    """The families with series for each GPU by its PCI address.
+
+    The index changes when GPUs are lost.
+    """
     for name, text, value in _PER_GPU:
-        values = ((gpu.pci, value(gpu)) for gpu in gpus)
-        yield _gauge(
-            name, text, ("gpu",), (((pci,), number) for pci, number in values if number is not None)
-        )
-    yield _gauge(
-        "gpu_fabric_state",
-        f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}.",
-        ("gpu", "state"),
-        (((gpu.pci, state), gpu.fabric is state) for gpu in gpus for state in GpuFabric),
-    )
-    in_fabric = topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED
-    yield _gauge(
-        "gpu_fabric_health_bad",
-        "1 for each bad bit of the GPU's fabric health; absent without a fabric.",
-        ("gpu", "bit"),
-        (
-            ((gpu.pci, bit), gpu.registration is not None and bit in gpu.registration.health)
-            for gpu in gpus
-            if in_fabric
-            for bit in HEALTH_BITS
-        ),
-    )
+        samples = []
+        for gpu in gpus:
+            number = value(gpu)
+            if number is not None:
+                samples.append(((gpu.pci,), number))
+        yield _gauge(name, text, ("gpu",), samples)
 
 
-def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
+def _fabric_states(gpus: Sequence[Gpu]) -> Family:
+    samples: list[_Sample] = []
+    for gpu in gpus:
+        samples += [((gpu.pci, state), gpu.fabric is state) for state in GpuFabric]
+    text = f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}."
+    return _gauge("gpu_fabric_state", text, ("gpu", "state"), samples)
+
+
+def _fabric_health(topology: NodeTopology | None) -> Family:
+    samples: list[_Sample] = []
+    if topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED:
+        for gpu in topology.gpus:
+            bad = gpu.registration.health if gpu.registration else ()
+            samples += [((gpu.pci, bit), bit in bad) for bit in HEALTH_BITS]
+    text = "1 for each bad bit of the GPU's fabric health; absent without a fabric."
+    return _gauge("gpu_fabric_health_bad", text, ("gpu", "bit"), samples)
+
+
+def _pairs_family(topology: NodeTopology | None) -> Family:
+    text = "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`."
+    samples = list(_pairs(topology)) if topology else []
+    return _gauge("pair_nvlinks", text, ("a", "b", "path"), samples)
+
+
+def _pairs(topology: NodeTopology) -> Iterator["_Sample"]:
     """Every pair once.
 
     The path of NVLinks is `NV`: their number is the value, and may change without a new series.
     """
-    names = [*(gpu.pci for gpu in topology.gpus), *(nic.name for nic in topology.nics)]
+    names = [gpu.pci for gpu in topology.gpus]
+    names += [nic.name for nic in topology.nics]
     names += [function.pci for function in topology.data_direct]
     for (i, a), (j, b) in combinations(enumerate(names), 2):
         cell = topology.matrix.cells[i][j]
         links = nv_links(cell)
-        yield (a, b, "NV" if links else cell), links
+        path = "NV" if links else cell
+        yield (a, b, path), links
 
 
 class Usage(NamedTuple):
-    """Resident memory in bytes, pages shared with other processes included, and CPU seconds since the process began."""
+    """What a process uses."""
 
     resident: int
+    """Memory in bytes, pages shared with other processes included."""
     cpu: float
+    """Seconds since the process began."""
 
 
 def usage(worker: int | None) -> dict[str, Usage]:
-    """What `agent` (this process) and `worker` (a process id) use; one that is gone or unreadable is left out."""
+    """What `agent` (this process) and `worker` (a process id) use.
+
+    One that is gone or unreadable is left out.
+    """
     used = {}
     for name, pid in (("agent", os.getpid()), ("worker", worker)):
         if pid is None:
             continue
         with contextlib.suppress(OSError):  # it has ended
-            # The name may hold anything, parentheses and blanks too, so fields count from behind
-            # it.
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
-            used[name] = Usage(
-                int(fields[_RSS]) * os.sysconf("SC_PAGESIZE"), ticks / os.sysconf("SC_CLK_TCK")
-            )
+            used[name] = _usage_of(pid)
     return used
 
 
+def _usage_of(pid: int) -> Usage:
+    """Raises OSError."""
+    stat = Path(f"/proc/{pid}/stat").read_bytes()
+    # The name may hold anything, parentheses and blanks too, so fields count from behind it.
+    fields = stat.rpartition(b")")[2].split()
+    pages = int(fields[_RSS])
+    ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
+    return Usage(resident=pages * os.sysconf("SC_PAGESIZE"), cpu=ticks / os.sysconf("SC_CLK_TCK"))
+
+
 def _processes(worker: int | None) -> Iterator[Family]:
-    processes = usage(worker)
-    yield _gauge(
-        "process_resident_memory_bytes",
-        "Resident memory of the agent's processes; pages that they share count in each.",
-        ("process",),
-        (((name,), process.resident) for name, process in processes.items()),
-    )
+    resident: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    for name, process in usage(worker).items():
+        resident[name] = process.resident
+        seconds[name] = process.cpu
+    text = "Resident memory of the agent's processes; pages that they share count in each."
+    yield _gauge("process_resident_memory_bytes", text, ("process",), _by_name(resident))
     text = (
         "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0."
     )
-    yield _counter(
-        "process_cpu_seconds",
-        text,
-        "process",
-        {name: process.cpu for name, process in processes.items()},
-    )
+    yield _counter("process_cpu_seconds", text, "process", seconds)
 
 
 def _counter(name: str, text: str, label: str, counts: Mapping[str, float]) -> Family:
-    return family(
-        "counter",
-        _PREFIX + name,
-        text,
-        (label,),
-        (((value,), count) for value, count in counts.items()),
-    )
+    return family("counter", _PREFIX + name, text, (label,), _by_name(counts))
+
+
+def _by_name(values: Mapping[str, float]) -> "list[_Sample]":
+    """The samples of a family whose one label has these values."""
+    return [((name,), value) for name, value in values.items()]
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
@@ -256,5 +277,7 @@ def _number(name: str, text: str, value: float | None) -> Family:
 
 def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> Family:
     """A series for each state, 1 for the one that holds; none while no state is known."""
-    samples = [((member.value,), member is state) for member in states] if state is not None else []
+    samples: list[_Sample] = []
+    if state is not None:
+        samples = [((member.value,), member is state) for member in states]
     return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)

@@ -1,8 +1,9 @@
-"""Why NVML does not start: which setting of driver, container or runtime would help, and whether a restart would.
+"""Why NVML does not start.
 
-The NVIDIA runtime puts the driver's library and device nodes into a container when it is the container's runtime and
-`NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it, when the container is made and never later. The
-kernel module is visible in any case.
+Which setting of driver, container or runtime would help, and whether a restart would. The NVIDIA
+runtime puts the driver's library and device nodes into a container when it is the container's
+runtime and `NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it, when the container
+is made and never later. The kernel module is visible in any case.
 """
 
 import os
@@ -23,17 +24,21 @@ _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _CAPABILITIES: Final = "NVIDIA_DRIVER_CAPABILITIES"
 _CONTROL_DEVICE: Final = "nvidiactl"
 _BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
-"""In the variable: the devices are named by mounts in this folder, as the component bottlerocket does."""
+"""In the variable.
+
+The devices are named by mounts in this folder, as the component bottlerocket does.
+"""
 
 _NO_DRIVER: Final = "install the NVIDIA driver on this node"
 _ADVICE: Final = {
-    DRIVER_NOT_LOADED: "the driver's library is there but the kernel module is not loaded: try `modprobe nvidia` and "
-    "`dmesg | grep -i nvidia`",
-    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: reboot the node, or reload "
-    "the module and restart the pod",
-    NO_PERMISSION: "no permission for /dev/nvidiactl: check the device nodes' modes and the container's device rules",
-    GPU_IS_LOST: "a GPU that fell off the bus keeps all of NVML from starting: find it by `dmesg | grep -i xid`, then "
-    "reset it or reboot the node",
+    DRIVER_NOT_LOADED: "the driver's library is there but the kernel module is not loaded: "
+    "try `modprobe nvidia` and `dmesg | grep -i nvidia`",
+    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: "
+    "reboot the node, or reload the module and restart the pod",
+    NO_PERMISSION: "no permission for /dev/nvidiactl: "
+    "check the device nodes' modes and the container's device rules",
+    GPU_IS_LOST: "a GPU that fell off the bus keeps all of NVML from starting: "
+    "find it by `dmesg | grep -i xid`, then reset it or reboot the node",
     UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
 }
 
@@ -48,35 +53,35 @@ _OLD_LIBRARY: Final = frozenset(
 def container_facts(
     environ: Mapping[str, str] = os.environ, dev: str = "/dev"
 ) -> tuple[tuple[str, str], ...]:
-    """What the NVIDIA runtime was asked for in this container, and whether it gave it the driver's control device."""
-    facts = [(name, environ[name]) for name in (_VISIBLE, _CAPABILITIES) if name in environ]
-    return (
-        *facts,
-        (
-            _CONTROL_DEVICE,
-            "present" if os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK) else "absent",
-        ),
-    )
+    """What the NVIDIA runtime was asked for in this container.
+
+    And whether it gave it the driver's control device.
+    """
+    asked = [(name, environ[name]) for name in (_VISIBLE, _CAPABILITIES) if name in environ]
+    there = os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK)
+    return (*asked, (_CONTROL_DEVICE, "present" if there else "absent"))
 
 
 def advice(code: int, raw: RawNode) -> str:
     """What an admin can do about an NVML that does not start with this error code on this node."""
     given = dict(raw.container)
     if code == LIBRARY_NOT_FOUND:
-        return "libnvidia-ml.so.1 was not found: " + (
-            _runtime(given) if raw.module_loaded else _NO_DRIVER
+        remedy = _runtime(given) if raw.module_loaded else _NO_DRIVER
+        return f"libnvidia-ml.so.1 was not found: {remedy}"
+    without_device = raw.module_loaded and given.get(_CONTROL_DEVICE) == "absent"
+    if without_device and code in (DRIVER_NOT_LOADED, UNKNOWN):
+        return (
+            "the kernel module is loaded but this container has no /dev/nvidiactl: "
+            f"{_runtime(given)}"
         )
-    if (
-        code in (DRIVER_NOT_LOADED, UNKNOWN)
-        and raw.module_loaded
-        and given.get(_CONTROL_DEVICE) == "absent"
-    ):
-        return f"the kernel module is loaded but this container has no /dev/nvidiactl: {_runtime(given)}"
     return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
 
 
 def withheld(raw: RawNode) -> str:
-    """Why NVML works and shows fewer GPUs than the bus has, if a setting of this container explains it; else empty."""
+    """Why NVML works and shows fewer GPUs than the bus has.
+
+    Empty unless a setting of this container explains it.
+    """
     asked = dict(raw.container).get(_VISIBLE)
     if asked in (None, "all", _BY_MOUNTS):
         return ""
@@ -87,19 +92,25 @@ def _runtime(given: dict[str, str]) -> str:
     """Which of the runtime's settings is missing, in the order in which they have to be right."""
     asked = given.get(_VISIBLE, "")
     if asked in ("", "void", "none"):
-        return f"the driver is loaded on this node, but {_VISIBLE} is {asked or 'not set'!r}: set it to all"
+        return (
+            f"the driver is loaded on this node, but {_VISIBLE} is {asked or 'not set'!r}: "
+            "set it to all"
+        )
     wanted = given.get(_CAPABILITIES, "")
-    if wanted and not {"utility", "all"} & set(wanted.replace(" ", "").split(",")):
+    capabilities = wanted.replace(" ", "").split(",")
+    if wanted and "utility" not in capabilities and "all" not in capabilities:
         return f"the driver is loaded on this node, but {_CAPABILITIES} is {wanted!r}: add utility"
     if asked == _BY_MOUNTS:
         return (
-            f"the driver is loaded on this node, but the container got none of its files: {_BY_MOUNTS}/all must be a "
-            "mount of /dev/null, and the runtime must heed these (accept-nvidia-visible-devices-as-volume-mounts=true)"
+            "the driver is loaded on this node, but the container got none of its files: "
+            f"{_BY_MOUNTS}/all must be a mount of /dev/null, and the runtime must heed these "
+            "(accept-nvidia-visible-devices-as-volume-mounts=true)"
         )
     return (
-        "the driver is loaded on this node and asked for, but the container got none of its files: set "
-        "runtimeClassName: nvidia; if set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
-        "unprivileged=false): add the kustomize component privileged-runtime; GKE and Bottlerocket have their own"
+        "the driver is loaded on this node and asked for, but the container got none of its files: "
+        "set runtimeClassName: nvidia; if set, the cluster ignores the variable "
+        "(accept-nvidia-visible-devices-envvar-when-unprivileged=false): add the kustomize "
+        "component privileged-runtime; GKE and Bottlerocket have their own"
     )
 
 
@@ -120,18 +131,17 @@ class RestartPolicy:
 
     def observe(self, raw: RawNode, now: float) -> None:
         """Take note of a probe; `now` in seconds of a clock that never goes back."""
-        code = raw.down.code if raw.down else None
-        self._without_module = self._without_module or not raw.module_loaded
-        self._worked = self._worked or code is None
-        outdated = code in _OLD_LIBRARY or (
-            code == DRIVER_NOT_LOADED and dict(raw.container).get(_CONTROL_DEVICE) == "absent"
-        )
+        if not raw.module_loaded:
+            self._without_module = True
+        if not raw.down:
+            self._worked = True
         changed = self._worked or self._without_module
-        if outdated and changed and raw.module_loaded:
-            self._since = now if self._since is None else self._since
-            self._seconds = now - self._since
-        else:
+        if not changed or not raw.module_loaded or not _is_outdated(raw):
             self._since, self._seconds = None, 0.0
+            return
+        if self._since is None:
+            self._since = now
+        self._seconds = now - self._since
 
     def reason(self) -> str:
         """Why a restart would help; empty when it would not."""
@@ -139,4 +149,17 @@ class RestartPolicy:
             return ""
         if self._worked:
             return "NVML worked in this container and no longer starts, though the driver is loaded"
-        return "the driver was loaded after this container was created, so the container got none of its files"
+        return (
+            "the driver was loaded after this container was created, "
+            "so the container got none of its files"
+        )
+
+
+def _is_outdated(raw: RawNode) -> bool:
+    """Whether NVML does not start because of what this container was given."""
+    if raw.down is None:
+        return False
+    if raw.down.code in _OLD_LIBRARY:
+        return True
+    without_device = dict(raw.container).get(_CONTROL_DEVICE) == "absent"
+    return raw.down.code == DRIVER_NOT_LOADED and without_device

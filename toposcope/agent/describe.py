@@ -16,7 +16,7 @@ from toposcope.agent.discover import (
     missing_gpus,
     weak_links,
 )
-from toposcope.agent.faults import Fault, FaultKind, acceptable, unaccepted
+from toposcope.agent.faults import Fault, FaultKind, acceptable, kind_of, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import INTERCONNECT, MATRIX, REFERENCE, SHAPE
@@ -48,8 +48,11 @@ class Description(NamedTuple):
         topology = self.topology
         count = len(topology.gpus)
         gpus = f"{count} {plural(count, 'GPU')}"
-        facts = f"interconnect {self._label(INTERCONNECT)}, fabric {topology.fabric}, shape {self._label(SHAPE)}"
-        return "; ".join((f"{gpus}, {facts}, state {topology.state}", *topology.reasons))
+        facts = (
+            f"{gpus}, interconnect {self._label(INTERCONNECT)}, fabric {topology.fabric}, "
+            f"shape {self._label(SHAPE)}, state {topology.state}"
+        )
+        return "; ".join([facts, *topology.reasons])
 
     def _label(self, key: str) -> str:
         return self.labels.known.get(key, "unknown")
@@ -58,9 +61,10 @@ class Description(NamedTuple):
 def describe(
     raw: RawNode, node_name: str, baseline_text: str | None = None, *, accept: bool = False
 ) -> Description:
-    """What one probe means for the node; `baseline_text` is the annotation with the best that the node has shown.
+    """What one probe means for the node.
 
-    `accept` makes the present state the baseline, with all that is wrong with it.
+    `baseline_text` is the annotation with the best that the node has shown. `accept` makes the
+    present state the baseline, with all that is wrong with it.
     """
     past = None if accept else baseline.decode(baseline_text)
     if raw.gpus:
@@ -104,29 +108,37 @@ def _described(
 
 def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description:
     """What a probe that found no GPU means: the node has none, or NVML does not show them."""
-    names = expected_gpus(raw)
-    if raw.bus_visible and not names and not _off_the_bus(raw):
-        present = {function.address for function in raw.gpu_functions}
-        gone = sorted(past.links.keys() - present) if past else []
-        if not gone:
-            return Description(NO_GPUS, expected=0)  # a node that never had a GPU needs no driver
-        remedy = "if they were taken out, accept it with `toposcope agent --accept-degraded`"
-        return unknown(
-            "no-devices",
-            f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; {remedy}",
-            0,
-        )
-    if not raw.down and (ignored := _accepted_without(raw, past, accept=accept)):
-        return ignored
-    on_bus = ", ".join(names.values()) or (
-        "none" if raw.bus_visible else "unknown, sysfs shows no PCI bus"
-    )
-    reason = "nvml-unavailable" if raw.down else "no-devices"
+    if raw.bus_visible and not expected_gpus(raw) and not _off_the_bus(raw):
+        return _none_on_bus(raw, past)
+    accepted = _accepted_without(raw, past, accept=accept)
+    if accepted:
+        return accepted
     return unknown(
-        reason,
-        f"NVML does not answer ({_silence(raw)}); GPUs on the PCI bus: {on_bus}",
+        "nvml-unavailable" if raw.down else "no-devices",
+        f"NVML does not answer ({_silence(raw)}); GPUs on the PCI bus: {_names_on_bus(raw)}",
         _on_bus(raw),
     )
+
+
+def _none_on_bus(raw: RawNode, past: baseline.Baseline | None) -> Description:
+    """A node without GPUs, or one that had some."""
+    gone = set(past.links) if past else set()
+    for function in raw.gpu_functions:
+        gone.discard(function.address)
+    if not gone:
+        return Description(NO_GPUS, expected=0)  # a node that never had a GPU needs no driver
+    return unknown(
+        "no-devices",
+        f"all GPUs of this node are gone from the PCI bus: {', '.join(sorted(gone))}; "
+        "if they were taken out, accept it with `toposcope agent --accept-degraded`",
+        0,
+    )
+
+
+def _names_on_bus(raw: RawNode) -> str:
+    if not raw.bus_visible:
+        return "unknown, sysfs shows no PCI bus"
+    return ", ".join(expected_gpus(raw).values()) or "none"
 
 
 def _silence(raw: RawNode) -> str:
@@ -134,19 +146,27 @@ def _silence(raw: RawNode) -> str:
     if raw.down:
         return f"{raw.down.text}: {advice(raw.down.code, raw)}"
     if raw.faults:
-        return "; ".join(fault.text for fault in raw.faults)
+        return "; ".join([fault.text for fault in raw.faults])
     return f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
 
 
 def _accepted_without(
     raw: RawNode, past: baseline.Baseline | None, *, accept: bool
 ) -> Description | None:
-    """A node none of whose GPUs is in NVML, as an admin accepts it: the driver ignores its card, or excludes it."""
+    """A node none of whose GPUs is in NVML, as an admin accepts it.
+
+    The driver ignores its card, or excludes it.
+    """
     faults = missing_gpus(raw)
-    if not raw.bus_visible or not faults:
+    if raw.down or not raw.bus_visible or not faults:
         return None
-    accepted = acceptable(faults) if accept else past.accepted if past else None
-    if accepted is None or unaccepted(faults, accepted) or (past and past.links):
+    accepted: frozenset[str] | None = None
+    if accept:
+        accepted = acceptable(faults)
+    elif past:
+        accepted = past.accepted
+    has_links = past is not None and bool(past.links)
+    if accepted is None or has_links or unaccepted(faults, accepted):
         return None
     remembered = baseline.Baseline(product=None, links={}, paths={}, accepted=accepted)
     return Description(
@@ -159,7 +179,10 @@ def _on_bus(raw: RawNode) -> int | None:
 
 
 def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology:
-    """The topology with its open questions: a GPU without any link, that had some before, has some that NVML hides."""
+    """The topology with its open questions.
+
+    A GPU without any link, that had some before, has some that NVML hides.
+    """
     topology = seen.topology
     gpus = []
     for gpu in topology.gpus:
@@ -172,7 +195,10 @@ def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology
 
 
 def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Comparison) -> int:
-    """NVLinks that a GPU should have up: by the node's baseline, and by its board unless the baseline was accepted."""
+    """NVLinks that a GPU should have up.
+
+    By the node's baseline, and by its board unless the baseline was accepted.
+    """
     if gpu.pci in seen.trained_off:
         return 0
     best = compared.baseline
@@ -186,7 +212,10 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
 def _still_accepted(
     best: baseline.Baseline, faults: Sequence[Fault], seen: Examination, raw: RawNode
 ) -> frozenset[str] | None:
-    """The keys of the accepted faults that have not healed; None: nobody has accepted this node's state."""
+    """The keys of the accepted faults that have not healed.
+
+    None: nobody has accepted this node's state.
+    """
     if best.accepted is None:
         return None
     accepted = _renumbered(best, faults, raw)
@@ -200,37 +229,45 @@ def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) 
     which they were accepted may be missing at others, of which the baseline knows nothing.
     """
     accepted = best.accepted or frozenset()
+    if not raw.bus_visible:
+        return accepted
+    came = set()
+    for fault in faults:
+        known = fault.subject in best.links or fault.key in accepted
+        if fault.kind is FaultKind.GPU_ABSENT and not known:
+            came.add(fault.key)
+    emptied = _emptied_addresses(accepted, raw)
+    if not 0 < len(came) <= len(emptied):
+        return accepted
+    return (accepted - emptied) | came
+
+
+def _emptied_addresses(accepted: frozenset[str], raw: RawNode) -> set[str]:
+    """The accepted keys of GPUs that are no longer at the address in the key."""
     on_bus = {function.address for function in raw.gpu_functions}
-    left = set()
+    emptied = set()
     for key in accepted:
         kind, _, address = key.partition(":")
         if kind == FaultKind.GPU_ABSENT and address not in on_bus:
-            left.add(key)
-    came = set()
-    for fault in faults:
-        if (
-            fault.kind is FaultKind.GPU_ABSENT
-            and fault.subject not in best.links
-            and fault.key not in accepted
-        ):
-            came.add(fault.key)
-    if not raw.bus_visible or not 0 < len(came) <= len(left):
-        return accepted
-    return (accepted - left) | came
+            emptied.add(key)
+    return emptied
 
 
 def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> frozenset[str]:
     """The accepted faults of which this probe does not tell whether they have healed."""
-    kinds = []
+    kinds = set()
     if seen.topology.fabric is Fabric.IN_PROGRESS or seen.absent:
-        kinds.append(FaultKind.FABRIC)
+        kinds.add(FaultKind.FABRIC)
     if not raw.bus_visible:
-        kinds.append(FaultKind.GPU_ABSENT)
-    return frozenset(key for key in accepted if key.startswith(tuple(f"{kind}:" for kind in kinds)))
+        kinds.add(FaultKind.GPU_ABSENT)
+    return frozenset([key for key in accepted if kind_of(key) in kinds])
 
 
 def _off_the_bus(raw: RawNode) -> bool:
-    """Whether there is a GPU that no PCI bus shows: one that NVML counts, or that of a Jetson's chip."""
+    """Whether there is a GPU that no PCI bus shows.
+
+    One that NVML counts, or that of a Jetson's chip.
+    """
     return raw.integrated_gpu or any(fault.index is not None for fault in raw.faults)
 
 

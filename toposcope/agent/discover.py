@@ -246,13 +246,7 @@ def _unknown(
     """What labels cannot say because NVML refused an answer about some GPU."""
     unknown = set()
     for gpu in gpus:
-        if not gpu.links_known:
-            unknown.add(hw.Fact.NVLINKS)
-        for link in gpu.links:
-            if link.joins and not link.mbps:
-                unknown.add(hw.Fact.NVLINK_SPEED)
-            if link.joins and not link.version:
-                unknown.add(hw.Fact.NVLINK_VERSION)
+        unknown |= _unknown_of_links(gpu)
     if not _all_paths_known(len(gpus), paths):
         unknown.add(hw.Fact.PATHS)
     if _product_open([gpu.product for gpu in gpus]):
@@ -260,6 +254,18 @@ def _unknown(
     if _fabric_open(answers):
         unknown.add(hw.Fact.FABRIC)
     return frozenset(unknown)
+
+
+def _unknown_of_links(gpu: hw.Gpu) -> set[hw.Fact]:
+    unknown = set()
+    if not gpu.links_known:
+        unknown.add(hw.Fact.NVLINKS)
+    for link in gpu.links:
+        if link.joins and not link.mbps:
+            unknown.add(hw.Fact.NVLINK_SPEED)
+        if link.joins and not link.version:
+            unknown.add(hw.Fact.NVLINK_VERSION)
+    return unknown
 
 
 def _all_paths_known(gpus: int, paths: "_Paths") -> bool:
@@ -501,8 +507,7 @@ def _paths(
         links = 0
         if i < len(raw.gpus):
             first, second = raw.gpus[j], raw.gpus[i]
-            ancestor = ancestors.get((first.index, second.index))
-            nvml = _ANCESTOR.get(ancestor) if ancestor is not None else None
+            nvml = _ANCESTOR.get(ancestors.get((first.index, second.index), -1))
             links = nvlinks.links(first.pci, second.pci)
             by_nvml[i][j] = by_nvml[j][i] = nvml
         if sysfs and nvml and sysfs != nvml:

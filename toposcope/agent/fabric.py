@@ -110,7 +110,10 @@ def missing_from_rack(gpu: RawGpu) -> bool:
 
 
 def completed(fabric: RawFabric) -> bool:
-    """Whether the registration has completed; only then do `status`, `uuid` and `clique` mean anything."""
+    """Whether the registration has completed.
+
+    Only then do `status`, `uuid` and `clique` mean anything.
+    """
     return fabric.state == COMPLETED
 
 
@@ -173,11 +176,20 @@ def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
         return Fabric.FAILED, None
     if not members:
         return Fabric.NOT_SUPPORTED, None
-    cliques = {clique_of(member) for member in members}
-    agree = len(cliques) == 1 and len(members) == len(gpus)
-    if not agree or not all(_sound(member) for member in members):
+    clique = _shared_clique(members)
+    if clique is None or len(members) < len(gpus):
         return Fabric.FAILED, None
-    return Fabric.COMPLETED, cliques.pop()
+    return Fabric.COMPLETED, clique
+
+
+def _shared_clique(members: Sequence[RawFabric]) -> str | None:
+    """The clique of all; None if they disagree, or if one did not get what it needs."""
+    cliques = set()
+    for member in members:
+        if not _sound(member):
+            return None
+        cliques.add(clique_of(member))
+    return cliques.pop() if len(cliques) == 1 else None
 
 
 def _members(gpus: Sequence[RawGpu]) -> list[RawFabric]:
@@ -202,10 +214,11 @@ def _sound(member: RawFabric) -> bool:
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
     """What is wrong with the fabric, a reason each."""
     members = _members(gpus)
-    reasons = []
-    for gpu in gpus:
-        if gpu.fabric_error:
-            reasons.append(f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}")
+    reasons = [
+        f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}"
+        for gpu in gpus
+        if gpu.fabric_error
+    ]
     if not members:
         reasons += _missing_from_rack(gpus)
     for gpu in gpus:
@@ -220,7 +233,10 @@ def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
 
 
 def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
-    """Why GPUs of a rack are in no fabric; a tray that is missing as a whole is one fault, with one reason."""
+    """Why GPUs of a rack are in no fabric.
+
+    A tray that is missing as a whole is one fault, with one reason.
+    """
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
         if gpu.platform is None or not missing_from_rack(gpu):

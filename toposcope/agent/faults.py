@@ -16,7 +16,10 @@ class FaultKind(StrEnum):
     """The kinds of faults."""
 
     GPU_ABSENT = "gpu-absent"
-    """On the PCI bus, but not in NVML: excluded, held by another driver, too old for this driver, or lost."""
+    """On the PCI bus, but not in NVML.
+
+    Excluded, held by another driver, too old for this driver, or lost.
+    """
     GPU_LOST = "gpu-lost"
     """NVML lists it, and answers that it is lost or needs a reset."""
     GPUS_WITHHELD = "gpus-withheld"
@@ -48,7 +51,10 @@ _SENTENCES: Final = {
 }
 
 _SAME_FAULT: Final = {FaultKind.GPU_LOST: FaultKind.GPU_ABSENT}
-"""A GPU that is lost today may be missing from NVML after the next reboot: to accept one is to accept the other."""
+"""A GPU that is lost today may be missing from NVML after the next reboot.
+
+To accept one is to accept the other.
+"""
 
 _WITHOUT_KEY: Final = frozenset(
     {
@@ -87,7 +93,10 @@ class Fault(NamedTuple):
 
 
 def acceptable(faults: Iterable[Fault]) -> frozenset[str]:
-    """The keys to keep of faults that are accepted: all that a new baseline doesn't accept itself."""
+    """The keys to keep of faults that are accepted.
+
+    All that a new baseline doesn't accept itself.
+    """
     keys = set()
     for fault in faults:
         if fault.kind not in _WITHOUT_KEY:

@@ -1,4 +1,7 @@
-"""Loads modules without the garbage collector, which would look at all of them a dozen times and find nothing."""
+"""Loads modules without the garbage collector.
+
+It would look at all of them a dozen times and find nothing.
+"""
 
 import contextlib
 import gc
@@ -7,7 +10,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Load modules with the collector off and exempt: pages it looks at are no longer shared with a forked worker."""
+    """Load modules with the collector off and exempt.
+
+    Pages it looks at are no longer shared with a forked worker.
+    """
     gc.disable()
     try:
         yield

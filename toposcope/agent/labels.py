@@ -1,12 +1,13 @@
 """From a `NodeTopology` to the labels of the Node, whose meanings are in docs/labels.md."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from toposcope.api import label_keys
 from toposcope.api.label_values import is_label_value, label_safe, short_name
 from toposcope.hardware.ranges import kernel_list
-from toposcope.hardware.topology import Fabric, Fact, NodeTopology, State
+from toposcope.hardware.topology import Fabric, Fact, Gpu, NodeTopology, State
 
 
 class Labels(NamedTuple):
@@ -82,74 +83,111 @@ _KNOWN_OF_ONE_GPU = frozenset(
 
 def labels_for(topology: NodeTopology, node_name: str) -> Labels:
     """The labels of a node with at least one GPU. Values that no label can hold are left out."""
-    largest = topology.nvlink_domains[0]
-    known = {
+    values = {
         label_keys.GPUS: str(len(topology.gpus)),
-        label_keys.NVLINK_DOMAIN_SIZE: str(len(largest)),
-        label_keys.NVLINK_DOMAINS: str(len(topology.nvlink_domains)),
-        label_keys.INTERCONNECT: topology.interconnect,
         label_keys.FABRIC: topology.fabric,
         label_keys.STATE: topology.state,
-        **_nvlink(topology, largest),
+        label_keys.NVLINK_DOMAIN: topology.clique or short_name(node_name),
+        label_keys.SHAPE: topology.shape or "",
+        label_keys.RAIL_ALIGNED: "true" if topology.rail_aligned else "false",
+        **_nvlink(topology),
         **_numa(topology),
+        **_place(topology),
     }
-    # Nodes with several products are rare, and one label holds one value: that of most GPUs.
-    products = Counter(gpu.product for gpu in topology.gpus if gpu.product)
-    if product := label_safe(max(products, key=products.__getitem__, default="")):
-        known[label_keys.GPU_PRODUCT] = product
-    if topology.platform:
-        known[label_keys.CHASSIS] = topology.platform.chassis
-        known[label_keys.TRAY] = str(topology.platform.tray)
-        known[label_keys.SLOT] = str(topology.platform.slot)
+    product = _most_frequent_product(topology)
+    if product:
+        values[label_keys.GPU_PRODUCT] = product
+    unknown = _unknown(topology)
+    known = {
+        key: value for key, value in values.items() if key not in unknown and is_label_value(value)
+    }
+    return Labels(known, unknown)
+
+
+def _unknown(topology: NodeTopology) -> frozenset[str]:
+    """The labels whose facts are not known at the moment."""
     unknown = set()
+    # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the
+    # level, unless it still registers with a fabric.
     if topology.fabric is Fabric.IN_PROGRESS:
         unknown.add(label_keys.NVLINK_DOMAIN)
-    else:
-        # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the
-        # level.
-        known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
     if topology.shape is None:
         unknown.add(label_keys.SHAPE)
-    else:
-        known[label_keys.SHAPE] = topology.shape
     if topology.rail_aligned is None:
         unknown.add(label_keys.RAIL_ALIGNED)
-    else:
-        known[label_keys.RAIL_ALIGNED] = "true" if topology.rail_aligned else "false"
     for fact in topology.unknown:
         unknown |= _BY_FACT[fact]
     if len(topology.gpus) == 1:
         unknown -= _KNOWN_OF_ONE_GPU
-    written = {
-        key: value for key, value in known.items() if key not in unknown and is_label_value(value)
+    return frozenset(unknown)
+
+
+def _most_frequent_product(topology: NodeTopology) -> str | None:
+    """Nodes with several products are rare, and one label holds one value: that of most GPUs."""
+    products = Counter(gpu.product for gpu in topology.gpus if gpu.product)
+    if not products:
+        return None
+    return label_safe(max(products, key=products.__getitem__))
+
+
+def _place(topology: NodeTopology) -> dict[str, str]:
+    platform = topology.platform
+    if platform is None:
+        return {}
+    return {
+        label_keys.CHASSIS: platform.chassis,
+        label_keys.TRAY: str(platform.tray),
+        label_keys.SLOT: str(platform.slot),
     }
-    return Labels(written, frozenset(unknown))
 
 
-def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:
-    """What a job on the largest NVLink domain can count on: the weakest of its GPUs, and links between GPUs only."""
+def _nvlink(topology: NodeTopology) -> dict[str, str]:
+    """What a job on the largest NVLink domain can count on.
+
+    The weakest of its GPUs, and links between GPUs only.
+    """
+    largest = topology.nvlink_domains[0]
     members = [topology.gpus[position] for position in largest]
-    here = {gpu.pci for gpu in topology.gpus}
-    links = min(gpu.links_to(here) for gpu in members)
-    labels = {label_keys.NVLINK_LINKS: str(links)}
+    node_gpus = {gpu.pci for gpu in topology.gpus}
+    links = min(gpu.links_to(node_gpus) for gpu in members)
+    labels = {
+        label_keys.NVLINK_DOMAIN_SIZE: str(len(largest)),
+        label_keys.NVLINK_DOMAINS: str(len(topology.nvlink_domains)),
+        label_keys.INTERCONNECT: topology.interconnect,
+        label_keys.NVLINK_LINKS: str(links),
+    }
     if topology.nvswitches is not None:
         labels[label_keys.NVSWITCHES] = str(topology.nvswitches)
-    speeds = [gpu.link_mbps for gpu in members if gpu.link_mbps]
-    if links and speeds:
+    if links:
+        labels.update(_of_weakest_links(members, links))
+    return labels
+
+
+def _of_weakest_links(members: Sequence[Gpu], links: int) -> dict[str, str]:
+    speeds, versions = [], []
+    for gpu in members:
+        if gpu.link_mbps:
+            speeds.append(gpu.link_mbps)
+        if gpu.nvlink_version:
+            versions.append(gpu.nvlink_version)
+    labels = {}
+    if speeds:
         labels[label_keys.NVLINK_BANDWIDTH] = str(links * min(speeds) // 1000)
-    versions = sorted(gpu.nvlink_version for gpu in members if gpu.nvlink_version)
-    if links and versions:
-        labels[label_keys.NVLINK_VERSION] = versions[0]
+    if versions:
+        labels[label_keys.NVLINK_VERSION] = min(versions)
     return labels
 
 
 def _numa(topology: NodeTopology) -> dict[str, str]:
-    """NUMA nodes with CPUs, and the GPUs on each; the second only when every GPU's node is known."""
+    """NUMA nodes with CPUs, and the GPUs on each.
+
+    The second only when every GPU's node is known.
+    """
     with_cpus = [node.id for node in topology.numa if kernel_list(node.cpus)]
     if not with_cpus:
         return {}
     labels = {label_keys.NUMA_NODES: str(len(with_cpus))}
-    count = Counter(gpu.numa for gpu in topology.gpus)
-    if set(count) <= set(with_cpus):
-        labels[label_keys.GPUS_PER_NUMA] = "-".join(str(count[node]) for node in with_cpus)
+    counts = Counter(gpu.numa for gpu in topology.gpus)
+    if counts.keys() <= set(with_cpus):
+        labels[label_keys.GPUS_PER_NUMA] = "-".join([str(counts[node]) for node in with_cpus])
     return labels

@@ -289,12 +289,18 @@ class Agent:
     # When.
 
     def node_changed(self) -> None:
-        """Others changed keys of ours: repair them within seconds, and ever later if that goes on."""
+        """Others changed keys of ours.
+
+        Repair them within seconds, and ever later if that goes on.
+        """
         if self._published:
             self._repairs.request()
 
     def _begin_repair(self) -> bool:
-        """Whether this sync repairs what others changed; then the Node is read and written at once."""
+        """Whether this sync repairs what others changed.
+
+        Then the Node is read and written at once.
+        """
         next_sync = self._began + PROBE_SECONDS
         if not self._repairs.begin(before=next_sync):
             return False

@@ -38,7 +38,10 @@ class Durations:
 
 
 class AgentMetrics:
-    """The numbers of an agent's probes, its writes and its node; times are Unix time, 0 for never."""
+    """The numbers of an agent's probes, its writes and its node.
+
+    Times are Unix time, 0 for never.
+    """
 
     def __init__(self) -> None:
         self.last_probe = 0.0
@@ -60,7 +63,10 @@ class AgentMetrics:
         self.last_probe = now
 
     def probe_failed(self, reason: str, seconds: float) -> None:
-        """Count a probe that failed after `seconds`; a reason that is not in `REASONS` counts as other."""
+        """Count a probe that failed after `seconds`.
+
+        A reason that is not in `REASONS` counts as other.
+        """
         self.durations.observe(seconds)
         self.failures[reason if reason in self.failures else "other"] += 1
 

@@ -2,7 +2,8 @@
 
 That is keys of ours, its neighbours, and what the plan depends on.
 
-It only says so; the loop reads the Node and writes. Without a watch the loop finds out when it reads the Node next.
+It only says so; the loop reads the Node and writes. Without a watch the loop finds out when it
+reads the Node next.
 """
 
 from collections.abc import Callable, Hashable, Mapping

@@ -1,14 +1,16 @@
-"""The well-known `nvidia.com/` labels, for tools that read those: opt-in, and only where they have no other writer.
+"""The well-known `nvidia.com/` labels, for tools that read those.
 
-GPU Feature Discovery and the DRA driver write the same keys. The owners of a key are in managedFields: a key of
-others is left alone, and ours is given up when another owner appears. Applied without force and under a field manager
-of its own, so that a conflict here never delays the labels under our own prefix.
+Opt-in, and only where they have no other writer. GPU Feature Discovery and the DRA driver write the
+same keys. The owners of a key are in managedFields: a key of others is left alone, and ours is
+given up when another owner appears. Applied without force and under a field manager of its own, so
+that a conflict here never delays the labels under our own prefix.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
+from toposcope.agent.owners import managed_keys
 from toposcope.api import label_keys
 from toposcope.hardware.topology import Interconnect
 from toposcope.kube.client import ApiClient
@@ -35,43 +37,52 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
     if description.topology is None:
         return {}
     ours = description.labels.known
-    gpus = ours[label_keys.GPUS]
-    labels = {label_keys.GPU_COUNT: gpus}
-    if label_keys.INTERCONNECT in ours:
-        labels[_NVSWITCH] = (
-            "true" if ours[label_keys.INTERCONNECT] == Interconnect.NVSWITCH else "false"
-        )
+    labels = {label_keys.GPU_COUNT: ours[label_keys.GPUS]}
+    interconnect = ours.get(label_keys.INTERCONNECT)
+    if interconnect is not None:
+        switched = interconnect == Interconnect.NVSWITCH
+        labels[_NVSWITCH] = "true" if switched else "false"
     if description.topology.clique:
         labels[_CLIQUE] = description.topology.clique
-    for theirs, key in (
-        (_PRODUCT, label_keys.GPU_PRODUCT),
-        (_NVLINK_VERSION, label_keys.NVLINK_VERSION),
-    ):
+    for theirs in (_PRODUCT, _NVLINK_VERSION):
+        key = _SOURCES[theirs]
         if key in ours:
             labels[theirs] = ours[key]
     return labels
 
 
-def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Those of `KEYS` that we own, and those that others do (a key without an owner too); a key can be in both."""
+class Owners(NamedTuple):
+    """Those of `KEYS` that we own, and those that others do (a key without an owner too).
+
+    A key can be in both.
+    """
+
+    ours: frozenset[str]
+    theirs: frozenset[str]
+
+
+def owners(metadata: Mapping[str, Any]) -> Owners:
+    """Who owns the well-known labels of a Node."""
     ours: set[str] = set()
     theirs: set[str] = set()
     for entry in metadata.get("managedFields") or ():
-        fields = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
-        (ours if entry.get("manager") == MANAGER else theirs).update(
-            key.removeprefix("f:") for key in fields
-        )
+        owned = ours if entry.get("manager") == MANAGER else theirs
+        for key in managed_keys(entry, "labels"):
+            owned.add(key.removeprefix("f:"))
     labels = metadata.get("labels") or {}
-    return KEYS & ours, KEYS & (theirs | (labels.keys() - ours))
+    theirs |= labels.keys() - ours
+    return Owners(KEYS & ours, KEYS & theirs)
 
 
 def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The labels without another owner that a Node should carry, those whose value is unknown now as they are."""
+    """The labels without another owner that a Node should carry.
+
+    Those whose value is unknown now stay as they are.
+    """
     ours, theirs = owners(metadata)
     carried = metadata.get("labels") or {}
-    wanted = {
-        key: value for key, value in nvidia_labels_for(description).items() if key not in theirs
-    }
+    labels = nvidia_labels_for(description)
+    wanted = {key: value for key, value in labels.items() if key not in theirs}
     for key in (ours & carried.keys()) - theirs:
         if _SOURCES.get(key) in description.labels.unknown:
             wanted[key] = carried[key]
@@ -87,9 +98,10 @@ class NvidiaLabelPublisher:
         self._name = node_name
 
     def publish(self, description: Description, metadata: Mapping[str, Any]) -> bool:
-        """Write the labels without another owner, given the Node's metadata as last read; whether a write was needed.
+        """Write the labels without another owner, given the Node's metadata as last read.
 
-        Raises KubeError; a 409 means that an owner appeared since the Node was read.
+        Whether a write was needed. Raises KubeError; a 409 means that an owner appeared since the
+        Node was read.
         """
         if description.problem:
             return False  # nothing is known: the labels stay

@@ -52,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, metavar="SECONDS", help="time between probes; default: 60"
     )
-    about = "wait a random time up to this before the first write, so that a rollout does not stampede; default: 30"
+    about = (
+        "wait a random time up to this before the first write, "
+        "so that a rollout does not stampede; default: 30"
+    )
     parser.add_argument("--spread", type=float, metavar="SECONDS", help=about)
     parser.add_argument(
         "--accept-degraded",
@@ -64,11 +67,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="remove all our labels and annotations from this node, then exit",
     )
-    about = "also write nvidia.com/gpu.clique and others that nobody else writes; the admission policy must allow it"
+    about = (
+        "also write nvidia.com/gpu.clique and others that nobody else writes; "
+        "the admission policy must allow it"
+    )
     parser.add_argument("--nvidia-labels", action="store_true", help=about)
-    about = "compare this node's ResourceSlices with its hardware, and note what differs; needs the verb list on them"
+    about = (
+        "compare this node's ResourceSlices with its hardware, and note what differs; "
+        "needs the verb list on them"
+    )
     parser.add_argument("--audit-slices", action="store_true", help=about)
-    about = "also write gpu.topology/unique-<level> where a ClusterTopology's spec.uniqueValues asks for it"
+    about = (
+        "also write gpu.topology/unique-<level> "
+        "where a ClusterTopology's spec.uniqueValues asks for it"
+    )
     parser.add_argument("--unique-values", action="store_true", help=about)
     about = (
         "also write Slinky's annotation where a ClusterTopology's spec.publish.slinky asks for it"

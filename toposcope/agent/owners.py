@@ -12,10 +12,22 @@ class OwnedKeys(NamedTuple):
 
 
 def managers(metadata: Mapping[str, Any], field: str, key: str) -> frozenset[str]:
-    """The field managers of one key of `labels` or `annotations`; none where somebody has cleared managedFields."""
-    found = set()
+    """The field managers of one key of `labels` or `annotations`.
+
+    None where somebody has cleared managedFields.
+    """
+    names = set()
     for entry in metadata.get("managedFields") or ():
-        owned = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get(f"f:{field}") or {}
-        if f"f:{key}" in owned:
-            found.add(entry.get("manager") or "")
-    return frozenset(found)
+        if f"f:{key}" in managed_keys(entry, field):
+            names.add(entry.get("manager") or "")
+    return frozenset(names)
+
+
+def managed_keys(entry: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """The keys of `labels` or `annotations` in an entry of managedFields.
+
+    Each has `f:` in front.
+    """
+    fields = entry.get("fieldsV1") or {}
+    metadata = fields.get("f:metadata") or {}
+    return metadata.get(f"f:{field}") or {}

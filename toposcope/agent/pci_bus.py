@@ -17,7 +17,10 @@ _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 
 
 class Kind(NamedTuple):
-    """What a PCI function is, as its configuration space says: hexadecimal text with `0x` in front."""
+    """What a PCI function is, as its configuration space says.
+
+    Hexadecimal text with `0x` in front.
+    """
 
     vendor: str
     pci_class: str
@@ -41,7 +44,10 @@ class PciBus:
         self._vpd_failures: dict[Entry, int] = {}
 
     def functions(self) -> Functions:
-        """Each function with its vendor and class; a server has some hundred functions, and this is read once."""
+        """Each function with its vendor and class.
+
+        A server has some hundred functions, and this is read once.
+        """
         found = {}
         for entry in self._files.entries(self._folder):
             folder = self.folder(entry)

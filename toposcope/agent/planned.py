@@ -1,13 +1,15 @@
-"""Labels and annotation that ClusterTopologies ask for, on the agent's own Node: opt-in, decided from the plan.
+"""Labels and annotation that ClusterTopologies ask for, on the agent's own Node.
 
-Labels under our prefix are ours, whoever wrote them: an earlier controller did. Slinky's annotation may have another
-owner, such as Topograph or a person, who keeps it. While no plan is known everything stays as it is.
+Opt-in, decided from the plan. Labels under our prefix are ours, whoever wrote them: an earlier
+controller did. Slinky's annotation may have another owner, such as Topograph or a person, who keeps
+it. While no plan is known everything stays as it is.
 
-Imports little, because every agent imports it; those that follow no plan only remove what they wrote when they did.
+Imports little, because every agent imports it; those that follow no plan only remove what they
+wrote when they did.
 """
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from toposcope.agent.owners import OwnedKeys, managers
@@ -68,27 +70,30 @@ class Planner:
         self._input_keys = tuple(sorted(plan.input_keys()))
 
     def present(self, metadata: Mapping[str, Any]) -> OwnedKeys:
-        """The keys on the Node that are this agent's business: without its flags, those that it wrote itself."""
-        there = metadata.get("labels") or {}
-        unique = [key for key in there if key.startswith(UNIQUE)]
-        if not self._unique:
-            unique = [key for key in unique if MANAGER in managers(metadata, "labels", key)]
-        labels = {key: there[key] for key in unique}
+        """The keys on the Node that are this agent's business.
+
+        Without its flags, those that it wrote itself.
+        """
+        labels = dict(self._present_labels(metadata))
         annotation = _annotation_of(metadata)
         if annotation is None:
             return OwnedKeys(labels, {})
-        if not self._slinky and MANAGER not in managers(metadata, "annotations", SLINKY):
-            return OwnedKeys(labels, {})
-        return OwnedKeys(labels, {SLINKY: annotation})
+        if self._slinky or _wrote(metadata, "annotations", SLINKY):
+            return OwnedKeys(labels, {SLINKY: annotation})
+        return OwnedKeys(labels, {})
+
+    def _present_labels(self, metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        for key, value in (metadata.get("labels") or {}).items():
+            if not key.startswith(UNIQUE):
+                continue
+            if self._unique or _wrote(metadata, "labels", key):
+                yield key, value
 
     def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> Wanted:
         """The keys that belong on the Node, which will have these labels besides."""
         present = self.present(metadata)
         if self._plan is None:
-            kept = OwnedKeys(
-                present.labels if self._unique else {}, present.annotations if self._slinky else {}
-            )
-            return Wanted(kept, self._is_foreign(metadata, None))
+            return Wanted(self._allowed(present), self._is_foreign(metadata, None))
         planned = self._plan.wanted(self._name, _Labels(labels))
         unique = self._unique_labels(planned, present)
         if not self._slinky:
@@ -102,39 +107,58 @@ class Planner:
         annotations = {SLINKY: planned.annotation} if planned.annotation else {}
         return Wanted(OwnedKeys(unique, annotations))
 
+    def _allowed(self, present: OwnedKeys) -> OwnedKeys:
+        """Those of the keys on the Node that the flags let the agent write."""
+        return OwnedKeys(
+            labels=present.labels if self._unique else {},
+            annotations=present.annotations if self._slinky else {},
+        )
+
     def _unique_labels(self, planned: "PlannedKeys", present: OwnedKeys) -> dict[str, str]:
-        """The labels of unique values: those that the plan names, and those that it says nothing about."""
+        """The labels of unique values.
+
+        Those that the plan names, and those that it says nothing about.
+        """
         if not self._unique:
             return {}
-        stay = {key: value for key, value in present.labels.items() if planned.keeps(key)}
-        return {**stay, **planned.labels}
+        kept = {key: value for key, value in present.labels.items() if planned.keeps(key)}
+        return {**kept, **planned.labels}
 
     def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
         """The Node's labels that the plan depends on."""
         labels = metadata.get("labels") or {}
-        return tuple(map(labels.get, self._input_keys))
+        return tuple([labels.get(key) for key in self._input_keys])
 
     def _is_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> bool:
-        """Whether somebody else wrote the annotation that the Node has; nobody's is ours if we want or wanted it."""
-        found = _annotation_of(metadata)
-        if found is None:
+        """Whether somebody else wrote the annotation that the Node has.
+
+        Nobody's is ours if we want or wanted it.
+        """
+        annotation = _annotation_of(metadata)
+        if annotation is None:
             return False
-        known = managers(metadata, "annotations", SLINKY) - {CLEARED}
-        if known:
-            return not known <= {MANAGER, FORMER}
-        return found not in {wanted, self._annotation}
+        owners = managers(metadata, "annotations", SLINKY) - {CLEARED}
+        if owners:
+            return not owners <= {MANAGER, FORMER}
+        return annotation not in (wanted, self._annotation)
 
     def _log_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> None:
         """Say once of each annotation that its owner keeps it."""
-        found = _annotation_of(metadata) or ""
-        if not wanted or found in {wanted, self._logged}:
+        annotation = _annotation_of(metadata) or ""
+        if not wanted or annotation in (wanted, self._logged):
             return
-        self._logged = found
+        self._logged = annotation
         owners = ", ".join(sorted(managers(metadata, "annotations", SLINKY))) or "an unknown owner"
         text = "annotation %s stays %r, because it is of %s; remove it to have %r written"
-        log.warning(text, SLINKY, found, owners, wanted)
+        log.warning(text, SLINKY, annotation, owners, wanted)
+
+
+def _wrote(metadata: Mapping[str, Any], field: str, key: str) -> bool:
+    """Whether an agent wrote this label or annotation."""
+    return MANAGER in managers(metadata, field, key)
 
 
 def _annotation_of(metadata: Mapping[str, Any]) -> str | None:
-    annotation: str | None = (metadata.get("annotations") or {}).get(SLINKY)
+    annotations = metadata.get("annotations") or {}
+    annotation: str | None = annotations.get(SLINKY)
     return annotation

@@ -3,7 +3,7 @@
 The calls are in nvml.h.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
@@ -42,7 +42,10 @@ _C2C_ACTIVE: Final = 1
 _INACTIVE: Final = 0
 _EMPTY_SLOT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND})
 _MAX_LINKS: Final = 36
-"""NVML_NVLINK_MAX_LINKS of the newest header; a driver refuses numbers beyond the GPU's own links."""
+"""NVML_NVLINK_MAX_LINKS of the newest header.
+
+A driver refuses numbers beyond the GPU's own links.
+"""
 _NO_ADDRESS: Final = frozenset({"", "N/A"})
 
 
@@ -61,24 +64,15 @@ def probe(
     nvml.enter("sysfs")
     devices = sysfs.devices()
     numa = sysfs.numa()
-    driver: str | None = None
-    gpus: list[RawGpu] = []
-    ancestors: list[RawAncestor] = []
-    faults: list[RawFault] = [RawFault(started.code, started.text)] if started else []
-    if not started:
-        (driver,) = nvml.fixed(("driver",), ("nvmlSystemGetDriverVersion",))
-        handles = _handles(nvml, faults)
-        gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
-        gpus = _without_lost(gpus, devices.gpus, faults)
-        uuids = {gpu.index: gpu.uuid for gpu in gpus}
-        ancestors = _ancestors(
-            nvml, [(index, handle, uuids[index]) for index, handle in handles if index in uuids]
-        )
+    if started:
+        answers = _Answers(faults=[RawFault(started.code, started.text)])
+    else:
+        answers = _ask_nvml(nvml, devices.gpus)
     return RawNode(
-        driver=driver,
-        gpus=tuple(gpus),
-        faults=tuple(faults),
-        ancestors=tuple(ancestors),
+        driver=answers.driver,
+        gpus=tuple(answers.gpus),
+        faults=tuple(answers.faults),
+        ancestors=tuple(answers.ancestors),
         gpu_functions=devices.gpus,
         switch_functions=devices.switches,
         nics=devices.nics,
@@ -90,6 +84,38 @@ def probe(
         integrated_gpu=sysfs.integrated_gpu(),
         container=container,
     )
+
+
+class _Answers(NamedTuple):
+    """What NVML said."""
+
+    faults: list[RawFault]
+    driver: str | None = None
+    gpus: Sequence[RawGpu] = ()
+    ancestors: Sequence[RawAncestor] = ()
+
+
+class _Identity(NamedTuple):
+    """A GPU that answers."""
+
+    index: int  # type: ignore[assignment]  # NVML's word; the tuple's own method is not used
+    handle: Any
+    uuid: str | None
+
+
+def _ask_nvml(nvml: Nvml, on_bus: tuple[RawPci, ...]) -> _Answers:
+    faults: list[RawFault] = []
+    (driver,) = nvml.fixed(("driver",), ("nvmlSystemGetDriverVersion",))
+    gpus = []
+    handles = {}
+    for index, handle in _handles(nvml, faults):
+        gpu = _gpu(nvml, index, handle, faults)
+        if gpu:
+            gpus.append(gpu)
+            handles[index] = handle
+    gpus = _without_lost(gpus, on_bus, faults)
+    identities = [_Identity(gpu.index, handles[gpu.index], gpu.uuid) for gpu in gpus]
+    return _Answers(faults, driver, gpus, _ancestors(nvml, identities))
 
 
 def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
@@ -128,13 +154,20 @@ def _address(pci: Any, index: int) -> str:
 def _without_lost(
     gpus: list[RawGpu], on_bus: tuple[RawPci, ...], faults: list[RawFault]
 ) -> list[RawGpu]:
-    """The GPUs but for those without an address while the PCI bus has GPUs that no other one is: they are there."""
+    """The GPUs that are not lost.
+
+    One without an address is lost if the PCI bus has GPUs that no other one is: it is there.
+    """
     known = {gpu.pci for gpu in gpus}
     if all(function.address in known for function in on_bus):
         return gpus
-    lost = [gpu.index for gpu in gpus if not is_address(gpu.pci)]
-    faults.extend(RawFault(NOT_SUPPORTED, "NVML gives no PCI address", index) for index in lost)
-    return [gpu for gpu in gpus if is_address(gpu.pci)]
+    answering = []
+    for gpu in gpus:
+        if is_address(gpu.pci):
+            answering.append(gpu)
+        else:
+            faults.append(RawFault(NOT_SUPPORTED, "NVML gives no PCI address", gpu.index))
+    return answering
 
 
 def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
@@ -174,7 +207,7 @@ def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
     links = _links(nvml, handle, uuid, counts)
     c2c_active = _c2c_active(nvml, handle, counts)
     nvml.enter(f"fabric of GPU {index}")
-    fabric = read_fabric(nvml, handle)
+    fabric, fabric_error = _fabric(nvml, handle)
     # The binding keeps the module's number in a default argument that all calls share: one thread
     # only.
     module, memory_numa = nvml.fixed(
@@ -188,8 +221,8 @@ def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
         links=links or (),
         links_known=links is not None,
         switch_links=counts.into_switches,
-        fabric=fabric if isinstance(fabric, RawFabric) else None,
-        fabric_error=fabric.text if isinstance(fabric, NvmlReturn) and not fabric.absent else None,
+        fabric=fabric,
+        fabric_error=fabric_error,
         architecture=architecture,
         module=module,
         mig=mig,
@@ -200,11 +233,21 @@ def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
     )
 
 
+def _fabric(nvml: Nvml, handle: Any) -> tuple[RawFabric | None, str | None]:
+    """A GPU's fabric information, and why there is none unless it simply has none."""
+    answer = read_fabric(nvml, handle)
+    if not isinstance(answer, NvmlReturn):
+        return answer, None
+    return None, None if answer.absent else answer.text
+
+
 def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int | None]:
     """Whether MIG mode is on, and how many MIG devices there are; None: NVML refuses to say."""
     mode = nvml.value("nvmlDeviceGetMigMode", handle)
+    if mode is None:
+        return None, 0
     if not mode or not mode[0]:
-        return (None if mode is None else False), 0
+        return False, 0
     slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle)
     if slots is None:
         return True, None
@@ -258,16 +301,18 @@ def _counts(nvml: Nvml, handle: Any, uuid: str | None) -> _Counts:
 
 
 def _counted(nvml: Nvml, handle: Any) -> range | None:
-    """The GPU's links, counted where field 91 is refused or answers 0: some drivers mean "not supported" by that.
+    """The GPU's links, counted where field 91 is refused or answers 0.
 
-    None where NVML refuses this too, other than by "there is no such link" or "there are no links".
+    Some drivers mean "not supported" by that. None where NVML refuses this too, other than by
+    "there is no such link" or "there are no links".
     """
     if not hasattr(nvml.module, "nvmlDeviceGetNvLinkState"):
         return None  # a recording of a probe that did not ask this
     for link in range(_MAX_LINKS):
         state = nvml.ask("nvmlDeviceGetNvLinkState", handle, link)
         if isinstance(state, NvmlReturn):
-            return range(link) if state.code in (INVALID_ARGUMENT, NOT_SUPPORTED) else None
+            ended = state.code in (INVALID_ARGUMENT, NOT_SUPPORTED)
+            return range(link) if ended else None
     return range(_MAX_LINKS)
 
 
@@ -310,20 +355,28 @@ def _links(
 def _states_and_speeds(
     nvml: Nvml, handle: Any, uuid: str | None, links: range
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """State and speed of the links that answer, in one call; at rest the states alone, which are half of the work.
+    """State and speed of the links that answer, in one call.
 
-    A link gets its speed in training: it has another one only after it was down, and then everything is asked again.
+    At rest the states alone, which are half of the work. A link gets its speed in training: it has
+    another one only after it was down, and then everything is asked again.
     """
-    speeds: dict[int, int] | None = nvml.recall((uuid, "link speeds"))
-    if speeds is not None:
-        fields = read_fields(nvml, handle, [(_STATE, link) for link in links])
-    else:
-        fields = read_fields(
-            nvml, handle, [(field, link) for link in links for field in (_STATE, _SPEED)]
-        )
-        speeds = {link: value for (field, link), value in fields.items() if field == _SPEED}
-        nvml.remember((uuid, "link speeds"), speeds)
-    return {link: value for (field, link), value in fields.items() if field == _STATE}, speeds
+    known: dict[int, int] | None = nvml.recall((uuid, "link speeds"))
+    questions = []
+    for link in links:
+        questions.append((_STATE, link))
+        if known is None:
+            questions.append((_SPEED, link))
+    states: dict[int, int] = {}
+    speeds: dict[int, int] = {}
+    for (field, link), value in read_fields(nvml, handle, questions).items():
+        if field == _STATE:
+            states[link] = value
+        else:
+            speeds[link] = value
+    if known is not None:
+        return states, known
+    nvml.remember((uuid, "link speeds"), speeds)
+    return states, speeds
 
 
 def _c2c_active(nvml: Nvml, handle: Any, counts: _Counts) -> int:
@@ -331,16 +384,17 @@ def _c2c_active(nvml: Nvml, handle: Any, counts: _Counts) -> int:
     if not counts.c2c:
         return 0
     states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in counts.c2c])
-    return sum(state == _C2C_ACTIVE for state in states.values())
+    return list(states.values()).count(_C2C_ACTIVE)
 
 
-def _ancestors(nvml: Nvml, handles: list[tuple[int, Any, str | None]]) -> list[RawAncestor]:
+def _ancestors(nvml: Nvml, gpus: Sequence[_Identity]) -> list[RawAncestor]:
     nvml.enter("PCI ancestors")
-    return [
-        RawAncestor(a, b, int(level))
-        for (a, first, uuid), (b, second, other) in combinations(handles, 2)
-        for level in nvml.fixed(
-            (uuid, other), ("nvmlDeviceGetTopologyCommonAncestor", first, second)
+    ancestors = []
+    for first, second in combinations(gpus, 2):
+        (level,) = nvml.fixed(
+            (first.uuid, second.uuid),
+            ("nvmlDeviceGetTopologyCommonAncestor", first.handle, second.handle),
         )
-        if level is not None
-    ]
+        if level is not None:
+            ancestors.append(RawAncestor(first.index, second.index, int(level)))
+    return ancestors

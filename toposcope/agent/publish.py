@@ -1,13 +1,15 @@
-"""Writes the description to the agent's own Node: server-side apply, only on a difference, guarded by the Node's uid.
+"""Writes the description to the agent's own Node.
 
-Each change of a label that an admin wants to know about becomes an Event.
+Server-side apply, only on a difference, guarded by the Node's uid. Each change of a label that an
+admin wants to know about becomes an Event.
 
-An apply removes every label of ours that it does not name. So a label whose value is unknown at the moment is sent with
-the value that the Node has. With the description goes what ClusterTopologies ask for (`planned`).
+An apply removes every label of ours that it does not name. So a label whose value is unknown at the
+moment is sent with the value that the Node has. With the description goes what ClusterTopologies
+ask for (`planned`).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
@@ -20,12 +22,11 @@ from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
 from toposcope.hardware.topology import State
 from toposcope.kube.account_rights import Right
-from toposcope.kube.client import MERGE, METADATA, ApiClient, Request
+from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import FOREIGN_NODE_WRITES, NOBODY
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get, merge_patch
 from toposcope.kube.runtime import REAL, Runtime
-from toposcope.text import compact
 
 if TYPE_CHECKING:
     from toposcope.integrations.node_plan import NodePlan
@@ -52,22 +53,30 @@ def node_events(
     The first are none, unless degraded.
     """
     events = []
-    was, now = before.get(label_keys.STATE), after.get(label_keys.STATE)
-    why = "; ".join(reasons) or "no reason is known"
-    if was != now:
-        if now == State.DEGRADED:
-            events.append(NodeEvent("Warning", "NodeDegraded", why))
-        elif now == State.UNKNOWN and was is not None:
-            events.append(NodeEvent("Warning", "TopologyUnknown", f"the labels are stale: {why}"))
-        elif now == State.OK and was is not None:
-            note = "all GPUs and links of the node's baseline are back"
-            events.append(NodeEvent("Normal", "NodeHealthy", note))
+    state_event = _state_event(before, after, "; ".join(reasons) or "no reason is known")
+    if state_event:
+        events.append(state_event)
     for key, reason, what in _MOVED:
-        if key in before and key in after and before[key] != after[key]:
-            events.append(
-                NodeEvent("Normal", reason, f"{what} changed from {before[key]} to {after[key]}")
-            )
+        old, new = before.get(key), after.get(key)
+        if old is not None and new is not None and old != new:
+            events.append(NodeEvent("Normal", reason, f"{what} changed from {old} to {new}"))
     return events
+
+
+def _state_event(before: Mapping[str, str], after: Mapping[str, str], why: str) -> NodeEvent | None:
+    was, now = before.get(label_keys.STATE), after.get(label_keys.STATE)
+    if was == now:
+        return None
+    if now == State.DEGRADED:
+        return NodeEvent("Warning", "NodeDegraded", why)
+    if was is None:
+        return None
+    if now == State.UNKNOWN:
+        return NodeEvent("Warning", "TopologyUnknown", f"the labels are stale: {why}")
+    if now == State.OK:
+        note = "all GPUs and links of the node's baseline are back"
+        return NodeEvent("Normal", "NodeHealthy", note)
+    return None
 
 
 REPORTER: Final = "agent"
@@ -92,16 +101,22 @@ _NAMES_TRIED: Final = 4
 
 def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
     """The labels and annotations of ours in a Node's metadata."""
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    own_labels = {key: value for key, value in labels.items() if key in ALL}
     return OwnedKeys(
-        own_labels, {key: value for key, value in annotations.items() if key in _ANNOTATIONS}
+        labels=_only(ALL, metadata.get("labels")),
+        annotations=_only(_ANNOTATIONS, metadata.get("annotations")),
     )
 
 
+def _only(keys: frozenset[str], carried: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (carried or {}).items() if key in keys}
+
+
 def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
-    """What the Node should carry: the labels that are known, and the values that it has of those that are not."""
-    kept = {key: value for key, value in node.labels.items() if key in description.labels.unknown}
+    """What the Node should carry.
+
+    The labels that are known, and the values that it has of those that are not.
+    """
+    kept = _only(description.labels.unknown, node.labels)
     annotations = node.annotations if description.problem else description.annotations
     return OwnedKeys({**kept, **description.labels.known}, dict(annotations))
 
@@ -161,7 +176,10 @@ class Publisher:
         return self._node
 
     def owned(self, metadata: Mapping[str, Any]) -> OwnedKeys:
-        """All labels and annotations of ours in a Node's metadata; for another thread, as the next two."""
+        """All labels and annotations of ours in a Node's metadata.
+
+        For another thread, as the next two.
+        """
         return _joined(owned_keys(metadata), self._planner.present(metadata))
 
     def follow(self, plan: "NodePlan") -> None:
@@ -185,9 +203,10 @@ class Publisher:
         return after != self._node or self._wanted(after).keys != self._planned
 
     def publish(self, description: Description) -> list[NodeEvent] | None:
-        """Make the Node carry `description`; the Events to record, or None if nothing had to change. Raises KubeError.
+        """Make the Node carry `description`.
 
-        A Node that was deleted and recreated under the same name has another uid: it is read again and then written.
+        The Events to record, or None if nothing had to change. Raises KubeError. A Node that was
+        deleted and recreated under the same name has another uid: it is read again, then written.
         """
         if self._node is None:
             self.refresh()
@@ -213,14 +232,14 @@ class Publisher:
         self._take_away(dropped)
         # A co-owned key stays although we dropped it; another apply would not change that.
         self._node = after
-        reasons = description.topology.reasons if description.topology else (description.problem,)
-        return node_events(before.labels, after.labels, [reason for reason in reasons if reason])
+        return node_events(before.labels, after.labels, _reasons(description))
 
     def _wanted(self, own: OwnedKeys) -> Wanted:
         """What ClusterTopologies ask for on the Node once it carries `own`."""
-        there = self.metadata.get("labels") or {}
-        others = {key: value for key, value in there.items() if key not in ALL}
-        return self._planner.wanted(self.metadata, {**others, **own.labels})
+        labels = {**(self.metadata.get("labels") or {})}
+        for key in ALL:
+            labels.pop(key, None)
+        return self._planner.wanted(self.metadata, {**labels, **own.labels})
 
     def _apply(self, own: OwnedKeys, planned: Wanted) -> Request:
         """The apply of all keys of ours."""
@@ -241,22 +260,16 @@ class Publisher:
 
         Raises KubeError.
         """
-        left = {}
-        also = {FORMER, CLEARED}
+        removed: dict[str, Any] = {}
         for field, keys in dropped.items():
-            there = self.metadata.get(field) or {}
-            shared = [
-                key for key in keys if key in there and also & managers(self.metadata, field, key)
-            ]
-            if shared:
-                left[field] = dict.fromkeys(shared)
-        if left:
-            body = compact({"metadata": {"uid": self.metadata["uid"], **left}}).encode()
-            self._cache(
-                self._client.call(
-                    Request("PATCH", self._path, {"fieldManager": MANAGER}, body, MERGE, METADATA)
-                )
-            )
+            for key in keys:
+                if key not in (self.metadata.get(field) or {}):
+                    continue
+                if managers(self.metadata, field, key) & {FORMER, CLEARED}:
+                    removed.setdefault(field, {})[key] = None
+        if removed:
+            patch = {"metadata": {"uid": self.metadata["uid"], **removed}}
+            self._cache(self._client.call(merge_patch(self._path, MANAGER, patch)))
 
     def record_event(self, node_event: NodeEvent) -> None:
         """Record an Event on the Node.
@@ -276,17 +289,21 @@ class Publisher:
         for attempt in range(_NAMES_TRIED):
             moment = now + timedelta(microseconds=attempt)  # another moment makes another name
             try:
-                self._client.call(
-                    event(regarding, *node_event, REPORTER, self._name, moment, digits=2)
-                )
+                self._client.call(self._event(regarding, node_event, moment))
             except ApiError as error:
                 if not error.conflict or attempt == _NAMES_TRIED - 1:
                     raise
             else:
                 return
 
+    def _event(self, regarding: dict[str, str], node_event: NodeEvent, moment: datetime) -> Request:
+        return event(regarding, *node_event, REPORTER, instance=self._name, now=moment, digits=2)
+
     def foreign_writes(self) -> dict[str, Request]:
-        """Writes that the admission policies must refuse, one of each kind: what each would do, and its request."""
+        """Writes that the admission policies must refuse, one of each kind.
+
+        What each would do, and its request.
+        """
         writes = {
             "a label outside gpu.topology/": {
                 "metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}
@@ -299,7 +316,9 @@ class Publisher:
         requests = {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}
         elsewhere = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
         now = self._runtime.now()
-        report = event(elsewhere, "Normal", "Unconfined", "", REPORTER, self._name, now)
+        report = event(
+            elsewhere, "Normal", "Unconfined", "", REPORTER, instance=self._name, now=now
+        )
         return {**requests, "an Event about another Node": report}
 
     def cleanup(self) -> int:
@@ -314,30 +333,30 @@ class Publisher:
 
 
 class Removal(NamedTuple):
-    """The requests that clean one Node, in this order, and how many labels and annotations they remove."""
+    """The requests that clean one Node, in this order.
+
+    `keys` is how many labels and annotations they remove.
+    """
 
     requests: tuple[Request, ...]
     keys: int
 
 
 def removal(metadata: Mapping[str, Any]) -> Removal:
-    """How to remove the keys under our prefix, co-owned too, and the keys of others that only we own."""
-    fields = ("labels", "annotations")
-    gone = {
-        field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
-        for field in fields
-    }
+    """How to remove the keys under our prefix, and the keys of others that only we own.
+
+    Those under our prefix go even if they are co-owned.
+    """
+    path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]
+    gone = {field: _under_prefix(metadata, field) for field in ("labels", "annotations")}
     annotators = managers(metadata, "annotations", SLINKY)
     if annotators and annotators <= {MANAGER, FORMER}:
         gone["annotations"][SLINKY] = None
-    keys = sum(map(len, gone.values()))
+    keys = len(gone["labels"]) + len(gone["annotations"])
     requests = []
-    path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]
     if keys:
         # A merge patch, because an apply cannot remove what another manager co-owns.
-        body = compact({"metadata": {"uid": uid, **gone}}).encode()
-        query = {"fieldManager": MANAGER}
-        requests.append(Request("PATCH", path, query, body, MERGE, METADATA))
+        requests.append(merge_patch(path, MANAGER, {"metadata": {"uid": uid, **gone}}))
     ours, theirs = owners(metadata)
     if ours:
         # An apply of no labels: the server removes those that only we own, and drops us as owner of
@@ -346,3 +365,15 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
         nothing = {"apiVersion": "v1", "kind": "Node", "metadata": none}
         requests.append(apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True))
     return Removal(tuple(requests), keys + len(ours - theirs))
+
+
+def _under_prefix(metadata: Mapping[str, Any], field: str) -> dict[str, None]:
+    carried = metadata.get(field) or {}
+    return {key: None for key in carried if key.startswith(PREFIX)}
+
+
+def _reasons(description: Description) -> Sequence[str]:
+    """Why the node is in the state that it is in."""
+    if description.topology:
+        return [reason for reason in description.topology.reasons if reason]
+    return [description.problem] if description.problem else []

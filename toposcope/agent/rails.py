@@ -1,4 +1,7 @@
-"""Joins the neighbours of the NICs with the link matrix, and remembers them for as long as they may be lost."""
+"""Joins the neighbours of the NICs with the link matrix.
+
+It remembers them for as long as they may be lost.
+"""
 
 import contextlib
 from collections.abc import Mapping
@@ -9,14 +12,17 @@ from toposcope.agent.describe import Description
 from toposcope.api.label_keys import MATRIX, RAILS, SWITCHES
 from toposcope.hardware.compute_network import nic_paths
 from toposcope.hardware.leaves import leaf_labels, rail_nics, rails_text
-from toposcope.hardware.neighbours import Neighbour, parse_neighbours
+from toposcope.hardware.neighbours import Neighbour, Neighbours, parse_neighbours
 from toposcope.hardware.rails import Rail, parse_rails
 from toposcope.hardware.topology import NodeTopology
 from toposcope.kube.runtime import Runtime
 from toposcope.text import natural
 
 GRACE_SECONDS: Final = 600.0
-"""How long a neighbour may be lost: maintenance of a switch changes no label, and then it is unknown."""
+"""How long a neighbour may be lost.
+
+Maintenance of a switch changes no label, and then it is unknown.
+"""
 STEADY_SECONDS: Final = 60.0
 """How long another switch must be there until it counts."""
 
@@ -41,27 +47,18 @@ class RailMemory:
     def join(
         self, description: Description, carried: Mapping[str, str], *, anew: bool = False
     ) -> Description:
-        """The description with rails, their labels and the NICs' neighbours, given the Node's annotations.
+        """The description with rails, their labels and the NICs' neighbours.
 
-        `anew` forgets what was: the rails of today are all that there should be.
+        `carried` are the Node's annotations. `anew` forgets what was: the rails of today are all
+        that there should be.
         """
         topology, switches = description.topology, carried.get(SWITCHES)
         if topology is None or (switches is None and RAILS not in carried):
             return description
-        if anew or carried.get(RAILS) not in self._written:  # at the start, or somebody removed it
-            self._begin("" if anew else carried.get(RAILS, ""))
-        neighbours: dict[str, Neighbour | None] = {}
-        with contextlib.suppress(ValueError):  # as good as none
-            neighbours = _with_virtual(parse_neighbours(switches or "{}"), topology)
-        cabled = {nic for nic, neighbour in neighbours.items() if neighbour} | self._rails
-        paths = nic_paths(topology.matrix, topology.nics, topology.data_direct)
-        self._rails |= rail_nics(paths, topology.nics, cabled)
-        elsewhere = self._elsewhere(topology)
-        for nic in self._rails:
-            self._see(nic, neighbours.get(nic), elsewhere=nic in elsewhere)
-        rails = [self._known.get(nic) for nic in sorted(self._rails, key=natural)]
-        if len(rails) < self._least:  # nobody knows any more which of them has gone
-            rails = [None] * self._least
+        self._remember(carried, anew=anew)
+        neighbours = _neighbours(switches, topology)
+        self._look(topology, neighbours)
+        rails = self._rails_in_order()
         if switches is None and not any(rails):
             return description
         text = rails_text(rails)
@@ -70,29 +67,62 @@ class RailMemory:
             self._matrix = topology, switches or "", annotation_for(topology, neighbours)
         known = {**description.labels.known, **leaf_labels(rails)}
         annotations = {**description.annotations, MATRIX: self._matrix[2], RAILS: text}
-        return description._replace(
-            labels=description.labels._replace(known=known), annotations=annotations
-        )
+        labels = description.labels._replace(known=known)
+        return description._replace(labels=labels, annotations=annotations)
+
+    def _look(self, topology: NodeTopology, neighbours: Neighbours) -> None:
+        """Take what the ports see now, and which NICs are rails by that."""
+        cabled = set(self._rails)
+        for nic, neighbour in neighbours.items():
+            if neighbour:
+                cabled.add(nic)
+        paths = nic_paths(topology.matrix, topology.nics, topology.data_direct)
+        self._rails |= rail_nics(paths, topology.nics, cabled)
+        elsewhere = self._elsewhere(topology)
+        for nic in self._rails:
+            self._see(nic, neighbours.get(nic), elsewhere=nic in elsewhere)
+
+    def _rails_in_order(self) -> list[Rail | None]:
+        if len(self._rails) < self._least:  # nobody knows any more which of them has gone
+            return [None] * self._least
+        return [self._known.get(nic) for nic in sorted(self._rails, key=natural)]
+
+    def _remember(self, carried: Mapping[str, str], *, anew: bool) -> None:
+        """Go on from what the Node carries at the start, or when somebody has removed it."""
+        if anew:
+            self._begin("")
+        elif carried.get(RAILS) not in self._written:
+            self._begin(carried.get(RAILS, ""))
 
     def _begin(self, carried: str) -> None:
         rails: tuple[Rail | None, ...] = ()
         with contextlib.suppress(ValueError):
             rails = parse_rails(carried)
         self._known = {rail.nic: rail for rail in rails if rail}
-        self._rails, self._least = {*self._known}, len(rails)
+        self._rails = set(self._known)
+        self._least = len(rails)
         self._lost, self._others = {}, {}
 
     def _elsewhere(self, topology: NodeTopology) -> set[str]:
-        """Rails whose RDMA device a pod took along: that nobody sees their neighbour does not mean that it is lost."""
-        elsewhere = {nic.name for nic in topology.nics if nic.held}
-        if topology.hidden_nics:
-            elsewhere |= self._rails - {nic.name for nic in topology.nics}
+        """Rails whose RDMA device a pod took along.
+
+        That nobody sees their neighbour does not mean that it is lost.
+        """
+        elsewhere = set(self._rails) if topology.hidden_nics else set()
+        for nic in topology.nics:
+            if nic.held:
+                elsewhere.add(nic.name)
+            else:
+                elsewhere.discard(nic.name)
         return elsewhere
 
-    def _see(self, nic: str, found: Neighbour | None, *, elsewhere: bool) -> None:
-        """Take what a rail's port sees now: lost is unknown after a while, another switch counts once it is steady."""
-        now, held = self._runtime.monotonic(), self._known.get(nic)
-        if found is None:
+    def _see(self, nic: str, neighbour: Neighbour | None, *, elsewhere: bool) -> None:
+        """Take what a rail's port sees now.
+
+        Lost is unknown after a while, another switch counts once it is steady.
+        """
+        now = self._runtime.monotonic()
+        if neighbour is None:
             self._others.pop(nic, None)
             if elsewhere:
                 self._lost.pop(nic, None)
@@ -100,22 +130,38 @@ class RailMemory:
                 self._known.pop(nic, None)
             return
         self._lost.pop(nic, None)
-        if held and held.id != found.id:
-            other, since = self._others.get(nic, ("", now))
-            self._others[nic] = found.id, since if other == found.id else now
-            if other != found.id or now - since < STEADY_SECONDS:
-                return
+        known = self._known.get(nic)
+        if known and known.id != neighbour.id and not self._is_steady(nic, neighbour.id, now):
+            return
         self._others.pop(nic, None)
-        self._known[nic] = Rail(nic, found.switch, found.id, found.port)
+        self._known[nic] = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
+
+    def _is_steady(self, nic: str, switch: str, now: float) -> bool:
+        """Whether a rail's port has seen this other switch for long enough to believe it."""
+        other, since = self._others.get(nic, ("", now))
+        if other != switch:
+            self._others[nic] = switch, now
+            return False
+        return now - since >= STEADY_SECONDS
 
 
-def _with_virtual(
-    neighbours: Mapping[str, Neighbour | None], topology: NodeTopology
-) -> dict[str, Neighbour | None]:
+def _neighbours(switches: str | None, topology: NodeTopology) -> Neighbours:
+    """What the program `switches` wrote on the Node.
+
+    Text that is no such thing is as good as none.
+    """
+    try:
+        neighbours = parse_neighbours(switches or "{}")
+    except ValueError:
+        return {}
+    return _with_virtual(neighbours, topology)
+
+
+def _with_virtual(neighbours: Neighbours, topology: NodeTopology) -> Neighbours:
     """The neighbours, with those of virtual functions: the cable is that of the physical one."""
     names = {nic.pci: nic.name for nic in topology.nics}
-    found = dict(neighbours)
+    joined = dict(neighbours)
     for nic in topology.nics:
-        if nic.parent and nic.name not in found:
-            found[nic.name] = neighbours.get(names.get(nic.parent, ""))
-    return found
+        if nic.parent and nic.name not in joined:
+            joined[nic.name] = neighbours.get(names.get(nic.parent, ""))
+    return joined

@@ -19,7 +19,10 @@ class RawLink(NamedTuple):
 
     link: int
     state: int | None
-    """NVML_FI_DEV_NVLINK_GET_STATE: 0 inactive, 1 active, 2 sleeping, 3 active with traffic disabled."""
+    """NVML_FI_DEV_NVLINK_GET_STATE.
+
+    0 inactive, 1 active, 2 sleeping, 3 active with traffic disabled.
+    """
     version: int | None = None
     """`NVML_NVLINK_VERSION_*`, an enum and not a number of a version."""
     remote_pci: str | None = None
@@ -91,7 +94,10 @@ class RawGpu(NamedTuple):
 
 
 class RawAncestor(NamedTuple):
-    """The nearest common PCI ancestor of two GPUs by NVML: 0 same board, 10, 20, 30, 40, 50 outwards."""
+    """The nearest common PCI ancestor of two GPUs by NVML.
+
+    0 same board, 10, 20, 30, 40, 50 outwards.
+    """
 
     a: int
     b: int
@@ -99,7 +105,10 @@ class RawAncestor(NamedTuple):
 
 
 class RawPci(NamedTuple):
-    """One PCI function: its real sysfs path from the root complex down to itself, and where it belongs."""
+    """One PCI function.
+
+    Its real sysfs path from the root complex down to itself, and where it belongs.
+    """
 
     address: str
     path: tuple[str, ...]
@@ -117,14 +126,20 @@ class RawPort(NamedTuple):
 
 
 class RawNic(NamedTuple):
-    """One entry of /sys/class/infiniband that is a NIC: see `toposcope.agent.rdma` for those that are none."""
+    """One entry of /sys/class/infiniband that is a NIC.
+
+    See `toposcope.agent.rdma` for those that are none.
+    """
 
     name: str
     pci: RawPci
     guid: str
     ports: tuple[RawPort, ...]
     parent: str | None = None
-    """Address of the physical function that a virtual one belongs to; None: it is a physical one."""
+    """Address of the physical function that a virtual one belongs to.
+
+    None: it is a physical one.
+    """
     card: str = ""
     """The UUID that all functions of its card share; empty: not known (only root can read it)."""
     held: bool = False
@@ -175,22 +190,34 @@ class RawNode(NamedTuple):
     numa: tuple[RawNuma, ...]
     data_direct: tuple[RawDataDirect, ...] = ()
     hidden_nics: tuple[str, ...] = ()
-    """Addresses of network functions with an RDMA device that this process cannot see, and has not seen before."""
+    """Addresses of network functions whose RDMA device this process cannot see.
+
+    It has not seen them before either.
+    """
     bus_visible: bool = True
     """Whether sysfs shows the PCI bus at all; without it the two tuples above prove nothing."""
     module_loaded: bool = False
-    """Whether the kernel has the NVIDIA module, which a container sees even when it got nothing of the driver."""
+    """Whether the kernel has the NVIDIA module.
+
+    A container sees that even when it got nothing of the driver.
+    """
     integrated_gpu: bool = False
     """Whether the kernel has the driver of a Jetson's GPU, which is on no PCI bus."""
     container: tuple[tuple[str, str], ...] = ()
-    """What this process was given: `/dev/nvidiactl`, and the variables that the NVIDIA runtime reads."""
+    """What this process was given.
+
+    `/dev/nvidiactl`, and the variables that the NVIDIA runtime reads.
+    """
     nvlinks_read: bool = True
     """False: the NVLinks could not be asked about, so that GPUs without `links` may have some."""
 
     @property
     def down(self) -> RawFault | None:
         """Why NVML as a whole could not be used; None when it could."""
-        return next((fault for fault in self.faults if fault.index is None), None)
+        for fault in self.faults:
+            if fault.index is None:
+                return fault
+        return None
 
 
 def encode(raw: RawNode) -> bytes:
@@ -212,11 +239,12 @@ def decode(content: bytes) -> RawNode:
     return raw
 
 
-def typed(value: Any, kind: Any) -> Any:
-    """A decoded JSON value as `kind`: str, int, bool, None, or a list, dict by str, tuple, named tuple, union of these.
+def typed(value: Any, kind: Any) -> Any:  # dense: each value of each probe goes through here
+    """A decoded JSON value as `kind`.
 
-    Tuples and named tuples are arrays in JSON, of exactly their length; true and false are not integers. The first kind
-    of a union that fits is taken. Raises ValueError.
+    Str, int, bool, None, or a list, dict by str, tuple, named tuple, union of these. Tuples and
+    named tuples are arrays in JSON, of exactly their length; true and false are not integers. The
+    first kind of a union that fits is taken. Raises ValueError.
     """
     origin, arguments, fields = _parts(kind)
     if origin is UnionType:
@@ -238,10 +266,18 @@ def typed(value: Any, kind: Any) -> Any:
     raise ValueError(f"{str(value)[:40]!r} is not {getattr(kind, '__name__', kind)}")
 
 
+class _Kind(NamedTuple):
+    origin: Any
+    arguments: tuple[Any, ...]
+    fields: tuple[Any, ...]
+    """The kinds of the fields of a tuple."""
+
+
 @cache
-def _parts(kind: Any) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """A type's origin, its arguments, and the types of its fields."""
+def _parts(kind: Any) -> _Kind:
     if hasattr(kind, "_fields"):
-        return kind, (), tuple(get_type_hints(kind).values())
+        hints = get_type_hints(kind)
+        return _Kind(kind, (), tuple(hints.values()))
     origin, arguments = get_origin(kind), get_args(kind)
-    return origin, arguments, arguments if origin is tuple else ()
+    fields = arguments if origin is tuple else ()
+    return _Kind(origin, arguments, fields)

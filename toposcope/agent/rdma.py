@@ -1,17 +1,21 @@
-"""Which RDMA devices of a machine are NICs of a network, and which of its network functions hide one.
+"""Which RDMA devices of a machine are NICs of a network.
 
-/sys/class/infiniband lists more than NICs. Left out are
+It also tells which of the machine's network functions hide one. /sys/class/infiniband lists more
+than NICs. Left out are
 
-- virtual functions, unless they are asked for, and devices without a PCI function (scalable functions);
-- the bridges to the NVSwitches of HGX B200 and B300: ConnectX-7 functions with `SMDL=SW_MNG` in their vital product
-  data. Only root can read that. Without it, four InfiniBand functions of one ConnectX-7 are taken for such a bridge:
-  these boards have them (Mellanox/nic-configuration-operator#496, siderolabs/extensions#893), and no card that is sold
-  does. Where a machine has all GPUs of such a board and two InfiniBand functions of a ConnectX-7 altogether, these are
-  the bridge, because the board has one (NVIDIA Fabric Manager user guide);
-- sub-devices of type SMI (`rdma dev add smi1 type SMI parent mlx5_0`), which show the planes of their parent's port
-  again. The kernel gives them no verbs device (ib_uverbs_add_one).
+- virtual functions, unless they are asked for, and devices without a PCI function (scalable
+  functions);
+- the bridges to the NVSwitches of HGX B200 and B300: ConnectX-7 functions with `SMDL=SW_MNG` in
+  their vital product data. Only root can read that. Without it, four InfiniBand functions of one
+  ConnectX-7 are taken for such a bridge: these boards have them
+  (Mellanox/nic-configuration-operator#496, siderolabs/extensions#893), and no card that is sold
+  does. Where a machine has all GPUs of such a board and two InfiniBand functions of a ConnectX-7
+  altogether, these are the bridge, because the board has one (NVIDIA Fabric Manager user guide);
+- sub-devices of type SMI (`rdma dev add smi1 type SMI parent mlx5_0`), which show the planes of
+  their parent's port again. The kernel gives them no verbs device (ib_uverbs_add_one).
 
-With `rdma system set netns exclusive` a pod takes an RDMA device along into its own namespace. The PCI function stays.
+With `rdma system set netns exclusive` a pod takes an RDMA device along into its own namespace. The
+PCI function stays.
 """
 
 from collections import Counter
@@ -54,7 +58,10 @@ class Network(NamedTuple):
     data_direct: tuple[RawDataDirect, ...]
     """By address."""
     hidden: tuple[str, ...]
-    """Addresses of functions with an RDMA device that is in another network namespace and was never seen."""
+    """Addresses of functions whose RDMA device is in another network namespace.
+
+    It was never seen here.
+    """
 
 
 class _Device(NamedTuple):
@@ -62,6 +69,11 @@ class _Device(NamedTuple):
 
     nic: RawNic
     function: Entry
+
+    @property
+    def card(self) -> str:
+        """The address of the card, which may have several functions."""
+        return card(self.nic.pci.address)
 
 
 class RdmaDevices:
@@ -129,12 +141,15 @@ class RdmaDevices:
         function = on_bus.get(place.address)
         if function is None:  # a part of the tree is hidden
             function = self._files.real(f"{folder}/device"), _NOT_ON_BUS
+        parent: str | None = None
+        if virtual:
+            parent = self._bus.parent(function) or None
         nic = RawNic(
             name=name,
             pci=place._replace(driver=self._bus.driver(function)),
             guid=self._files.text(f"{folder}/node_guid"),
             ports=self._read_ports(f"{folder}/ports"),
-            parent=(self._bus.parent(function) or None) if virtual else None,
+            parent=parent,
         )
         return _Device(nic, function)
 
@@ -205,7 +220,8 @@ class RdmaDevices:
             elif not vpd.manages_nvswitches:
                 kept.append(device._replace(nic=device.nic._replace(card=vpd.card)))
         presumed = self._presumed_management(unknown, functions)
-        return kept + [device for device in unknown if card(device.nic.pci.address) not in presumed]
+        kept += [device for device in unknown if device.card not in presumed]
+        return kept
 
     def _presumed_management(self, devices: Sequence[_Device], functions: Functions) -> set[str]:
         """Cards that are bridges by their form, and by what the board has."""
@@ -213,13 +229,16 @@ class RdmaDevices:
         for device in devices:
             infiniband = {port.link_layer for port in device.nic.ports} == {_INFINIBAND}
             if infiniband and self._bus.device_id(device.function) == _CONNECTX_7:
-                counts[card(device.nic.pci.address)] += 1
+                counts[device.card] += 1
         if counts.total() == _LEAST_MANAGEMENT and self._has_board_with_bridge(functions):
             return set(counts)
         return {address for address, count in counts.items() if count == _MANAGEMENT_FUNCTIONS}
 
     def _has_board_with_bridge(self, functions: Functions) -> bool:
-        """Whether all GPUs of an HGX B200 or B300 are here; a VM with a part of them may have no bridge."""
+        """Whether all GPUs of an HGX B200 or B300 are here.
+
+        A VM with a part of them may have no bridge.
+        """
         gpus = 0
         for function, kind in functions.items():
             if kind.vendor == _NVIDIA and self._bus.device_id(function) in _BOARDS_WITH_BRIDGE:
@@ -231,9 +250,12 @@ class RdmaDevices:
     def _invisible(
         self, functions: Functions, devices: Sequence[_Device]
     ) -> tuple[list[RawNic], list[str]]:
-        """NICs that were seen before, and the addresses of those that never were; `devices` are visible."""
+        """NICs that were seen before, and the addresses of those that never were.
+
+        `devices` are visible.
+        """
         visible = {device.function for device in devices}
-        bonded = {card(device.nic.pci.address) for device in devices if _BOND in device.nic.name}
+        bonded = {device.card for device in devices if _BOND in device.nic.name}
         held, hidden = [], []
         for function, kind in functions.items():
             if function in visible or card(function[0]) in bonded:
@@ -253,7 +275,7 @@ class RdmaDevices:
         return driver == nic.pci.driver and not self._without_rdma(function, driver)
 
     def _hides_a_nic(self, function: Entry, kind: Kind) -> bool:
-        if not (_is_mellanox(kind) and kind.pci_class.startswith(_NETWORK)):
+        if not _is_mellanox(kind) or not kind.pci_class.startswith(_NETWORK):
             return False
         if self._bus.parent(function) and not self._vf_rails:
             return False
@@ -264,18 +286,24 @@ class RdmaDevices:
         return vpd is None or not vpd.manages_nvswitches
 
     def _without_rdma(self, function: Entry, driver: str | None) -> bool:
-        """Whether RDMA is off for a function of mlx5_core: then it has no RDMA device in any namespace."""
+        """Whether RDMA is off for a function of mlx5_core.
+
+        Then it has no RDMA device in any namespace.
+        """
         if driver != _DRIVER:
             return False
-        names = self._files.names(self._bus.folder(function))
-        parts = [name for name in names if name.startswith(f"{_DRIVER}.")]
         # the driver's auxiliary devices: mlx5_core.eth.0, mlx5_core.rdma.0 or mlx5_core.rdma-rep.0
-        if parts:
-            return not any(name.startswith(f"{_DRIVER}.rdma") for name in parts)
+        has_parts = False
+        for name in self._files.names(self._bus.folder(function)):
+            if name.startswith(f"{_DRIVER}.rdma"):
+                return False
+            if name.startswith(f"{_DRIVER}."):
+                has_parts = True
+        if has_parts:
+            return True
         modules = f"{self._root}/module"
-        return self._files.exists(f"{modules}/{_DRIVER}") and not self._files.exists(
-            f"{modules}/{_RDMA_MODULE}"
-        )
+        driver_loaded = self._files.exists(f"{modules}/{_DRIVER}")
+        return driver_loaded and not self._files.exists(f"{modules}/{_RDMA_MODULE}")
 
     # Data Direct
 
@@ -309,4 +337,5 @@ def _named_as_sub_device(device: _Device) -> bool:
 
 def _held(nic: RawNic) -> RawNic:
     """A NIC as it was, but for what its ports do now."""
-    return nic._replace(held=True, ports=tuple(port._replace(state="") for port in nic.ports))
+    ports = tuple([port._replace(state="") for port in nic.ports])
+    return nic._replace(held=True, ports=ports)

@@ -1,4 +1,7 @@
-"""When the agent repairs what others changed on its Node: within seconds, and ever later if that goes on."""
+"""When the agent repairs what others changed on its Node.
+
+Within seconds, and ever later if that goes on.
+"""
 
 import random
 from typing import Final

@@ -1,4 +1,7 @@
-"""Puts an agent together and runs it: the program behind `toposcope agent` and `python -m agent`."""
+"""Puts an agent together and runs it.
+
+The program behind `toposcope agent` and `python -m agent`.
+"""
 
 import contextlib
 import functools
@@ -36,7 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("agent")
 
 _LARGEST_ANSWER: Final = 4 << 20
-"""Bytes; a Node has less than the 1.5 MB that etcd takes; a broken server must not fill the container's memory."""
+"""Bytes.
+
+A Node has less than the 1.5 MB that etcd takes; a broken server must not fill the container's
+memory.
+"""
 _SIGNS: Final = 4096
 _STOP, _NODE, _PLAN = b"s", b"n", b"p"
 
@@ -193,7 +200,10 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
         signal.signal(number, stop)
 
     def woken(seconds: float) -> bool:
-        """Whether there is something to do within so many seconds: to stop, or what a watch calls for."""
+        """Whether there is something to do within so many seconds.
+
+        To stop, or what a watch calls for.
+        """
         if not select.select([wake], [], [], seconds)[0]:
             return False
         signs = wake.recv(_SIGNS)

@@ -1,4 +1,7 @@
-"""The audit of this node's ResourceSlices, opt-in because no RBAC confines the right to read them to one node."""
+"""The audit of this node's ResourceSlices.
+
+Opt-in, because no RBAC confines the right to read them to one node.
+"""
 
 import logging
 from typing import Final
@@ -19,7 +22,10 @@ from toposcope.text import parse
 log = logging.getLogger("agent")
 
 AGREEING_SECONDS: Final = 3600.0
-"""The time between two reads: 3 a second for 10,000 agents; the API server keeps an index of slices by node."""
+"""The time between two reads: 3 a second for 10,000 agents.
+
+The API server keeps an index of slices by node.
+"""
 DIFFERING_SECONDS: Final = 300.0
 """The same while something differs: a driver takes a while to publish what NVML shows at once."""
 _JITTER: Final = (1.0, 1.2)
@@ -41,7 +47,10 @@ def seen_gpus(topology: NodeTopology) -> list[SeenGpu]:
 
 
 class SliceAudit:
-    """Compares the driver's slices of one node with its hardware; a disagreement counts once two reads show it."""
+    """Compares the driver's slices of one node with its hardware.
+
+    A disagreement counts once two reads show it.
+    """
 
     def __init__(
         self,
@@ -60,7 +69,10 @@ class SliceAudit:
         self._steady: tuple[str, ...] = ()
 
     def join(self, description: Description) -> Description:
-        """The description with a reason for each disagreement; the state of the node stays as it is."""
+        """The description with a reason for each disagreement.
+
+        The state of the node stays as it is.
+        """
         topology = description.topology
         if topology is None:
             return description

@@ -34,7 +34,10 @@ class Files:
         return [name for name, _ in self.entries(folder)]
 
     def text(self, path: str) -> str:
-        """A file without the white space around it; empty when it cannot be read, or is no regular file."""
+        """A file without the white space around it.
+
+        Empty when it cannot be read, or is no regular file.
+        """
         return _content(path, _LARGEST).decode("ascii", "replace").strip()
 
     def vpd(self, path: str) -> Vpd | None:

@@ -1,14 +1,16 @@
-"""Vital product data of a PCI function: the few facts that tell network functions apart. Only root can read it.
+"""Vital product data of a PCI function: the few facts that tell network functions apart.
 
-The kernel passes on the bytes of the device's capability (PCI Local Bus Specification 3.0, appendix I): resources, of
-which the read-only one (tag 0x90) holds fields of two letters, a length and a value. On NVIDIA's network functions
+Only root can read it. The kernel passes on the bytes of the device's capability (PCI Local Bus
+Specification 3.0, appendix I): resources, of which the read-only one (tag 0x90) holds fields of two
+letters, a length and a value. On NVIDIA's network functions
 
-- one of the fields is a list with `SMDL=SW_MNG` if the function is a bridge through which the Fabric Manager of an HGX
-  B200 or B300 reaches the NVSwitches (NVIDIA Fabric Manager user guide);
-- `V3` is one UUID for all functions of a card, the Data Direct function among them (`rdma_topo` of rdma-core pairs
-  them by it).
+- one of the fields is a list with `SMDL=SW_MNG` if the function is a bridge through which the
+  Fabric Manager of an HGX B200 or B300 reaches the NVSwitches (NVIDIA Fabric Manager user guide);
+- `V3` is one UUID for all functions of a card, the Data Direct function among them (`rdma_topo` of
+  rdma-core pairs them by it).
 
-In a recording the same facts are lines of text, `V3=...` and `SMDL=...`: the rest of the data identifies the card.
+In a recording the same facts are lines of text, `V3=...` and `SMDL=...`: the rest of the data
+identifies the card.
 """
 
 import re
@@ -49,7 +51,10 @@ class Vpd(NamedTuple):
 
 
 def parse_vpd(data: bytes) -> Vpd:
-    """The facts in vital product data, or in a recording's text; damaged data holds what can still be found."""
+    """The facts in vital product data, or in a recording's text.
+
+    Damaged data holds what can still be found.
+    """
     recorded = _recorded(data)
     if recorded is not None:
         return recorded
@@ -84,7 +89,10 @@ def _text(value: bytes | None) -> str:
 
 
 def _read_only(data: bytes) -> bytes:
-    """The content of the read-only resource; empty if there is none, as far as it goes if it is cut off."""
+    """The content of the read-only resource.
+
+    Empty if there is none, as far as it goes if it is cut off.
+    """
     at = 0
     while at < len(data):
         tag = data[at]

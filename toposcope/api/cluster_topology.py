@@ -6,7 +6,7 @@ another type is ignored, and reported.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -63,6 +63,10 @@ class _StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: str = ""
 
 
+class _UnavailableLevel(msgspec.Struct, frozen=True):
+    domain: str
+
+
 class _RequiredLevel(msgspec.Struct, frozen=True):
     domain: str
     workloads: int
@@ -103,6 +107,7 @@ class _StatusFabric(msgspec.Struct, frozen=True):
 _STATUS: Final[dict[str, Any]] = {
     "levels": list[_StatusLevel],
     "conditions": list[_StatusCondition],
+    "unavailableLevels": list[_UnavailableLevel],
     "requiredBy": list[_RequiredLevel],
     "preferredBy": list[_PreferredLevel],
     "published": list[_PublishedObject],
@@ -123,7 +128,9 @@ def typed_spec(given: Any) -> tuple[dict[str, Any], list[str]]:
 
 def typed_status(given: Any) -> dict[str, Any]:
     """The correctly typed fields of a status; the others are ignored."""
-    return _typed(given, _STATUS, []) if isinstance(given, dict) else {}
+    if not isinstance(given, dict):
+        return {}
+    return _typed(given, _STATUS, problems=[])
 
 
 def _typed(
@@ -137,9 +144,8 @@ def _typed(
             msgspec.convert(given[name], types[name])
         except (msgspec.ValidationError, RecursionError) as error:
             words, _, path = str(error).partition(" - at `$")
-            problems.append(
-                f"spec.{name}{path.rstrip('`')}: {printable(type_words(words))}; it is left out"
-            )
+            field = f"spec.{name}{path.rstrip('`')}"
+            problems.append(f"{field}: {printable(type_words(words))}; it is left out")
             del fields[name]
     problems.sort()
     return fields
@@ -222,23 +228,27 @@ class Topology:
         """The levels of the spec, else those that were in effect when the status was written."""
         if self.levels is not None:
             return self.levels
-        return tuple(
-            Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ()
-        )
+        entries = self.status.get("levels") or ()
+        return tuple([Level(entry["domain"], entry["key"]) for entry in entries])
 
     def mode(self, option: str) -> str:
         """`Auto`, `Never` or `DryRun`.
 
         What the spec says of a field of `spec.publish`, else what it is by default.
         """
-        return self.publish.get(option) or ("Never" if option in _ONLY_IF_ASKED else "Auto")
+        default = "Never" if option in _ONLY_IF_ASKED else "Auto"
+        return self.publish.get(option) or default
 
     def label_keys(self) -> frozenset[str]:
         """Every node label that this spec names, and those that agents write for it."""
-        named = frozenset(r.key for r in self.selector).union(
-            level.key for level in self.levels or ()
-        )
-        return named.union(map(unique_key, self.unique), {SLINKY_KEPT} if self.slinky else ())
+        keys = {requirement.key for requirement in self.selector}
+        for level in self.levels or ():
+            keys.add(level.key)
+        for domain in self.unique:
+            keys.add(unique_key(domain))
+        if self.slinky:
+            keys.add(SLINKY_KEPT)
+        return frozenset(keys)
 
     @property
     def slinky(self) -> bool:
@@ -265,54 +275,15 @@ def read(document: Mapping[str, Any]) -> Topology:
     """Parse one ClusterTopology object. A bad spec raises nothing: see `Topology.problems`."""
     metadata = document["metadata"]
     spec, problems = typed_spec(document.get("spec"))
-    if (values := _values_in(spec.get("nodeSelector"))) > _MOST_VALUES:
-        problems.append(
-            f"spec.nodeSelector.matchExpressions: {values} values in all, and {_MOST_VALUES} are supported; "
-            "give the nodes a label of their own and select by that; until then no node is selected"
-        )
-        spec["nodeSelector"] = _NO_NODE
+    problems += _check_selector_size(spec)
     owner = _owner(metadata)
-    levels = None
-    if spec.get("levels"):
-        levels = tuple(
-            Level(entry.get("domain", ""), entry.get("key", "")) for entry in spec["levels"]
-        )
-        problems += level_problems(levels)
-        if spec.get("segments") == "Auto":
-            problems.append(
-                "spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off"
-            )
+    levels = _levels(spec, problems)
     required = tuple(dict.fromkeys(spec.get("required") or ()))
-    problems += [
-        f"spec.required[{i}]: {why}"
-        for i, name in enumerate(required)
-        if (why := domain_problem(name))
-    ]
-    unique = tuple(dict.fromkeys(spec.get("uniqueValues") or ()))
-    problems += [
-        f"spec.uniqueValues[{i}]: {why}"
-        for i, name in enumerate(unique)
-        if (why := _not_unique(name))
-    ]
+    for place, name in enumerate(required):
+        problem = domain_problem(name)
+        if problem:
+            problems.append(f"spec.required[{place}]: {problem}")
     selector = _selector(spec.get("nodeSelector"))
-    feeding = sorted({requirement.key for requirement in selector if own_input(requirement.key)})
-    if unique and feeding:
-        problems.append(
-            f"spec.nodeSelector: {feeding[0]} is written because of spec.uniqueValues; select nodes by another label"
-        )
-        unique = ()
-    coverage = spec.get("minCoveragePercent")
-    coverage = USUAL_COVERAGE if coverage is None else coverage
-    if not 1 <= coverage <= 100:  # noqa: PLR2004 - a percentage
-        problems.append(
-            f"spec.minCoveragePercent: {coverage} is not a percentage from 1 to 100; {USUAL_COVERAGE} is used"
-        )
-        coverage = USUAL_COVERAGE
-    grace = DEFAULT_GRACE
-    try:
-        grace = seconds(spec.get("gracePeriod") or "10m")
-    except ValueError as error:
-        problems.append(f"spec.gracePeriod: {error}; 10m is used")
     return Topology(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
@@ -320,13 +291,13 @@ def read(document: Mapping[str, Any]) -> Topology:
         selector=selector,
         levels=levels,
         required=required,
-        min_coverage=int(coverage),
-        grace=grace,
+        unique=_unique(spec, selector, problems),
+        min_coverage=_coverage(spec, problems),
+        grace=_grace(spec, problems),
         retain=spec.get("removalPolicy") == "Retain",
         publish=dict(spec.get("publish") or {}),
         # A segment's nodes carry the same levels: there is nothing to divide.
         divided=spec.get("segments") == "Auto" and not owner,
-        unique=tuple(name for name in unique if not _not_unique(name)),
         problems=tuple(problems),
         status=typed_status(document.get("status")),
         spec=spec,
@@ -335,47 +306,123 @@ def read(document: Mapping[str, Any]) -> Topology:
     )
 
 
+def _check_selector_size(spec: dict[str, Any]) -> Iterator[str]:
+    """Have the spec select no node if its selector has too many values, and say so."""
+    values = _values_in(spec.get("nodeSelector"))
+    if values > _MOST_VALUES:
+        spec["nodeSelector"] = _NO_NODE
+        yield (
+            f"spec.nodeSelector.matchExpressions: {values} values in all, "
+            f"and {_MOST_VALUES} are supported; give the nodes a label of their own "
+            "and select by that; until then no node is selected"
+        )
+
+
+def _levels(spec: Mapping[str, Any], problems: list[str]) -> tuple[Level, ...] | None:
+    """The levels of the spec; None where they are to be inferred."""
+    entries = spec.get("levels")
+    if not entries:
+        return None
+    levels = tuple([Level(entry.get("domain", ""), entry.get("key", "")) for entry in entries])
+    problems += level_problems(levels)
+    if spec.get("segments") == "Auto":
+        problems.append(
+            "spec.segments: Auto infers the levels of each segment; "
+            "remove spec.levels, or set it to Off"
+        )
+    return levels
+
+
+def _unique(
+    spec: Mapping[str, Any], selector: Iterable[Requirement], problems: list[str]
+) -> tuple[str, ...]:
+    """The levels of `spec.uniqueValues` that can have a label of their own."""
+    unique = []
+    names = dict.fromkeys(spec.get("uniqueValues") or ())
+    for place, name in enumerate(names):
+        problem = _not_unique(name)
+        if problem:
+            problems.append(f"spec.uniqueValues[{place}]: {problem}")
+        else:
+            unique.append(name)
+    feeding = sorted({requirement.key for requirement in selector if own_input(requirement.key)})
+    if names and feeding:
+        problems.append(
+            f"spec.nodeSelector: {feeding[0]} is written because of spec.uniqueValues; "
+            "select nodes by another label"
+        )
+        return ()
+    return tuple(unique)
+
+
+def _coverage(spec: Mapping[str, Any], problems: list[str]) -> int:
+    """The percentage of nodes that must carry an inferred level."""
+    coverage = spec.get("minCoveragePercent")
+    if coverage is None:
+        return USUAL_COVERAGE
+    if not 1 <= coverage <= 100:  # noqa: PLR2004 - a percentage
+        problems.append(
+            f"spec.minCoveragePercent: {coverage} is not a percentage from 1 to 100; "
+            f"{USUAL_COVERAGE} is used"
+        )
+        return USUAL_COVERAGE
+    return int(coverage)
+
+
+def _grace(spec: Mapping[str, Any], problems: list[str]) -> float:
+    """The grace period in seconds."""
+    try:
+        return seconds(spec.get("gracePeriod") or "10m")
+    except ValueError as error:
+        problems.append(f"spec.gracePeriod: {error}; 10m is used")
+        return DEFAULT_GRACE
+
+
 def _not_unique(domain: str) -> str:
     """Why no label can tell the domains of this level apart; empty where one can."""
     if len(domain) > _LONGEST_UNIQUE:
-        return f"{domain[:20]!r}... is too long for the name of a label: use up to {_LONGEST_UNIQUE} characters"
+        return (
+            f"{domain[:20]!r}... is too long for the name of a label: "
+            f"use up to {_LONGEST_UNIQUE} characters"
+        )
     return domain_problem(domain)
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:
     """Uid of the ClusterTopology that the controller created this object for."""
-    labels, owners = metadata.get("labels"), metadata.get("ownerReferences")
-    if not (
-        isinstance(labels, dict)
-        and labels.get(MANAGED_BY) == TOPOSCOPE
-        and isinstance(owners, list)
-    ):
+    labels = metadata.get("labels")
+    if not isinstance(labels, dict) or labels.get(MANAGED_BY) != TOPOSCOPE:
         return ""
-    known = [owner for owner in owners if isinstance(owner, dict)]
-    return next(
-        (str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), ""
-    )
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list):
+        return ""
+    for owner in owners:
+        if isinstance(owner, dict) and owner.get("controller") and owner.get("kind") == KIND:
+            return str(owner.get("uid", ""))
+    return ""
 
 
 def _values_in(selector: Mapping[str, Any] | None) -> int:
     """How many values a selector's expressions name."""
-    entries = (selector or {}).get("matchExpressions") or ()
+    if not selector:
+        return 0
+    entries = selector.get("matchExpressions") or ()
     return sum(len(entry.get("values") or ()) for entry in entries)
 
 
 def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
-    return requirements(selector) if selector else _EVERY_GPU_NODE
+    if not selector:
+        return _EVERY_GPU_NODE
+    return requirements(selector)
 
 
 def requirements(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
     """What a label selector that says something asks of a node."""
-    exact = [
-        Requirement(key, "In", frozenset({value}))
-        for key, value in (selector.get("matchLabels") or {}).items()
-    ]
-    entries = selector.get("matchExpressions") or ()
-    others = [
-        Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
-        for entry in entries
-    ]
-    return (*exact, *others)
+    found = []
+    labels = selector.get("matchLabels") or {}
+    for key, value in labels.items():
+        found.append(Requirement(key, "In", frozenset({value})))
+    for entry in selector.get("matchExpressions") or ():
+        values = frozenset(entry.get("values") or ())
+        found.append(Requirement(entry["key"], entry["operator"], values))
+    return tuple(found)

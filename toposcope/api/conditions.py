@@ -1,7 +1,7 @@
 """Conditions as `metav1.Condition`: the transition time changes if and only if the status does."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -19,7 +19,8 @@ PUBLISHED: Final = "Published"
 FABRIC_HEALTHY: Final = "FabricHealthy"
 RAILS_CONSISTENT: Final = "RailsConsistent"
 NO_RAILS: Final = "NoRails"
-"""Its reason where no node knows its switches: what nobody looks for is no trouble, and commands don't show it."""
+"""Its reason where no node knows its switches: what nobody looks for is no trouble, and commands
+don't show it."""
 SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
 
@@ -30,8 +31,10 @@ ADVISORY: Final = frozenset({FABRIC_HEALTHY, RAILS_CONSISTENT, SELECTORS_DISJOIN
 """Conditions about the hardware and about other topologies: `Ready` leaves them out. In a large
 cluster some node is always degraded, and shared nodes may be intended."""
 
+UNAVAILABLE_LEVELS: Final = "unavailableLevels"
+"""The field of the status beside `TopologyLevelsAvailable`."""
 _LONGEST_MESSAGE: Final = 32768
-_UNAVAILABLE: Final = re.compile(r"Topology level '([^']+)' is no longer available")
+_UNAVAILABLE_IN_MESSAGE: Final = re.compile(r"Topology level '([^']+)' is no longer available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,11 @@ class Condition:
 
 def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
     """The condition of that type in a stored status."""
-    return next((c for c in status.get("conditions") or () if c.get("type") == kind), None)
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind:
+            stored: Mapping[str, Any] = condition
+            return stored
+    return None
 
 
 def utc(moment: datetime) -> str:
@@ -63,51 +70,74 @@ def stamped(
     """The conditions as they are written, given the status before."""
     stamps = []
     for condition in conditions:
-        old = previous(before, condition.type)
-        kept = old and old.get("status") == condition.status and old.get("lastTransitionTime")
-        stamps.append(
-            {
-                "type": condition.type,
-                "status": condition.status,
-                "reason": condition.reason,
-                "message": condition.message[:_LONGEST_MESSAGE],
-                "observedGeneration": generation,
-                "lastTransitionTime": kept or utc(now),
-            }
-        )
+        stamp = {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message[:_LONGEST_MESSAGE],
+            "observedGeneration": generation,
+            "lastTransitionTime": _transition_time(condition, before) or utc(now),
+        }
+        stamps.append(stamp)
     return stamps
 
 
-def ready(conditions: Iterable[Condition]) -> Condition:
-    """The summary: ready if all conditions that are not advisory hold; else the messages of those that do not.
+def _transition_time(condition: Condition, before: Mapping[str, Any]) -> str:
+    """Since when the condition has had its status; empty if it turns now."""
+    stored = previous(before, condition.type)
+    if stored is None or stored.get("status") != condition.status:
+        return ""
+    return stored.get("lastTransitionTime") or ""
 
-    Where there is nothing to publish, or publishing is off or a dry run, it is ready for that reason.
+
+def ready(conditions: Iterable[Condition]) -> Condition:
+    """The summary: ready if all conditions that are not advisory hold.
+
+    Else the messages of those that do not.
+
+    Where there is nothing to publish, or publishing is off or a dry run, it is ready for that
+    reason.
     """
-    conditions = tuple(conditions)
-    bad = [c for c in conditions if c.status != "True" and c.type not in ADVISORY]
-    if not bad:
-        unpublished = next(
-            (c for c in conditions if c.type == PUBLISHED and c.reason != IN_SYNC), None
-        )
-        if unpublished:
-            message = f"Levels are found and available. {unpublished.message}"
-            return Condition(READY, "True", unpublished.reason, message)
-        return Condition(
-            READY, "True", "AllConditionsHold", "Levels are found, available and published"
-        )
-    worst = next((c for c in bad if c.status == "False"), bad[0])
-    return Condition(
-        READY, worst.status, worst.reason, "; ".join(f"{c.type}: {c.message}" for c in bad)
-    )
+    unpublished = None
+    failing = []
+    texts = []
+    for condition in conditions:
+        if condition.type == PUBLISHED and condition.reason != IN_SYNC:
+            unpublished = condition
+        if condition.status != "True" and condition.type not in ADVISORY:
+            failing.append(condition)
+            texts.append(f"{condition.type}: {condition.message}")
+    if failing:
+        worst = _worst(failing)
+        return Condition(READY, worst.status, worst.reason, "; ".join(texts))
+    if unpublished:
+        text = f"Levels are found and available. {unpublished.message}"
+        return Condition(READY, "True", unpublished.reason, text)
+    text = "Levels are found, available and published"
+    return Condition(READY, "True", "AllConditionsHold", text)
+
+
+def _worst(failing: Sequence[Condition]) -> Condition:
+    """The first that is False, else the first."""
+    for condition in failing:
+        if condition.status == "False":
+            return condition
+    return failing[0]
 
 
 def unavailable_message(domain: str) -> str:
-    """What the condition and the Events say of a level that is gone; `unavailable_levels` reads it back."""
+    """What the condition and the Events say of a level that is gone."""
     return f"Topology level '{domain}' is no longer available in the cluster topology"
 
 
-def unavailable_levels(condition: Mapping[str, Any] | None) -> frozenset[str]:
-    """The domains that a stored `TopologyLevelsAvailable` condition reports as unavailable."""
+def unavailable_levels(status: Mapping[str, Any]) -> frozenset[str]:
+    """The domains that a stored status reports as unavailable: required levels that are gone."""
+    condition = previous(status, LEVELS_AVAILABLE)
     if condition is None or condition.get("status") != "False":
         return frozenset()
-    return frozenset(_UNAVAILABLE.findall(str(condition.get("message"))))
+    entries = status.get(UNAVAILABLE_LEVELS)
+    if entries is None:
+        # A version without the field wrote the status, or the CRD in the cluster lacks it.
+        message = str(condition.get("message"))
+        return frozenset(_UNAVAILABLE_IN_MESSAGE.findall(message))
+    return frozenset(entry["domain"] for entry in entries)

@@ -1,4 +1,4 @@
-"""Valid Kubernetes names and label values, how other strings become a value, and the numbers in them.
+"""Valid Kubernetes names and label values, how other strings become a value, and their numbers.
 
 Source of the rules: k8s.io/apimachinery/pkg/util/validation (IsValidLabelValue, IsQualifiedName,
 IsDNS1123Subdomain).
@@ -40,9 +40,7 @@ def is_harmless_value(text: str) -> bool:
 
     No blank, quote, bracket or `=`.
     """
-    return (
-        len(text) <= MAX_VALUE and text.isprintable() and not any(map(_HARMFUL.__contains__, text))
-    )
+    return len(text) <= MAX_VALUE and text.isprintable() and _HARMFUL.isdisjoint(text)
 
 
 def label_safe(text: str) -> str | None:
@@ -63,7 +61,8 @@ def short_name(name: str) -> str:
     if is_label_value(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
-    return name[: MAX_VALUE - _HASH_DIGITS - 1].rstrip("-.") + "-" + digest
+    head = name[: MAX_VALUE - _HASH_DIGITS - 1].rstrip("-.")
+    return f"{head}-{digest}"
 
 
 def count_of(value: str | None) -> int | None:
@@ -71,5 +70,8 @@ def count_of(value: str | None) -> int | None:
 
     None where there is none, or not one of 0 to `MOST_COUNT` in decimal digits.
     """
-    plausible = value and len(value) <= len(str(MOST_COUNT)) and value.isascii() and value.isdigit()
-    return int(value) if value and plausible else None
+    if not value or len(value) > len(str(MOST_COUNT)):
+        return None
+    if not value.isascii() or not value.isdigit():
+        return None
+    return int(value)

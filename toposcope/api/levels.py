@@ -5,7 +5,7 @@ Sources: Grove's and KAI's CRDs, Kueue's CRD, Dynamo's webhook.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,8 @@ MAX_LEVELS: Final = 16
 _MAX_LENGTH: Final = 63
 _DOMAIN: Final = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEY: Final = re.compile(
-    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
+    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
     re.ASCII,
 )
 INSIDE_A_NODE: Final = (
@@ -47,35 +48,36 @@ def level_problems(levels: Sequence[Level]) -> list[str]:
 
     Empty when nothing does.
     """
-    problems = (
-        []
-        if len(levels) <= MAX_LEVELS
-        else [f"spec.levels has {len(levels)} entries; KAI and Kueue take {MAX_LEVELS}"]
-    )
+    problems: list[str] = []
+    if len(levels) > MAX_LEVELS:
+        problems.append(f"spec.levels has {len(levels)} entries; KAI and Kueue take {MAX_LEVELS}")
     domains: set[str] = set()
     keys: set[str] = set()
-    for i, level in enumerate(levels):
-        at = f"spec.levels[{i}]"
-        named = (
-            (f"{at}.domain", domain_problem(level.domain)),
-            (f"{at}.key", key_problem(level.key)),
-        )
-        problems += [f"{where}: {problem}" for where, problem in named if problem]
-        if level.domain in domains:
-            problems.append(
-                f"{at}.domain: {level.domain!r} is listed twice; each domain names one level"
-            )
-        if level.key in keys:
-            problems.append(
-                f"{at}.key: {level.key!r} is listed twice; each level needs a label of its own"
-            )
-        if level.key == HOSTNAME and i + 1 < len(levels):
-            problems.append(
-                f"{at}.key: {HOSTNAME} must be the last level; nothing is narrower than a host"
-            )
+    for place, level in enumerate(levels):
+        is_last = place + 1 == len(levels)
+        for problem in _problems(level, domains, keys, is_last=is_last):
+            problems.append(f"spec.levels[{place}].{problem}")
         domains.add(level.domain)
         keys.add(level.key)
     return problems
+
+
+def _problems(
+    level: Level, domains: Container[str], keys: Container[str], *, is_last: bool
+) -> Iterator[str]:
+    """What is wrong with one level below others that have these domains and keys, by field."""
+    problem = domain_problem(level.domain)
+    if problem:
+        yield f"domain: {problem}"
+    problem = key_problem(level.key)
+    if problem:
+        yield f"key: {problem}"
+    if level.domain in domains:
+        yield f"domain: {level.domain!r} is listed twice; each domain names one level"
+    if level.key in keys:
+        yield f"key: {level.key!r} is listed twice; each level needs a label of its own"
+    if level.key == HOSTNAME and not is_last:
+        yield f"key: {HOSTNAME} must be the last level; nothing is narrower than a host"
 
 
 def domain_problem(domain: str) -> str:
@@ -87,7 +89,10 @@ def domain_problem(domain: str) -> str:
         )
     if len(domain) <= _MAX_LENGTH and _DOMAIN.fullmatch(domain):
         return ""
-    return f"{domain!r} must be 1-63 lower-case letters, digits or '-', begin with a letter and not end with '-'"
+    return (
+        f"{domain!r} must be 1-63 lower-case letters, digits or '-', "
+        "begin with a letter and not end with '-'"
+    )
 
 
 def key_problem(key: str) -> str:
@@ -95,5 +100,10 @@ def key_problem(key: str) -> str:
     if len(key) > _MAX_LENGTH:
         return f"{key!r} has {len(key)} characters with its prefix; Grove takes {_MAX_LENGTH}"
     if own_input(key):
-        return f"{key!r} is written from the levels, so it cannot carry one; name the label that it is made of"
-    return "" if _KEY.fullmatch(key) else f"{key!r} is not a label key with a lower-case DNS prefix"
+        return (
+            f"{key!r} is written from the levels, so it cannot carry one; "
+            "name the label that it is made of"
+        )
+    if not _KEY.fullmatch(key):
+        return f"{key!r} is not a label key with a lower-case DNS prefix"
+    return ""

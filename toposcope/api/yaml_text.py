@@ -10,7 +10,6 @@ parsed twice.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any, Final
 
 import yaml
@@ -115,10 +114,9 @@ def _in_words() -> Iterator[None]:
         yield
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = mark.line + 1 if mark else 1
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise YamlSyntaxError(
-            f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1
-        ) from None
+        raise YamlSyntaxError(f"not YAML: {yaml_words(words)}", line) from None
     except RecursionError:
         raise YamlSyntaxError("nested too deeply", 1) from None
     except UnicodeDecodeError as error:
@@ -128,26 +126,30 @@ def _in_words() -> Iterator[None]:
 
 
 def check_depth(value: Any) -> None:
-    """Raise YamlSyntaxError for values nested more than `MAX_DEPTH` levels deep, wherever they were parsed from."""
+    """Raise YamlSyntaxError for values nested more than `MAX_DEPTH` levels deep.
+
+    Wherever they were parsed from.
+    """
     level = [value]
     for _ in range(MAX_DEPTH + 1):
-        lists = [each for each in level if isinstance(each, list)]
-        mappings = [each.values() for each in level if isinstance(each, dict)]
-        level = [*chain.from_iterable(lists), *chain.from_iterable(mappings)]
-        if not level:
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, list):
+                below += each
+            elif isinstance(each, dict):
+                below += each.values()
+        if not below:
             return
+        level = below
     raise YamlSyntaxError(_TOO_DEEP, 1)
 
 
 def check_limits(text: bytes) -> None:
     """Raise YamlSyntaxError for text that must not be loaded.
 
-    Yaml.YAMLError for what is not YAML.
+    Raises yaml.YAMLError for what is not YAML.
     """
-    opened = text.count(b"[") + text.count(b"{")
-    if not (
-        len(text) > _LARGE or opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)
-    ):
+    if not _may_be_too_much(text):
         return
     # Events come one by one, so that depth and size are known before anything is built.
     size = _Size()
@@ -155,6 +157,14 @@ def check_limits(text: bytes) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             size = _Size()
         size.add(event)
+
+
+def _may_be_too_much(text: bytes) -> bool:
+    """Whether the text is long, or could be deep or have aliases."""
+    opened = text.count(b"[") + text.count(b"{")
+    if len(text) > _LARGE or opened > MAX_DEPTH:
+        return True
+    return bool(_ALIAS.search(text) or _NESTED_LINE.search(text))
 
 
 class _Size:
@@ -178,24 +188,29 @@ class _Size:
             if anchor:
                 self._anchors[anchor] = self.total - before
         elif isinstance(event, yaml.AliasEvent):
-            anchor = str(event.anchor)
-            if anchor in {name for name, _ in self._open}:
-                raise YamlSyntaxError(
-                    f"the alias *{anchor} refers to a value that contains it", line
-                )
-            self.total += self._anchors.get(anchor, 1)
+            self._add_alias(str(event.anchor), line)
         elif isinstance(event, yaml.ScalarEvent):
             self.total += 1
             if event.anchor:
                 self._anchors[event.anchor] = 1
+        self._check(line)
+
+    def _add_alias(self, anchor: str, line: int) -> None:
+        """Count what an alias stands for."""
+        if any(name == anchor for name, _ in self._open):
+            text = f"the alias *{anchor} refers to a value that contains it"
+            raise YamlSyntaxError(text, line)
+        self.total += self._anchors.get(anchor, 1)
+
+    def _check(self, line: int) -> None:
         if len(self._open) > MAX_DEPTH:
             raise YamlSyntaxError(_TOO_DEEP, line)
-        if self.total > MAX_VALUES:
-            much = f"more than {MAX_VALUES:,} values"
-            aliased = f"its aliases expand to {much}; write them out"
-            raise YamlSyntaxError(
-                aliased if self._anchors else f"{much}; split it into documents, or save JSON", line
-            )
+        if self.total <= MAX_VALUES:
+            return
+        much = f"more than {MAX_VALUES:,} values"
+        if self._anchors:
+            raise YamlSyntaxError(f"its aliases expand to {much}; write them out", line)
+        raise YamlSyntaxError(f"{much}; split it into documents, or save JSON", line)
 
 
 def without_unread(text: bytes) -> bytes:
@@ -208,10 +223,13 @@ def without_unread(text: bytes) -> bytes:
         return text
     kept: list[bytes] = []
     begin = 0
-    while unread := _UNREAD.search(text, begin):
+    unread = _UNREAD.search(text)
+    while unread:
         kept.append(text[begin : unread.start()])
         begin = _end_of_block(text, unread.end(), unread[1])
-    return b"".join((*kept, text[begin:]))
+        unread = _UNREAD.search(text, begin)
+    kept.append(text[begin:])
+    return b"".join(kept)
 
 
 def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
@@ -242,7 +260,7 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
     try:
         node = compose(text)
     except YamlSyntaxError:
-        return _joined([name or f"[{index}]" for name, index in steps[len(outer) :]]), 1
+        node = None
     keys: list[str] = []
     line = node.start_mark.line + 1 if node else 1
     for name, index in steps:
@@ -257,21 +275,32 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
 
 
 def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
+    """The key and the node at one step of a path; None where there is none."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             # `[...]` is some value of a mapping: the one that is not text is the one at fault.
-            if key.value in (name, index) or (
-                index == "..." and value.tag != "tag:yaml.org,2002:str"
-            ):
+            is_at_fault = index == "..." and value.tag != f"{_TAG}str"
+            if key.value in (name, index) or is_at_fault:
                 return str(key.value), value
-    is_number = index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS
-    if isinstance(node, yaml.SequenceNode) and is_number and int(index) < len(node.value):
-        return f"[{index}]", node.value[int(index)]
+    if not isinstance(node, yaml.SequenceNode):
+        return None
+    place = _place(index)
+    if place is None or place >= len(node.value):
+        return None
+    return f"[{index}]", node.value[place]
+
+
+def _place(index: str) -> int | None:
+    """The place in a list that an index names; None for other texts."""
+    if index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS:
+        return int(index)
     return None
 
 
 def _joined(steps: Sequence[str]) -> str:
     text = ""
     for step in steps:
-        text += step if step.startswith("[") or not text else f".{step}"
+        if text and not step.startswith("["):
+            text += "."
+        text += step
     return text

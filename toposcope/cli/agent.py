@@ -1,4 +1,6 @@
-"""Keep the labels of this node up to date: probe its GPUs and publish the result on its own Node object."""
+"""Keep the labels of this node up to date: probe its GPUs and publish the result on its own Node
+object.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 
@@ -21,7 +23,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     try:
         with hardware(arguments, chosen.node_name) as probe:
             with loading():
-                from toposcope.agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.process
+                from toposcope.agent.run import run as run_agent  # noqa: PLC0415 - after the fork
             return run_agent(chosen, probe)
     except HardwareError as error:
         say(f"toposcope agent: {error}")

@@ -1,4 +1,4 @@
-"""Which label carries which level, for commands: with an admin's own levels, as the controller has them."""
+"""Which label carries which level, for commands: with an admin's own levels, as the controller."""
 
 import argparse
 import contextlib
@@ -88,7 +88,7 @@ def _in_cluster(client: "ApiClient") -> tuple[bytes, str] | None:
 
 
 def controller_namespaces(client: "ApiClient") -> Iterator[str]:
-    """Where the controller may run: where the manifests put it, else where a Deployment has its labels."""
+    """Where the controller may run: where the manifests put it, or a Deployment has its labels."""
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
     from toposcope.kube.listing import everything  # noqa: PLC0415 - same
 

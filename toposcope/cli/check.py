@@ -16,11 +16,10 @@ from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.framework.verdict import Verdict
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS
+from toposcope.integrations.registry import CHANGES_CHECKED
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
@@ -46,7 +45,7 @@ _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 Key = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
-_WITH_RULES: Final = {kind.key: kind for kind in (DEPLOYMENTS, POD_CLIQUE_SETS)}
+_WITH_RULES: Final = {kind.key: kind for kind in CHANGES_CHECKED}
 """Kinds that have rules about updates; others are not looked up."""
 
 LIVE: Final = "live"

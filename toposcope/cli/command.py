@@ -15,15 +15,17 @@ from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every, paused_gc
-from toposcope.snapshot.model import Collector, Snapshot
+from toposcope.snapshot.model import NO_PODS, Collector, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import Scope
 from toposcope.text import plural
 
 if TYPE_CHECKING:
     from toposcope.api.cluster_topology import Topology
+    from toposcope.hierarchy.catalogue import Catalogue
     from toposcope.kube.client import ApiClient
     from toposcope.snapshot.decode import KeepMatrix
+    from toposcope.snapshot.live import Wanted
 
 Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
@@ -31,38 +33,43 @@ Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 _DIGITS: Final = 8
 _TIMEOUT: Final = 20.0
 """Seconds of silence: a page of 500 Nodes takes a busy API server a few."""
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _EXIT_INTERRUPTED: Final = 130
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
 
-EPILOG: Final = "exit codes: 0 OK; 1 the command found a problem; 2 it could not run (wrong usage, unreadable input, no answer)"
+EPILOG: Final = (
+    "exit codes: 0 OK; 1 the command found a problem; "
+    "2 it could not run (wrong usage, unreadable input, no answer)"
+)
 
 
 def add_source_arguments(
     parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS
 ) -> None:
-    """Declare where to read the cluster (`--from`, `--kubeconfig`, ...) and how to print (`-o`, `--no-pager`)."""
+    """Declare where to read the cluster, and how to print."""
     parser.epilog = EPILOG
     source = parser.add_argument_group("where to read the cluster")
     about = (
-        "saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
-        "save; a file, a directory, a pipe or - (standard input); can be repeated"
+        "saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, "
+        "or a file of toposcope save; a file, a directory, a pipe or - (standard input); "
+        "can be repeated"
     )
     source.add_argument("--from", dest="files", action="append", metavar="FILE", help=about)
     source.add_argument(
         "--from-limit",
-        type=lambda text: whole("a number of MiB; give 1 or more")(text) << 20,
+        type=_mebibytes,
         default=LIMIT,
         metavar="MIB",
-        help="the largest document in a file; 32 times that unpacked, and 4096 objects a MiB; default: 256",
+        help="the largest document in a file; "
+        "32 times that unpacked, and 4096 objects a MiB; default: 256",
     )
     add_cluster_arguments(source)
     source.add_argument(
         "--config",
         metavar="FILE",
-        help="your own levels: the controller's configuration, or its ConfigMap; default: the one in the cluster, if "
-        "it can be read",
+        help="your own levels: the controller's configuration, or its ConfigMap; "
+        "default: the one in the cluster, if it can be read",
     )
     if outputs:
         parser.add_argument(
@@ -79,16 +86,17 @@ def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str],
     """Reads a whole number in a flag; `what` says what the text is not, and what to give."""
 
     def read(text: str) -> int:
-        if not (
-            text.isascii()
-            and text.isdigit()
-            and len(text) <= _DIGITS
-            and least <= int(text) <= most
-        ):
+        is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+        if not is_number or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return int(text)
 
     return read
+
+
+def _mebibytes(text: str) -> int:
+    """Bytes."""
+    return whole("a number of MiB; give 1 or more")(text) << 20
 
 
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
@@ -109,12 +117,15 @@ def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
 
 def _seconds(text: str) -> float:
     """Seconds; 0 for no limit. A plain number is in seconds, as kubectl takes it."""
-    number, unit = (text, "s") if text[-1:].isdigit() else (text[:-1], text[-1:])
-    if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
+    number, unit = text, "s"
+    if text and not text[-1].isdigit():
+        number, unit = text[:-1], text[-1]
+    is_number = number.isascii() and number.isdigit() and len(number) <= _DIGITS
+    if unit not in _SECONDS or not is_number:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever"
         )
-    return int(number) * _UNITS[unit]
+    return int(number) * _SECONDS[unit]
 
 
 TOPOLOGY: Final = ("clustertopology", "clustertopologies", "gtopo")
@@ -124,15 +135,22 @@ NODE: Final = ("node", "nodes", "no")
 def add_object(
     parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str], about: str, *, needed: bool
 ) -> None:
-    """Declare an argument that names an object: `NAME`, or as kubectl takes it `KIND/NAME` and `KIND NAME`."""
+    """Declare an argument that names an object.
+
+    `NAME`, or as kubectl takes it `KIND/NAME` and `KIND NAME`.
+    """
+    example = f"write NAME or {kinds[0]}/NAME"
+
+    def is_kind(word: str) -> bool:
+        return word.lower().partition(".")[0] in kinds
 
     def name(text: str) -> str:
         kind, slash, rest = text.partition("/")
-        if slash and (kind.lower().partition(".")[0] not in kinds or not rest):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a {kinds[0]}: write NAME or {kinds[0]}/NAME"
-            )
-        return rest if slash else text
+        if not slash:
+            return text
+        if not rest or not is_kind(kind):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {kinds[0]}: {example}")
+        return rest
 
     class Name(argparse.Action):
         """The second of two words: the first is the kind."""
@@ -140,20 +158,21 @@ def add_object(
         def __call__(
             self,
             parser: argparse.ArgumentParser,
-            found: argparse.Namespace,
+            namespace: argparse.Namespace,
             value: Any,
             _: Any = None,
         ) -> None:
-            if value is not None:
-                kind = str(getattr(found, dest))
-                if kind.lower().partition(".")[0] not in kinds:
-                    parser.error(
-                        f"{kind!r} is not a kind that {parser.prog} takes: write NAME or {kinds[0]}/NAME"
-                    )
-                setattr(found, dest, value)
+            if value is None:
+                return
+            kind = str(getattr(namespace, dest))
+            if not is_kind(kind):
+                parser.error(f"{kind!r} is not a kind that {parser.prog} takes: {example}")
+            setattr(namespace, dest, value)
 
-    first = {} if needed else {"nargs": "?"}
-    parser.add_argument(dest, metavar=dest.upper(), type=name, help=about, **first)  # type: ignore[arg-type]
+    if needed:
+        parser.add_argument(dest, metavar=dest.upper(), type=name, help=about)
+    else:
+        parser.add_argument(dest, metavar=dest.upper(), type=name, help=about, nargs="?")
     parser.add_argument(f"{dest}_name", nargs="?", action=Name, help=argparse.SUPPRESS)
 
 
@@ -161,7 +180,9 @@ def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None
     """Declare `--watch`; `no_pods` for commands that never look at pods."""
     text = "print again whenever something changes, until Ctrl-C"
     parser.add_argument("-w", "--watch", action="store_true", help=text)
-    parser.set_defaults(**({"no_pods": True} if no_pods else {}), known=None)
+    parser.set_defaults(known=None)
+    if no_pods:
+        parser.set_defaults(no_pods=True)
 
 
 def add_topology(parser: argparse.ArgumentParser) -> None:
@@ -187,42 +208,67 @@ def load_snapshot(
     wants from files; `on_topologies` gets the ClusterTopologies of a live cluster before its nodes
     are read. Raises InputError, KubeError and CommandError.
     """
-    keep: KeepMatrix = (
-        every if matrices else degraded if node is None else (lambda name, _: name == node)
-    )
+    keep = _matrices_to_keep(node, every_matrix=matrices)
     catalogue = None
     if arguments.config:
         from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only for this flag
 
         catalogue = of_flags(arguments)
-    with Progress(sys.stderr) as progress:
-        if arguments.files:
-            from toposcope.snapshot.files import load_files  # noqa: PLC0415 - not for a live cluster
+    if arguments.files:
+        snapshot = _of_files(arguments, keep, others)
+    else:
+        from toposcope.snapshot.live import Wanted  # noqa: PLC0415 - not for files
 
-            reject_cluster_flags(arguments)
-            snapshot = load_files(
-                arguments.files,
-                progress=progress,
-                keep_matrix=keep,
-                others=others,
-                limit=arguments.from_limit,
-            )
-        else:
-            from toposcope.cli.catalogue import of_cluster  # noqa: PLC0415 - not for files
-            from toposcope.snapshot.live import Wanted, load_live  # noqa: PLC0415 - same
-
-            with api_client(arguments) as client:
-                wanted = Wanted(pods, published, node, keep, on_topologies)
-                if known := getattr(arguments, "known", None):
-                    snapshot = known(client, published=published)
-                else:
-                    snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
-                catalogue = catalogue or of_cluster(client)
+        wanted = Wanted(pods, published, node, keep, on_topologies)
+        snapshot = _of_cluster(arguments, wanted, catalogue)
     if catalogue:
         snapshot = replace(snapshot, catalogue=catalogue)
     for warning in snapshot.warnings:
-        if pods or not warning.startswith("there are no Pods"):
+        if pods or warning != NO_PODS:
             complain(f"warning: {warning}")
+    return snapshot
+
+
+def _matrices_to_keep(node: str | None, *, every_matrix: bool) -> "KeepMatrix":
+    """Of which nodes the link matrix is wanted: of one, of all, or of those that are degraded."""
+    if every_matrix:
+        return every
+    if node is None:
+        return degraded
+    return lambda name, _: name == node
+
+
+def _of_files(
+    arguments: argparse.Namespace, keep: "KeepMatrix", others: Collector | None
+) -> Snapshot:
+    from toposcope.snapshot.files import load_files  # noqa: PLC0415 - not for a live cluster
+
+    with Progress(sys.stderr) as progress:
+        reject_cluster_flags(arguments)
+        return load_files(
+            arguments.files,
+            progress=progress,
+            keep_matrix=keep,
+            others=others,
+            limit=arguments.from_limit,
+        )
+
+
+def _of_cluster(
+    arguments: argparse.Namespace, wanted: "Wanted", catalogue: "Catalogue | None"
+) -> Snapshot:
+    """A live cluster, with the levels of its controller where no others are given."""
+    from toposcope.cli.catalogue import of_cluster  # noqa: PLC0415 - not for files
+    from toposcope.snapshot.live import load_live  # noqa: PLC0415 - same
+
+    with Progress(sys.stderr) as progress, api_client(arguments) as client:
+        known = getattr(arguments, "known", None)
+        if known:
+            snapshot: Snapshot = known(client, published=wanted.published)
+        else:
+            snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
+        if catalogue is None:
+            snapshot = replace(snapshot, catalogue=of_cluster(client))
     return snapshot
 
 
@@ -255,13 +301,10 @@ def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
     from toposcope.kube.config import load  # noqa: PLC0415 - same
 
     timeout = arguments.request_timeout or None
-    with (
-        shown(),
-        closing(
-            ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout)
-        ) as client,
-    ):
-        yield client
+    with shown():
+        cluster = load(arguments.kubeconfig, context=arguments.context)
+        with closing(ApiClient(cluster, "toposcope", timeout)) as client:
+            yield client
 
 
 def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
@@ -269,19 +312,19 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
     count = len(snapshot.nodes)
     if not count:
         return CommandError(f"there are no nodes in {snapshot.source}")
-    if scope.topology and scope.without_agent:
+    if not scope.topology:
+        return CommandError(
+            f"none of {count} nodes has a GPU "
+            "that an agent, a device plugin or the GPU operator reports"
+        )
+    selects = f"ClusterTopology {scope.name!r} selects none of {count} nodes"
+    if scope.without_agent:
         names = some_names([node.name for node in scope.without_agent])
         return CommandError(
-            f"ClusterTopology {scope.name!r} selects none of {count} nodes; {len(scope.without_agent)} with GPUs wait "
-            f"for an agent: {names}; is its DaemonSet running there?"
+            f"{selects}; {len(scope.without_agent)} with GPUs wait for an agent: {names}; "
+            "is its DaemonSet running there?"
         )
-    if scope.topology:
-        return CommandError(
-            f"ClusterTopology {scope.name!r} selects none of {count} nodes; check its spec.nodeSelector"
-        )
-    return CommandError(
-        f"none of {count} nodes has a GPU that an agent, a device plugin or the GPU operator reports"
-    )
+    return CommandError(f"{selects}; check its spec.nodeSelector")
 
 
 def on_screen(command: str) -> Callable[[Callable[[Screen, argparse.Namespace], int]], Run]:
@@ -297,26 +340,15 @@ def on_screen(command: str) -> Callable[[Callable[[Screen, argparse.Namespace], 
 
 
 def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:
-    """Do the work of a command on the screen; returns the exit code, also for every expected error."""
+    """Do the work of a command on the screen; returns the exit code, also for expected errors."""
     try:
-        if getattr(arguments, "watch", False):
-            from toposcope.cli.watching import watch  # noqa: PLC0415 - only for this flag
-
-            watch(command, arguments, work)
-        with paused_gc():  # scanning a large cluster's objects takes longer than the command
-            code = work(
-                screen(
-                    paging=not arguments.no_pager, wide=getattr(arguments, "output", "") == "wide"
-                )
-            )
-            sys.stdout.flush()
+        return _run(command, arguments, work)
     except BrokenPipeError:
         forget(sys.stdout)
         return NO_READER
     except OSError as error:  # unreadable files have become InputError long before
         forget(sys.stdout)
         complain(f"toposcope {command}: cannot write the output: {error.strerror or error}")
-        return EXIT_ERROR
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     except InputError as error:
@@ -324,8 +356,18 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
             complain(problem)
         count = len(error.problems)
         complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
-        return EXIT_ERROR
     except EXPECTED as error:
         complain(complaint(command, arguments, error))
-        return EXIT_ERROR
+    return EXIT_ERROR
+
+
+def _run(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:
+    if getattr(arguments, "watch", False):
+        from toposcope.cli.watching import watch  # noqa: PLC0415 - only for this flag
+
+        watch(command, arguments, work)
+    wide = getattr(arguments, "output", "") == "wide"
+    with paused_gc():  # scanning a large cluster's objects takes longer than the command
+        code = work(screen(paging=not arguments.no_pager, wide=wide))
+        sys.stdout.flush()
     return code

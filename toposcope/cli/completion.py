@@ -1,8 +1,9 @@
-"""Print shell completion: eval "$(toposcope completion bash)", the same for zsh, toposcope completion fish | source.
+"""Print shell completion: eval "$(toposcope completion bash)", the same for zsh, toposcope
+completion fish | source.
 
-Put the line into the shell's startup file. kubectl completes `kubectl toposcope` by itself if the program
-`kubectl_complete-toposcope` is on PATH.
-"""  # noqa: E501 - printed by --help as it is
+Put the line into the shell's startup file. kubectl completes `kubectl toposcope` by itself if
+the program `kubectl_complete-toposcope` is on PATH.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 import importlib

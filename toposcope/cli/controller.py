@@ -1,4 +1,6 @@
-"""Keep ClusterTopologies up to date: infer levels from node labels, watch them, publish what schedulers read."""
+"""Keep ClusterTopologies up to date: infer levels from node labels, watch them, publish what
+schedulers read.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 

@@ -15,7 +15,8 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.snapshot.changes import Change, Kind, changes, words
-from toposcope.snapshot.files import SAVE, load_files
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import SAVE
 from toposcope.snapshot.scope import select_scope
 
 _FEW: Final = 3

@@ -48,11 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_vf_rails_argument(parser)
     about = (
-        "also write every NVML call and sysfs read of the probe, with its answer, as JSON, to replay "
-        "elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
-        "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses, "
-        "vendor and device ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, "
-        "tray and slot numbers, fabric health, errors and how long each call took"
+        "also write every NVML call and sysfs read of the probe, with its answer, as JSON, "
+        "to replay elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and "
+        "GUIDs in it are replaced; host and node names are not in it. Kept: product names, "
+        "driver version, PCI addresses, vendor and device ids of all devices, NIC names, CPU and "
+        "NUMA layout, link states and speeds, clique ids, tray and slot numbers, fabric health, "
+        "errors and how long each call took"
     )
     parser.add_argument("--record", type=Path, metavar="FILE", help=about)
     instead = parser.add_argument_group("instead of this machine")
@@ -60,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instead.add_argument(
         "--capture",
         metavar="FILE",
-        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input), also as pasted into a "
-        "mail, an issue or a log",
+        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input), "
+        "also as pasted into a mail, an issue or a log",
     )
     instead.add_argument(
         "--capture-host",
@@ -77,26 +78,29 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.capture_host and not arguments.capture:
         parser.error("--capture-host chooses a matrix of --capture FILE; give both")
     try:
-        with source(arguments, arguments.node_name) as machine:
-            raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
-            raw = raw._replace(nvlinks_read=machine.nvlinks_known)
-        found = describe(raw, arguments.node_name)
-        if arguments.capture:
-            found = _as_text_says(found)
+        description = _described(arguments)
     except (HardwareError, ProbeError) as error:
         return _fail(str(error))
-    if found.topology is None:
-        problem = found.problem or "no NVIDIA GPU on this machine: none on its PCI bus"
-        return _fail(
-            f"{problem}\n(for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE)"
-        )
+    if description.topology is None:
+        problem = description.problem or "no NVIDIA GPU on this machine: none on its PCI bus"
+        instead = "for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE"
+        return _fail(f"{problem}\n({instead})")
     shown = screen(paging=False)
     if arguments.output in ("json", "yaml"):
-        show_document(shown, arguments.output, document(found, found.topology))
+        show_document(shown, arguments.output, document(description, description.topology))
     else:
         missing = _NOT_IN_TEXT if arguments.capture else _NOT_YET_KNOWN
-        shown.show(_lines(shown, arguments.output, found, found.topology, missing))
+        shown.show(_lines(shown, arguments.output, description, description.topology, missing))
     return 0
+
+
+def _described(arguments: argparse.Namespace) -> Description:
+    """What the probe found. Raises HardwareError and ProbeError."""
+    with source(arguments, arguments.node_name) as machine:
+        raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
+        raw = raw._replace(nvlinks_read=machine.nvlinks_known)
+    description = describe(raw, arguments.node_name)
+    return _as_text_says(description) if arguments.capture else description
 
 
 def _probed(machine: Source) -> RawNode:
@@ -114,17 +118,22 @@ def _recorded(machine: Source, file: Path) -> RawNode:
         raise HardwareError(f"--record {file}: {error}") from error
 
 
-def _as_text_says(found: Description) -> Description:
-    """What a matrix says of a machine that may be a tray of a rack: nothing about the fabric beyond it."""
-    if found.topology is None or not _may_be_in_rack(found.topology):
-        return found
+def _as_text_says(description: Description) -> Description:
+    """What a matrix says of a machine that may be in a rack: nothing about the fabric beyond it."""
+    if description.topology is None or not _may_be_in_rack(description.topology):
+        return description
+    known = dict(description.labels.known)
     beyond = {label_keys.FABRIC, label_keys.NVLINK_DOMAIN}
-    known = {key: value for key, value in found.labels.known.items() if key not in beyond}
-    return found._replace(labels=Labels(known, found.labels.unknown | beyond))
+    for key in beyond:
+        known.pop(key, None)
+    return description._replace(labels=Labels(known, description.labels.unknown | beyond))
 
 
 def _may_be_in_rack(topology: NodeTopology) -> bool:
-    """Whether its product is one of NVLink racks; without names, whether it has a tray's GPUs behind NVSwitches."""
+    """Whether its product is one of NVLink racks.
+
+    Without names, whether it has a tray's GPUs behind NVSwitches.
+    """
     products = [gpu.product for gpu in topology.gpus]
     if all(products):
         return any(product and _OF_RACKS.search(product) for product in products)
@@ -136,49 +145,56 @@ def _fail(message: str) -> int:
     return 1
 
 
-def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
+def document(description: Description, topology: NodeTopology) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print."""
     facts = _facts(topology)
     levels = facts["pci_levels"]
+    labels = description.labels.known
+    nvlink_domains = nvswitches = None
+    if topology.nvlinks_read:
+        nvlink_domains = [list(domain) for domain in topology.nvlink_domains]
+        nvswitches = topology.nvswitches
     return {
-        "labels": dict(sorted(found.labels.known.items())),
-        "annotations": dict(found.annotations),
+        "labels": dict(sorted(labels.items())),
+        "annotations": dict(description.annotations),
         "state": topology.state,
         "reasons": list(topology.reasons),
-        "gpus_expected": found.expected,
+        "gpus_expected": description.expected,
         "devices": list(topology.matrix.devices),
         "matrix": [list(row) for row in topology.matrix.cells],
         # The matrix shows NVML's level before that of sysfs, and NVLinks before both.
-        "pci_levels": {who: levels[who] for who in ("nvml", "sysfs")},
+        "pci_levels": {"nvml": levels["nvml"], "sysfs": levels["sysfs"]},
         "disputes": facts["disputes"],
         "gpus": facts["gpus"],
         "nics": facts["nics"],
         "data_direct": facts["data_direct"],
         "hidden_nics": facts["hidden_nics"],
         "numa": facts["numa"],
-        "nvlink_domains": [list(domain) for domain in topology.nvlink_domains]
-        if topology.nvlinks_read
-        else None,
-        "interconnect": found.labels.known.get(label_keys.INTERCONNECT),
-        "nvswitches": topology.nvswitches if topology.nvlinks_read else None,
-        "fabric": found.labels.known.get(label_keys.FABRIC),
+        "nvlink_domains": nvlink_domains,
+        "interconnect": labels.get(label_keys.INTERCONNECT),
+        "nvswitches": nvswitches,
+        "fabric": labels.get(label_keys.FABRIC),
         "clique": topology.clique,
         "platform": facts["platform"],
         "rail_aligned": topology.rail_aligned,
-        "shape": found.labels.known.get(label_keys.SHAPE),
+        "shape": labels.get(label_keys.SHAPE),
     }
 
 
 def _facts(value: Any) -> Any:
     """Named tuples as dicts, recursively, with the totals of a GPU's links."""
     if isinstance(value, Gpu):
-        links = {"links_active": value.links_active, "link_mbps": value.link_mbps}
-        return (
-            _fields(value) | links | {"nvlink_version": value.nvlink_version, "pci": value.address}
-        )
+        facts = _fields(value)
+        facts["links_active"] = value.links_active
+        facts["link_mbps"] = value.link_mbps
+        facts["nvlink_version"] = value.nvlink_version
+        facts["pci"] = value.address
+        return facts
     if hasattr(value, "_asdict"):
         return _fields(value)
-    return [_facts(item) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_facts(item) for item in value]
+    return value
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -186,31 +202,35 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _lines(
-    screen: Screen, output: str, found: Description, topology: NodeTopology, missing: str
+    screen: Screen, output: str, description: Description, topology: NodeTopology, missing: str
 ) -> Iterator[str]:
     """What the other outputs print; `missing` is said of each label that is not known."""
-    labels = sorted(found.labels.known.items())
+    labels = sorted(description.labels.known.items())
     if output == "matrix":
         yield from table(topology.matrix).split("\n")
     elif output == "labels":
-        yield from (f"{key}={value}" for key, value in labels)
+        for key, value in labels:
+            yield f"{key}={value}"
     else:
-        yield from (line.rstrip() for line in matrix_lines(screen, topology.matrix))
-        legend = list(_legend(topology))
-        if legend:
-            yield ""
-            yield from (screen.paint(line, "dim") for line in legend)
+        for line in matrix_lines(screen, topology.matrix):
+            yield line.rstrip()
+        yield from _legend(screen, topology)
         yield ""
-        yield from (f"{screen.paint(key, 'cyan')}={value}" for key, value in labels)
-        for key in sorted(found.labels.unknown):
+        for key, value in labels:
+            yield f"{screen.paint(key, 'cyan')}={value}"
+        for key in sorted(description.labels.unknown):
             yield screen.paint(key, "cyan") + screen.paint(missing, "dim")
-        yield from (screen.paint(f"! {reason}", "yellow") for reason in topology.reasons)
+        for reason in topology.reasons:
+            yield screen.paint(f"! {reason}", "yellow")
 
 
-def _legend(topology: NodeTopology) -> Iterator[str]:
+def _legend(screen: Screen, topology: NodeTopology) -> Iterator[str]:
     """The NICs and Data Direct functions of the matrix, as nvidia-smi's legend has them."""
+    if topology.nics or topology.data_direct:
+        yield ""
     for number, nic in enumerate(topology.nics):
-        yield f"NIC{number}: {nic.name} ({nic.pci})"
+        yield screen.paint(f"NIC{number}: {nic.name} ({nic.pci})", "dim")
     for number, function in enumerate(topology.data_direct):
         owner = " ".join(function.nics) or "an unknown NIC"
-        yield f"DD{number}: {owner} data-direct function ({function.pci})"
+        line = f"DD{number}: {owner} data-direct function ({function.pci})"
+        yield screen.paint(line, "dim")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
-from toposcope.cli.output import counted, first_few, show_document
+from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, read_budgets, working
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
@@ -17,7 +17,7 @@ from toposcope.planning.budgets import Budgets
 from toposcope.planning.drain_order import DrainOrder, Loss, Step, units_of
 from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import gpus_per_pod, sizes_of
-from toposcope.text import plural
+from toposcope.text import first_few, plural
 
 _FEW_LOSSES: Final = 2
 _FEW_GANGS: Final = 10

@@ -151,9 +151,12 @@ def _gathered(
     with command.api_client(arguments) as client, Progress(sys.stderr) as progress:
         store = object_store.load_objects(client, arguments.namespace, pod, progress)
     if store.unread:
-        kinds = ", ".join(why.removesuffix(object_store.UNLISTED) for why in store.unread.values())
-        ask = f"ask an admin for the verb list on them in namespace {store.namespace}: docs/cli.md, section Rights"
-        complain(f"warning: {kinds}{object_store.UNLISTED}; {ask}")
+        kinds = ", ".join(unread.kind.name for unread in store.unread.values())
+        complain(
+            f"warning: {kinds} may not be listed with these credentials; "
+            "ask an admin for the verb list on them "
+            f"in namespace {store.namespace}: docs/cli.md, section Rights"
+        )
     return snapshot, store
 
 

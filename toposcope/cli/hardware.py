@@ -1,4 +1,7 @@
-"""The machine a command probes: the real one, a profile's, a recorded one, or one built from a captured matrix."""
+"""The machine a command probes: the real one, a profile's, a recorded or a captured one.
+
+The imports in functions are those of the simulator, which production agents never load.
+"""
 
 import argparse
 import contextlib
@@ -23,14 +26,14 @@ class HardwareError(ToposcopeError):
 
 
 class Source(NamedTuple):
-    """What a probe needs of a machine: `open_nvml` returns `pynvml` or its substitute, `sysfs` is /sys."""
+    """What a probe needs: `open_nvml` returns `pynvml` or its substitute, `sysfs` is /sys."""
 
     open_nvml: Callable[[], Any]
     sysfs: Path
     simulated: bool
     vf_rails: bool = False
     nvlinks_known: bool = True
-    """False: a capture that does not say which NVLinks there are; what NVML then answers about them is nothing."""
+    """False: a capture that does not say which NVLinks there are; NVML's answers mean nothing."""
 
     def probe_process(self) -> ProbeProcess:
         """The process that probes it."""
@@ -78,50 +81,71 @@ def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     if not (arguments.profile or capture):
         yield Source(open_pynvml, arguments.sysfs, simulated=False)
         return
-    from toposcope.simulator.capture import CaptureError, machine_from_capture  # noqa: PLC0415 - production agents never load the simulator
-    from toposcope.simulator.document import DocumentError  # noqa: PLC0415 - same
-    from toposcope.simulator.faults import load_faults  # noqa: PLC0415 - same
-    from toposcope.simulator.machine import with_identity  # noqa: PLC0415 - same
-    from toposcope.simulator.profile import load_profile, profile_names  # noqa: PLC0415 - same
-
-    if arguments.profile == "list":
-        raise HardwareError("available profiles: " + ", ".join(profile_names()))
-    if not capture and (recording := _recording(arguments.profile)):
-        if arguments.faults:
-            raise HardwareError(
-                f"--faults: {arguments.profile} is a recording, and only profiles can have faults; leave it out"
-            )
+    recording = None
+    if not capture:
+        recording = _recording_of(arguments)
+    if recording:
         with _recorded(arguments.profile, recording) as machine:
             yield machine
         return
+    described = _simulated_machine(arguments, capture)
+    for note in described.notes:
+        say(f"note: {note}")
+    from toposcope.simulator.machine import with_identity  # noqa: PLC0415 - not in an agent
+
+    with _simulated(with_identity(described, node_name), arguments.faults) as machine:
+        yield machine
+
+
+def _recording_of(arguments: argparse.Namespace) -> "Recording | None":
+    """The recording that `--profile` names, if it is one. Raises HardwareError."""
+    from toposcope.simulator.profile import profile_names  # noqa: PLC0415 - not in an agent
+
+    if arguments.profile == "list":
+        raise HardwareError("available profiles: " + ", ".join(profile_names()))
+    recording = _recording(arguments.profile)
+    if recording and arguments.faults:
+        raise HardwareError(
+            f"--faults: {arguments.profile} is a recording, "
+            "and only profiles can have faults; leave it out"
+        )
+    return recording
+
+
+def _simulated_machine(arguments: argparse.Namespace, capture: str | None) -> "Machine":
+    """The machine of a profile or of a captured matrix. Raises HardwareError."""
+    from toposcope.simulator.capture import (  # noqa: PLC0415 - not in an agent
+        CaptureError,
+        machine_from_capture,
+    )
+    from toposcope.simulator.document import DocumentError  # noqa: PLC0415 - same
+    from toposcope.simulator.faults import load_faults  # noqa: PLC0415 - same
+    from toposcope.simulator.profile import load_profile  # noqa: PLC0415 - same
+
     try:
         if capture:
-            described = machine_from_capture(
-                _read(capture), host=getattr(arguments, "capture_host", None)
-            )
+            host = getattr(arguments, "capture_host", None)
+            machine = machine_from_capture(_read(capture), host=host)
         else:
-            described = load_profile(arguments.profile)
+            machine = load_profile(arguments.profile)
         if arguments.faults and arguments.faults.exists():
             # whoever reads it later is a process that has nobody to tell
             load_faults(arguments.faults)
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
-    for note in described.notes:
-        say(f"note: {note}")
-    with _simulated(with_identity(described, node_name), arguments.faults) as machine:
-        yield machine
+    return machine
 
 
 @contextlib.contextmanager
 def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]:
-    """The process that probes a simulated machine: simulated NVML, and a sysfs tree in a temporary folder."""
+    """The process that probes a simulated machine: simulated NVML, and a temporary sysfs tree."""
     with _simulated(machine, faults) as described, described.probe_process() as process:
         yield process
 
 
 @contextlib.contextmanager
 def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
-    from toposcope.simulator.sysfs import write_sysfs  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.sysfs import write_sysfs  # noqa: PLC0415 - not in an agent
 
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
@@ -137,7 +161,7 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
     """
     from toposcope.agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
     from toposcope.agent.sysfs import Sysfs  # noqa: PLC0415 - same
-    from toposcope.simulator.recording import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.recording import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - not in an agent
 
     with _temporary_sysfs() as root:
         try:
@@ -148,10 +172,9 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
             probe(nvml, Sysfs(root), nvml.start())
         except Exception as error:  # a file from anybody can hold any nonsense
             raise HardwareError(f"{file}: cannot be replayed: {error}") from error
-        say(
-            f"note: recorded {'on a simulated machine ' if recording.simulated else ''}on {recording.date}, "
-            f"driver {recording.driver or 'unknown'}"
-        )
+        simulated = "on a simulated machine " if recording.simulated else ""
+        driver = recording.driver or "unknown"
+        say(f"note: recorded {simulated}on {recording.date}, driver {driver}")
         yield Source(functools.partial(_open_replayed, recording), root, recording.simulated)
 
 
@@ -159,13 +182,13 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
 
 
 def _open_simulated(machine: "Machine", faults: Path | None) -> Any:
-    from toposcope.simulator.nvml import SimulatedNvml  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.nvml import SimulatedNvml  # noqa: PLC0415 - not in an agent
 
     return SimulatedNvml(machine, faults_file=faults, wait=time.sleep)
 
 
 def _open_replayed(recording: "Recording") -> Any:
-    from toposcope.simulator.recording import ReplayedNvml  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.recording import ReplayedNvml  # noqa: PLC0415 - not in an agent
 
     return ReplayedNvml(recording)
 
@@ -179,8 +202,8 @@ def _temporary_sysfs() -> Iterator[Path]:
 
 
 def _recording(profile: str) -> "Recording | None":
-    """The recording in the file `profile`; None when there is no such file, or something else in it."""
-    from toposcope.simulator.recording import RecordingError, decode, is_recording  # noqa: PLC0415 - production agents never load the simulator
+    """The recording in the file `profile`; None without such a file, or with other content."""
+    from toposcope.simulator.recording import RecordingError, decode, is_recording  # noqa: PLC0415 - not in an agent
 
     file = Path(profile)
     try:
@@ -193,7 +216,7 @@ def _recording(profile: str) -> "Recording | None":
 
 
 def _read(capture: str) -> str:
-    from toposcope.simulator.paste import text_of  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.paste import text_of  # noqa: PLC0415 - not in an agent
 
     try:
         return text_of(read_small(capture))

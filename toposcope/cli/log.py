@@ -14,7 +14,7 @@ class _Handler(logging.Handler):
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Show it as commands show their own warnings: without a handler, Python would print it unescaped."""
+    """Show it as commands show their warnings; without a handler, Python prints it unescaped."""
     handler = _Handler(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:

@@ -1,4 +1,6 @@
-"""Show how the GPUs and NICs of a node are linked, in the layout of `nvidia-smi topo -m`, from its annotation."""
+"""Show how the GPUs and NICs of a node are linked, in the layout of `nvidia-smi topo -m`, from its
+annotation.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -9,7 +11,7 @@ from toposcope.cli import command, errors
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
 from toposcope.hardware.matrix import LinkMatrix, nv_links
-from toposcope.hardware.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
+from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
 from toposcope.hardware.pci import PIX, PXB, SYS
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -32,8 +34,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(_unknown(snapshot, arguments.node))
     if node.matrix is None:
         raise errors.CommandError(
-            f"node {node.name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "
-            f"see the agent's pod on {node.name}"
+            f"node {node.name} has no annotation gpu.topology/matrix: "
+            f"its agent has not run, or found no GPU; see the agent's pod on {node.name}"
         )
     try:
         matrix = parse(node.matrix)
@@ -45,57 +47,79 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(device.label for device in matrix.devices)
     else:
         screen.show(_page(screen, matrix, wide=arguments.output == "wide"))
-    return errors.EXIT_OK if FAULTS.isdisjoint(marks(node)) else errors.EXIT_PROBLEMS
+    return errors.exit_code(ok=FAULTS.isdisjoint(marks(node)))
 
 
 def _unknown(snapshot: Snapshot, name: str) -> str:
     near = get_close_matches(name, snapshot.by_name, 1)
-    return f"there is no node {name!r} in {snapshot.source}" + (
-        f"; did you mean {near[0]!r}?" if near else ""
-    )
+    mean = f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no node {name!r} in {snapshot.source}{mean}"
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    cells = None
+    if matrix.links:
+        cells = [list(row) for row in matrix.links.cells]
     return {
         "node": node.name,
-        "devices": [
-            {
-                name: getattr(device, name)
-                for name in ("label", "name", "pci", "numa", "cpus", "switch", "port")
-            }
-            for device in matrix.devices
-        ],
-        "matrix": [list(row) for row in matrix.links.cells] if matrix.links else None,
+        "devices": [_device(device) for device in matrix.devices],
+        "matrix": cells,
         "reasons": list(matrix.reasons),
         "disputes": list(matrix.disputes),
+    }
+
+
+def _device(device: Device) -> dict[str, Any]:
+    return {
+        "label": device.label,
+        "name": device.name,
+        "pci": device.pci,
+        "numa": device.numa,
+        "cpus": device.cpus,
+        "switch": device.switch,
+        "port": device.port,
     }
 
 
 def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
     if matrix.links is None:
         yield "the matrix was too large for the annotation; the devices are:"
-        yield from (f"  {device.title}" for device in matrix.devices)
+        for device in matrix.devices:
+            yield f"  {device.title}"
     else:
         yield from node_matrix_lines(screen, matrix)
         yield ""
-        cells = {cell for row in matrix.links.cells for cell in row}
-        shown = {"NV#": any(map(nv_links, cells))} | dict.fromkeys(cells, True)
-        for cell, meaning in LEGEND.items():
-            if shown.get(cell):
-                yield f"  {cell:<5} {meaning}"
-        named = [device for device in matrix.devices if wide or device.kind != "gpu"]
-        if named:
-            yield ""
-            for device in named:
-                cable = f" to {device.neighbour}" if device.switch else ""
-                yield screen.paint(f"  {device.title}{cable}", "dim")
+        yield from _legend(matrix.links)
+        yield from _named_devices(screen, matrix, wide=wide)
     for complaint in (*matrix.reasons, *matrix.disputes):
         yield screen.paint(f"! {complaint}", "yellow")
 
 
+def _legend(links: LinkMatrix) -> Iterator[str]:
+    """What the cells mean that are there."""
+    cells: set[str] = set()
+    for row in links.cells:
+        cells.update(row)
+    if any(nv_links(cell) for cell in cells):
+        cells.add("NV#")
+    for cell, meaning in LEGEND.items():
+        if cell in cells:
+            yield f"  {cell:<5} {meaning}"
+
+
+def _named_devices(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
+    """Names and cables of the devices, below an empty line; of GPUs only where asked for."""
+    devices = [device for device in matrix.devices if wide or device.kind != "gpu"]
+    if devices:
+        yield ""
+    for device in devices:
+        cable = f" to {device.neighbour}" if device.switch else ""
+        yield screen.paint(f"  {device.title}{cable}", "dim")
+
+
 def node_matrix_lines(screen: Screen, matrix: NodeMatrix) -> Iterator[str]:
-    """The matrix of a node's annotation with the affinity of its GPUs; nothing where it has no links."""
+    """The matrix of a node's annotation, if it has links, with the affinity of its GPUs."""
     if matrix.links is None:
         return
     affinity = [("CPU AFFINITY", "NUMA AFFINITY")]
@@ -113,8 +137,9 @@ def matrix_lines(
 
     What is wider than the screen continues below, as `numpy` and `pandas` print it.
     """
-    rows = [("", *links.devices), *((name, *row) for name, row in links.rows())]
-    rows = [(*row, *more) for row, more in zip(rows, beside, strict=True)] if beside else rows
+    rows = list(_rows(links))
+    if beside:
+        rows = [(*row, *more) for row, more in zip(rows, beside, strict=True)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for block, places in enumerate(_blocks(widths, screen.width or 1 << 20)):
         if block:
@@ -122,21 +147,37 @@ def matrix_lines(
         for number, row in enumerate(rows):
             cells = []
             for place in (0, *places):
-                cell, known = row[place], place <= len(links.devices)
-                style = (
-                    "green" if known and nv_links(cell) else _STYLES.get(cell, "") if known else ""
-                )
-                cells.append(screen.paint(cell, style if number and place else "head"))
-                cells.append(" " * (widths[place] - len(cell) + 2))
+                style = "head" if number == 0 else _style(row[place], place, links)
+                gap = " " * (widths[place] - len(row[place]) + 2)
+                cells.append(screen.paint(row[place], style) + gap)
             yield "".join(cells).rstrip()
+
+
+def _rows(links: LinkMatrix) -> Iterator[tuple[str, ...]]:
+    """The header, then each device with its cells."""
+    yield "", *links.devices
+    for name, row in links.rows():
+        yield name, *row
+
+
+def _style(cell: str, place: int, links: LinkMatrix) -> str:
+    """The style of a cell below the header; what stands beside the matrix has none."""
+    if place == 0:
+        return "head"
+    if place > len(links.devices):
+        return ""
+    return "green" if nv_links(cell) else _STYLES.get(cell, "")
 
 
 def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
     """Places of as many columns as fit beside the first, at least one, again and again."""
     block: list[int] = []
+    used = widths[0]
     for place in range(1, len(widths)):
-        if block and widths[0] + sum(widths[i] + 2 for i in (*block, place)) > limit:
+        if block and used + widths[place] + 2 > limit:
             yield block
             block = []
+            used = widths[0]
         block.append(place)
+        used += widths[place] + 2
     yield block

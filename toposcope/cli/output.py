@@ -10,7 +10,7 @@ from toposcope.api.label_keys import GPUS
 from toposcope.cli.errors import CommandError
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.snapshot.scope import Scope
-from toposcope.text import escaped, escaped_lines, plural
+from toposcope.text import escaped, escaped_lines, first_few, plural
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 FORMS: Final = ("yaml", "json", "wide", "name")
@@ -73,12 +73,6 @@ def write_output(screen: Screen, text: str, file: str | None) -> None:
 def form_and_file(output: str | None) -> tuple[str, str | None]:
     """What `-o` asks for: one of FORMS, or a file in the default form."""
     return (str(output), None) if output in FORMS else ("", output)
-
-
-def first_few(names: Sequence[str], few: int = 3) -> str:
-    """The first few names."""
-    more = ", ..." if len(names) > few else ""
-    return ", ".join(names[:few]) + more
 
 
 def without_agent(scope: Scope) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from toposcope.api.levels import Level
 from toposcope.cli.command import api_client, load_snapshot, no_nodes, whole
 from toposcope.cli.errors import CommandError
-from toposcope.cli.output import counted, first_few
+from toposcope.cli.output import counted
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import complain
 from toposcope.integrations.framework.document import kind_of
@@ -24,6 +24,7 @@ from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
 from toposcope.snapshot.scope import select_scope
+from toposcope.text import first_few
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient

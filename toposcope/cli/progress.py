@@ -1,4 +1,4 @@
-"""Progress on standard error for whatever takes longer than a second; nothing where it is not a terminal."""
+"""Progress on standard error for whatever takes longer than a second; only on a terminal."""
 
 import threading
 import time
@@ -20,9 +20,10 @@ _IN_MINUTES: Final = 100
 
 
 class Progress:
-    """A context manager that is called with what is being read (or else done) and how many objects there are so far.
+    """A context manager that is called with what is being read, and how many objects so far.
 
-    A thread redraws the line, so that time goes on where no call comes: a server that does not answer.
+    A thread redraws the line, so that time goes on where no call comes: a server that does not
+    answer.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class Progress:
         self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
 
     def __call__(self, what: str, count: int, share: float | None = None) -> None:
-        """`count` objects so far; `share` is the part of the work that is done (0 to 1), None where it is not known."""
+        """`count` objects so far; `share` of the work is done (0 to 1), None where not known."""
         if what != self._what:
-            self._began = self._clock() if self._what else self._began
+            if self._what:
+                self._began = self._clock()
             self._what = what
         self._count, self._share = count, share
 
@@ -61,12 +63,11 @@ class Progress:
         if elapsed > 0:
             text += f", {self._count / elapsed:,.0f}/s"
         if self._share:
-            left = elapsed * (1 - self._share) / self._share
-            text += (
-                f", {self._share:.0%}, "
-                + (f"{left / 60:.0f} min" if left > _IN_MINUTES else f"{left:.0f} s")
-                + " left"
-            )
+            seconds = elapsed * (1 - self._share) / self._share
+            time_left = f"{seconds:.0f} s"
+            if seconds > _IN_MINUTES:
+                time_left = f"{seconds / 60:.0f} min"
+            text += f", {self._share:.0%}, {time_left} left"
         return text
 
     def _show(self) -> None:

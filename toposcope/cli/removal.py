@@ -87,18 +87,18 @@ def find_all(client: ApiClient) -> Plan:
 
 def _programs(client: ApiClient) -> Iterator[Thing]:
     for plural in ("daemonsets", "deployments"):
-        for there in _writers(client, "/apis/apps/v1", plural):
-            path = f"/apis/apps/v1/namespaces/{there['namespace']}/{plural}/{there['name']}"
+        for metadata in _writers(client, "/apis/apps/v1", plural):
+            name, namespace = metadata["name"], metadata["namespace"]
             yield Thing(
-                f"{plural[:-1]}.apps/{there['name']}",
-                path,
-                there["uid"],
-                namespace=there["namespace"],
+                handle=f"{plural[:-1]}.apps/{name}",
+                path=f"/apis/apps/v1/namespaces/{namespace}/{plural}/{name}",
+                uid=metadata["uid"],
+                namespace=namespace,
             )
 
 
 def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
-    """The metadata of what could write again: anywhere, or with rights in our own namespace only, there."""
+    """The metadata of what could write again: anywhere, or where rights end, in our namespace."""
     home = pod_namespace() or HOME_NAMESPACE
     for where in ("", f"namespaces/{home}/"):
         try:
@@ -133,32 +133,40 @@ def _published(client: ApiClient) -> Iterator[Thing]:
 
 def _made_by_us(metadata: Mapping[str, Any]) -> bool:
     """Whether the controller made it: its label, and an owner of our kind."""
-    labels, owners = metadata.get("labels") or {}, metadata.get("ownerReferences") or ()
-    return labels.get(MANAGED_BY) == TOPOSCOPE and any(
-        (owner["apiVersion"].partition("/")[0], owner["kind"]) == (GROUP, KIND) for owner in owners
-    )
+    labels = metadata.get("labels") or {}
+    if labels.get(MANAGED_BY) != TOPOSCOPE:
+        return False
+    for owner in metadata.get("ownerReferences") or ():
+        group, _, _ = owner["apiVersion"].partition("/")
+        if group == GROUP and owner["kind"] == KIND:
+            return True
+    return False
 
 
 def _topologies(client: ApiClient) -> Iterator[Thing]:
     try:
-        found = everything(client, PATH)
+        documents = everything(client, PATH)
     except ApiError as error:
         if error.not_found:
             return
         raise
-    for there in found:
-        metadata = there["metadata"]
-        demands = (there.get("status") or {}).get("requiredBy") or ()
-        requirers = ", ".join(
-            f"{demand['domain']} ({demand['workloads']})"
-            for demand in demands
-            if demand.get("workloads")
-        )
-        remark = f"workloads require levels of it: {requirers}" if requirers else ""
+    for document in documents:
+        metadata = document["metadata"]
         name = metadata["name"]
+        requirers = ", ".join(_requirers(document.get("status") or {}))
         yield Thing(
-            f"{KIND.lower()}.{GROUP}/{name}", f"{PATH}/{name}", metadata["uid"], remark=remark
+            handle=f"{KIND.lower()}.{GROUP}/{name}",
+            path=f"{PATH}/{name}",
+            uid=metadata["uid"],
+            remark=f"workloads require levels of it: {requirers}" if requirers else "",
         )
+
+
+def _requirers(status: Mapping[str, Any]) -> Iterator[str]:
+    """The levels that workloads require, and how many do."""
+    for demand in status.get("requiredBy") or ():
+        if demand.get("workloads"):
+            yield f"{demand['domain']} ({demand['workloads']})"
 
 
 def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
@@ -166,12 +174,13 @@ def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
     home = pod_namespace() or HOME_NAMESPACE
     for namespace in dict.fromkeys((home, *(program.namespace for program in programs))):
         path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
-        there = find(client, path)
-        if (
-            there is not None
-            and (there["metadata"].get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE
-        ):
-            yield Thing(f"configmap/{CONFIG_MAP}", path, there["metadata"]["uid"])
+        document = find(client, path)
+        if document is None:
+            continue
+        metadata = document["metadata"]
+        labels = metadata.get("labels") or {}
+        if labels.get(MANAGED_BY) == TOPOSCOPE:
+            yield Thing(f"configmap/{CONFIG_MAP}", path, metadata["uid"])
 
 
 def _nodes(client: ApiClient) -> Iterator[Removal]:
@@ -181,7 +190,7 @@ def _nodes(client: ApiClient) -> Iterator[Removal]:
             yield found
 
 
-_PAUSE: Final = 1.0
+_PAUSE_SECONDS: Final = 1.0
 _UNPROCESSABLE: Final = 422
 
 
@@ -210,7 +219,8 @@ class Remover:
         self._delete(plan.programs, "stopped")
         self._wait(
             self._pods,
-            "pods of Toposcope are still running and would write again: see `kubectl get pods -n {0}`; delete those "
+            "pods of Toposcope are still running and would write again: "
+            "see `kubectl get pods -n {0}`; delete those "
             "on nodes that are down with `kubectl delete pod --force`",
         )
         self._delete(plan.published, "deleted")
@@ -240,7 +250,7 @@ class Remover:
             self.report(f"{done} {resource.handle}")
 
     def _send(self, request: Request) -> None:
-        """Send it; an object that is gone, or has been replaced, is found again by the check at the end."""
+        """Send it; what is gone or has been replaced is found again by the check at the end."""
         try:
             self.client.call(request)
         except ApiError as error:
@@ -249,15 +259,13 @@ class Remover:
 
     def _left(self, thing: Thing) -> str:
         """Why the object still exists; empty once it does not."""
-        there = find(self.client, thing.path)
-        if there is None or there["metadata"]["uid"] != thing.uid:
+        document = find(self.client, thing.path)
+        if document is None or document["metadata"]["uid"] != thing.uid:
             return ""
-        names = there["metadata"].get("finalizers") or ()
-        return (
-            f"its finalizers block it: {', '.join(names)}"
-            if names
-            else "see `kubectl get -o yaml` of it"
-        )
+        finalizers = document["metadata"].get("finalizers") or ()
+        if finalizers:
+            return f"its finalizers block it: {', '.join(finalizers)}"
+        return "see `kubectl get -o yaml` of it"
 
     def _pods(self) -> str:
         pods = _writers(self.client, "/api/v1", "pods")
@@ -266,9 +274,11 @@ class Remover:
     def _wait(self, left: Callable[[], str], words: str) -> None:
         """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
         until = self.monotonic() + self.patience
-        while why := left():
+        why = left()
+        while why:
             if self.monotonic() >= until:
                 raise WaitTimeoutError(
                     f"{words.format(why)}; then run it again (waited {self.patience:g} s)"
                 )
-            self.sleep(_PAUSE)
+            self.sleep(_PAUSE_SECONDS)
+            why = left()

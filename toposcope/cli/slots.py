@@ -9,12 +9,12 @@ from typing import Any, Final
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import EXIT_OK, CommandError
-from toposcope.cli.output import counted, first_few, show_document
+from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
-from toposcope.text import plural
+from toposcope.text import first_few, plural
 
 _HEADER: Final = ("GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE")
 _LEGEND: Final = (

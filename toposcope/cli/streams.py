@@ -1,11 +1,13 @@
-"""Standard streams that are closed, or whose reader is gone: no command ends in a traceback because of that."""
+"""Standard streams that are closed, or whose reader is gone: no command ends in a traceback."""
 
 import contextlib
 import errno
 import os
 import stat
 import sys
-from typing import Final, TextIO
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO, Final, TextIO, cast
 
 from toposcope.text import escaped_lines
 
@@ -17,9 +19,10 @@ _MOST: Final = 64 << 20
 
 
 def open_all() -> None:
-    """Reopen streams that were closed before the start (`2>&-`): else the next file opened would take their place.
+    """Reopen streams that were closed before the start (`2>&-`): else a file takes their place.
 
-    Writing to a closed standard output still fails and is reported; a closed standard error discards what it gets.
+    Writing to a closed standard output still fails and is reported; a closed standard error
+    discards what it gets.
     """
     if sys.stdin is None:
         sys.stdin = _on(os.open(os.devnull, os.O_RDONLY), "r")
@@ -30,7 +33,8 @@ def open_all() -> None:
 
 
 def _on(number: int, mode: str) -> TextIO:
-    return open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # type: ignore[return-value]
+    stream = os.fdopen(number, mode, encoding="utf-8", errors="replace", closefd=False)
+    return cast("TextIO", stream)
 
 
 def read_small(name: str) -> bytes:
@@ -40,7 +44,7 @@ def read_small(name: str) -> bytes:
     """
     if name in _pipes:
         return _pipes[name]
-    with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:  # noqa: PTH123 - beside standard input
+    with _opened(name) as file:
         content = file.read(_MOST + 1)
         is_pipe = name != "-" and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
     if len(content) > _MOST:
@@ -51,6 +55,13 @@ def read_small(name: str) -> bytes:
 
 
 _pipes: dict[str, bytes] = {}
+
+
+def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+    """Standard input is not closed afterwards."""
+    if name == "-":
+        return contextlib.nullcontext(sys.stdin.buffer)
+    return Path(name).open("rb")
 
 
 def forget(stream: TextIO) -> None:

@@ -10,7 +10,6 @@ from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND, USUAL_COVER
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
 from toposcope.cli.errors import exit_code
 from toposcope.cli.output import (
-    first_few,
     form_and_file,
     json_text,
     list_document,
@@ -19,11 +18,10 @@ from toposcope.cli.output import (
 )
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dra.supply import LINKS
-from toposcope.integrations.slurm.hostlist import natural
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
 from toposcope.snapshot.suggest import Suggestion, suggest
-from toposcope.text import plural
+from toposcope.text import by_numbers, first_few, plural
 
 _FEW_NAMES: Final = 3
 _SMALL_SHARE: Final = 0.02
@@ -119,20 +117,19 @@ def _document(suggestion: Suggestion) -> dict[str, Any]:
 
 
 def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
-    names = sorted((node.name for node in suggestion.nodes), key=natural)
-    count = len(names)
-    nodes = "1 node" if count == 1 else f"{count} nodes"
-    gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
-    yield f"{nodes}, {gpus}: {first_few(names, count if wide else _FEW_NAMES)}"
+    count = len(suggestion.nodes)
+    few = count if wide else _FEW_NAMES
+    yield _nodes_of(suggestion, few)
     path = " > ".join(level.domain for level in suggestion.levels)
-    lacking = sorted(suggestion.lacking, key=natural)
-    have = f"{count - len(lacking)} of {count}" if lacking else "All of them"
-    yield f"{have} have {path}, and each level is nested in the one before."
-    if lacking:
-        few = first_few(lacking, len(lacking) if wide else _FEW_NAMES)
+    lacking = sorted(suggestion.lacking, key=by_numbers)
+    if not lacking:
+        yield f"All of them have {path}, and each level is nested in the one before."
+    else:
+        have = f"{count - len(lacking)} of {count}"
         them = plural(len(lacking), "it", "them")
+        yield f"{have} have {path}, and each level is nested in the one before."
         yield (
-            f"A level is missing on {few}: Kueue and KAI leave {them} out. "
+            f"A level is missing on {first_few(lacking, few)}: Kueue and KAI leave {them} out. "
             f"Label {them} (toposcope nodes --state left-out), "
             "or take the level out of spec.levels, which takes it from all."
         )
@@ -145,6 +142,13 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
             "So few nodes may just be missing a label. "
             "Check them before you apply this: toposcope nodes -o wide"
         )
+
+
+def _nodes_of(suggestion: Suggestion, few: int) -> str:
+    names = sorted((node.name for node in suggestion.nodes), key=by_numbers)
+    nodes = "1 node" if len(names) == 1 else f"{len(names)} nodes"
+    gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
+    return f"{nodes}, {gpus}: {first_few(names, few)}"
 
 
 def _left_out(suggestion: Suggestion) -> Iterator[str]:
@@ -160,7 +164,7 @@ def _left_out(suggestion: Suggestion) -> Iterator[str]:
 
 def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
     for suggestion in suggestions:
-        lacking = sorted(suggestion.lacking, key=natural)
+        lacking = sorted(suggestion.lacking, key=by_numbers)
         if lacking:
             lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
             yield (

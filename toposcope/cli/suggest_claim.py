@@ -11,7 +11,6 @@ from typing import Any, Final
 from toposcope.cli.command import load_snapshot
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import (
-    first_few,
     form_and_file,
     json_text,
     list_document,
@@ -22,11 +21,11 @@ from toposcope.cli.terminal import Screen, complain
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.dra.allocation import Claims, Request
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
-from toposcope.integrations.dra.audit import DRIVER
+from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE
 from toposcope.integrations.dra.devices import Device, NodeDevices
 from toposcope.integrations.dra.supply import Machine, Supply, machine, supply, taint_rules
 from toposcope.snapshot.model import Snapshot
-from toposcope.text import plural
+from toposcope.text import first_few, plural
 
 _FEW_NAMES: Final = 3
 
@@ -133,7 +132,7 @@ def _why(claim: Supply, count: int, *, wide: bool) -> Iterator[str]:
     few = first_few(claim.nodes, len(claim.nodes) if wide else _FEW_NAMES)
     yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {claim.now} now: {few}"
     yield from _left_out(claim)
-    if "on its NUMA node" in claim.words:
+    if claim.nic_near == NUMA_NODE:
         yield (
             "No GPU shares a PCIe root with such a NIC, as with a ConnectX-8's Data Direct: "
             "they share a NUMA node."

@@ -1,4 +1,6 @@
-"""Record on this node which switch and port each NIC is cabled to, by LLDP or InfiniBand's first hop."""
+"""Record on this node which switch and port each NIC is cabled to, by LLDP or InfiniBand's first
+hop.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 import os

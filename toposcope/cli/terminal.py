@@ -1,4 +1,4 @@
-"""Colours, width and pager of a terminal; none of them where the output goes into a file or a pipe."""
+"""Colours, width and pager of a terminal; none of them for a file or a pipe."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -26,6 +26,8 @@ _CODES: Final = {
 _ELLIPSIS: Final = "…"
 _NARROWEST: Final = 8
 """No column becomes narrower."""
+_UNLIMITED: Final = 1 << 20
+"""The width of what is no terminal."""
 
 
 class Whole(str):
@@ -51,7 +53,9 @@ class Screen:
 
     def paint(self, text: str, style: str) -> str:
         """The text in a style, where colours are on; colour alone never carries meaning."""
-        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour and style and text else text
+        if not (self.colour and style and text):
+            return text
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
     def show(self, lines: Iterable[str]) -> None:
         """Print lines, through the pager when there are more than the screen is high.
@@ -60,27 +64,33 @@ class Screen:
 
         Lines that are wider than the screen are folded between words.
         """
-        safe_lines: list[str] = []
+        shown: list[str] = []
         for line in lines:
-            for part in below(line) if "\n" in line else (line,):
-                safe = escaped(part, _STYLES if self.colour else "")
-                safe_lines += (
-                    [safe]
-                    if self.width is None or isinstance(line, Whole)
-                    else fitted(safe, self.width)
-                )
-        text = "".join(f"{line}\n" for line in safe_lines)
-        if self.pager and self.height is not None and len(safe_lines) >= self.height:
+            shown += self._folded(line)
+        text = "".join(f"{line}\n" for line in shown)
+        if self.pager and self.height is not None and len(shown) >= self.height:
             self._page(text)
             return
         self.stream.write(text)
         self.stream.flush()
 
+    def _folded(self, line: str) -> Iterator[str]:
+        """The line, escaped, in pieces that fit."""
+        styles = _STYLES if self.colour else ""
+        for part in below(line) if "\n" in line else (line,):
+            safe = escaped(part, styles)
+            if self.width is None or isinstance(line, Whole):
+                yield safe
+            else:
+                yield from fitted(safe, self.width)
+
     def _page(self, text: str) -> None:
         # -F -R -X: quit if it fits, keep colours, leave the output on the screen.
         environ = {"LESS": "FRX"} | dict(os.environ)
         try:
-            subprocess.run(self.pager, input=text, encoding="utf-8", env=environ, check=False)  # noqa: S603 - the user's own pager
+            subprocess.run(  # noqa: S603 - the user's own pager
+                self.pager, input=text, encoding="utf-8", env=environ, check=False
+            )
         except FileNotFoundError:
             self.stream.write(text)
             self.stream.flush()
@@ -93,20 +103,25 @@ def screen(
     paging: bool = True,
     wide: bool = False,
 ) -> Screen:
-    """The screen of this process, by `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`.
+    """The screen of this process.
 
-    `wide`: lines are as long as they come.
+    By `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`; `wide`: lines are as
+    long as they come.
     """
     stream = stream or sys.stdout
-    terminal = stream.isatty()
-    size = shutil.get_terminal_size() if terminal else None
-    pager = shlex.split(environ.get("PAGER", "less")) if terminal and paging else []
+    if not stream.isatty():
+        colour = wants_colour(terminal=False, environ=environ)
+        return Screen(stream, colour=colour, width=None, height=None)
+    size = shutil.get_terminal_size()
+    pager = shlex.split(environ.get("PAGER", "less")) if paging else []
+    if pager == ["cat"]:
+        pager = []
     return Screen(
         stream,
-        colour=wants_colour(terminal, environ),
-        width=size.columns if size and not wide else None,
-        height=size.lines if size else None,
-        pager=() if pager == ["cat"] else tuple(pager),
+        colour=wants_colour(terminal=True, environ=environ),
+        width=None if wide else size.columns,
+        height=size.lines,
+        pager=tuple(pager),
     )
 
 
@@ -116,7 +131,9 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
         return False
     if environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
-    return terminal and environ.get("CLICOLOR", "1") != "0" and environ.get("TERM") != "dumb"
+    if not terminal or environ.get("TERM") == "dumb":
+        return False
+    return environ.get("CLICOLOR", "1") != "0"
 
 
 _STYLES: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
@@ -124,50 +141,64 @@ _STYLE: Final = re.compile(_STYLES)  # linear: a few literal codes
 
 
 def fitted(line: str, width: int) -> Iterator[str]:
-    """The line in pieces of at most `width` characters; later ones begin where its last column begins."""
+    """The line in pieces of at most `width` characters.
+
+    Later ones begin where its last column begins.
+    """
     if len(line) <= width:  # with styles, which take no room
         yield line
         return
-    plain = _STYLE.sub("", line)
-    starts = (gap.end() for gap in re.finditer(r"(?<=\S)  +", plain) if gap.end() <= width // 2)
-    hang = (
-        "#   "
-        if plain.startswith("# ")
-        else " " * max(starts, default=len(plain) - len(plain.lstrip()) + 2)
-    )
+    hang = _hang(_STYLE.sub("", line), width)
     here, length = "", 0
     for word in re.split(r"(?<=\S)(?= )", line):
-        size = len(_STYLE.sub("", word))
-        if length and length + size > width:
+        plain = _STYLE.sub("", word)
+        if length and length + len(plain) > width:
             yield here
-            here, length = (
-                hang + word.lstrip(" "),
-                len(hang) + len(_STYLE.sub("", word).lstrip(" ")),
-            )
+            here = hang + word.lstrip(" ")
+            length = len(hang) + len(plain.lstrip(" "))
         else:
-            here, length = here + word, length + size
+            here += word
+            length += len(plain)
     yield here
 
 
+def _hang(plain: str, width: int) -> str:
+    """What stands before the later pieces of a line without styles."""
+    if plain.startswith("# "):
+        return "#   "
+    starts = []
+    for gap in re.finditer(r"(?<=\S)  +", plain):
+        if gap.end() <= width // 2:
+            starts.append(gap.end())
+    indent = len(plain) - len(plain.lstrip())
+    return " " * max(starts, default=indent + 2)
+
+
 def below(text: str) -> Iterator[str]:
-    """A text of several lines, such as a condition's message: what follows the first is indented more than it is.
+    """The lines of a text such as a condition's message, those after the first indented more.
 
     So no line that somebody else wrote looks like one of ours.
     """
     first, *others = [line for line in re.split(r"\r?\n", text) if line] or [""]
     yield first
     indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
-    yield from (indent + line for line in others)
+    for line in others:
+        yield indent + line
 
 
 def complain(text: object) -> None:
     """Print it to standard error, where somebody still reads it."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 1 << 20
-    say("\n".join(piece for line in below(str(text)) for piece in fitted(line, width)))
+    width = _UNLIMITED
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+    pieces: list[str] = []
+    for line in below(str(text)):
+        pieces += fitted(line, width)
+    say("\n".join(pieces))
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in at most `width` characters, cut in the middle: names of domains often differ at the end."""
+    """The text in at most `width` characters, cut in the middle: names often differ at the end."""
     if len(text) <= width:
         return text
     if width <= 1:
@@ -190,23 +221,37 @@ def columns(
     """
     numeric = frozenset(right)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    shown = [*range(len(header))]
-    limit = (screen.width or 1 << 20) + 2
-    for i in spare:
-        if sum(widths[i] + 2 for i in shown) > limit:
-            shown.remove(i)
-    texts = [i for i in shown[1:] if i not in numeric]
-    while texts and sum(widths[i] + 2 for i in shown) > limit:
+    shown = _fit(widths, numeric, spare, limit=screen.width or _UNLIMITED)
+    for number, row in enumerate((header, *rows)):
+        cells = []
+        for column in shown:
+            cell, width = row[column], widths[column]
+            if column in numeric:
+                cells.append(cell.rjust(width))
+            elif column == 0:
+                cells.append(cell.ljust(width))
+            else:
+                cells.append(shortened(cell, width).ljust(width))
+        line = "  ".join(cells).rstrip()
+        yield screen.paint(line, "head") if number == 0 else line
+
+
+def _fit(
+    widths: list[int], numeric: Container[int], spare: Iterable[int], *, limit: int
+) -> list[int]:
+    """The columns that are shown; lowers `widths` where a column is cut."""
+    shown = list(range(len(widths)))
+
+    def too_wide() -> bool:
+        return sum(widths[column] + 2 for column in shown) > limit + 2
+
+    for column in spare:
+        if too_wide():
+            shown.remove(column)
+    texts = [column for column in shown[1:] if column not in numeric]
+    while texts and too_wide():
         widest = max(texts, key=widths.__getitem__)
         if widths[widest] <= _NARROWEST:
             break
         widths[widest] -= 1
-    for number, row in enumerate((header, *rows)):
-        cells = [
-            row[i].rjust(widths[i])
-            if i in numeric
-            else (row[i] if i == 0 else shortened(row[i], widths[i])).ljust(widths[i])
-            for i in shown
-        ]
-        line = "  ".join(cells).rstrip()
-        yield screen.paint(line, "head") if number == 0 else line
+    return shown

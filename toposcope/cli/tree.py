@@ -13,7 +13,7 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.cli import command, errors, summary
-from toposcope.cli.output import counted, first_few, show_document, without_agent
+from toposcope.cli.output import counted, show_document, without_agent
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.snapshot.filters import FAULTS
@@ -36,7 +36,7 @@ from toposcope.snapshot.tree import (
     shared_gpus,
     tree,
 )
-from toposcope.text import plural
+from toposcope.text import first_few, plural
 
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")

@@ -17,6 +17,7 @@ from toposcope.telemetry.logs import FORMATS, set_up
 if TYPE_CHECKING:
     from toposcope.hierarchy.catalogue import Catalogue
     from toposcope.ui.facts import Facts
+    from toposcope.ui.program import Program
 
 PORT: Final = 8470
 _PORT: Final = command.whole("a port; give a number from 0 to 65535", 0, 65535)
@@ -84,23 +85,20 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(str(error)) from error
     except OSError as error:
         raise errors.CommandError(f"--export {arguments.export}: {error.strerror}") from error
-    screen.show(
-        [
-            f"{arguments.export}: {len(snapshot.nodes)} nodes, {len(text) / 1e6:.1f} MB; open it in a browser"
-        ]
-    )
+    size = f"{len(text) / 1e6:.1f} MB"
+    nodes = f"{len(snapshot.nodes)} nodes"
+    screen.show([f"{arguments.export}: {nodes}, {size}; open it in a browser"])
     return errors.EXIT_OK
 
 
 def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
-    from toposcope.ui.program import address_of, listening, of_cluster, of_files  # noqa: PLC0415 - not for an export
+    from toposcope.ui import program as programs  # noqa: PLC0415 - not for an export
 
     set_up(arguments.log_format)
-    program = (
-        of_files(arguments.files, arguments.from_limit)
-        if arguments.files
-        else of_cluster(arguments.kubeconfig, arguments.context)
-    )
+    if arguments.files:
+        program = programs.of_files(arguments.files, arguments.from_limit)
+    else:
+        program = programs.of_cluster(arguments.kubeconfig, arguments.context)
     program.facts.catalogue = _catalogue(arguments)
     if not (arguments.config or arguments.files):
         threading.Thread(
@@ -108,20 +106,15 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         ).start()
     gc.enable()  # paused only for commands that load a snapshot once
     try:
-        listener = listening(arguments.listen, arguments.port)
+        listener = programs.listening(arguments.listen, arguments.port)
     except OSError as error:
         where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
         raise errors.CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
     if arguments.metrics_port is not None:
-        try:
-            program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
-        except OSError as error:
-            raise errors.CommandError(
-                f"cannot listen on port {arguments.metrics_port}: {error.strerror}"
-            ) from error
+        _serve_metrics(program, arguments)
     with listener:
-        address = address_of(listener)
+        address = programs.address_of(listener)
         if program.bundle.page() is None:
             complain(f"warning: {program.bundle.missing}")
 
@@ -137,6 +130,15 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     return errors.EXIT_OK
 
 
+def _serve_metrics(program: "Program", arguments: argparse.Namespace) -> None:
+    try:
+        program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
+    except OSError as error:
+        raise errors.CommandError(
+            f"cannot listen on port {arguments.metrics_port}: {error.strerror}"
+        ) from error
+
+
 def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
     """Keep up with the configuration in the cluster."""
     from toposcope.cli.catalogue import followed  # noqa: PLC0415 - not for an export
@@ -148,7 +150,7 @@ def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
 
 def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
     """Which label carries which level: by the flags, else by the configuration in the cluster."""
-    from toposcope.cli.catalogue import of_cluster, of_flags  # noqa: PLC0415 - an export does this by itself
+    from toposcope.cli.catalogue import of_cluster, of_flags  # noqa: PLC0415 - not for an export
     from toposcope.hierarchy.catalogue import BUILT_IN  # noqa: PLC0415 - same
 
     if arguments.config:

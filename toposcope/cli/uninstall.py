@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from toposcope.cli.command import add_cluster_arguments, api_client, run_command
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from toposcope.cli.output import cleaned
-from toposcope.cli.removal import Plan, Remover, WaitTimeoutError, find_all
+from toposcope.cli.removal import Plan, Remover, Thing, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain
 
 _LAST_STEP = (
@@ -70,7 +70,8 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if not again.empty:
         screen.show(["it came back:", *plan_lines(again)])
         return _failed(
-            "something wrote it again: an agent outside the DaemonSet, or a tool such as Argo CD or Flux?"
+            "something wrote it again: "
+            "an agent outside the DaemonSet, or a tool such as Argo CD or Flux?"
         )
     screen.show([_LAST_STEP])
     return EXIT_OK
@@ -80,19 +81,21 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan, a line for each object."""
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP
-    deleted = (*plan.published, *plan.topologies, *plan.plans)
-    for verb, things in (("stop", plan.programs), ("delete", deleted)):
-        for resource in things:
-            yield f"{verb:<8}{resource.handle}"
-            for remark in (
-                *(f"in use by {holder}" for holder in resource.holders),
-                resource.remark,
-            ):
-                if remark:
-                    yield f"        ! {remark}"
+    for program in plan.programs:
+        yield from _lines("stop", program)
+    for thing in (*plan.published, *plan.topologies, *plan.plans):
+        yield from _lines("delete", thing)
     if plan.nodes:
         keys = sum(node.keys for node in plan.nodes)
         yield f"{'clean':<8}{cleaned(len(plan.nodes), keys)}"
+
+
+def _lines(verb: str, thing: Thing) -> Iterator[str]:
+    yield f"{verb:<8}{thing.handle}"
+    for holder in thing.holders:
+        yield f"        ! in use by {holder}"
+    if thing.remark:
+        yield f"        ! {thing.remark}"
 
 
 def _failed(why: str) -> int:

@@ -1,7 +1,7 @@
 """`--watch`: print again whenever something changes, until Ctrl-C.
 
 Nodes, pods and ClusterTopologies are followed by the reflectors that also feed the page; what else
-a command reads is read again when these change, and every `_LOOK_AGAIN` seconds.
+a command reads is read again when these change, and every `_LOOK_AGAIN_SECONDS`.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from toposcope.snapshot.decode import paused_gc
 from toposcope.snapshot.live import load_published
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import live
-from toposcope.ui.facts import Facts
+from toposcope.ui.facts import Facts, Stale
 
-_LOOK_AGAIN: Final = 10.0
-_BURST: Final = 0.5
-"""Seconds in which changes are collected: a node that goes takes its pods along."""
+_LOOK_AGAIN_SECONDS: Final = 10.0
+_BURST_SECONDS: Final = 0.5
+"""In which changes are collected: a node that goes takes its pods along."""
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
@@ -53,13 +53,7 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
         logger.setLevel(logging.CRITICAL)  # the page says it once
         stack.callback(source.close)
         source.start()
-        with Progress(sys.stderr) as progress:
-            progress("nodes", 0)
-            while not facts.complete:
-                wake.wait(1.0)
-                wake.clear()
-                if stale := facts.stale():
-                    raise KubeError(_reasons(stale[1]))
+        _wait_until_complete(facts, wake)
         arguments.known = partial(_snapshot, facts)
         page = _Page(arguments.output)
         while True:
@@ -76,8 +70,20 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
                     raise
                 said = io.StringIO(complaint(command, arguments, error))
             page.show(now, text, said.getvalue(), facts.stale())
-            if wake.wait(_LOOK_AGAIN):
-                threading.Event().wait(_BURST)
+            if wake.wait(_LOOK_AGAIN_SECONDS):
+                threading.Event().wait(_BURST_SECONDS)
+
+
+def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
+    """Wait until everything has been read once. Raises KubeError where something cannot be."""
+    with Progress(sys.stderr) as progress:
+        progress("nodes", 0)
+        while not facts.complete:
+            wake.wait(1.0)
+            wake.clear()
+            stale = facts.stale()
+            if stale:
+                raise KubeError(_reasons(stale))
 
 
 def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
@@ -89,9 +95,14 @@ def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
     if not published:
         return now
     read = load_published(client, client.server)
-    read = replace(read, warnings=(*now.warnings, *read.warnings), taken_at=now.taken_at)
     return replace(
-        read, nodes=now.nodes, pods=now.pods, topologies=now.topologies, catalogue=now.catalogue
+        read,
+        warnings=(*now.warnings, *read.warnings),
+        taken_at=now.taken_at,
+        nodes=now.nodes,
+        pods=now.pods,
+        topologies=now.topologies,
+        catalogue=now.catalogue,
     )
 
 
@@ -100,38 +111,53 @@ class _Page:
 
     def __init__(self, output: str) -> None:
         self._between = "" if output == "json" else "--- # {}\n"
-        self.text = self._said = self._lost = ""
+        self.text = ""
+        self._said = ""
+        self._lost = ""
+        """The time since when there has been no answer; empty while there are answers."""
 
-    def show(
-        self, screen: Screen, text: str, said: str, stale: tuple[float, list[str]] | None
-    ) -> None:
-        """Print what differs: a terminal shows the whole afresh, a pipe gets it below a line with the time."""
+    def show(self, screen: Screen, text: str, said: str, stale: Stale | None) -> None:
+        """Print what differs.
+
+        A terminal shows the whole afresh, a pipe gets it below a line with the time.
+        """
         now = datetime.now().astimezone()
         if stale:
-            self._lost = self._lost or f"{now - timedelta(seconds=stale[0]):%H:%M:%S}"
-            said = f"warning: no answer since {self._lost}, showing the state of that time: {_reasons(stale[1])}"
+            self._lost = self._lost or f"{now - timedelta(seconds=stale.seconds):%H:%M:%S}"
+            said = (
+                f"warning: no answer since {self._lost}, "
+                f"showing the state of that time: {_reasons(stale)}"
+            )
         elif self._lost:
-            self._lost, said = "", said or "the API server answers again"
+            self._lost = ""
+            said = said or "the API server answers again"
         if (text, said) == (self.text, self._said):
             return
         if screen.height is not None and os.environ.get("TERM") != "dumb":
-            lines, room = text.splitlines(), screen.height - 3 - said.count("\n")
-            more = (
-                [f"... and {len(lines) - room} more lines: without --watch"]
-                if len(lines) > room
-                else []
-            )
-            screen.stream.write(_CLEAR + "".join(f"{line}\n" for line in lines[:room] + more))
+            rows = screen.height - 3 - said.count("\n")
+            screen.stream.write(_CLEAR + _cut(text, rows))
         elif text != self.text:
-            screen.stream.write(
-                (self._between.format(f"{now:%Y-%m-%d %H:%M:%S}") if self.text else "") + text
-            )
+            self._append(screen, text, now)
         screen.stream.flush()
         if said:
             complain(said.rstrip())
         self.text, self._said = text, said
 
+    def _append(self, screen: Screen, text: str, now: datetime) -> None:
+        if self.text:
+            screen.stream.write(self._between.format(f"{now:%Y-%m-%d %H:%M:%S}"))
+        screen.stream.write(text)
 
-def _reasons(why: list[str]) -> str:
+
+def _cut(text: str, rows: int) -> str:
+    """The first lines of a text, and how many there are besides."""
+    lines = text.splitlines()
+    shown = lines[:rows]
+    if len(lines) > rows:
+        shown.append(f"... and {len(lines) - rows} more lines: without --watch")
+    return "".join(f"{line}\n" for line in shown)
+
+
+def _reasons(stale: Stale) -> str:
     """Why collections cannot be read; mostly it is the same for all."""
-    return "; ".join(dict.fromkeys(reason.partition(": ")[2] for reason in why))
+    return "; ".join(dict.fromkeys(stale.why.values()))

@@ -25,7 +25,7 @@ from toposcope.planning.gangs import Gang
 from toposcope.planning.rehoming import Outcome, Rehomed
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
-from toposcope.planning.whatif import Changes, WhatIf, vacated, whatif
+from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.model import PodView
 from toposcope.snapshot.problems import InputError, Problem
@@ -150,7 +150,7 @@ def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
     add = None
     if arguments.add:
         domains = {plan.level(level).key: value for level, value in arguments.domains}
-        add = arguments.add, plan.node(arguments.like), domains
+        add = NewNodes(arguments.add, plan.node(arguments.like), domains)
     return Changes(tuple(finish), add, frozenset(drain), tuple(_admitted(arguments)))
 
 

@@ -1,6 +1,4 @@
-"""The controller: turns the labels of all nodes into ClusterTopologies that are right, published and watched.
+"""The controller: aggregates Nodes into status, and publishes what schedulers read.
 
-    watch -> NodeIndex -> infer_levels() -> assess() -> desired resources + conditions -> diff -> apply
-
-Everything up to "desired" is pure; `toposcope.controller.reconcile` does the reading and writing.
+Watches -> Pass -> assess() -> Findings -> writers -> diff -> apply
 """

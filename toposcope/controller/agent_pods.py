@@ -5,87 +5,77 @@ show here only.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from toposcope.api.conditions import AGENTS_REPORTING, Condition
 from toposcope.api.namespaces import HOME_NAMESPACE
-from toposcope.controller.assess.assessment import IS_IT_RUNNING
+from toposcope.controller.assess.agents import NO_MISSING_PODS, MissingPods
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.config import pod_namespace
 from toposcope.kube.errors import KubeError
 from toposcope.kube.listing import everything
+from toposcope.kube.runtime import Runtime
 from toposcope.text import printable
 
 _COMPONENT: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=agent"
 """Overlays rename objects (`namePrefix`), and keep labels."""
-_SECONDS: Final = 15.0
+_VALID_SECONDS: Final = 15.0
 """How long an answer is used: passes can be a second apart."""
+_LONGEST_REFUSAL: Final = 500
 
 
 class AgentPods:
-    """Reads the DaemonSet of the namespace that the controller runs in.
+    """Reads the DaemonSet of the namespace that the controller runs in."""
 
-    `monotonic` tells seconds.
-    """
-
-    def __init__(self, client: Caller, monotonic: Callable[[], float], namespace: str = "") -> None:
+    def __init__(self, client: Caller, runtime: Runtime, namespace: str = "") -> None:
         self._client = client
-        self._monotonic = monotonic
+        self._runtime = runtime
         self._namespace = namespace or pod_namespace() or HOME_NAMESPACE
-        self._until = -math.inf
-        self._refused = self._counts = ""
+        self._valid_until = -math.inf
+        self._missing = NO_MISSING_PODS
 
-    def explained(self, condition: Condition) -> Condition:
-        """An `AgentsReporting` with why agents have no pods, where it can be read; others as they are.
+    def look(self) -> MissingPods:
+        """Why agents have no pods, as far as it can be read."""
+        if self._runtime.monotonic() >= self._valid_until:
+            self._missing = self._read()
+            self._valid_until = self._runtime.monotonic() + _VALID_SECONDS
+        return self._missing
 
-        It turns False also where all nodes have labels, if these are left of pods that are gone.
-        """
-        if condition.type != AGENTS_REPORTING:
-            return condition
-        if self._monotonic() >= self._until:
-            self._read()
-            self._until = self._monotonic() + _SECONDS
-        silent = condition.message.endswith(IS_IT_RUNNING)
-        nodes = condition.message.removesuffix(IS_IT_RUNNING) if silent else "labels may be old; "
-        if self._refused and (silent or condition.status == "True"):
-            text = f"{nodes}the agent's DaemonSet cannot create pods: {self._refused}"
-            return replace(condition, status="False", reason="AgentPodsNotCreated", message=text)
-        return (
-            replace(condition, message=nodes + self._counts)
-            if silent and self._counts
-            else condition
-        )
-
-    def _read(self) -> None:
-        self._refused = self._counts = ""
-        apps, core = (
-            f"{root}/namespaces/{self._namespace}" for root in ("/apis/apps/v1", "/api/v1")
-        )
+    def _read(self) -> MissingPods:
+        refusal = shortage = ""
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/daemonsets"
         try:
-            for daemon_set in everything(self._client, f"{apps}/daemonsets", selector=_COMPONENT):
-                status, metadata = daemon_set.get("status") or {}, daemon_set["metadata"]
-                current, desired = (
-                    status.get("currentNumberScheduled", 0),
-                    status.get("desiredNumberScheduled", 0),
-                )
+            for daemon_set in everything(self._client, path, selector=_COMPONENT):
+                status = daemon_set.get("status") or {}
+                current = status.get("currentNumberScheduled", 0)
+                desired = status.get("desiredNumberScheduled", 0)
                 if current >= desired:
                     continue
+                metadata = daemon_set["metadata"]
                 see = f"see `kubectl -n {self._namespace} describe daemonset {metadata['name']}`"
-                self._counts = (
-                    f"the agent's DaemonSet has pods on {current} of {desired} nodes: {see}"
-                )
-                about = f"reason=FailedCreate,involvedObject.uid={metadata['uid']}"
-                events = self._client.call(
-                    Request("GET", f"{core}/events", {"fieldSelector": about})
-                ).get("items")
-                if events:
-                    message = max(events, key=lambda event: event.get("lastTimestamp") or "")[
-                        "message"
-                    ]
-                    # Before it stands the pod's name, which may differ with every attempt.
-                    why = message.removeprefix("Error creating: ").rpartition(" is forbidden: ")[2]
-                    self._refused = printable(why, 500)
+                shortage = f"the agent's DaemonSet has pods on {current} of {desired} nodes: {see}"
+                refusal = self._refusal(metadata["uid"]) or refusal
         except KubeError:
-            return  # a right that an older role lacks: the condition says what is known without it
+            # A right that an older role lacks: the condition says what is known without it.
+            return MissingPods(refusal, shortage)
+        return MissingPods(refusal, shortage)
+
+    def _refusal(self, uid: str) -> str:
+        """Why the last pod of a DaemonSet could not be created; empty if there is no such Event.
+
+        Raises KubeError.
+        """
+        path = f"/api/v1/namespaces/{self._namespace}/events"
+        about = f"reason=FailedCreate,involvedObject.uid={uid}"
+        answer = self._client.call(Request("GET", path, {"fieldSelector": about}))
+        events = answer.get("items")
+        if not events:
+            return ""
+        message: str = max(events, key=_last_seen)["message"]
+        # Before it stands the pod's name, which may differ with every attempt.
+        why = message.removeprefix("Error creating: ").rpartition(" is forbidden: ")[2]
+        return printable(why, _LONGEST_REFUSAL)
+
+
+def _last_seen(event: Mapping[str, Any]) -> str:
+    return event.get("lastTimestamp") or ""

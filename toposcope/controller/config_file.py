@@ -1,4 +1,7 @@
-"""The configuration file over time: read again when it changes, but not while it is being written."""
+"""The configuration file over time.
+
+Read again when it changes, but not while it is being written.
+"""
 
 import logging
 import os
@@ -22,7 +25,8 @@ class _Version:
     """Tells whether a file changed, without reading it."""
 
     target: str
-    """The file behind all links: the kubelet replaces a mounted ConfigMap by changing one symlink."""
+    """The file behind all links: the kubelet replaces a mounted ConfigMap by changing one
+    symlink."""
     inode: int
     size: int
     modified: int
@@ -32,7 +36,10 @@ _ABSENT: Final = _Version("", 0, 0, 0)
 
 
 class ConfigFile:
-    """A file that `look` checks for changes; while it is missing, the built-in catalogue applies."""
+    """A file that `look` checks for changes.
+
+    While it is missing, the built-in catalogue applies.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

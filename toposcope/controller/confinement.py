@@ -1,24 +1,23 @@
-"""Whether admission policies and RBAC confine the controller: for its readiness, a metric and an Event on its pod."""
+"""Whether admission policies and RBAC confine the controller.
+
+For its readiness, a metric and an Event on its pod.
+"""
 
 import logging
-import threading
-from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import HOSTNAME
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.registry import PUBLISHED
-from toposcope.integrations.volcano.hyper_nodes import member
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.confinement import NOBODY, Confinement
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import create, event
-from toposcope.kube.runtime import Event
+from toposcope.kube.runtime import REAL, Event, Runtime
 from toposcope.text import compact
 
 log = logging.getLogger("controller")
@@ -44,10 +43,11 @@ RIGHTS: Final = frozenset(
         Right("coordination.k8s.io", "leases", "update", (LEASE,)),
     }
 )
-"""What RBAC may grant the controller of what is looked at: no write of a Node, which no policy would confine."""
+"""What RBAC may grant the controller of what is looked at: no write of a Node, which no policy
+would confine."""
 
 
-def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
+def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict[str, Request]:
     """Writes that the admission policies must refuse: what each would do, and its request.
 
     Raises KubeError.
@@ -56,48 +56,49 @@ def foreign_writes(client: ApiClient, pod: str) -> dict[str, Request]:
     a schema is refused before policies are asked, and fields that a schema lacks are ignored.
     """
     metadata = {"name": NOBODY}
-    topology = {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": metadata,
-    }
-    levels, members = (
-        [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}],
-        [member("Node", NOBODY)],
-    )
-    spec = {"levels": levels, "tier": 1, "members": members}
+    topology = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
     writes = {"a ClusterTopology that belongs to no segment": create(PATH, topology, MANAGER)}
+    spec: dict[str, Any] = {}
+    for kind in PUBLISHED:
+        spec |= kind.example
+    query = {"fieldManager": MANAGER, "fieldValidation": "Ignore"}
     served = discover(client, PUBLISHED)
     for kind in PUBLISHED:
-        if version := served.version(kind):
-            target = kind.target(NOBODY, version)
-            body = {
-                "apiVersion": target.api_version,
-                "kind": kind.kind,
-                "metadata": metadata,
-                "spec": spec,
-            }
-            query = {"fieldManager": MANAGER, "fieldValidation": "Ignore"}
-            writes[f"a topology among {kind.name}"] = Request(
-                "POST", target.collection, query, compact(body).encode()
-            )
+        version = served.version(kind)
+        if not version:
+            continue
+        target = kind.target(NOBODY, version)
+        document = {
+            "apiVersion": target.api_version,
+            "kind": kind.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+        body = compact(document).encode()
+        request = Request("POST", target.collection, query, body)
+        writes[f"a topology among {kind.name}"] = request
     node = {"apiVersion": "v1", "kind": "Node", "name": NOBODY}
-    report = event(node, "Normal", "Unconfined", "", "another", pod, datetime.now(UTC))
+    now = runtime.now()
+    report = event(node, "Normal", "Unconfined", "", "another", instance=pod, now=now)
     return {**writes, "an Event in another's name": report}
 
 
 class ConfinementCheck:
-    """Checks in a thread of its own until `stop` is set, also in a follower, whose token is the same.
+    """Checks in a thread of its own until `stop` is set.
 
-    Not if `active` is false: then the program counts as ready.
+    Also in a follower, whose token is the same. Not if `active` is false: then the program counts
+    as ready.
     """
 
-    def __init__(self, client: ApiClient, pod: str, stop: Event, *, active: bool) -> None:
+    def __init__(
+        self, client: ApiClient, stop: Event, runtime: Runtime = REAL, *, active: bool
+    ) -> None:
         self._client = client
-        self._pod = pod
+        self._pod = runtime.host()
         self._stop = stop
+        self._runtime = runtime
         rights = AccountRights(RIGHTS, client.namespace)
-        self._confinement = Confinement(client, lambda: foreign_writes(client, pod), rights)
+        self._confinement = Confinement(client, self._foreign_writes, rights, runtime)
         self._active = active
 
     def ready(self) -> str:
@@ -111,24 +112,32 @@ class ConfinementCheck:
     def start(self) -> None:
         """Begin."""
         if self._active:
-            threading.Thread(target=self._run, name="confinement", daemon=True).start()
+            self._runtime.thread("confinement", self._run)
+
+    def _foreign_writes(self) -> dict[str, Request]:
+        return foreign_writes(self._client, self._pod, self._runtime)
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if news := self._confinement.check():
-                log.log(
-                    logging.WARNING if news[0] == "Warning" else logging.INFO, "%s: %s", *news[1:]
-                )
-                regarding = {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "namespace": self._client.namespace,
-                    "name": self._pod,
-                }
-                try:
-                    self._client.call(
-                        event(regarding, *news, "controller", self._pod, datetime.now(UTC))
-                    )
-                except KubeError as error:
-                    log.warning("cannot record an Event: %s", error)
+            news = self._confinement.check()
+            if news:
+                kind, reason, note = news
+                severity = logging.WARNING if kind == "Warning" else logging.INFO
+                log.log(severity, "%s: %s", reason, note)
+                self._record(kind, reason, note)
             self._stop.wait(self._confinement.seconds_until_due())
+
+    def _record(self, kind: str, reason: str, note: str) -> None:
+        """Record an Event on the controller's pod."""
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": self._client.namespace,
+            "name": self._pod,
+        }
+        now = self._runtime.now()
+        try:
+            request = event(pod, kind, reason, note, "controller", instance=self._pod, now=now)
+            self._client.call(request)
+        except KubeError as error:
+            log.warning("cannot record an Event: %s", error)

@@ -30,7 +30,8 @@ from toposcope.kube.runtime import REAL, Runtime, Thread
 log = logging.getLogger(__name__)
 
 SPREAD: Final = 1.2
-"""How many retry periods more a follower may wait, at random, so that not all of them ask at once (as client-go)."""
+"""How many retry periods more a follower may wait, at random, so that not all of them ask at once
+(as client-go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,13 @@ class Timing:
             raise ValueError(f"retry {self.retry:g}: must be more than 0 seconds")
         if self.renew <= 2 * self.retry:
             raise ValueError(
-                f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), for a second try"
+                f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), "
+                "for a second try"
             )
         if self.lease <= self.renew:
             raise ValueError(
-                f"lease {self.lease}: must be longer than renew ({self.renew:g}), or two lead at a time"
+                f"lease {self.lease}: must be longer than renew ({self.renew:g}), "
+                "or two lead at a time"
             )
 
     @classmethod
@@ -134,7 +137,10 @@ class Election:
         self._claiming = False
 
     def wants(self, now: float) -> bool:
-        """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
+        """Whether to write the Lease at `now`.
+
+        To renew it, or to take it because nobody can be leader.
+        """
         if self._over:
             return False
         if (
@@ -153,7 +159,10 @@ class Election:
         return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
 
     def claimed(self, sent: float, now: float, lease: Lease) -> None:
-        """Take in what was stored of a claim; `sent` is when it was sent, or before, `now` when the answer had come."""
+        """Take in what was stored of a claim.
+
+        `sent` is when it was sent, or before, `now` when the answer had come.
+        """
         if not self.may_write(sent):
             self.term += 1
         if self._lease is None:
@@ -183,17 +192,21 @@ def _uid(lease: Lease | None) -> Any:
 
 
 class LeaderElector:
-    """Takes and keeps the Lease `namespace/name` in a thread, until `stop` is set; then `release` gives it back.
+    """Takes and keeps the Lease `namespace/name` in a thread, until `stop` is set.
 
-    `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client take turns, and a
-    renewal must not wait behind a long list. `identity` must be this process's alone: a host name and something
-    random. `changed` is called whenever this process begins (True) or ceases (False) to lead, from the elector's thread
-    and possibly late; `may_write` is never late.
+    Then `release` gives it back.
+
+    `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client
+    take turns, and a renewal must not wait behind a long list. `identity` must be this process's
+    alone: a host name and something random. `changed` is called whenever this process begins (True)
+    or ceases (False) to lead, from the elector's thread and possibly late; `may_write` is never
+    late.
     """
 
     def __init__(
         self,
         client: ApiClient,
+        *,
         namespace: str,
         name: str,
         identity: str,
@@ -228,12 +241,15 @@ class LeaderElector:
             self._stop.wait(self.tick())
 
     def may_write(self) -> bool:
-        """Whether this process leads right now; to be checked before each write, from any thread."""
+        """Whether this process leads right now.
+
+        To be checked before each write, from any thread.
+        """
         return self._election.may_write(self._clock())
 
     @property
     def term(self) -> int:
-        """Never the same in two stretches of leadership, however short the time between them was."""
+        """Another one in each stretch of leadership, however short the time between them was."""
         return self._election.term
 
     def healthy(self) -> str:
@@ -275,7 +291,10 @@ class LeaderElector:
             election.claimed(sent, self._clock(), lease)
 
     def release(self) -> None:
-        """Let a follower take over at once; to be called when nothing more will be written and `stop` is set."""
+        """Let a follower take over at once.
+
+        To be called when nothing more will be written and `stop` is set.
+        """
         if self._thread and self._thread.is_alive():
             self._thread.join(2 * self._timing.request)
         lease = self._election.resign(self._clock(), self._runtime.now())

@@ -1,6 +1,7 @@
-"""Events: on the ClusterTopology when a condition turns, and on every workload that asks for a level that went or came.
+"""Which Events are due. Pure.
 
-Pure.
+One on the ClusterTopology when a condition turns, and one on every workload that asks for a level
+that went or came.
 
 What was reported before is in the stored status, so a restarted controller repeats nothing.
 """
@@ -35,22 +36,26 @@ PER_SECOND: Final = 1.0
 
 
 class EventRateLimit:
-    """A token bucket: a level that flaps under a thousand workloads must not flood the API server."""
+    """A token bucket.
+
+    A level that flaps under a thousand workloads must not flood the API server.
+    """
 
     def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
         self._burst = burst
         self._per_second = per_second
-        self._left = burst
+        self._tokens = burst
         self._at: float | None = None
 
     def allow(self, now: float) -> bool:
         """Take one token at `now` (monotonic seconds); whether there was one."""
         if self._at is not None:
-            self._left = min(self._burst, self._left + max(now - self._at, 0.0) * self._per_second)
+            earned = max(now - self._at, 0.0) * self._per_second
+            self._tokens = min(self._burst, self._tokens + earned)
         self._at = now
-        if self._left < 1.0:
+        if self._tokens < 1.0:
             return False
-        self._left -= 1.0
+        self._tokens -= 1.0
         return True
 
 
@@ -68,21 +73,26 @@ def level_events(
     topology: Topology, status: Mapping[str, Any], demand: Resolved
 ) -> list[LevelEvent]:
     """The Events due between the topology's last status and `status`: the topology's own first."""
-    before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
-    if after is None:
+    verdict = previous(status, LEVELS_AVAILABLE)
+    if verdict is None:
         return []
     events = _turned(topology, status, LEVELS_AVAILABLE)
-    gone_before, gone = unavailable_levels(before), unavailable_levels(after)
+    before, gone = unavailable_levels(topology.status), unavailable_levels(status)
     # While the verdict is Unknown, no level is known to be back.
-    back = gone_before - gone if after["status"] == "True" or gone else frozenset[str]()
-    events += _on_workloads({**demand.missing, **demand.required}, gone - gone_before, back)
-    missed_before, missed = reported_missed(topology.status), reported_missed(status)
-    events += _on_workloads(demand.preferred, missed - missed_before, missed_before - missed)
+    known = verdict["status"] == "True" or bool(gone)
+    back = before - gone if known else frozenset[str]()
+    requiring = {**demand.missing, **demand.required}
+    events += _on_workloads(requiring, gone - before, back)
+    before, gone = reported_missed(topology.status), reported_missed(status)
+    events += _on_workloads(demand.preferred, gone - before, before - gone)
     return events
 
 
 def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
-    """The Events due for the other conditions about nodes that turned; those about writes and about others are left."""
+    """The Events due for the other conditions about nodes that turned.
+
+    Those about writes and about others are left.
+    """
     kinds = (
         LEVELS_COVERED,
         AGENTS_REPORTING,
@@ -90,29 +100,27 @@ def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[Leve
         FABRIC_HEALTHY,
         RAILS_CONSISTENT,
     )
-    return [due for kind in kinds for due in _turned(topology, status, kind)]
+    events = []
+    for kind in kinds:
+        events += _turned(topology, status, kind)
+    return events
 
 
 def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
     """An Event on the Node of each miscabled rail that the status names first now."""
     before = {rail.key for rail in reported(topology.status)}
-    return [
-        LevelEvent(
-            {"apiVersion": "v1", "kind": "Node", "name": rail.node, "uid": rail.uid},
-            True,
-            MISCABLED,
-            rail.sentence,
-        )
-        for rail in found.miscabled[:MOST_FINDINGS]
-        if rail.key not in before
-    ]
+    events = []
+    for rail in found.miscabled[:MOST_FINDINGS]:
+        if rail.key not in before:
+            node = {"apiVersion": "v1", "kind": "Node", "name": rail.node, "uid": rail.uid}
+            events.append(LevelEvent(node, True, MISCABLED, rail.sentence))
+    return events
 
 
 def rebuild_events(topology: Topology, fresh: Iterable[Rebuild]) -> list[LevelEvent]:
-    """An Event on the ClusterTopology for each fabric that was rebuilt, and has not been reported yet."""
-    return [
-        LevelEvent(_itself(topology), False, FABRIC_REBUILT, rebuild.sentence) for rebuild in fresh
-    ]
+    """An Event on the ClusterTopology for each fabric that was rebuilt, once."""
+    regarding = _itself(topology)
+    return [LevelEvent(regarding, False, FABRIC_REBUILT, rebuild.sentence) for rebuild in fresh]
 
 
 def _itself(topology: Topology) -> dict[str, str]:
@@ -120,14 +128,21 @@ def _itself(topology: Topology) -> dict[str, str]:
 
 
 def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:
-    """The Event about a condition that turned False, or True from False: to be always well, or Unknown, is no news."""
-    before, after = previous(topology.status, kind), previous(status, kind)
-    was, now = ((condition or {}).get("status") for condition in (before, after))
-    if after is None or not (
-        (now == "False" and was != "False") or (now == "True" and was == "False")
-    ):
+    """The Event about a condition that turned False, or True from False.
+
+    To be always well, or Unknown, is no news.
+    """
+    after = previous(status, kind)
+    if after is None:
         return []
-    return [LevelEvent(_itself(topology), now == "False", after["reason"], after["message"])]
+    before = previous(topology.status, kind)
+    was = before.get("status") if before else None
+    now = after.get("status")
+    failed = now == "False" and was != "False"
+    recovered = now == "True" and was == "False"
+    if not failed and not recovered:
+        return []
+    return [LevelEvent(_itself(topology), failed, after["reason"], after["message"])]
 
 
 def _on_workloads(
@@ -137,16 +152,14 @@ def _on_workloads(
     events = []
     for domain in sorted(gone):
         note = unavailable_message(domain)
-        events += [
-            LevelEvent(_reference(w), True, "TopologyLevelsUnavailable", note)
-            for w in askers.get(domain, ())
-        ]
+        for workload in askers.get(domain, ()):
+            regarding = _reference(workload)
+            events.append(LevelEvent(regarding, True, "TopologyLevelsUnavailable", note))
     for domain in sorted(back):
         note = f"Topology level '{domain}' is available again in the cluster topology"
-        events += [
-            LevelEvent(_reference(w), False, "TopologyLevelsAvailable", note)
-            for w in askers.get(domain, ())
-        ]
+        for workload in askers.get(domain, ()):
+            regarding = _reference(workload)
+            events.append(LevelEvent(regarding, False, "TopologyLevelsAvailable", note))
     return events
 
 
@@ -157,4 +170,6 @@ def _reference(workload: WorkloadRef) -> dict[str, str]:
         "name": workload.name,
         "uid": workload.uid,
     }
-    return reference | ({"namespace": workload.namespace} if workload.namespace else {})
+    if workload.namespace:
+        reference["namespace"] = workload.namespace
+    return reference

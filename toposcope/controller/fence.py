@@ -49,7 +49,8 @@ class Fence:
     def enter(self) -> int:
         """Enter the current term; 0 if another process leads."""
         # In this order: a term that begins in between may be entered.
-        self._term = self._leadership.term if self._leadership.may_write() else 0
+        leads = self._leadership.may_write()
+        self._term = self._leadership.term if leads else 0
         return self._term
 
     def is_open(self) -> bool:
@@ -66,16 +67,17 @@ class FencedClient(ApiClient):
         cluster: Cluster,
         user_agent: str,
         timeout: float,
+        *,
         may_write: Callable[[], bool],
         observe: Observe = unobserved,
         runtime: Runtime = REAL,
     ) -> None:
-        super().__init__(cluster, user_agent, timeout, observe, runtime=runtime)
+        super().__init__(cluster, user_agent, timeout, observe=observe, runtime=runtime)
         self._may_write = may_write
 
     def _about_to_send(self, request: Request) -> None:
         """Raise NotLeaderError for a write while this process does not lead."""
-        if request.method != "GET" and not self._may_write():
-            raise NotLeaderError(
-                f"this process does not lead, so it does not send {request.method} {request.path}"
-            )
+        if request.method == "GET" or self._may_write():
+            return
+        what = f"{request.method} {request.path}"
+        raise NotLeaderError(f"this process does not lead, so it does not send {what}")

@@ -1,4 +1,7 @@
-"""A watched collection: a cache of what the controller knows, kept current by a reflector in a thread of its own."""
+"""A watched collection.
+
+A cache of what the controller knows, kept current by a reflector in a thread of its own.
+"""
 
 import operator
 import threading
@@ -33,7 +36,8 @@ class Cache(Generic[T]):
         self.version = 0
         """Grows with every relevant change."""
         self.synced = False
-        """Whether the whole collection has been listed, with everything that is kept of its items now."""
+        """Whether the whole collection has been listed, with everything that is kept of its items
+        now."""
         self.error: KubeError | None = None
         """Why the collection cannot be watched at the moment; the items stay."""
 
@@ -63,7 +67,10 @@ class Cache(Generic[T]):
             self._changed()
 
     def mark_unsynced(self) -> None:
-        """More is kept of each item from now on: the cache proves nothing until all have been listed again."""
+        """More is kept of each item from now on.
+
+        The cache proves nothing until all have been listed again.
+        """
         self.synced = False
 
     def put(self, name: str, item: T) -> None:
@@ -128,6 +135,7 @@ class Informer(Generic[Kept]):
         self,
         factory: InformerFactory,
         path: str,
+        *,
         name: str,
         decode: Decode[T],
         cache: Cache[Kept],

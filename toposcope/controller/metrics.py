@@ -1,16 +1,18 @@
-"""The controller's Prometheus metrics, each explained in docs/metrics.md; the registry is an argument, never global.
+"""The controller's Prometheus metrics, each explained in docs/metrics.md.
 
-Those of ClusterTopologies are computed at each scrape: no series outlives its topology, level or domain.
+The registry is an argument, never global.
+
+Those of ClusterTopologies are computed at each scrape: no series outlives its topology, level or
+domain.
 """
 
 import functools
-import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from operator import attrgetter, itemgetter
-from typing import Final, TypeVar
+from operator import attrgetter
+from typing import Final, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import Metric
@@ -18,8 +20,8 @@ from prometheus_client.registry import Collector
 
 from toposcope import __version__
 from toposcope.api.conditions import Condition
-from toposcope.controller.assess.assessment import Assessment
-from toposcope.controller.assess.health import Health
+from toposcope.controller.assess.assessment import Assessment, LeftOut
+from toposcope.controller.assess.health import DegradedLevel, Health
 from toposcope.controller.assess.rails import Rails
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.coverage import Coverage, LevelSize
@@ -27,6 +29,7 @@ from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
 from toposcope.kube.requests import resource_of, verb_of
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.families import Samples
 from toposcope.telemetry.prometheus import counter, gauge
 
@@ -37,8 +40,7 @@ class Report:
 
     nodes: int
     gpus: int
-    left_out: tuple[int, int]
-    """Nodes and GPUs."""
+    left_out: LeftOut
     coverage: tuple[Coverage, ...]
     sizes: tuple[LevelSize, ...]
     health: Health
@@ -77,8 +79,14 @@ PerLevel = TypeVar("PerLevel", Coverage, LevelSize)
 
 
 def _once(measures: Sequence[PerLevel]) -> tuple[PerLevel, ...]:
-    """The first of each domain: a spec that names one twice must not create two series of one name."""
-    return tuple({measure.level.domain: measure for measure in reversed(measures)}.values())[::-1]
+    """The first of each domain.
+
+    A spec that names one twice must not create two series of one name.
+    """
+    by_domain = {measure.level.domain: measure for measure in reversed(measures)}
+    once = list(by_domain.values())
+    once.reverse()
+    return tuple(once)
 
 
 OTHER: Final = "_other"
@@ -88,7 +96,8 @@ PUBLISHED_STATES: Final = ("InSync", "Waiting", "Conflict", "Rejected", "NotServ
 _STATUSES: Final = ("True", "False", "Unknown")
 
 _Sample = tuple[tuple[str, ...], float]
-
+_Reports: TypeAlias = Sequence[tuple[str, Report]]
+"""By the topology's name."""
 
 _LEVEL: Final = ("topology", "domain")
 _PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
@@ -97,12 +106,12 @@ _PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
     (
         "topology_left_out_nodes",
         "Selected nodes that lack a level.",
-        lambda report: report.left_out[0],
+        lambda report: report.left_out.nodes,
     ),
     (
         "topology_left_out_gpus",
         "GPUs on the selected nodes that lack a level.",
-        lambda report: report.left_out[1],
+        lambda report: report.left_out.gpus,
     ),
     (
         "topology_split_domains",
@@ -149,60 +158,85 @@ class TopologyMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """The families; none has a series about a single node."""
         reports = sorted(self.reports.items())
-        for name, text, number in _PER_TOPOLOGY:
-            yield _gauge(name, text, ("topology",), (((n,), number(r)) for n, r in reports))
-        yield _gauge(
-            "topology_node_states",
-            f"Selected nodes by the state that their agents report: {', '.join(State)}.",
-            ("topology", "state"),
-            (((n, state.value), r.health.count(state)) for n, r in reports for state in State),
-        )
-        covered = [((n, c.level.domain), c, r.nodes) for n, r in reports for c in r.coverage]
-        for name, text, count in _PER_COVERAGE:
-            yield _gauge(name, text, _LEVEL, ((at, count(coverage)) for at, coverage, _ in covered))
-        yield _gauge(
-            "level_coverage_ratio",
-            "Share of the selected nodes that carry the level.",
-            _LEVEL,
-            ((at, coverage.nodes / nodes) for at, coverage, nodes in covered if nodes),
-        )
-        sizes = [((n, size.level.domain), size) for n, r in reports for size in r.sizes]
-        for name, text, gpus in _PER_SIZE:
-            yield _gauge(name, text, _LEVEL, ((at, gpus(size)) for at, size in sizes))
+        yield from _counts(reports)
+        yield _node_states(reports)
+        yield from _coverage(reports)
+        yield from _sizes(reports)
         yield from _demand(reports)
         yield from _degraded(reports)
-        yield _gauge(
-            "published_state",
-            f"1 for the state of each published resource: {', '.join(PUBLISHED_STATES)}.",
-            ("topology", "group", "kind", "state"),
-            (sample for n, r in reports for sample in _published(n, r)),
-        )
-        yield _gauge(
-            "condition",
-            "1 for the status of each condition: True, False, Unknown.",
-            ("topology", "type", "status"),
-            (
-                ((n, c.type, s), c.status == s)
-                for n, r in reports
-                for c in r.conditions
-                for s in _STATUSES
-            ),
-        )
+        yield _published_states(reports)
+        yield _conditions(reports)
 
 
-def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
-    """What is asked for and what is there: levels in effect, and those that are asked for and not there."""
+def _counts(reports: _Reports) -> Iterator[Metric]:
+    """What is counted of each topology."""
+    for name, text, number in _PER_TOPOLOGY:
+        samples: list[_Sample] = []
+        for topology, report in reports:
+            labels = (topology,)
+            samples.append((labels, number(report)))
+        yield _gauge(name, text, ("topology",), samples)
+
+
+def _node_states(reports: _Reports) -> Metric:
+    samples: list[_Sample] = []
+    for topology, report in reports:
+        for state in State:
+            labels = (topology, state.value)
+            samples.append((labels, report.health.count(state)))
+    states = ", ".join(State)
+    text = f"Selected nodes by the state that their agents report: {states}."
+    return _gauge("topology_node_states", text, ("topology", "state"), samples)
+
+
+def _coverage(reports: _Reports) -> Iterator[Metric]:
+    """The nodes of each level."""
+    for name, text, count in _PER_COVERAGE:
+        samples: list[_Sample] = []
+        for topology, report in reports:
+            for coverage in report.coverage:
+                labels = (topology, coverage.level.domain)
+                samples.append((labels, count(coverage)))
+        yield _gauge(name, text, _LEVEL, samples)
+    ratios: list[_Sample] = []
+    for topology, report in reports:
+        if not report.nodes:
+            continue
+        for coverage in report.coverage:
+            labels = (topology, coverage.level.domain)
+            ratio = coverage.nodes / report.nodes
+            ratios.append((labels, ratio))
+    text = "Share of the selected nodes that carry the level."
+    yield _gauge("level_coverage_ratio", text, _LEVEL, ratios)
+
+
+def _sizes(reports: _Reports) -> Iterator[Metric]:
+    """The GPUs of each level."""
+    for name, text, gpus in _PER_SIZE:
+        samples: list[_Sample] = []
+        for topology, report in reports:
+            for size in report.sizes:
+                labels = (topology, size.level.domain)
+                samples.append((labels, gpus(size)))
+        yield _gauge(name, text, _LEVEL, samples)
+
+
+def _demand(reports: _Reports) -> Iterator[Metric]:
+    """What is asked for and what is there.
+
+    Levels in effect, and those that are asked for and not there.
+    """
     required: list[_Sample] = []
     workloads: list[_Sample] = []
     available: list[_Sample] = []
-    for name, report in reports:
+    for topology, report in reports:
         usable = {coverage.level.domain: coverage.usable > 0 for coverage in report.coverage}
         for domain in sorted({*usable, *report.required}):
-            required.append(((name, domain), domain in report.required))
-            workloads.append(((name, domain), report.required.get(domain, 0)))
-            available.append(
-                ((name, domain), usable.get(domain, False) and domain not in report.unavailable)
-            )
+            there = usable.get(domain, False) and domain not in report.unavailable
+            labels = (topology, domain)
+            required.append((labels, domain in report.required))
+            workloads.append((labels, report.required.get(domain, 0)))
+            available.append((labels, there))
     yield _gauge(
         "level_required",
         "1 if the spec or a workload asks for the level, else 0.",
@@ -218,30 +252,59 @@ def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
     )
 
 
-def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
+def _degraded(reports: _Reports) -> Iterator[Metric]:
     nodes: list[_Sample] = []
     domains: list[_Sample] = []
-    for name, report in reports:
+    for topology, report in reports:
         degraded = {level.level: level for level in report.health.levels}
         for coverage in report.coverage:
-            domain = coverage.level.domain
+            labels = (topology, coverage.level.domain)
             level = degraded.get(coverage.level)
-            domains.append(((name, domain), level.domains if level else 0))
+            domains.append((labels, level.domains if level else 0))
             if level:
-                nodes += [((name, domain, worst.name), worst.degraded) for worst in level.worst]
-                rest = level.nodes - sum(worst.degraded for worst in level.worst)
-                nodes += [((name, domain, OTHER), rest)] if rest else []
+                nodes += _degraded_nodes(labels, level)
     yield _gauge("degraded_domains", "Domains of the level with degraded nodes.", _LEVEL, domains)
-    text = f"Degraded nodes of the worst domains of each level; {OTHER}: those of all others and of domains of one node."
+    text = (
+        "Degraded nodes of the worst domains of each level; "
+        f"{OTHER}: those of all others and of domains of one node."
+    )
     yield _gauge("degraded_nodes", text, ("topology", "domain", "value"), nodes)
 
 
-def _published(name: str, report: Report) -> Iterator[_Sample]:
-    for resource in report.published:
-        group = resource.api_version.partition("/")[0]
-        state = resource.reason or "InSync"
-        for known in dict.fromkeys((*PUBLISHED_STATES, state)):
-            yield (name, group, resource.kind, known), known == state
+def _degraded_nodes(labels: tuple[str, str], level: DegradedLevel) -> Iterator[_Sample]:
+    """The degraded nodes of the worst domains, and of all others."""
+    rest = level.nodes
+    for worst in level.worst:
+        yield (*labels, worst.name), worst.degraded
+        rest -= worst.degraded
+    if rest:
+        yield (*labels, OTHER), rest
+
+
+def _published_states(reports: _Reports) -> Metric:
+    samples: list[_Sample] = []
+    for topology, report in reports:
+        for resource in report.published:
+            group = resource.api_version.partition("/")[0]
+            state = resource.reason or "InSync"
+            for known in dict.fromkeys((*PUBLISHED_STATES, state)):
+                labels = (topology, group, resource.kind, known)
+                samples.append((labels, known == state))
+    states = ", ".join(PUBLISHED_STATES)
+    text = f"1 for the state of each published resource: {states}."
+    labels_of_state = ("topology", "group", "kind", "state")
+    return _gauge("published_state", text, labels_of_state, samples)
+
+
+def _conditions(reports: _Reports) -> Metric:
+    samples: list[_Sample] = []
+    for topology, report in reports:
+        for condition in report.conditions:
+            for status in _STATUSES:
+                labels = (topology, condition.type, status)
+                samples.append((labels, condition.status == status))
+    text = "1 for the status of each condition: True, False, Unknown."
+    return _gauge("condition", text, ("topology", "type", "status"), samples)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
@@ -251,11 +314,12 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> M
 class RequestMetrics:
     """Counts requests by verb, resource and result; an `ApiClient`'s `observe`."""
 
-    def __init__(
-        self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._monotonic = monotonic
-        text = "Requests to the API server by HTTP status of the answer; code none: there was no answer."
+    def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
+        self._runtime = runtime
+        text = (
+            "Requests to the API server by HTTP status of the answer; "
+            "code none: there was no answer."
+        )
         requests = Counter(
             "toposcope_api_requests", text, ["verb", "resource", "code"], registry=registry
         )
@@ -266,20 +330,20 @@ class RequestMetrics:
             buckets=(0.005, 0.025, 0.1, 0.5, 2, 10),
             registry=registry,
         )
-        self._requests, self._seconds = (
-            functools.cache(requests.labels),
-            functools.cache(seconds.labels),
-        )
+        self._requests = functools.cache(requests.labels)
+        self._seconds = functools.cache(seconds.labels)
 
     def __call__(self, request: Request) -> Callable[[int], None]:
         """As in `Observe`."""
-        began = self._monotonic()
+        began = self._runtime.monotonic()
 
         def answered(code: int) -> None:
             verb = verb_of(request)
-            self._requests(verb, resource_of(request), str(code) if code else "none").inc()
+            result = str(code) if code else "none"
+            self._requests(verb, resource_of(request), result).inc()
             if verb != "watch":
-                self._seconds(verb).observe(self._monotonic() - began)
+                seconds = self._runtime.monotonic() - began
+                self._seconds(verb).observe(seconds)
 
         return answered
 
@@ -289,12 +353,11 @@ class WatchMetrics(Collector):
 
     It counts in plain numbers: it is called for each event of each node.
 
-    `now` is Unix time. Each collection has one thread that counts, so nothing is lost without a
-    lock.
+    Each collection has one thread that counts, so nothing is lost without a lock.
     """
 
-    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.time) -> None:
-        self._now = now
+    def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
+        self._runtime = runtime
         self._lists: Tally[tuple[str, str]] = Tally()
         self._events: Tally[str] = Tally()
         self._heard: dict[str, float] = {}
@@ -304,7 +367,8 @@ class WatchMetrics(Collector):
         """As in `Observer`."""
         if (path, reason) not in self._lists:
             # A series that begins at 1 shows no increase.
-            self._lists.update(dict.fromkeys(((path, cause) for cause in RELIST_REASONS), 0))
+            for known in RELIST_REASONS:
+                self._lists[path, known] += 0
         self._lists[path, reason] += 1
         self._heard.setdefault(path, self._now())
 
@@ -318,42 +382,50 @@ class WatchMetrics(Collector):
         self._heard.pop(path, None)
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics; a collection that is no longer watched keeps its counts and loses its timestamp."""
-        text = f"Whole reads of a followed collection, by reason: {', '.join(RELIST_REASONS)}."
-        yield counter(
-            "toposcope_lists",
-            text,
-            ("resource", "reason"),
-            _by_name(self._lists, lambda at: (_name(at[0]), at[1])),
-        )
-        text = "Events and bookmarks received for a watched collection."
-        yield counter(
-            "toposcope_watch_events",
-            text,
-            ("resource",),
-            _by_name(self._events, lambda path: (_name(path),)),
-        )
-        # While one version replaces another both are watched for a moment.
-        latest = {
-            _name(path): moment
-            for path, moment in sorted(dict(self._heard).items(), key=itemgetter(1))
-        }
+        """The metrics.
+
+        A collection that is no longer watched keeps its counts and loses its timestamp.
+        """
+        yield self._counted_lists()
+        yield self._counted_events()
         text = "When the API server last sent an event or a bookmark for a followed collection."
-        moments = (((name,), moment) for name, moment in sorted(latest.items()))
-        yield gauge("toposcope_watch_last_heard_timestamp_seconds", text, ("resource",), moments)
+        name = "toposcope_watch_last_heard_timestamp_seconds"
+        yield gauge(name, text, ("resource",), self._last_heard())
 
+    def _counted_lists(self) -> Metric:
+        lists: Tally[tuple[str, ...]] = Tally()
+        for (path, reason), count in dict(self._lists).items():
+            labels = (_name(path), reason)
+            lists[labels] += count
+        reasons = ", ".join(RELIST_REASONS)
+        text = f"Whole reads of a followed collection, by reason: {reasons}."
+        samples = sorted(lists.items())
+        return counter("toposcope_lists", text, ("resource", "reason"), samples)
 
-Key = TypeVar("Key", str, tuple[str, str])
+    def _counted_events(self) -> Metric:
+        events: Tally[tuple[str, ...]] = Tally()
+        for path, count in dict(self._events).items():
+            labels = (_name(path),)
+            events[labels] += count
+        text = "Events and bookmarks received for a watched collection."
+        samples = sorted(events.items())
+        return counter("toposcope_watch_events", text, ("resource",), samples)
 
+    def _last_heard(self) -> list[_Sample]:
+        """When each resource was last heard of.
 
-def _by_name(
-    counts: Mapping[Key, int], labels: Callable[[Key], tuple[str, ...]]
-) -> list[tuple[tuple[str, ...], int]]:
-    """The counts by name: a kind that was watched in one version and then in another has two paths and one name."""
-    sums: Tally[tuple[str, ...]] = Tally()
-    for key, count in dict(counts).items():
-        sums[labels(key)] += count
-    return sorted(sums.items())
+        While one version replaces another both are watched for a moment.
+        """
+        latest: dict[tuple[str, ...], float] = {}
+        for path, moment in dict(self._heard).items():
+            labels = (_name(path),)
+            before = latest.get(labels, moment)
+            latest[labels] = max(moment, before)
+        return sorted(latest.items())
+
+    def _now(self) -> float:
+        """In Unix time."""
+        return self._runtime.now().timestamp()
 
 
 def _name(path: str) -> str:
@@ -361,13 +433,19 @@ def _name(path: str) -> str:
 
 
 class ControllerMetrics:
-    """Metrics of the controller's work and of every ClusterTopology; no series is about a single node."""
+    """Metrics of the controller's work and of every ClusterTopology.
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    No series is about a single node.
+    """
+
+    def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
         self.nodes = Gauge(
             "toposcope_nodes", "Nodes that the controller follows.", registry=registry
         )
-        text = "When all ClusterTopologies were last brought up to date, in Unix time; 0 until they were."
+        text = (
+            "When all ClusterTopologies were last brought up to date, in Unix time; "
+            "0 until they were."
+        )
         self.last_sync = Gauge(
             "toposcope_last_successful_reconcile_timestamp_seconds", text, registry=registry
         )
@@ -387,13 +465,16 @@ class ControllerMetrics:
         )
         text = "Passes over all ClusterTopologies by outcome: ok, failed, abandoned, interrupted."
         self.reconciles = Counter("toposcope_reconciles", text, ["outcome"], registry=registry)
-        text = "ClusterTopologies that are not kept up to date because there are more than the supported number."
+        text = (
+            "ClusterTopologies that are not kept up to date "
+            "because there are more than the supported number."
+        )
         self.left_out = Gauge("toposcope_topologies_left_out", text, registry=registry)
         self.config_problems = Gauge(
             "toposcope_config_problems", "Invalid entries of the --config file.", registry=registry
         )
-        self.requests = RequestMetrics(registry)
-        self.watches = WatchMetrics(registry)
+        self.requests = RequestMetrics(registry, runtime)
+        self.watches = WatchMetrics(registry, runtime)
         self._topologies = TopologyMetrics()
         registry.register(self._topologies)
         Info("toposcope_build", "Version of this controller.", registry=registry).info(
@@ -413,7 +494,10 @@ TOPOLOGY = "topology"
 
 
 class LeaderMetrics:
-    """Whether this process leads, how often that changed, and whether admission policies confine it (None: unknown)."""
+    """Whether this process leads, how often that changed, and whether policies confine it.
+
+    `confined` is None while that is not known.
+    """
 
     def __init__(
         self,
@@ -432,18 +516,22 @@ class LeaderMetrics:
         )
 
         def value() -> float:
-            known = confined()
-            return nan if known is None else known
+            answer = confined()
+            return nan if answer is None else answer
 
         text = (
-            "1 while the admission policies refuse what they must and RBAC grants no more than is needed, else 0; "
+            "1 while the admission policies refuse what they must "
+            "and RBAC grants no more than is needed, else 0; "
             "NaN while that is not known."
         )
         Gauge("toposcope_confined", text, registry=registry).set_function(value)
 
 
 class LeaderOnly(Collector):
-    """`registry`, without a follower's series about topologies: an alert on those would never resolve."""
+    """`registry`, without a follower's series about topologies.
+
+    An alert on those would never resolve.
+    """
 
     def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
         self._registry = registry
@@ -452,5 +540,6 @@ class LeaderOnly(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics; those with a series about a topology only while this process leads."""
         for family in self._registry.collect():
-            if self._leads() or not any(TOPOLOGY in sample.labels for sample in family.samples):
+            about_topologies = any(TOPOLOGY in sample.labels for sample in family.samples)
+            if self._leads() or not about_topologies:
                 yield family

@@ -41,10 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="your own label keys, levels and placeholder values, beside the built-in ones (docs/levels.md); "
+        help="your own label keys, levels and placeholder values, "
+        "beside the built-in ones (docs/levels.md); "
         "read again when it changes; it may be missing",
     )
-    about = "reconcile once, then exit: 0 when everything was written; a required level on no node counts as gone"
+    about = (
+        "reconcile once, then exit: 0 when everything was written; "
+        "a required level on no node counts as gone"
+    )
     parser.add_argument("--once", action="store_true", help=about)
     about = (
         "write nothing at all: log what would change, each difference once (with --once: print it)"
@@ -67,8 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = f"where the Lease is; default: the pod's namespace, outside of a pod {HOME_NAMESPACE}"
     parser.add_argument("--lease-namespace", default="", metavar="NAMESPACE", help=about)
     about = (
-        "how long after a leader's last renewal another controller takes over; use more for an API server "
-        f"that is slow or often unavailable; default: {Timing().lease}"
+        "how long after a leader's last renewal another controller takes over; "
+        "use more for an API server that is slow or often unavailable; "
+        f"default: {Timing().lease}"
     )
     parser.add_argument(
         "--lease-duration", type=int, default=Timing().lease, metavar="SECONDS", help=about
@@ -84,10 +89,12 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         parser.error(f"--debounce {arguments.debounce:g}: must not be negative")
     if arguments.leader_elect and arguments.once:
         parser.error(
-            "--leader-elect: a single pass does not wait for its turn; leave out --leader-elect or --once"
+            "--leader-elect: a single pass does not wait for its turn; "
+            "leave out --leader-elect or --once"
         )
     if arguments.lease_duration < SHORTEST_LEASE:
         parser.error(
-            f"--lease-duration {arguments.lease_duration}: must be at least {SHORTEST_LEASE} seconds"
+            f"--lease-duration {arguments.lease_duration}: "
+            f"must be at least {SHORTEST_LEASE} seconds"
         )
     return Options(*(getattr(arguments, field.name) for field in fields(Options)))

@@ -1,15 +1,18 @@
-"""What workloads ask of the topology: watches every kind that the cluster serves, and resolves requests to domains.
+"""What workloads ask of the topology.
+
+Watches every kind that the cluster serves, and resolves requests to domains.
 
     discovery -> one informer a kind -> ObjectRequests -> roll_up() -> resolve() -> required domains
 
-Nothing has to be installed in the cluster: kinds come and go. What an object asks for is read by the integrations.
+Nothing has to be installed in the cluster: kinds come and go. What an object asks for is read by
+the integrations.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from toposcope.api.levels import Level
 from toposcope.controller.informer import Cache, Informer, InformerFactory, is_not_found
@@ -51,7 +54,10 @@ class Requirements:
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
 
     def refresh(self, served: Served | None = None) -> None:
-        """Watch what discovery (or `served`, its answer at hand) shows; where it fails, everything stays."""
+        """Watch what discovery (or `served`, its answer at hand) shows.
+
+        Where it fails, everything stays.
+        """
         try:
             started = self._discover(served)
         except KubeError as error:
@@ -81,8 +87,12 @@ class Requirements:
 
     @property
     def synced(self) -> bool:
-        """Whether everything that is served has been listed: only then does no request mean that there is none."""
-        return self._discovered and all(informer.synced for informer in self._informers.values())
+        """Whether everything that is served has been listed.
+
+        Only then does no request mean that there is none.
+        """
+        informers = self._informers.values()
+        return self._discovered and all(informer.synced for informer in informers)
 
     @property
     def outdated(self) -> bool:
@@ -91,10 +101,13 @@ class Requirements:
 
     def level_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
         """The requests of each workload that has some."""
-        return roll_up(read for informer in self._informers.values() for read in informer.objects())
+        return roll_up(_read(self._informers.values()))
 
     def bound_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]] | None:
-        """The requests of workloads whose constraints another system translates; None: not all can be read now."""
+        """The requests of workloads whose constraints another system translates.
+
+        None: not all can be read now.
+        """
         if not self._discovered or self._discovery_failed:
             return None
         groups = {kind.group for kind in self._informers}
@@ -109,14 +122,17 @@ class Requirements:
         return roll_up(bound)
 
     def by_value(self) -> dict[str, str]:
-        """Who goes by a label's value alone, by its key: the first one with pod affinity or kube-scheduler's gangs."""
-        who: dict[str, str] = {}
-        for workload, requests in sorted(
-            self.level_requests().items(), key=lambda one: astuple(one[0]), reverse=True
-        ):
-            named = f"{workload.kind} {workload.namespace}/{workload.name}"
-            who |= {request.level: named for request in requests if request.any_label}
-        return who
+        """The workload that groups by a label's value alone, by the label's key.
+
+        The first one with pod affinity or kube-scheduler's gangs.
+        """
+        first: dict[str, str] = {}
+        for workload, requests in sorted(self.level_requests().items(), key=_workload):
+            for request in requests:
+                if request.any_label:
+                    name = f"{workload.kind} {workload.namespace}/{workload.name}"
+                    first.setdefault(request.level, name)
+        return first
 
     def _discover(self, answer: Served | None = None) -> list["_KindInformer"]:
         """Match the informers to what is served; returns new ones, still to be started.
@@ -125,32 +141,82 @@ class Requirements:
         """
         before = self._informers
         answer = answer or discover(self._client, WATCHED)
-        served = {kind: version for kind in WATCHED if (version := answer.version(kind))}
-        for kind, informer in before.items():
-            if kind not in served and informer.synced and not is_gone(self._client, informer.path):
-                served[kind] = informer.version
-        groups = {kind.group for kind in served if not needed_groups(kind)}
         now: dict[WatchedKind, _KindInformer] = {}
         started = []
+        for kind, version in self._wanted(answer).items():
+            informer = before.get(kind)
+            if informer is None or informer.version != version:
+                informer = self._informer(kind, version, informer)
+                started.append(informer)
+            now[kind] = informer
+        self._informers = now
+        self._discovered, self._discovery_failed = True, False
+        self._end_others(before)
+        return started
+
+    def _wanted(self, answer: Served) -> dict[WatchedKind, str]:
+        """The kinds to watch, each in the version to watch it in. Raises KubeError."""
+        served = self._served(answer)
+        groups = set()
+        for kind in served:
+            if not needed_groups(kind):
+                groups.add(kind.group)
+        wanted = {}
         for kind, version in served.items():
             needed = needed_groups(kind)
-            if needed and not needed & groups:
-                continue
-            old = before.get(kind)
-            if old is None or old.version != version:
-                log.info("following %s in version %s", kind.name, version)
-                known = old.objects() if old else ()
-                old = _KindInformer(self._factory, kind, version, self._changed, known)
-                started.append(old)
-            now[kind] = old
-        self._informers, self._discovered, self._discovery_failed = now, True, False
+            if not needed or needed & groups:
+                wanted[kind] = version
+        return wanted
+
+    def _served(self, answer: Served) -> dict[WatchedKind, str]:
+        """The kinds that are served, as discovery says.
+
+        A watched one only goes if its collection is gone.
+
+        Raises KubeError.
+        """
+        served = {}
+        for kind in WATCHED:
+            version = answer.version(kind)
+            if version:
+                served[kind] = version
+        for kind, informer in self._informers.items():
+            unlisted = kind not in served and informer.synced
+            if unlisted and not is_gone(self._client, informer.path):
+                served[kind] = informer.version
+        return served
+
+    def _informer(
+        self, kind: WatchedKind, version: str, old: "_KindInformer | None"
+    ) -> "_KindInformer":
+        """An informer of a kind that is new, or that is served in another version than before."""
+        log.info("following %s in version %s", kind.name, version)
+        return _KindInformer(
+            self._factory,
+            kind,
+            version,
+            self._changed,
+            before=old.objects() if old else (),
+        )
+
+    def _end_others(self, before: Mapping[WatchedKind, "_KindInformer"]) -> None:
+        """End the informers that are no longer in use."""
         for kind, informer in before.items():
-            if now.get(kind) is not informer:
+            if self._informers.get(kind) is not informer:
                 informer.end()
-        for kind in before.keys() - now.keys():
+        for kind in before.keys() - self._informers.keys():
             log.info("%s is no longer served", kind.name)
             self._changed()
-        return started
+
+
+def _read(informers: Iterable["_KindInformer"]) -> Iterator[ObjectRequests]:
+    """All objects that ask for something."""
+    for informer in informers:
+        yield from informer.objects()
+
+
+def _workload(entry: tuple[WorkloadRef, object]) -> tuple[str, ...]:
+    return astuple(entry[0])
 
 
 class _KindInformer(Informer[ObjectRequests]):
@@ -168,7 +234,14 @@ class _KindInformer(Informer[ObjectRequests]):
         before: Iterable[ObjectRequests],
     ) -> None:
         cache = _ObjectRequestsCache(kind.name, changed)
-        super().__init__(factory, kind.path(version), kind.name, self._decode, cache, cache)
+        super().__init__(
+            factory,
+            kind.path(version),
+            name=kind.name,
+            decode=self._decode,
+            cache=cache,
+            handler=cache,
+        )
         self.version = version
         self._kind = kind
         self._before = list(before)
@@ -179,10 +252,11 @@ class _KindInformer(Informer[ObjectRequests]):
     def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
         """Raises ValueError for an object without a name."""
         read = read_object(self._kind, self.version, raw, read_annotations)
-        if not read.workload.name:
+        workload = read.workload
+        if not workload.name:
             raise ValueError(read.problem)
-        name = key(read.workload.namespace, read.workload.name)
-        return name, read.version, read if read.requests or read.problem else None
+        asks = bool(read.requests or read.problem)
+        return key(workload.namespace, workload.name), read.version, read if asks else None
 
 
 class _ObjectRequestsCache(Cache[ObjectRequests]):
@@ -194,9 +268,11 @@ class _ObjectRequestsCache(Cache[ObjectRequests]):
         self._wake = changed
 
     def replace(self, items: Mapping[str, ObjectRequests | None]) -> None:
-        kept = {name: read for name, read in items.items() if read is not None}
-        for name, read in kept.items():
-            self._log_problem(name, read)
+        kept = {}
+        for name, read in items.items():
+            if read is not None:
+                kept[name] = read
+                self._log_problem(name, read)
         super().replace(kept)
 
     def put(self, name: str, item: ObjectRequests | None) -> None:
@@ -212,8 +288,10 @@ class _ObjectRequestsCache(Cache[ObjectRequests]):
             self._wake()  # no longer served: to be noticed now, not in a minute
 
     def _log_problem(self, name: str, read: ObjectRequests) -> None:
-        known = self._items.get(name)
-        if read.problem and (known is None or known.problem != read.problem):
+        if not read.problem:
+            return
+        before = self._items.get(name)
+        if before is None or before.problem != read.problem:
             log.warning("%s %s: %s", self._kind, name, read.problem)
 
 
@@ -226,10 +304,12 @@ class Resolved:
     missing: WorkloadsByLevel = field(default_factory=dict)
     """By domain where that is known, else by label key: levels that it lacks."""
     preferred: WorkloadsByLevel = field(default_factory=dict)
-    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as well."""
+    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as
+    well."""
 
 
-_Collected = dict[str, dict[WorkloadRef, None]]
+_Askers: TypeAlias = dict[str, dict[WorkloadRef, None]]
+"""Workloads by level; each once, in order."""
 
 
 def resolve(
@@ -238,53 +318,106 @@ def resolve(
     catalogue: Catalogue = BUILT_IN,
     names: LevelNames = MappingProxyType({}),
 ) -> dict[str, Resolved]:
-    """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
+    """What `requests` ask of each topology: pure.
+
+    `levels`: the effective levels of each topology, by its name.
 
     `names`: other names that requests have for levels.
 
-    A request concerns the topology that it names, and none when that is not ours. One that names none concerns every
-    topology that has the level; where none has it, the one called `cluster`, or all.
+    A request concerns the topology that it names, and none when that is not ours. One that names
+    none concerns every topology that has the level; where none has it, the one called `cluster`,
+    or all.
     """
-    domains: dict[str, dict[str, str]] = {}
-    for name, its_levels in levels.items():
-        terms = domains[name] = {}
-        for level in its_levels:
-            terms[level.domain] = terms[level.key] = level.domain
-        terms.update(names.get(name, {}))
-    required: dict[str, _Collected] = {name: {} for name in levels}
-    missing: dict[str, _Collected] = {name: {} for name in levels}
-    preferred: dict[str, _Collected] = {name: {} for name in levels}
+    asked = {}
+    for name, levels_of_topology in levels.items():
+        domains = _domains(levels_of_topology)
+        domains.update(names.get(name, {}))
+        asked[name] = _Asked(domains, catalogue)
     for request, workloads in _by_request(requests).items():
-        candidates = [name for name in levels if request.topology in (None, name)]
-        having = [name for name in candidates if request.level in domains[name]]
-        for name in having:
-            collected = (required if request.required else preferred)[name]
-            collected.setdefault(domains[name][request.level], {}).update(workloads)
-        if having:
-            continue
-        for name in [MAIN] if MAIN in candidates else candidates:
-            lacking = _lacking(request, domains[name], catalogue)
-            if lacking is not None:
-                (missing if request.required else preferred)[name].setdefault(lacking, {}).update(
-                    workloads
-                )
-    return {
-        name: Resolved(
-            _tuples(required[name]),
-            _tuples(missing[name]),
-            _tuples(_only_preferring(preferred[name], {**missing[name], **required[name]})),
+        for name in _concerned(request, asked):
+            asked[name].add(request, workloads)
+    return {name: by_level.resolved() for name, by_level in asked.items()}
+
+
+def _concerned(request: LevelRequest, asked: Mapping[str, "_Asked"]) -> Sequence[str]:
+    """The names of the topologies that a request concerns."""
+    candidates, having = [], []
+    for name, by_level in asked.items():
+        if request.topology in (None, name):
+            candidates.append(name)
+            if by_level.has(request):
+                having.append(name)
+    if having:
+        return having
+    return [MAIN] if MAIN in candidates else candidates
+
+
+def _domains(levels: Sequence[Level]) -> dict[str, str]:
+    """The domain of each name by which a topology's level may be asked for."""
+    domains = {}
+    for level in levels:
+        domains[level.domain] = level.domain
+        domains[level.key] = level.domain
+    return domains
+
+
+class _Asked:
+    """What is asked of one topology; `domains` as in `_domains`."""
+
+    def __init__(self, domains: Mapping[str, str], catalogue: Catalogue) -> None:
+        self._domains = domains
+        self._catalogue = catalogue
+        self._required: _Askers = {}
+        self._missing: _Askers = {}
+        self._preferred: _Askers = {}
+
+    def has(self, request: LevelRequest) -> bool:
+        """Whether the topology has the level."""
+        return request.level in self._domains
+
+    def add(self, request: LevelRequest, workloads: Mapping[WorkloadRef, None]) -> None:
+        """Note that workloads ask for a level."""
+        domain = self._domains.get(request.level)
+        if domain is not None:
+            askers = self._required if request.required else self._preferred
+        else:
+            domain = self._lacking(request)
+            askers = self._missing if request.required else self._preferred
+        if domain is not None:
+            askers.setdefault(domain, {}).update(workloads)
+
+    def resolved(self) -> Resolved:
+        """All that is asked."""
+        needed = {**self._missing, **self._required}
+        return Resolved(
+            required=_sorted(self._required),
+            missing=_sorted(self._missing),
+            preferred=_sorted(_only_preferring(self._preferred, needed)),
         )
-        for name in levels
-    }
+
+    def _lacking(self, request: LevelRequest) -> str | None:
+        """The name of a level that the topology lacks; None: it may not lack it.
+
+        A label of the catalogue stands for its domain, so that a level keeps its name when it has
+        left the inferred levels. Where the topology has the domain by another label it is the label
+        that is missing; pod affinity may well find it on the nodes, as it may any label that is not
+        in the catalogue.
+        """
+        domain = self._catalogue.domain_of.get(request.level)
+        if domain is not None and domain not in self._domains:
+            return domain
+        return None if request.any_label else request.level
 
 
-def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
+def _only_preferring(preferred: _Askers, required: _Askers) -> _Askers:
     """Workloads that prefer a level without requiring it too; levels without any are left out."""
-    left = {
-        level: {workload: None for workload in workloads if workload not in required.get(level, ())}
-        for level, workloads in preferred.items()
-    }
-    return {level: workloads for level, workloads in left.items() if workloads}
+    only: _Askers = {}
+    for level, workloads in preferred.items():
+        requiring = required.get(level, {})
+        for workload in workloads:
+            if workload not in requiring:
+                only.setdefault(level, {})[workload] = None
+    return only
 
 
 def _by_request(
@@ -298,19 +431,5 @@ def _by_request(
     return workloads
 
 
-def _lacking(request: LevelRequest, domains: Mapping[str, str], catalogue: Catalogue) -> str | None:
-    """The name of a level that a topology lacks; None: it may not lack it.
-
-    A label of the catalogue stands for its domain, so that a level keeps its name when it has left
-    the inferred levels. Where the topology has the domain by another label it is the label that is
-    missing; pod affinity may well find it on the nodes, as it may any label that is not in the
-    catalogue.
-    """
-    domain = catalogue.domain_of.get(request.level)
-    if domain is not None and domain not in domains:
-        return domain
-    return None if request.any_label else request.level
-
-
-def _tuples(collected: _Collected) -> dict[str, tuple[WorkloadRef, ...]]:
-    return {name: tuple(workloads) for name, workloads in sorted(collected.items())}
+def _sorted(askers: _Askers) -> dict[str, tuple[WorkloadRef, ...]]:
+    return {level: tuple(workloads) for level, workloads in sorted(askers.items())}

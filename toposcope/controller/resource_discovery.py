@@ -1,4 +1,7 @@
-"""Which kinds of workloads and published resources the cluster serves; they are watched as they come and go."""
+"""Which kinds of workloads and published resources the cluster serves.
+
+They are watched as they come and go.
+"""
 
 import logging
 import math
@@ -22,7 +25,8 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _OURS: Final = {kind.name for kind in WATCHED} | {kind.name for kind in FOLLOWED}
 _RESYNC_SECONDS: Final = 60.0
 _AFTER_CRD_CHANGE: Final = (0.0, 1.0, 3.0, 10.0)
-"""When to ask after a CRD has changed, in seconds: discovery shows the change some seconds later."""
+"""When to ask after a CRD has changed, in seconds: discovery shows the change some seconds
+later."""
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -45,7 +49,10 @@ def _decode(raw: Raw) -> tuple[str, str, str]:
 
 
 class ResourceDiscovery:
-    """Asks once a minute, after a CRD changed, or when a kind is gone; `changed` wakes the thread that calls `look`."""
+    """Asks once a minute, after a CRD changed, or when a kind is gone.
+
+    `changed` wakes the thread that calls `look`.
+    """
 
     def __init__(
         self,
@@ -53,18 +60,25 @@ class ResourceDiscovery:
         workloads: Requirements,
         published: CachedReader | None,
         changed: Callable[[], None],
-        monotonic: Callable[[], float],
     ) -> None:
         self._client = informers.client
         self._workloads = workloads
         self._published = published
         self._changed = changed
-        self._monotonic = monotonic
+        self._runtime = informers.runtime
         self._crd_changed = informers.runtime.event()
-        self._due = [monotonic()]
+        self._due = [self._runtime.monotonic()]
         """When to ask next, soonest first."""
         cache: Cache[str] = Cache(self._on_crd_change)
-        self._crds = Informer(informers, _CRDS, "crds", _decode, cache, cache, METADATA)
+        self._crds = Informer(
+            informers,
+            _CRDS,
+            name="crds",
+            decode=_decode,
+            cache=cache,
+            handler=cache,
+            accept=METADATA,
+        )
 
     def start(self) -> None:
         """Watch the CRDs."""
@@ -82,18 +96,24 @@ class ResourceDiscovery:
 
         Seconds until the next time, infinite if a resync is soon enough. Raises nothing.
         """
-        now = self._monotonic()
+        now = self._runtime.monotonic()
         if self._crd_changed.is_set():
             self._crd_changed.clear()
             self._due = [now + wait for wait in (*_AFTER_CRD_CHANGE, _RESYNC_SECONDS)]
-        gone = self._workloads.outdated or (
-            self._published is not None and self._published.outdated
-        )
-        if gone or now >= self._due[0]:
-            self._due = [due for due in self._due if due > now] or [now + _RESYNC_SECONDS]
+        if self._outdated() or now >= self._due[0]:
+            self._due = [due for due in self._due if due > now]
+            if not self._due:
+                self._due = [now + _RESYNC_SECONDS]
             self._ask()
-        hurried = len(self._due) > 1
-        return max(self._due[0] - self._monotonic(), 0.0) if hurried else math.inf
+        if len(self._due) == 1:
+            return math.inf
+        return max(self._due[0] - self._runtime.monotonic(), 0.0)
+
+    def _outdated(self) -> bool:
+        """Whether a watched kind is no longer served."""
+        if self._workloads.outdated:
+            return True
+        return self._published is not None and self._published.outdated
 
     def _ask(self) -> None:
         try:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -18,12 +19,13 @@ from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElecti
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
-from toposcope.controller.node_plan import NodePlanWriter
 from toposcope.controller.options import LEASE, Options
 from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.publishing.dry_run import DryRun, DryRunClient, ReadOnlyClient
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.integrations import registry as systems
 from toposcope.integrations.framework.publishing.publisher import DELAY_SECONDS, PublishSettings
 from toposcope.kube.client import ApiClient, Observe
@@ -69,7 +71,10 @@ class Program(NamedTuple):
 
     def healthy(self) -> str:
         """What is wrong if only a restart helps."""
-        return self.controller.healthy() or (self.elector.healthy() if self.elector else "")
+        stuck = self.controller.healthy()
+        if not stuck and self.elector:
+            stuck = self.elector.healthy()
+        return stuck
 
     def run(self) -> None:
         """Contend for the Lease, watch and reconcile until the controller's `end`."""
@@ -89,31 +94,91 @@ def assemble(
         leader_metrics.transitions.inc()
         controller.wake()
 
-    metrics = ControllerMetrics(controller_registry)
-    observe = metrics.requests
-    elector = None
-    if options.leader_elect:
-        elector = _elector(options, cluster, stack, leadership_changed, observe, runtime)
+    metrics = ControllerMetrics(controller_registry, runtime)
+    connect = _Connections(options, cluster, stack, metrics.requests, runtime)
+    elector = connect.elector(leadership_changed) if options.leader_elect else None
     leadership: Leadership = elector or NoElection()
     fence = Fence(leadership)
-    reading = ReadOnlyClient if options.dry_run else ApiClient
-    reader = writer = reading(cluster, _USER_AGENT, observe=observe, runtime=runtime)
-    stack.callback(reader.close)
-    if elector:
-        writer = FencedClient(
-            cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe, runtime
-        )
-        stack.callback(writer.close)
+    reader = connect.reader()
+    writer = connect.fenced(fence) if elector else reader
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
     confinable = cluster.in_pod and not options.dry_run
-    check = ConfinementCheck(reader, runtime.host(), stop, active=confinable)
+    check = ConfinementCheck(reader, stop, runtime, active=confinable)
     leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
-    reconcilers = _reconcilers(writer, published, options, runtime)
-    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published, runtime)
+    controller = Controller(
+        reader,
+        _Terms(writer, published, options, runtime).new_reconciler,
+        metrics,
+        options=options,
+        stop=stop,
+        fence=fence,
+        published=published,
+        runtime=runtime,
+    )
     return Program(controller, elector, check, registry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """Clients of the API server, each with connections of its own; `stack` closes them."""
+
+    options: Options
+    cluster: Cluster
+    stack: contextlib.ExitStack
+    observe: Observe
+    runtime: Runtime
+
+    def reader(self) -> ApiClient:
+        """The client that lists and watches, and writes where there is no election."""
+        kind = ReadOnlyClient if self.options.dry_run else ApiClient
+        client = kind(self.cluster, _USER_AGENT, observe=self.observe, runtime=self.runtime)
+        self.stack.callback(client.close)
+        return client
+
+    def fenced(self, fence: Fence) -> ApiClient:
+        """The client that writes while this process leads."""
+        client = FencedClient(
+            self.cluster,
+            _USER_AGENT,
+            _timing(self.options).request,
+            may_write=fence.is_open,
+            observe=self.observe,
+            runtime=self.runtime,
+        )
+        self.stack.callback(client.close)
+        return client
+
+    def elector(self, changed: Callable[[bool], None]) -> LeaderElector:
+        """An elector that outlives everything that `stack` gets after it.
+
+        Then it releases its Lease.
+        """
+        timing = _timing(self.options)
+        client = ApiClient(
+            self.cluster,
+            _USER_AGENT,
+            timing.request,
+            observe=self.observe,
+            runtime=self.runtime,
+        )
+        self.stack.callback(client.close)
+        ending = self.runtime.event()
+        elector = LeaderElector(
+            client,
+            namespace=home_namespace(self.options),
+            name=LEASE,
+            identity=self.runtime.identity(),
+            stop=ending,
+            changed=changed,
+            timing=timing,
+            runtime=self.runtime,
+        )
+        self.stack.callback(elector.release)
+        self.stack.callback(ending.set)
+        return elector
 
 
 def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
@@ -146,37 +211,41 @@ def _once(controller: Controller) -> int:
     return 0
 
 
-def _reconcilers(
-    client: ApiClient, published: CachedReader, options: Options, runtime: Runtime
-) -> Callable[[], Reconciler]:
-    """A factory for the reconciler of each term of leadership, so that no memory outlives a term."""
-    # With --once there is no later pass to wait for.
-    delay = 0.0 if options.once else DELAY_SECONDS
-    settings = PublishSettings(runtime=runtime, delay=delay, at_once=options.once)
-    show = _show(options)
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Makes the reconciler of each term of leadership, so that no memory outlives a term."""
 
-    def make() -> Reconciler:
-        publishing = systems.publishing(settings)
-        backoff = WriteBackoff(published, runtime)
-        plan_writer = DryRunClient(client, show) if show else client
-        node_plan = NodePlanWriter(client, plan_writer, home_namespace(options), runtime.monotonic)
-        return Reconciler(
-            client,
-            publishing.publishers(backoff),
-            runtime.monotonic,
-            runtime.now,
-            runtime.instance(),
-            cached_reader=published,
-            dry_run=DryRun(published, publishing.dry_run_publishers, runtime),
-            backoff=backoff,
-            publishing=publishing,
-            node_plan=node_plan,
-            show=show,
-            single_look=options.once,
-            runtime=runtime,
+    client: ApiClient
+    published: CachedReader
+    options: Options
+    runtime: Runtime
+
+    def new_reconciler(self) -> Reconciler:
+        """A reconciler that knows nothing yet."""
+        runtime, show = self.runtime, _show(self.options)
+        # With --once there is no later pass to wait for.
+        once = self.options.once
+        settings = PublishSettings(
+            runtime=runtime, delay=0.0 if once else DELAY_SECONDS, at_once=once
         )
-
-    return make
+        publishing = systems.publishing(settings)
+        backoff = WriteBackoff(self.published, runtime)
+        plan_writer = DryRunClient(self.client, show) if show else self.client
+        namespace = home_namespace(self.options)
+        return Reconciler(
+            Wiring(
+                client=self.client,
+                publishers=publishing.publishers(backoff),
+                runtime=runtime,
+                cached_reader=self.published,
+                backoff=backoff,
+                dry_run=DryRun(self.published, publishing.dry_run_publishers, runtime),
+                publishing=publishing,
+                node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
+                show=show,
+                single_look=once,
+            )
+        )
 
 
 def _show(options: Options) -> Callable[[str], None] | None:
@@ -199,33 +268,15 @@ def _timing(options: Options) -> Timing:
     return Timing.lasting(options.lease_duration)
 
 
-def _elector(
-    options: Options,
-    cluster: Cluster,
-    stack: contextlib.ExitStack,
-    changed: Callable[[bool], None],
-    observe: Observe,
-    runtime: Runtime,
-) -> LeaderElector:
-    """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
-    client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe, runtime=runtime)
-    stack.callback(client.close)
-    ending = runtime.event()
-    namespace = home_namespace(options)
-    identity = runtime.identity()
-    elector = LeaderElector(
-        client, namespace, LEASE, identity, ending, changed, _timing(options), runtime
-    )
-    stack.callback(elector.release)
-    stack.callback(ending.set)
-    return elector
-
-
 def _on_signals(end: Callable[[], None]) -> None:
-    """Call `end` at the first signal, exit at the second; in a thread: a handler could deadlock on the loop's lock."""
+    """Call `end` at the first signal, exit at the second.
+
+    In a thread: a handler could deadlock on the loop's lock.
+    """
 
     def wait() -> None:
-        log.info("shutting down after %s", signal.Signals(signal.sigwait(_SIGNALS)).name)
+        first = signal.sigwait(_SIGNALS)
+        log.info("shutting down after %s", signal.Signals(first).name)
         end()
         os._exit(128 + signal.sigwait(_SIGNALS))
 

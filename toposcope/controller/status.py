@@ -1,4 +1,7 @@
-"""The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
+"""The status of a ClusterTopology.
+
+Counts and a few names, so that its size does not grow with the cluster.
+"""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +14,7 @@ from toposcope.api.conditions import (
     LEVELS_AVAILABLE,
     PUBLISHED,
     READY,
+    UNAVAILABLE_LEVELS,
     Condition,
     ready,
     stamped,
@@ -37,12 +41,23 @@ _MOST: Final = 64
 """As in the CRD."""
 
 
+INVALID: Final = "InvalidSpec"
+TOO_MANY: Final = "TooManyTopologies"
+_MOST_DEGRADED: Final = 3
+_MOST_PROBLEMS: Final = 10
+_LONGEST_NAME: Final = 128
+"""Both as in the CRD: domains whose levels do not nest are named by their whole path."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Number of workloads by level: those that require it, and those that only prefer it."""
 
     required: Mapping[str, int] = field(default_factory=dict)
     preferred: Mapping[str, int] = field(default_factory=dict)
+
+
+_NO_DEMAND: Final = Demand()
 
 
 def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> Demand:
@@ -53,30 +68,26 @@ def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> De
     required = _counts(asked.required, asked.missing)
     preferred = _counts(asked.preferred)
     if not listed:
-        required = _before(status.get("requiredBy")) | required
-        preferred = _before(status.get("preferredBy")) | preferred
+        required = _before(status, "requiredBy") | required
+        preferred = _before(status, "preferredBy") | preferred
     return Demand(_bounded(required), _bounded(preferred))
 
 
 def _counts(*askers: WorkloadsByLevel) -> dict[str, int]:
-    return {level: len(workloads) for asker in askers for level, workloads in asker.items()}
+    counts = {}
+    for asker in askers:
+        for level, workloads in asker.items():
+            counts[level] = len(workloads)
+    return counts
 
 
-def _before(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
-    return {entry["domain"]: entry["workloads"] for entry in entries or ()}
+def _before(status: Mapping[str, Any], field_name: str) -> dict[str, int]:
+    entries = status.get(field_name) or ()
+    return {entry["domain"]: entry["workloads"] for entry in entries}
 
 
 def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items())[:_MOST])
-
-
-INVALID: Final = "InvalidSpec"
-TOO_MANY: Final = "TooManyTopologies"
-_NO_DEMAND: Final = Demand()
-_MOST_DEGRADED: Final = 3
-_MOST_PROBLEMS: Final = 10
-_LONGEST_NAME: Final = 128
-"""Both as in the CRD: domains whose levels do not nest are named by their whole path."""
 
 
 def published_condition(
@@ -84,41 +95,53 @@ def published_condition(
 ) -> Condition:
     """The `Published` condition."""
     if topology.problems:
-        shown, more = topology.problems[:_MOST_PROBLEMS], len(topology.problems) - _MOST_PROBLEMS
-        text = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
-        return Condition(PUBLISHED, "False", INVALID, text)
-    bad = [
-        resource for resource in published if not resource.in_sync and resource.reason != DRY_RUN
-    ]
-    if bad:
-        text = "; ".join(f"{resource.handle}: {resource.text}" for resource in bad)
-        return Condition(PUBLISHED, "False", bad[0].reason, text)
+        return Condition(PUBLISHED, "False", INVALID, _problems(topology.problems))
+    failures = []
+    reason = ""
+    for resource in published:
+        if not resource.in_sync and resource.reason != DRY_RUN:
+            reason = reason or resource.reason
+            failures.append(f"{resource.handle}: {resource.text}")
+    if failures:
+        return Condition(PUBLISHED, "False", reason, "; ".join(failures))
     if published:
         return _in_sync(published)
     if set(topology.publish.values()) == {"Never"}:
-        return Condition(
-            PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target"
-        )
+        text = "spec.publish says Never for every target"
+        return Condition(PUBLISHED, "True", "PublishingOff", text)
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
     text = (
-        "This cluster serves no resource of Grove, KAI, Kueue or Volcano that spec.publish allows"
+        "This cluster serves no resource of Grove, KAI, Kueue or Volcano that spec.publish allows; "
+        "install one of them to have it published"
     )
-    return Condition(
-        PUBLISHED, "True", "NothingServed", f"{text}; install one of them to have it published"
-    )
+    return Condition(PUBLISHED, "True", "NothingServed", text)
+
+
+def _problems(problems: Sequence[str]) -> str:
+    shown = list(problems[:_MOST_PROBLEMS])
+    more = len(problems) - len(shown)
+    if more > 0:
+        shown.append(f"and {more} more")
+    return "; ".join(shown)
 
 
 def _in_sync(published: Sequence[Published]) -> Condition:
-    dry_run = [resource for resource in published if resource.reason == DRY_RUN]
-    if dry_run:  # as the spec says: no failure
-        text = "; ".join(
-            f"{resource.handle} {resource.message.splitlines()[0].rstrip(':')}"
-            for resource in dry_run
-        )
-        return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing is written: {text}")
-    names = ", ".join(resource.handle for resource in published)
-    return Condition(PUBLISHED, "True", IN_SYNC, f"In sync: {names}")
+    handles, dry_runs = [], []
+    for resource in published:
+        handles.append(resource.handle)
+        if resource.reason == DRY_RUN:
+            dry_runs.append(_dry_run(resource))
+    if dry_runs:  # as the spec says: no failure
+        text = "Dry run, nothing is written: " + "; ".join(dry_runs)
+        return Condition(PUBLISHED, "True", DRY_RUN, text)
+    text = "In sync: " + ", ".join(handles)
+    return Condition(PUBLISHED, "True", IN_SYNC, text)
+
+
+def _dry_run(resource: Published) -> str:
+    first_line = resource.message.splitlines()[0]
+    return f"{resource.handle} {first_line.rstrip(':')}"
 
 
 def conditions_of(
@@ -136,14 +159,13 @@ def conditions_of(
     `shared` are the topologies that share nodes with this one, `on_nodes` are about what agents
     write to Nodes.
     """
+    conditions = list(assessment.conditions)
     divided = segments_condition(topology, assessment.segments, children)
-    conditions = (
-        *assessment.conditions,
-        *([divided] if divided else []),
-        *on_nodes,
-        disjoint_condition(shared or {}, assessment.nodes),
-        published_condition(topology, published, anything_served=anything_served),
-    )
+    if divided:
+        conditions.append(divided)
+    conditions += on_nodes
+    conditions.append(disjoint_condition(shared or {}, assessment.nodes))
+    conditions.append(published_condition(topology, published, anything_served=anything_served))
     return (*conditions, ready(conditions))
 
 
@@ -153,9 +175,9 @@ def status_of(
     published: Sequence[Published],
     now: datetime,
     conditions: Sequence[Condition],
+    *,
     demand: Demand = _NO_DEMAND,
     children: Sequence[SegmentTopology] = (),
-    *,
     told: Container[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     """The whole status, as it is applied, within its size limit.
@@ -166,8 +188,8 @@ def status_of(
         "observedGeneration": topology.generation,
         "nodes": assessment.nodes,
         "gpus": assessment.gpus,
-        "leftOutNodes": assessment.left_out[0],
-        "leftOutGpus": assessment.left_out[1],
+        "leftOutNodes": assessment.left_out.nodes,
+        "leftOutGpus": assessment.left_out.gpus,
         "levelPath": assessment.effective.path,
         "levels": _levels(assessment),
         "conditions": stamped(conditions, topology.status, topology.generation, now),
@@ -177,59 +199,84 @@ def status_of(
     if assessment.diagnostics:
         status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:
-        status["fabric"] = _fabric(assessment.health, _rebuilds(topology, assessment, told, now))
+        rebuilds = _rebuilds(topology, assessment, told, now)
+        status["fabric"] = _fabric(assessment.health, rebuilds)
     if assessment.rails.nodes:
         status["rails"] = rails_status(assessment.rails)
-    if demand.required:
-        status["requiredBy"] = [
-            {"domain": domain, "workloads": n} for domain, n in demand.required.items()
-        ]
-    if demand.preferred:
-        status["preferredBy"] = [
-            {"domain": domain, "workloads": n, "available": domain not in assessment.missed}
-            for domain, n in demand.preferred.items()
-        ]
+    status |= _asked_for(assessment, demand)
     if published:
         status["published"] = [_published(resource) for resource in published]
     bounded: dict[str, Any] = _within_int32(fit_to_size(status))
     return bounded | {"observedGeneration": topology.generation}
 
 
+def _asked_for(assessment: Assessment, demand: Demand) -> dict[str, Any]:
+    """The fields about levels that somebody asks for."""
+    fields: dict[str, Any] = {}
+    if assessment.unavailable:
+        unavailable = [{"domain": domain} for domain in assessment.unavailable]
+        fields[UNAVAILABLE_LEVELS] = unavailable
+    if demand.required:
+        required = []
+        for domain, workloads in demand.required.items():
+            required.append({"domain": domain, "workloads": workloads})
+        fields["requiredBy"] = required
+    if demand.preferred:
+        preferred = []
+        for domain, workloads in demand.preferred.items():
+            available = domain not in assessment.missed
+            entry = {"domain": domain, "workloads": workloads, "available": available}
+            preferred.append(entry)
+        fields["preferredBy"] = preferred
+    return fields
+
+
 def _within_int32(value: Any) -> Any:
-    """The value with each number in it cut to what the CRD's `format: int32` takes: sums depend on what nodes claim."""
+    """The value with each number in it cut to what the CRD takes (`format: int32`).
+
+    Sums depend on what nodes claim.
+    """
     if isinstance(value, dict):
         return {name: _within_int32(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [*map(_within_int32, value)]
-    return min(value, _INT32) if isinstance(value, int) else value
+        return [_within_int32(entry) for entry in value]
+    if isinstance(value, int):
+        return min(value, _INT32)
+    return value
 
 
 def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
     """The status of one that isn't kept up to date because there are more than `most`."""
     text = (
-        f"Toposcope keeps the {most} oldest ClusterTopologies up to date, and this is a younger one; what was "
-        "published from it stays as it was; delete ClusterTopologies that nobody needs"
+        f"Toposcope keeps the {most} oldest ClusterTopologies up to date, "
+        "and this is a younger one; what was published from it stays as it was; "
+        "delete ClusterTopologies that nobody needs"
     )
-    kinds = dict.fromkeys(
-        [LEVELS_AVAILABLE, *(known["type"] for known in topology.status.get("conditions") or ())]
-    )
-    conditions = [Condition(kind, "Unknown", TOO_MANY, text) for kind in kinds if kind != READY]
-    summary = Condition(READY, "False", TOO_MANY, text)
-    stamps = stamped([*conditions, summary], topology.status, topology.generation, now)
+    types = [LEVELS_AVAILABLE]
+    for stored in topology.status.get("conditions") or ():
+        if stored["type"] not in (*types, READY):
+            types.append(stored["type"])
+    conditions = [Condition(kind, "Unknown", TOO_MANY, text) for kind in types]
+    conditions.append(Condition(READY, "False", TOO_MANY, text))
+    stamps = stamped(conditions, topology.status, topology.generation, now)
     return {**topology.status, "observedGeneration": topology.generation, "conditions": stamps}
 
 
 def refused_summary(refusal: ApiError) -> Condition:
     """The `Ready` of a topology whose status the API server refuses."""
     text = (
-        "The API server refuses the status, so everything but its conditions is stale; apply the CRD of this "
-        f"version (manifests/crds), and if that does not help, report a bug with this message: {refusal.message}"
+        "The API server refuses the status, so everything but its conditions is stale; "
+        "apply the CRD of this version (manifests/crds), "
+        f"and if that does not help, report a bug with this message: {refusal.message}"
     )
     return Condition(READY, "False", "StatusRefused", text)
 
 
 def old_schema_summary(problem: str) -> Condition:
-    """The `Ready` of a topology whose status is not written whole, because the CRD is older than the controller."""
+    """The `Ready` of a topology whose status is not written whole.
+
+    The CRD is older than the controller.
+    """
     return Condition(READY, "False", "OldSchema", problem)
 
 
@@ -241,44 +288,62 @@ def reduced(
     Only conditions, because a number is what is refused; the rest stays, because the next pass
     reads the levels back.
     """
-    summary = stamped([refused_summary(refusal)], topology.status, topology.generation, now)
-    others = [condition for condition in refused["conditions"] if condition["type"] != READY]
-    return {**topology.status, "conditions": others + summary}
+    conditions = []
+    for condition in refused["conditions"]:
+        if condition["type"] != READY:
+            conditions.append(condition)
+    summary = refused_summary(refusal)
+    conditions += stamped([summary], topology.status, topology.generation, now)
+    status: dict[str, Any] = {**topology.status, "conditions": conditions}
+    # What the condition about them says is not read back.
+    status.pop(UNAVAILABLE_LEVELS, None)
+    if UNAVAILABLE_LEVELS in refused:
+        status[UNAVAILABLE_LEVELS] = refused[UNAVAILABLE_LEVELS]
+    return status
 
 
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     """Each domain once: the API server refuses a status that names one twice, as a spec may."""
-    once = {coverage.level.domain: coverage for coverage in reversed(assessment.coverage)}
     degraded = {level.level: level for level in assessment.health.levels}
-    return [_level(coverage, assessment, degraded) for coverage in reversed(once.values())]
+    narrowest_first = reversed(assessment.coverage)
+    once = {coverage.level.domain: coverage for coverage in narrowest_first}
+    entries = [_level(coverage, assessment, degraded) for coverage in once.values()]
+    entries.reverse()
+    return entries
 
 
 def _level(
     coverage: Coverage, assessment: Assessment, degraded: Mapping[Level, DegradedLevel]
 ) -> dict[str, Any]:
+    level = coverage.level
     entry: dict[str, Any] = {
-        "domain": coverage.level.domain,
-        "key": coverage.level.key,
+        "domain": level.domain,
+        "key": level.key,
         "domains": coverage.domains,
         "nodes": coverage.nodes,
         "missing": coverage.missing,
-        "available": coverage.usable > 0 and coverage.level.domain not in assessment.unavailable,
+        "available": coverage.usable > 0 and level.domain not in assessment.unavailable,
     }
-    if coverage.level in assessment.effective.expired:
+    if level in assessment.effective.expired:
         entry["expired"] = True
-    if coverage.level in assessment.effective.retained:
+    if level in assessment.effective.retained:
         entry["retained"] = True
     if coverage.missing_nodes:
         entry["missingNodes"] = list(coverage.missing_nodes)
-    bad = degraded.get(coverage.level)
-    if bad:
-        entry["degradedDomains"] = bad.domains
-        if bad.worst:
-            entry["degraded"] = [
-                {"name": domain.name[-_LONGEST_NAME:], "nodes": domain.degraded}
-                for domain in bad.worst[:_MOST_DEGRADED]
-            ]
+    if level in degraded:
+        entry |= _degraded(degraded[level])
     return entry
+
+
+def _degraded(level: DegradedLevel) -> dict[str, Any]:
+    """How many domains of a level have degraded nodes, and the worst of them."""
+    fields: dict[str, Any] = {"degradedDomains": level.domains}
+    worst = []
+    for domain in level.worst[:_MOST_DEGRADED]:
+        worst.append({"name": domain.name[-_LONGEST_NAME:], "nodes": domain.degraded})
+    if worst:
+        fields["degraded"] = worst
+    return fields
 
 
 def _hint(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -288,18 +353,26 @@ def _hint(diagnostic: Diagnostic) -> dict[str, Any]:
         "nodes": diagnostic.nodes,
         "message": diagnostic.message,
     }
-    return entry | ({"domain": diagnostic.domain} if diagnostic.domain else {})
+    if diagnostic.domain:
+        entry["domain"] = diagnostic.domain
+    return entry
 
 
 def fresh_rebuilds(
     topology: Topology, assessment: Assessment, told: Container[tuple[str, str]] = ()
 ) -> tuple[Rebuild, ...]:
-    """The rebuilds that are over and neither in the stored status nor among those that were `told`."""
-    before = {(entry["from"], entry["to"]) for entry in _rebuilds_before(topology.status)}
-    over = assessment.health.fabric.rebuilds.over
-    return tuple(
-        rebuild for rebuild in over if rebuild.pair not in before and rebuild.pair not in told
-    )
+    """The rebuilds that are over, and not known yet.
+
+    They are neither in the stored status nor among those that were `told`.
+    """
+    stored = set()
+    for entry in _rebuilds_before(topology.status):
+        stored.add((entry["from"], entry["to"]))
+    fresh = []
+    for rebuild in assessment.health.fabric.rebuilds.over:
+        if rebuild.pair not in stored and rebuild.pair not in told:
+            fresh.append(rebuild)
+    return tuple(fresh)
 
 
 def _rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -310,17 +383,21 @@ def _rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _rebuilds(
     topology: Topology, assessment: Assessment, told: Container[tuple[str, str]], now: datetime
 ) -> list[dict[str, Any]]:
-    """The latest rebuilds, newest first; one leaves the list when no selected node is in its new fabric any more."""
-    entries = [
-        _rebuild(rebuild, utc(now)) for rebuild in fresh_rebuilds(topology, assessment, told)
-    ]
-    here = fabrics(assessment.selected)
-    over = {rebuild.pair: rebuild for rebuild in assessment.health.fabric.rebuilds.over}
+    """The latest rebuilds, newest first.
+
+    One leaves the list when no selected node is in its new fabric any more.
+    """
+    fresh = fresh_rebuilds(topology, assessment, told)
+    entries = [_rebuild(rebuild, utc(now)) for rebuild in fresh]
+    in_use = fabrics(assessment.selected)
+    rebuilds = assessment.health.fabric.rebuilds
+    over = {rebuild.pair: rebuild for rebuild in rebuilds.over}
     for entry in _rebuilds_before(topology.status):
-        known = over.get((entry["from"], entry["to"]))
-        if known is not None:
-            entries.append(_rebuild(known, entry["time"]))
-        elif entry["to"] in here:
+        pair = (entry["from"], entry["to"])
+        rebuild = over.get(pair)
+        if rebuild is not None:
+            entries.append(_rebuild(rebuild, entry["time"]))
+        elif entry["to"] in in_use:
             entries.append(dict(entry))
     return entries[:MOST_REBUILDS]
 
@@ -340,22 +417,27 @@ def _rebuild(rebuild: Rebuild, since: str) -> dict[str, Any]:
 
 
 def _fabric(health: Health, rebuilds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    splits, small = [], []
+    for split in health.fabric.splits[:MOST_FINDINGS]:
+        entry = {
+            "by": split.by,
+            "name": split.name,
+            "domains": split.domains,
+            "nodes": split.nodes,
+        }
+        splits.append(entry)
+    for domain in health.fabric.small[:MOST_FINDINGS]:
+        small.append({"name": domain.name, "gpus": domain.gpus, "usual": domain.usual})
     fabric: dict[str, Any] = {
         "degradedNodes": health.count(State.DEGRADED),
         "unknownNodes": health.count(State.UNKNOWN),
         "splitDomains": len(health.fabric.splits),
         "smallDomains": len(health.fabric.small),
     }
-    if health.fabric.splits:
-        fabric["splits"] = [
-            {"by": split.by, "name": split.name, "domains": split.domains, "nodes": split.nodes}
-            for split in health.fabric.splits[:MOST_FINDINGS]
-        ]
-    if health.fabric.small:
-        small = health.fabric.small[:MOST_FINDINGS]
-        fabric["small"] = [
-            {"name": domain.name, "gpus": domain.gpus, "usual": domain.usual} for domain in small
-        ]
+    if splits:
+        fabric["splits"] = splits
+    if small:
+        fabric["small"] = small
     if rebuilds:
         fabric["rebuilds"] = list(rebuilds)
     return fabric

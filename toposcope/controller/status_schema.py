@@ -6,12 +6,13 @@ CRD declares is written all the same, and `Ready` says what is missing.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from toposcope.api.cluster_topology import VERSION
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import KubeError
+from toposcope.kube.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,8 @@ CRD_PATH: Final = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clustertopologies.gpu.topology"
 )
 LOOK_AGAIN_SECONDS: Final = 60.0
-"""How long a CRD that lacks fields is taken for what is served: somebody may apply the right one."""
+"""How long a CRD that lacks fields is taken for what is served: somebody may apply the right
+one."""
 _SHOWN: Final = 5
 """How many missing fields a message names."""
 
@@ -40,6 +42,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
         "otherSegments",
         "fabric",
         "rails",
+        "unavailableLevels",
         "requiredBy",
         "preferredBy",
         "published",
@@ -88,6 +91,7 @@ WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "status.rails": ("nodes", "miscabledRails", "miscabled", "sharedNames"),
     "status.rails.miscabled": ("node", "nic", "switch", "port", "expected"),
     "status.rails.sharedNames": ("name", "switches"),
+    "status.unavailableLevels": ("domain",),
     "status.requiredBy": ("domain", "workloads"),
     "status.preferredBy": ("domain", "workloads", "available"),
     "status.published": ("apiVersion", "kind", "name", "inSync", "message"),
@@ -109,9 +113,9 @@ As in its own CRD.
 class StatusSchema:
     """What the CRD in the cluster declares of a status; everything while that is not known."""
 
-    def __init__(self, client: Caller, monotonic: Callable[[], float]) -> None:
+    def __init__(self, client: Caller, runtime: Runtime) -> None:
         self._client = client
-        self._monotonic = monotonic
+        self._runtime = runtime
         self._declared: Fields | None = None
         self._look_at = 0.0
         self._looked = False
@@ -119,24 +123,35 @@ class StatusSchema:
         """The fields that this version writes and the CRD lacks, by their paths."""
 
     def look(self) -> None:
-        """Read the CRD at the start, and again each minute while it lacks fields or cannot be read."""
-        if self._looked and (self._monotonic() < self._look_at or self.is_whole):
+        """Read the CRD at the start.
+
+        And again each minute while it lacks fields or cannot be read.
+        """
+        if self._looked and self.is_whole:
             return
-        self.look_again()
+        if not self._looked or self._runtime.monotonic() >= self._look_at:
+            self.look_again()
 
     def look_again(self) -> None:
         """Read the CRD now, because the API server has refused a status."""
         self._looked = True
-        self._look_at = self._monotonic() + LOOK_AGAIN_SECONDS
+        self._look_at = self._runtime.monotonic() + LOOK_AGAIN_SECONDS
+        self._declared = self._read()
+        if self._declared is None:
+            self.missing = ()
+        else:
+            self.missing = tuple(_lacking(self._declared))
+
+    def _read(self) -> Fields | None:
+        """The fields of the status; None if they cannot be read."""
         try:
             crd = find(self._client, CRD_PATH)
         except KubeError as error:
             log.warning(
                 "cannot read the CRD of ClusterTopology, so its status is written whole: %s", error
             )
-            crd = None
-        self._declared = None if crd is None else _status_fields(crd)
-        self.missing = () if self._declared is None else tuple(_lacking(self._declared))
+            return None
+        return None if crd is None else _status_fields(crd)
 
     @property
     def is_whole(self) -> bool:
@@ -152,8 +167,9 @@ class StatusSchema:
         more = len(self.missing) - _SHOWN
         fields = f"{shown} and {more} more" if more > 0 else shown
         return (
-            f"The CRD of ClusterTopology is older than this controller and lacks {fields}; the status is written "
-            "without them. Apply the CRD of this version: kubectl apply --server-side -k manifests/crds"
+            f"The CRD of ClusterTopology is older than this controller and lacks {fields}; "
+            "the status is written without them. "
+            "Apply the CRD of this version: kubectl apply --server-side -k manifests/crds"
         )
 
     def declared_part(self, status: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,23 +187,30 @@ def _declared_part(value: Any, fields: Fields | None) -> Any:
         return [_declared_part(entry, fields) for entry in value]
     if not isinstance(value, Mapping):
         return value
-    return {
-        name: _declared_part(inner, fields[name]) for name, inner in value.items() if name in fields
-    }
+    part = {}
+    for name, inner in value.items():
+        if name in fields:
+            part[name] = _declared_part(inner, fields[name])
+    return part
 
 
 def _status_fields(crd: Mapping[str, Any]) -> Fields | None:
     """The fields of the status in a CRD; None if it does not say."""
     for version in crd["spec"].get("versions") or ():
-        if version.get("name") == VERSION:
-            schema = version.get("schema", {}).get("openAPIV3Schema", {})
-            status = schema.get("properties", {}).get("status")
-            return {} if status is None else _fields(status)
+        if version.get("name") != VERSION:
+            continue
+        schema = version.get("schema", {})
+        properties = schema.get("openAPIV3Schema", {}).get("properties", {})
+        status = properties.get("status")
+        return {} if status is None else _fields(status)
     return None
 
 
 def _fields(schema: Mapping[str, Any]) -> Fields | None:
-    """The fields of an object or of a list's items; None where any are taken, and for what is no object."""
+    """The fields of an object or of a list's items.
+
+    None where any are taken, and for what is no object.
+    """
     if schema.get("type") == "array":
         return _fields(schema.get("items", {}))
     properties = schema.get("properties")
@@ -197,19 +220,27 @@ def _fields(schema: Mapping[str, Any]) -> Fields | None:
 
 
 def _lacking(declared: Fields) -> Sequence[str]:
-    """The paths of `WRITTEN` that are not declared; not those below one that is not declared itself."""
-    lacking: list[str] = []
+    """The paths of `WRITTEN` that are not declared.
+
+    Not those below one that is not declared itself.
+    """
+    lacking = []
     for path, names in WRITTEN.items():
-        fields = _at(declared, path.split(".")[1:])
+        fields = _at(declared, path)
         if fields is None:
             continue
-        lacking += [f"{path}.{name}" for name in names if name not in fields]
+        for name in names:
+            if name not in fields:
+                lacking.append(f"{path}.{name}")
     return lacking
 
 
-def _at(declared: Fields, path: Sequence[str]) -> Fields | None:
+def _at(declared: Fields, path: str) -> Fields | None:
     """The fields of the object at a path; None if anything is taken there, or nothing."""
     fields: Fields | None = declared
-    for name in path:
-        fields = fields.get(name) if fields is not None else None
+    _, *names = path.split(".")
+    for name in names:
+        if fields is None:
+            return None
+        fields = fields.get(name)
     return fields

@@ -5,8 +5,7 @@ name, levels and first nodes; a segment that is left out is a new one to it, and
 grace period.
 """
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -26,16 +25,7 @@ Status = dict[str, Any]
 
 def fit_to_size(status: Status, most: int = MOST_BYTES) -> Status:
     """The status in at most `most` bytes of JSON, as far as leaving out names can achieve that."""
-    steps = (
-        partial(_lists_cut, most=_FEW),
-        partial(_messages_cut, most=_SHORT),
-        partial(_lists_cut, most=0),
-        _no_selectors,
-        partial(_messages_cut, most=_SHORTEST),
-        _fewer_needs,
-        _fewer_hints,
-    )
-    for smaller in steps:
+    for smaller in _STEPS:
         if _fits(status, most):
             return status
         status = smaller(status)
@@ -48,74 +38,126 @@ def _fits(status: Status, most: int) -> bool:
     return len(msgspec.json.encode(status)) <= most
 
 
+def _short_lists(status: Status) -> Status:
+    return _lists_cut(status, _FEW)
+
+
+def _no_lists(status: Status) -> Status:
+    return _lists_cut(status, 0)
+
+
 def _lists_cut(status: Status, most: int) -> Status:
-    levels = [_cut(level, ("missingNodes", "degraded"), most) for level in status["levels"]]
-    fabric = (
-        {"fabric": _cut(status["fabric"], ("splits", "small", "rebuilds"), most)}
-        if "fabric" in status
-        else {}
-    )
-    rails = (
-        {"rails": _cut(status["rails"], ("miscabled", "sharedNames"), most)}
-        if "rails" in status
-        else {}
-    )
-    # One name stays: it shows that the segment's nodes exist and have changed.
-    segments = [_cut(segment, ("firstNodes",), 1) for segment in status.get("segments") or ()]
-    return (
-        status | {"levels": levels} | fabric | rails | ({"segments": segments} if segments else {})
-    )
+    """Cut the lists of names to so many."""
+    cut = dict(status)
+    cut["levels"] = _each_cut(status["levels"], ("missingNodes", "degraded"), most)
+    if "fabric" in status:
+        names: tuple[str, ...] = ("splits", "small", "rebuilds")
+        cut["fabric"] = _cut(status["fabric"], names, most)
+    if "rails" in status:
+        names = ("miscabled", "sharedNames")
+        cut["rails"] = _cut(status["rails"], names, most)
+    if status.get("segments"):
+        # One name stays: it shows that the segment's nodes exist and have changed.
+        cut["segments"] = _each_cut(status["segments"], ("firstNodes",), 1)
+    return cut
+
+
+def _each_cut(
+    entries: Iterable[dict[str, Any]], fields: Iterable[str], most: int
+) -> list[dict[str, Any]]:
+    return [_cut(entry, fields, most) for entry in entries]
 
 
 def _cut(entry: dict[str, Any], fields: Iterable[str], most: int) -> dict[str, Any]:
-    shorter = {name: entry[name][:most] for name in fields if name in entry}
-    return {name: value for name, value in (entry | shorter).items() if value != []}
+    cut = {}
+    for name, value in entry.items():
+        shorter = value[:most] if name in fields else value
+        if shorter != []:
+            cut[name] = shorter
+    return cut
 
 
 def _no_selectors(status: Status) -> Status:
     """Whole selectors go: one that was cut would select other nodes."""
     if "segments" not in status:
         return status
-    bare = [
-        {name: value for name, value in segment.items() if name != "nodeSelector"}
-        for segment in status["segments"]
-    ]
+    bare = [_without(segment, "nodeSelector") for segment in status["segments"]]
     return status | {"segments": bare}
+
+
+def _without(entry: dict[str, Any], field: str) -> dict[str, Any]:
+    rest = dict(entry)
+    rest.pop(field, None)
+    return rest
 
 
 def _one_segment_less(status: Status) -> Status:
     """Sum up the last segment, which has the fewest nodes, with the others."""
     *segments, last = status["segments"]
-    before = status.get("otherSegments") or {}
-    added = {"segments": 1, "nodes": last["nodes"], "gpus": last["gpus"]}
-    others = {name: before.get(name, 0) + count for name, count in added.items()}
-    left = {name: value for name, value in status.items() if name != "segments"} | {
-        "otherSegments": others
+    others = status.get("otherSegments") or {}
+    less = _without(status, "segments")
+    less["otherSegments"] = {
+        "segments": others.get("segments", 0) + 1,
+        "nodes": others.get("nodes", 0) + last["nodes"],
+        "gpus": others.get("gpus", 0) + last["gpus"],
     }
-    return left | ({"segments": segments} if segments else {})
+    if segments:
+        less["segments"] = segments
+    return less
 
 
 def _fewer_hints(status: Status) -> Status:
     """The most urgent ones come first, and stay."""
-    return status | ({"hints": status["hints"][:_MOST_HINTS]} if "hints" in status else {})
+    return _first_entries(status, ("hints",), _MOST_HINTS)
 
 
 def _fewer_needs(status: Status) -> Status:
     """A cluster has a dozen levels; of sixty-four requested ones most are typos."""
-    return status | {
-        name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status
-    }
+    return _first_entries(status, ("requiredBy", "preferredBy"), _MOST_NEEDS)
+
+
+def _first_entries(status: Status, fields: Iterable[str], most: int) -> Status:
+    fewer = dict(status)
+    for name in fields:
+        if name in fewer:
+            fewer[name] = fewer[name][:most]
+    return fewer
+
+
+def _short_messages(status: Status) -> Status:
+    return _messages_cut(status, _SHORT)
+
+
+def _shortest_messages(status: Status) -> Status:
+    return _messages_cut(status, _SHORTEST)
 
 
 def _messages_cut(status: Status, most: int) -> Status:
-    def shorter(entry: dict[str, Any]) -> dict[str, Any]:
-        message = entry.get("message", "")
-        if entry.get("type") == LEVELS_AVAILABLE or len(message) <= most:
-            return entry
-        return entry | {"message": message[: most - len(_ELLIPSIS)] + _ELLIPSIS}
+    cut = dict(status)
+    for name in ("conditions", "published", "hints"):
+        if name in cut:
+            cut[name] = [_message_cut(entry, most) for entry in cut[name]]
+    return cut
 
-    lists = ("conditions", "published", "hints")
-    shortened = {
-        name: [shorter(entry) for entry in status[name]] for name in lists if name in status
-    }
-    return status | shortened
+
+def _message_cut(entry: dict[str, Any], most: int) -> dict[str, Any]:
+    if entry.get("type") == LEVELS_AVAILABLE:
+        return entry
+    message = entry.get("message", "")
+    if len(message) <= most:
+        return entry
+    room = most - len(_ELLIPSIS)
+    shorter = message[:room] + _ELLIPSIS
+    return entry | {"message": shorter}
+
+
+_STEPS: Final[tuple[Callable[[Status], Status], ...]] = (
+    _short_lists,
+    _short_messages,
+    _no_lists,
+    _no_selectors,
+    _shortest_messages,
+    _fewer_needs,
+    _fewer_hints,
+)
+"""What makes a status smaller, the least loss first."""

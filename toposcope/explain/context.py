@@ -3,10 +3,13 @@
 Nothing is read or checked before a question asks for it; what has been read is kept.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import filterfalse
 from typing import Final, NamedTuple
+
+import msgspec
 
 from toposcope.api.levels import Level
 from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
@@ -14,11 +17,14 @@ from toposcope.explain.ownership import Ownership, ownership_of
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import Object, Ref, conditions
-from toposcope.integrations.kai.workload import SYSTEM as KAI
-from toposcope.integrations.kubernetes.workload import PODS_ONLY
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.verdict import Verdict
+from toposcope.integrations.readings import READERS_OF_PLAIN_PODS
 from toposcope.kube.discovery import Kind
+from toposcope.kube.pod_resources import Requests
+from toposcope.placement import sentences
 from toposcope.placement.check import Checked, Checker
-from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
+from toposcope.snapshot.model import NOTHING, NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope, with_gpus
 
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
@@ -53,8 +59,7 @@ class Context:
         own = self.ownership.pods
         pods = self.snapshot.pods
         if pods:
-            own_names = {(pod.namespace, pod.name) for pod in own}
-            pods = tuple([pod for pod in pods if (pod.namespace, pod.name) not in own_names])
+            pods = _without(pods, own)
 
         return Checker(replace(self.snapshot, pods=pods), own=own)
 
@@ -92,12 +97,17 @@ class Context:
     @cached_property
     def waiting(self) -> tuple[PodView, ...]:
         """Its pods that have no node."""
-        return tuple(pod for pod in self.ownership.pods if not pod.node)
+        return tuple(filterfalse(_has_node, self.ownership.pods))
 
     @cached_property
     def placed(self) -> tuple[PodView, ...]:
         """Its pods that have one."""
-        return tuple(pod for pod in self.ownership.pods if pod.node)
+        return tuple(filter(_has_node, self.ownership.pods))
+
+    @property
+    def cluster_nodes(self) -> Mapping[str, NodeView]:
+        """All nodes of the cluster, by name."""
+        return self.snapshot.by_name
 
     @property
     def schedulers(self) -> frozenset[str]:
@@ -143,14 +153,22 @@ class Context:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """What it asks for, once for each system."""
-        workloads = (checked.reading.workload for checked in self.checked)
-        return tuple(filter(None, workloads))
+        workloads = []
+        for checked in self.checked:
+            if checked.reading.workload:
+                workloads.append(checked.reading.workload)
+
+        return tuple(workloads)
 
     @cached_property
     def topologies(self) -> tuple[str, ...]:
         """The topologies that it asks for."""
-        names = (workload.topology for workload in self.workloads)
-        return tuple(dict.fromkeys(filter(None, names)))
+        names: dict[str, None] = {}
+        for workload in self.workloads:
+            if workload.topology:
+                names[workload.topology] = None
+
+        return tuple(names)
 
     @cached_property
     def asked_levels(self) -> tuple[Level, ...]:
@@ -184,6 +202,43 @@ class Context:
 
         return tuple(findings)
 
+    def verdict(self, workload: Workload) -> Verdict | None:
+        """Whether it would fit if none of its own pods ran."""
+        return self.checker.verdict(workload)
+
+    def verdict_within(self, workload: Workload, nodes: Collection[str]) -> Verdict | None:
+        """Whether it would fit on these nodes, beside its own pods that run."""
+        snapshot = self.without_own
+        inside = []
+        for node in snapshot.nodes:
+            if node.name in nodes:
+                inside.append(node)
+
+        part = replace(snapshot, nodes=tuple(inside))
+        return Checker(part).verdict(workload)
+
+    def answer(self, verdict: Verdict) -> str:
+        """A verdict in one sentence."""
+        return sentences.answer(verdict)
+
+    def advice(self, verdict: Verdict) -> list[str]:
+        """What to do about a verdict, a sentence each."""
+        return list(sentences.advice(verdict))
+
+    @cached_property
+    def without_own(self) -> Snapshot:
+        """The cluster as if what its own pods hold did not exist.
+
+        Draining the pods of others does not free that.
+        """
+        held = replace(self.snapshot, pods=self.placed).requested
+        nodes = []
+        for node in self.snapshot.nodes:
+            nodes.append(_less(node, held.get(node.name, NOTHING)))
+
+        others = _without(self.snapshot.pods or (), self.placed)
+        return replace(self.snapshot, nodes=tuple(nodes), pods=others)
+
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
         for ref in self.ownership.members:
@@ -214,7 +269,7 @@ class Context:
         scope = self.scope(workload)
         return scope.nodes if scope else with_gpus(self.snapshot.nodes)
 
-    def topology_kinds(self, workload: Workload) -> tuple[Kind, ...]:
+    def topology_kinds(self, workload: Workload) -> tuple[PublishedKind, ...]:
         """The kinds of topology resources of which the workload's system reads one."""
         return TOPOLOGY_KINDS.get(workload.system, ())
 
@@ -271,7 +326,36 @@ def _is_constrained(checked: Checked) -> bool:
     workload = checked.reading.workload
     if workload is None:
         return True
-    if workload.system == KAI.name:
-        return bool(workload.topology or checked.reading.findings)
 
-    return workload.system != PODS_ONLY.name
+    reader = READERS_OF_PLAIN_PODS.get(workload.system)
+    if reader is None:
+        return True
+
+    asks = bool(workload.topology or checked.reading.findings)
+    return bool(reader.reads) and asks
+
+
+def _has_node(pod: PodView) -> bool:
+    return bool(pod.node)
+
+
+def _without(pods: Iterable[PodView], own: Iterable[PodView]) -> tuple[PodView, ...]:
+    """The pods that are not its own."""
+    own_names = {(pod.namespace, pod.name) for pod in own}
+    others = []
+    for pod in pods:
+        if (pod.namespace, pod.name) not in own_names:
+            others.append(pod)
+
+    return tuple(others)
+
+
+def _less(node: NodeView, taken: Requests) -> NodeView:
+    if not taken:
+        return node
+
+    left = {}
+    for name, amount in node.allocatable.items():
+        left[name] = amount - taken.get(name, 0)
+
+    return msgspec.structs.replace(node, allocatable=left)

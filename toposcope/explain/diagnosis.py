@@ -1,6 +1,5 @@
-"""All checks in their order, the answer (the first one that failed), and what schedulers reported."""
+"""All checks in their order, the answer (the first that failed), and what schedulers reported."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,25 +10,21 @@ from toposcope.explain.context import Context
 from toposcope.explain.drift import check_drift
 from toposcope.explain.node_steps import check_availability, check_labels, check_room
 from toposcope.explain.observed_placement import ObservedPlacement, observed_placements
-from toposcope.integrations.dynamo import features as dynamo
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.features import Outcome
-from toposcope.integrations.grove import features as grove
-from toposcope.integrations.kai import features as kai
-from toposcope.integrations.kai.messages import meaning_of_no_room
-from toposcope.integrations.kubernetes import features as gangs
-from toposcope.integrations.kubernetes.messages import meaning_of_no_node
-from toposcope.integrations.kueue import features as kueue
-from toposcope.integrations.kueue.api import WORKLOAD
-from toposcope.integrations.volcano import features as volcano
+from toposcope.integrations.registry import waiting
+from toposcope.snapshot.model import PodView
 
-_QUOTING: Final = (dynamo, grove, kai, kueue, gangs, volcano)
 _MAX_MESSAGES: Final = 8
 
 
 def meaning(text: str) -> str:
     """What a message means, whoever sent it; empty where none is known."""
-    return features.meaning_of(text) or meaning_of_no_node(text) or meaning_of_no_room(text)
+    known = features.meaning_of(text)
+    for system in waiting():
+        known = known or system.meaning(text)
+
+    return known
 
 
 def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
@@ -38,7 +33,7 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     First the conditions of the objects that they created for it, then messages about its pods.
     """
     messages: list[features.SchedulerMessage] = []
-    for system in _QUOTING:
+    for system in waiting():
         messages += system.messages(context)
 
     messages += _pod_messages(context)
@@ -48,37 +43,35 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
 def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     """Why its pods wait, the message of most pods first."""
-    texts = Counter(pod.waiting for pod in context.waiting if pod.waiting)
-    for text, count in texts.most_common(_MAX_MESSAGES):
-        first = next(pod for pod in context.waiting if pod.waiting == text)
-        pods = f"pod/{first.name}"
-        if count > 1:
-            pods += f" and {count - 1} more"
+    pods_by_text: dict[str, list[PodView]] = {}
+    for pod in context.waiting:
+        if pod.waiting:
+            pods_by_text.setdefault(pod.waiting, []).append(pod)
 
-        scheduler = first.scheduler or "the scheduler"
-        yield features.SchedulerMessage(f"{scheduler} on {pods}", text)
+    most_pods_first = sorted(
+        pods_by_text.values(),
+        key=len,
+        reverse=True,
+    )
 
+    for pods in most_pods_first[:_MAX_MESSAGES]:
+        first, *others = pods
+        about = f"{first.scheduler or 'the scheduler'} on pod/{first.name}"
+        if others:
+            about += f" and {len(others)} more"
 
-_FEATURES: Final = (
-    dynamo.check,
-    grove.check,
-    grove.check_kai,
-    kueue.check,
-    gangs.check,
-    volcano.check,
-)
+        yield features.SchedulerMessage(about, first.waiting)
 
 
 def check_features(context: Context) -> features.Step:
     """Everything that keeps the pods together is enabled: the first that is not."""
     for finding in context.findings(*topology_steps.FEATURE_RULES, severity="warning"):
-        managed_anyway = finding.rule == "kueue/queue-name" and any(context.members(WORKLOAD))
-        if not managed_anyway:
+        if not topology_steps.is_settled(context, finding):
             return features.failed(topology_steps.objection(finding), finding.fix)
 
     steps: list[features.Step] = []
-    for check in _FEATURES:
-        steps += check(context)
+    for system in waiting():
+        steps += system.check(context)
 
     for outcome in (Outcome.FAILED, Outcome.UNKNOWN):
         for step in steps:
@@ -104,7 +97,10 @@ CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The answers to all questions about one workload, each found when it is asked for. Never raises."""
+    """The answers to all questions about one workload, each found when it is asked for.
+
+    Never raises.
+    """
 
     context: Context
 

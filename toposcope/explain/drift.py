@@ -4,22 +4,22 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from toposcope.explain.context import Context
+from toposcope.explain.object_store import AROUND
 from toposcope.explain.topology_steps import blocked_by_topology
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.grove import features as grove
-from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
-from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.integrations.registry import waiting
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
 from toposcope.text import Command, shell
 
-_PLURALS: Final = {kind.kind: kind.plural for kind in (BINDINGS, OLDER_TOPOLOGIES)}
+_NAMES: Final = {kind.key: kind.name for kind in AROUND}
+"""What kubectl calls each kind and no other."""
 
 
 def check_drift(context: Context) -> features.Step:
-    """The scheduler reads the levels that the ClusterTopology has, and reports no drift of its own."""
+    """The scheduler reads the levels that the ClusterTopology has, and reports no drift."""
     agreeing, open_questions = [], []
     for workload in context.workloads:
         kinds = context.topology_kinds(workload)
@@ -42,12 +42,9 @@ def check_drift(context: Context) -> features.Step:
         else:
             open_questions.append(_nothing_to_compare(workload, resource))
 
-    blocked = blocked_by_topology(context)
-    if blocked:
-        open_questions.append(blocked)
-
-    if open_questions:
-        return features.unknown(open_questions[0])
+    open_questions.append(blocked_by_topology(context))
+    for question in filter(None, open_questions):
+        return features.unknown(question)
 
     return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
 
@@ -64,18 +61,25 @@ def _drift(context: Context, resource: Published, scope: Scope | None) -> featur
             if not _agrees(published, scope):
                 return _drifted(published, scope)
 
-    reported = grove.check_drift(resource, _command("kubectl describe {} {}", resource))
-    return reported or _differing(resources)
+    describe = _command("kubectl describe {} {}", resource)
+    for system in waiting():
+        reported = system.check_drift(resource, describe)
+        if reported:
+            return reported
+
+    return _differing(resources)
 
 
 def _resources(context: Context, resource: Published) -> Iterator[Published]:
-    """The resource that the system reads; of a binding also the topology that its pods are scheduled by."""
+    """The resource that the system reads, and the one that its pods are scheduled by instead."""
     yield resource
-    if resource.key == BINDINGS.key:
-        name = grove.named_kai_topology(resource.document) or resource.name
-        kai_topology = context.published(name, TOPOLOGIES)
-        if kai_topology:
-            yield kai_topology
+    for system in waiting():
+        made = system.made_from(resource)
+        if made:
+            name, kind = made
+            other = context.published(name, kind)
+            if other:
+                yield other
 
 
 def _keys(resource: Published) -> list[str]:
@@ -147,7 +151,7 @@ def _order(keys: Sequence[str]) -> str:
 
 
 def _command(template: str, resource: Published) -> Command:
-    """A command about `topologies.kai.scheduler cluster`: not the topologies of another API group."""
-    group, kind = resource.key
-    plural = _PLURALS.get(kind, "topologies")
-    return shell(template, f"{plural}.{group}", resource.name)
+    """A command about a resource by its full name: several API groups have topologies."""
+    group, _ = resource.key
+    kind = _NAMES.get(resource.key, f"topologies.{group}")
+    return shell(template, kind, resource.name)

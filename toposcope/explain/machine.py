@@ -37,7 +37,12 @@ def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
         "domain": _domain,
     }
 
-    return tuple(replace(check(snapshot, node), name=name) for name, check in checks.items())
+    steps = []
+    for name, check in checks.items():
+        step = check(snapshot, node)
+        steps.append(replace(step, name=name))
+
+    return tuple(steps)
 
 
 def _agent(_: Snapshot, node: NodeView) -> Step:
@@ -190,10 +195,13 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
 
 
 def _partitions(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
-    """The partitions of its NVSwitch that Fabric Manager offers, if NVIDIA's driver publishes them."""
-    gpus = _devices_of(snapshot, node).gpus_of(DRIVER)
+    """The partitions of its NVSwitch that Fabric Manager offers, if its driver publishes them."""
+    gpus = list(_devices_of(snapshot, node).gpus_of(DRIVER))
     for size in _PARTITION_SIZES:
-        numbers = {device.attribute(f"partition{size}") for device in gpus} - {None}
-        if numbers:
-            partitions = plural(len(numbers), "partition")
-            yield f"Fabric Manager has {len(numbers)} {partitions} of {size} GPUs"
+        attribute = f"partition{size}"
+        numbers = {device.attribute(attribute) for device in gpus}
+        numbers.discard(None)
+        count = len(numbers)
+        if count:
+            partitions = plural(count, "partition")
+            yield f"Fabric Manager has {count} {partitions} of {size} GPUs"

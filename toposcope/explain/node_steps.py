@@ -6,23 +6,22 @@ from typing import Final, NamedTuple
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.api.levels import Level
-from toposcope.explain.assigned_nodes import check_assignment
 from toposcope.explain.context import Context, pod_count
-from toposcope.explain.stranded import check_stranded, without_own
 from toposcope.explain.topology_steps import (
     blocked_by_levels,
     blocked_by_topology,
+    domain_names,
     level_complaints,
-    levels_command,
     lost_levels,
-    mentions,
-    tree_command,
+    names_level,
 )
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
 from toposcope.integrations.framework.constraints import Group, Pods, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.integrations.framework.verdict import Shortage, Verdict
+from toposcope.integrations.framework.waiting import levels_command, tree_command
+from toposcope.integrations.registry import waiting
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import advice, answer, left_out, offered
 from toposcope.placement.shortage import Offer
@@ -53,11 +52,15 @@ class _Gap(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        coverage, level = self.coverage, self.coverage.level
-        names = some_names(coverage.missing_nodes, coverage.missing)
-        nodes = f"{coverage.missing} of {self.nodes} {plural(self.nodes, 'node')}"
-        lack = plural(coverage.missing, "lacks", "lack")
-        return f"{nodes} {lack} level {level.domain} ({level.key}): {names}"
+        missing = self.coverage.missing
+        names = some_names(self.coverage.missing_nodes, missing)
+        nodes = plural(self.nodes, "node")
+        lack = plural(missing, "lacks", "lack")
+        level = self.coverage.level
+
+        return (
+            f"{missing} of {self.nodes} {nodes} {lack} level {level.domain} ({level.key}): {names}"
+        )
 
 
 def check_labels(context: Context) -> Step:
@@ -77,7 +80,7 @@ def check_labels(context: Context) -> Step:
         return passed(_NO_LEVEL)
 
     if context.all_placed or context.finished or not _is_short(context):
-        sentences = dict.fromkeys(gap.sentence for gap in gaps)
+        sentences = _sentences(gaps)
         return passed("some nodes lack a level, but there is room without them", *sentences)
 
     return _short_and_unlabelled(gaps)
@@ -88,6 +91,11 @@ def _gaps(context: Context) -> Iterator[_Gap]:
         for coverage in _coverage(context, workload):
             if coverage.missing and coverage.nodes:
                 yield _Gap(workload, coverage, len(context.nodes(workload)))
+
+
+def _sentences(gaps: Sequence[_Gap]) -> list[str]:
+    """What each gap is, equal ones once."""
+    return list(dict.fromkeys(gap.sentence for gap in gaps))
 
 
 def _is_short(context: Context) -> bool:
@@ -116,16 +124,16 @@ def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
 
     return failed(
         f"there is too little room, and {first.sentence}",
-        *dict.fromkeys(gap.sentence for gap in others),
+        *_sentences(others),
         f"a node that lacks one level is left out of the whole topology; {fix}",
         commands=tuple(commands),
     )
 
 
 def check_availability(context: Context) -> Step:
-    """The levels that it asks for, and the nodes that were assigned, are still there and take pods."""
+    """The levels that it asks for, and the nodes that were assigned, are there and take pods."""
     wanted = context.asked_levels
-    lost = _lost(context, wanted) or check_assignment(context)
+    lost = _lost(context, wanted) or _lost_nodes(context)
     if lost:
         return lost
     if why := blocked_by_levels(context):
@@ -139,24 +147,38 @@ def check_availability(context: Context) -> Step:
     if unusable:
         return unusable
 
-    names = dict.fromkeys(level.domain for level in wanted)
-    return passed(f"Ready, uncordoned nodes carry {', '.join(names)}")
+    return passed(f"Ready, uncordoned nodes carry {domain_names(wanted)}")
+
+
+def _lost_nodes(context: Context) -> Step | None:
+    """Nodes that were chosen for its pods and cannot run them any more."""
+    for system in waiting():
+        step = system.check_nodes(context)
+        if step:
+            return step
+
+    return None
 
 
 def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
     """A level that it asks for and that the ClusterTopology reports as lost."""
-    complaints = [finding.message for finding in level_complaints(context)]
+    complaints = level_complaints(context)
     wanted_domains = {level.domain for level in wanted}
     for lost in lost_levels(context):
-        if lost.domain not in wanted_domains and not any(
-            mentions(context, complaint, lost.domain) for complaint in complaints
-        ):
+        is_named = any(names_level(context, complaint, lost.domain) for complaint in complaints)
+        if not is_named and lost.domain not in wanted_domains:
             continue
 
         topology = context.topologies[0] if context.topologies else lost.topology
-        gone = "no node carries its label any more; restore the label, or ask for another level"
-        commands = levels_command(topology), shell("kubectl describe gtopo {}", topology)
-        return failed(lost.message, gone, *complaints[:1], commands=commands)
+        return failed(
+            lost.message,
+            "no node carries its label any more; restore the label, or ask for another level",
+            complaints[0].message if complaints else "",
+            commands=(
+                levels_command(topology),
+                shell("kubectl describe gtopo {}", topology),
+            ),
+        )
 
     return None
 
@@ -188,24 +210,34 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
 
 
 def check_room(context: Context) -> Step:
-    """The verdict of `toposcope check`, its own pods left aside, and the domains that were considered."""
+    """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
     if context.finished:
         return passed("it has finished")
 
     if context.all_placed:
         count = len(context.ownership.pods)
-        if count == 1:
-            return passed("its only pod has a node")
-
-        return passed(f"all its {count} pods have a node")
+        all_of_them = "its only pod has" if count == 1 else f"all its {count} pods have"
+        return passed(f"{all_of_them} a node")
 
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
     if why := blocked_by_levels(context):
         return unknown(why)
-    if stranded := check_stranded(context):
-        return stranded
 
+    return _bound_to_domain(context) or _room_anywhere(context)
+
+
+def _bound_to_domain(context: Context) -> Step | None:
+    """Where only some domain is left for the waiting pods."""
+    for system in waiting():
+        step = system.check_room(context)
+        if step:
+            return step
+
+    return None
+
+
+def _room_anywhere(context: Context) -> Step:
     verdicts = list(_remaining_verdicts(context))
     for remaining in verdicts:
         if remaining.verdict.kind in _NO_ROOM:
@@ -235,11 +267,11 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
         if workload is None or verdict is None:
             continue
 
-        waiting = _waiting_demand(workload, len(context.placed))
-        checker = Checker(without_own(context)) if waiting else context.checker
-        on_waiting = checker.verdict(waiting)
-        if waiting and on_waiting:
-            yield _RemainingVerdict(waiting, on_waiting, checker, whole=False)
+        rest = _waiting_demand(workload, len(context.placed))
+        checker = Checker(context.without_own) if rest else context.checker
+        on_rest = checker.verdict(rest)
+        if rest and on_rest:
+            yield _RemainingVerdict(rest, on_rest, checker, whole=False)
         else:
             yield _RemainingVerdict(workload, verdict, context.checker, whole=bool(context.placed))
 
@@ -262,8 +294,8 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     if len(pod_kinds) != 1 or count <= 0:
         return None
 
-    waiting = replace(pod_kinds[0], count=count)
-    return replace(workload, groups=(Group(groups[0].name, (waiting,)),))
+    rest = replace(pod_kinds[0], count=count)
+    return replace(workload, groups=(Group(groups[0].name, (rest,)),))
 
 
 def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:

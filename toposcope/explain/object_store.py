@@ -1,25 +1,14 @@
-"""The kinds of objects that an explanation reads; the objects themselves, and why some of them are unknown."""
+"""The objects that an explanation reads, and why some of them are unknown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.features import Object, Ref
-from toposcope.integrations.grove.api import (
-    BINDINGS,
-    CLIQUE,
-    GANG,
-    OLDER_TOPOLOGIES,
-    POD_CLIQUE_SETS,
-    SCALING_GROUP,
-)
-from toposcope.integrations.kai import api as kai
-from toposcope.integrations.kubernetes import api as gangs
-from toposcope.integrations.kueue import api as kueue
-from toposcope.integrations.volcano import api as volcano
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.registry import waiting
 from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError
@@ -28,69 +17,74 @@ from toposcope.snapshot.problems import Progress, silent
 
 POD: Final = Kind("", "Pod", "pods", ("v1",), short=("po",))
 
-SUBJECTS: Final = (
-    DEPLOYMENTS,
-    POD_CLIQUE_SETS,
-    SCALING_GROUP,
-    CLIQUE,
-    GANG,
-    kai.POD_GROUPS,
-    kueue.WORKLOAD,
-    gangs.POD_GROUPS,
-    gangs.COMPOSITES,
-    gangs.WORKLOADS,
-    volcano.POD_GROUPS,
-    Kind("batch", "Job", "jobs", ("v1",)),
-    volcano.JOBS,
-    Kind("apps", "Deployment", "deployments", ("v1",), short=("deploy",)),
-    Kind("apps", "StatefulSet", "statefulsets", ("v1",), short=("sts",)),
-    Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
-    Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),
-    Kind(
-        "leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", ("v1",), short=("lws",)
-    ),
-    Kind("kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",)),
-    Kind("kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1")),
-    Kind("ray.io", "RayCluster", "rayclusters", ("v1",)),
-    Kind("ray.io", "RayJob", "rayjobs", ("v1",)),
-)
+
+def _subjects() -> Iterator[Kind]:
+    for system in waiting():
+        yield from system.subjects
+
+
+def _topology_kinds() -> dict[str, tuple[PublishedKind, ...]]:
+    kinds: dict[str, tuple[PublishedKind, ...]] = {}
+    for system in waiting():
+        for reader in system.readers:
+            kinds[reader] = system.topology_kinds
+
+    return kinds
+
+
+SUBJECTS: Final = tuple(_subjects())
 """What can be explained besides pods: owners of pods, and what schedulers create for them."""
+TOPOLOGY_KINDS: Final[Mapping[str, tuple[PublishedKind, ...]]] = _topology_kinds()
+"""By the name of a system: the topology resource that it reads, any one of these."""
 
-AROUND: Final = (
-    *(kueue.LOCAL_QUEUE, kueue.CLUSTER_QUEUE, kueue.FLAVORS),
-    *(BINDINGS, OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES),
-)
+
+def _around() -> tuple[Kind, ...]:
+    kinds: dict[Kind, None] = {}
+    for system in waiting():
+        kinds.update(dict.fromkeys(system.around))
+
+    for topology_kinds in TOPOLOGY_KINDS.values():
+        kinds.update(dict.fromkeys(topology_kinds))
+
+    return tuple(kinds)
+
+
+AROUND: Final = _around()
 """What schedulers read besides the workload."""
-
-TOPOLOGY_KINDS: Final = {
-    **dict.fromkeys(("Dynamo", "Grove"), (BINDINGS, OLDER_TOPOLOGIES)),
-    **dict.fromkeys(("KAI", "Run:ai"), (kai.TOPOLOGIES,)),
-    "Kueue": (kueue.TOPOLOGIES,),
-}
-"""The topology resource that each system reads, any one of these; LeaderWorkerSet and JobSet read node labels only."""
-PUBLISH_FIELDS: Final = {
-    kind.key: kind.option for kind in (BINDINGS, kai.TOPOLOGIES, kueue.TOPOLOGIES)
-}
-"""The field of a ClusterTopology's `spec.publish` that governs each kind."""
 
 
 def kinds_called(word: str) -> tuple[Kind, ...]:
-    """The kinds, Pod included, that `word` may stand for: KAI and Kubernetes both have PodGroups."""
+    """The kinds, Pod included, that `word` may stand for: several systems have PodGroups."""
     return tuple(kind for kind in (POD, *SUBJECTS) if kind.is_called(word))
 
 
 _KEPT = {kind.key: kind for kind in (*SUBJECTS, *AROUND)}
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A kind of which nothing is known."""
+
+    kind: Kind
+    forbidden: bool
+    """Whether it may not be listed; else the files have none."""
+
+    @property
+    def why(self) -> str:
+        """Why nothing is known, in a few words."""
+        if self.forbidden:
+            return f"{self.kind.name} may not be listed with these credentials"
+
+        return f"the files have no {self.kind.kind} (kubectl get {self.kind.name} -A)"
+
+
 @dataclass(slots=True)
 class ObjectStore:
-    """Objects by reference.
-
-    `unread` says of which kinds nothing is known, and why: those are not absent.
-    """
+    """Objects by reference."""
 
     objects: dict[Ref, Object] = field(default_factory=dict)
-    unread: dict[tuple[str, str], str] = field(default_factory=dict)
+    unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
+    """By group and kind: those are not absent."""
     namespace: str | None = None
     """The namespace that was read; None: files, which may hold several."""
 
@@ -106,18 +100,27 @@ class ObjectStore:
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """One object; None where it does not exist or cannot be read."""
-        return self.objects.get(
-            Ref(kind.group, kind.kind, namespace if kind.namespaced else "", name)
-        )
+        where = namespace if kind.namespaced else ""
+        return self.objects.get(Ref(kind.group, kind.kind, where, name))
 
     def why_unknown(self, *kinds: Kind) -> str:
         """Why nothing is known about any of these kinds; empty when one of them is known."""
-        reasons = [self.unread.get(kind.key, "") for kind in kinds]
-        return reasons[0] if all(reasons) else ""
+        first = ""
+        for kind in kinds:
+            unread = self.unread.get(kind.key)
+            if unread is None:
+                return ""
+
+            first = first or unread.why
+
+        return first
 
 
 class FileCollector:
-    """Fills a store with the objects that pass by while files are read; of pods only `pod`, the one asked about."""
+    """Fills a store with the objects that pass by while files are read.
+
+    Of pods only `pod`, the one asked about.
+    """
 
     def __init__(self, pod: str | None) -> None:
         self._pod = pod
@@ -125,22 +128,26 @@ class FileCollector:
 
     def wants(self, group: str, kind: str) -> bool:
         """Whether objects of the kind are kept at all: then `put` is called with each."""
-        return (group, kind) in _KEPT or (self._pod is not None and (group, kind) == POD.key)
+        if (group, kind) == POD.key:
+            return self._pod is not None
+
+        return (group, kind) in _KEPT
 
     def put(self, document: Object) -> None:
         """Keep an object."""
         ref = ref_of(document)
-        if (ref.group, ref.kind) != POD.key or ref.name == self._pod:
+        is_pod = (ref.group, ref.kind) == POD.key
+        if not is_pod or ref.name == self._pod:
             self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
         """All that was kept. Files that hold no object of a kind say nothing about that kind."""
-        seen = {(ref.group, ref.kind) for ref in self._store.objects}
-        for kind in _KEPT.values():
-            if kind.key not in seen:
-                self._store.unread[kind.key] = (
-                    f"the files have no {kind.kind} (kubectl get {kind.name} -A)"
-                )
+        missing = dict(_KEPT)
+        for ref in self._store.objects:
+            missing.pop((ref.group, ref.kind), None)
+
+        for key, kind in missing.items():
+            self._store.unread[key] = Unread(kind, forbidden=False)
 
         return self._store
 
@@ -158,65 +165,79 @@ def ref_of(document: Object) -> Ref:
 
 
 def owner_of(document: Object) -> Ref | None:
-    """The object's controller, or else its only owner: KAI does not mark the owners of PodGroups as controllers."""
+    """The object's controller, or else its only owner.
+
+    Not every scheduler marks the owners of its PodGroups as controllers.
+    """
     references = list((Field(document) / "metadata" / "ownerReferences").items())
-    chosen = [
-        reference
-        for reference in references
-        if reference.value and (reference / "controller").flag()
-    ]
+    owner = references[0] if len(references) == 1 else None
+    for reference in references:
+        if reference.value and (reference / "controller").flag():
+            owner = reference
+            break
 
-    if not chosen and len(references) == 1:
-        chosen = references
-
-    if not chosen:
+    if owner is None:
         return None
 
-    group, kind = kind_of(chosen[0].value)
-    name = (chosen[0] / "name").text()
-    return Ref(group, kind, ref_of(document).namespace, name) if kind and name else None
+    group, kind = kind_of(owner.value)
+    name = (owner / "name").text()
+    if not kind or not name:
+        return None
 
-
-UNLISTED: Final = " may not be listed with these credentials"
+    return Ref(group, kind, ref_of(document).namespace, name)
 
 
 def load_objects(
     client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent
 ) -> ObjectStore:
-    """Everything that may matter for a workload in this namespace (None: that of the kubeconfig's context).
+    """Everything that may matter for a workload in this namespace.
 
-    `pod` is loaded too where one is asked about; all other pods are in the snapshot. Raises KubeError when the server
-    does not answer; kinds that these credentials may not list go to `ObjectStore.unread`.
+    None: the namespace of the kubeconfig's context. `pod` is loaded too where one is asked about;
+    all other pods are in the snapshot. Raises KubeError when the server does not answer; kinds that
+    these credentials may not list go to `ObjectStore.unread`.
     """
     store = ObjectStore(namespace=namespace or client.namespace or "default")
+    loader = _Loader(client, store, progress)
     for kind in (*SUBJECTS, *AROUND):
-        _load(client, kind, store, progress)
+        loader.load(kind)
 
     if pod is not None:
-        _load(client, POD, store, progress, f"metadata.name={pod}")
+        loader.load(POD, f"metadata.name={pod}")
 
     return store
 
 
-def _load(
-    client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, fields: str = ""
-) -> None:
-    """All objects of a kind in the version that is served; none where it is not served."""
-    progress(kind.name, 0)
-    for version in kind.versions:
-        path = kind.path(version, into.namespace or "")
-        try:
-            for item in everything(
-                client, path, fields=fields, progress=partial(progress, kind.name)
-            ):
-                # Items of a list have neither.
-                into.put({**item, "apiVersion": kind.api_version(version), "kind": kind.kind})
-        except ApiError as error:
-            if error.forbidden:
-                into.unread[kind.key] = f"{kind.name}{UNLISTED}"
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    client: ApiClient
+    store: ObjectStore
+    progress: Progress
+
+    def load(self, kind: Kind, fields: str = "") -> None:
+        """All objects of a kind in the version that is served; none where it is not served."""
+        self.progress(kind.name, 0)
+        for version in kind.versions:
+            try:
+                self._load_version(kind, version, fields)
+            except ApiError as error:
+                if error.forbidden:
+                    self.store.unread[kind.key] = Unread(kind, forbidden=True)
+                    return
+
+                if not error.not_found:
+                    raise
+            else:
                 return
 
-            if not error.not_found:
-                raise
-        else:
-            return
+    def _load_version(self, kind: Kind, version: str, fields: str) -> None:
+        found = everything(
+            self.client,
+            kind.path(version, self.store.namespace or ""),
+            fields=fields,
+            progress=partial(self.progress, kind.name),
+        )
+
+        for item in found:
+            # Items of a list have neither.
+            named = {"apiVersion": kind.api_version(version), "kind": kind.kind}
+            self.store.put({**item, **named})

@@ -1,12 +1,10 @@
 """Where the pods that have a node run, and whether what has to stay together does.
 
-Systems label the pods of each copy of a group in their own ways. Labels: Grove 0.1.0-alpha.9,
-LeaderWorkerSet 0.7, JobSet 0.9, Kueue 0.19.
+Systems label the pods of each copy of a group in their own ways, see `Waiting.copy_namer`.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,21 +12,12 @@ from toposcope.api.levels import Level
 from toposcope.explain.context import Context
 from toposcope.hierarchy.coverage import level_value
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS
-from toposcope.integrations.jobset.api import JOB_KEY
-from toposcope.integrations.kueue.api import POD_SET_OF
-from toposcope.integrations.lws.api import GROUP_INDEX, GROUP_KEY, SUBGROUP_KEY
+from toposcope.integrations.framework.waiting import CopyName
+from toposcope.integrations.registry import waiting
+from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView, Snapshot
 
 _NO_LABEL: Final = "no label"
-_SET_COPY: Final = "grove.io/podcliqueset-replica-index"
-_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
-_SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
-_CLIQUE: Final = "grove.io/podclique"
-_MOST_DIGITS: Final = 9
-_JOB_KIND: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-
-Labels = Mapping[str, str]
 Copies = Mapping[str, Sequence[PodView]]
 """The pods of each copy by its name."""
 
@@ -60,24 +49,27 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
         levels = context.levels(workload)
         for top in workload.groups:
             for group, _ in top.everything():
-                # The gang of a PodCliqueSet leaves some replicas of scaling groups out.
+                # What is placed at once may leave some copies out.
                 gang = next(iter(workload.pod_groups), top) if group is top else group
                 observed = replace(group, groups=gang.groups)
                 yield from _of_group(context, workload, levels, observed, whole=group is top)
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
-    """What the object closest to the pods asks for.
-
-    The PodCliqueSet that Dynamo created for Grove is closer than the deployment itself.
-    """
+    """What the objects closest to the pods ask for."""
     workloads = []
-    for _, document in context.members(POD_CLIQUE_SETS):
-        for checked in context.checker.check(document, document):
-            if checked.reading.workload:
-                workloads.append(checked.reading.workload)
+    for kind in _made_for_pods():
+        for _, document in context.members(kind):
+            for checked in context.checker.check(document, document):
+                if checked.reading.workload:
+                    workloads.append(checked.reading.workload)
 
     return workloads or context.workloads
+
+
+def _made_for_pods() -> Iterator[Kind]:
+    for system in waiting():
+        yield from system.made_for_pods
 
 
 def _of_group(
@@ -113,7 +105,7 @@ def _of_group(
 
 
 def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPlacement]:
-    """The same, where no two may share a domain: with exclusive placement that is the label's value alone."""
+    """The same, where no two may share a domain: it is then the label's value alone."""
     holders: Counter[str] = Counter()
     for placement in placements:
         holders.update(domain for domain, _ in placement.domains)
@@ -133,19 +125,33 @@ def _of_copy(
 
     Domains are told apart by all values from the broadest level down, as schedulers do.
     """
-    counts = Counter(_domain(snapshot, pod.node, upper) for pod in pods)
-    names = Counter(path[-1] for path in counts)
+    counts: Counter[tuple[str, ...]] = Counter()
+    for pod in pods:
+        counts[_domain(snapshot, pod.node, upper)] += 1
+
+    names: Counter[str] = Counter()
+    for path in counts:
+        names[path[-1]] += 1
+
     domains = []
+    for path in sorted(counts, key=lambda path: (-counts[path], path)):
+        is_unique = names[path[-1]] == 1
+        name = path[-1] if is_unique else "/".join(path)
+        domains.append((name, counts[path]))
 
-    for path, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        domains.append((path[-1] if names[path[-1]] == 1 else "/".join(path), count))
-
-    required = group.required is not None
+    is_required = group.required is not None
     kept: bool | None = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-    if not kept and not required:
+    if not kept and not is_required:
         kept = None
 
-    return ObservedPlacement(group.name, copy, upper[-1], required, tuple(domains), kept)
+    return ObservedPlacement(
+        group=group.name,
+        copy=copy,
+        level=upper[-1],
+        required=is_required,
+        domains=tuple(domains),
+        kept=kept,
+    )
 
 
 def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str, ...]:
@@ -177,75 +183,13 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
     return {"": tuple(pods)} if whole and group.copies == 1 else None
 
 
-CopyName = Callable[[Labels], str | None]
-"""What names a pod's copy of a group by its labels.
-
-None: the pod is in none, or is not labelled for that.
-"""
-
-
 def _copy_namer(system: str, group: Group) -> CopyName:
-    kind, _, name = group.name.rpartition(" ")
-    if system == "Grove":
-        return _grove_copy_namer(group, kind, name)
-    if kind == "job of":
-        return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
-    if system == "Kueue" and kind == "pod set":
-        return lambda labels: "" if labels.get(POD_SET_OF, name) == name else None
+    """How the pods of a group say which copy they belong to."""
+    for part in waiting():
+        copy_name = part.copy_namer(system, group)
+        if copy_name:
+            return copy_name
 
-    label = ""
-    if group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY):
-        label = group.anti_affinity
-    elif group.copies > 1:
-        label = GROUP_INDEX
-
-    return lambda labels: labels.get(label)
-
-
-def _grove_copy_namer(group: Group, kind: str, name: str) -> CopyName:
-    def scaling_group(labels: Labels) -> str | None:
-        label = labels.get(_SCALING_GROUP, "")
-        if not _is_grove_name(label, name):
-            return None
-
-        return f"{label}-{labels.get(_SCALING_GROUP_COPY, '?')}"
-
-    def clique(labels: Labels) -> str | None:
-        label = labels.get(_CLIQUE, "")
-        return label if _is_grove_name(label, name) else None
-
-    gangs = []
-    for part in group.groups:
-        part_kind, _, part_name = part.name.rpartition(" ")
-        if part_kind == "scaling group":
-            gangs.append((part_name, part.copies))
-
-    def whole_set(labels: Labels) -> str | None:
-        return None if _is_apart(labels, gangs) else labels.get(_SET_COPY)
-
-    if kind == "scaling group":
-        return scaling_group
-
-    return clique if kind == "clique" else whole_set
-
-
-def _is_apart(labels: Labels, gangs: Iterable[tuple[str, int]]) -> bool:
-    """Whether the pod is in a replica of a scaling group that is a gang of its own.
-
-    `gangs`: how many replicas of each are not.
-    """
-    index = labels.get(_SCALING_GROUP_COPY, "")
-    if not index.isdecimal() or len(index) > _MOST_DIGITS:
-        return False
-
-    scaling_group = labels.get(_SCALING_GROUP, "")
-    for name, count in gangs:
-        if _is_grove_name(scaling_group, name) and int(index) >= count:
-            return True
-
-    return False
-
-
-def _is_grove_name(text: str, name: str) -> bool:
-    """Grove puts the set and the index of its copy before a name: `llm-0-decode`."""
-    return re.fullmatch(rf".*-\d+-{re.escape(name)}", text) is not None
+    labels = (part.copy_label(group) for part in waiting())
+    label = next(filter(None, labels), "")
+    return lambda pod_labels: pod_labels.get(label)

@@ -1,4 +1,4 @@
-"""Who owns what: from the object asked about up to its topmost owner, and down to all of its pods."""
+"""Who owns what: from the object asked about up to its topmost owner, and down to its pods."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -8,11 +8,8 @@ from typing import Final
 
 from toposcope.errors import ToposcopeError
 from toposcope.explain.object_store import POD, ObjectStore, owner_of
-from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Ref
-from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS
-from toposcope.integrations.kubernetes import api as gangs_api
-from toposcope.integrations.kubernetes import gangs
+from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView, Snapshot
 
@@ -32,7 +29,7 @@ class Ownership:
     chain: tuple[Ref, ...]
     """The subject, its owner, the owner's owner and so on, as far as they can be read."""
     members: tuple[Ref, ...]
-    """Every object that the topmost owner owns directly or indirectly, itself included; without pods."""
+    """Every object that the topmost owner owns, directly or not, itself included; without pods."""
     pods: tuple[PodView, ...]
     """Those that have not finished."""
     unread_owner: Ref | None = None
@@ -49,34 +46,52 @@ def subject_of(
 ) -> Ref:
     """The object of this kind and name. Raises ObjectNotFoundError."""
     wanted = namespace or store.namespace
-    existing = {ref for ref, _ in store.of_kind(kind)}
-    if kind is POD:
-        existing.update(map(_pod_ref, snapshot.pods or ()))
+    existing = _existing(store, snapshot, kind)
 
-    namespaces = sorted(ref.namespace for ref in existing if ref.name == name)
-    matching = [candidate for candidate in namespaces if wanted in (None, candidate)]
+    namespaces, matching = [], []
+
+    for ref in existing:
+        if ref.name == name:
+            namespaces.append(ref.namespace)
+            if wanted in (None, ref.namespace):
+                matching.append(ref.namespace)
+
     if len(matching) == 1:
         return Ref(kind.group, kind.kind, matching[0], name)
 
     called = f"{kind.kind.lower()}/{name}"
     if matching:
+        choice = ", ".join(sorted(matching))
         raise ObjectNotFoundError(
-            f"{called} exists in several namespaces; choose one with -n: {', '.join(matching)}"
+            f"{called} exists in several namespaces; choose one with -n: {choice}"
         )
+
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
 
     where = f" in namespace {wanted}" if wanted else ""
+    hint = _did_you_mean(name, existing, wanted)
     if namespaces:
-        hint = f"; it is in namespace {', '.join(namespaces)}"
-    else:
-        hint = _did_you_mean(name, existing, wanted)
+        hint = f"; it is in namespace {', '.join(sorted(namespaces))}"
 
     raise ObjectNotFoundError(f"there is no {called}{where}{hint}")
 
 
+def _existing(store: ObjectStore, snapshot: Snapshot, kind: Kind) -> set[Ref]:
+    """The objects of a kind, in whatever namespace."""
+    existing = {ref for ref, _ in store.of_kind(kind)}
+    if kind is POD:
+        existing.update(map(_pod_ref, snapshot.pods or ()))
+
+    return existing
+
+
 def _did_you_mean(name: str, existing: Collection[Ref], namespace: str | None) -> str:
-    names = {ref.name for ref in existing if namespace in (None, ref.namespace)}
+    names = set()
+    for ref in existing:
+        if namespace in (None, ref.namespace):
+            names.add(ref.name)
+
     close = get_close_matches(name, sorted(names), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -92,39 +107,44 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
             members.append(ref)
 
     pods = tuple(_pods_of(snapshot, owners, chain, members))
-    members += _named_groups(store, pods, members)
+    members += _written_groups(store, pods, members)
     return Ownership(subject, chain, tuple(members), pods, owners.owner(chain[-1]))
 
 
 def _pods_of(
     snapshot: Snapshot, owners: "_Owners", chain: tuple[Ref, ...], members: Collection[Ref]
 ) -> Iterator[PodView]:
-    """The pods that the topmost owner owns, and those that name one of the groups among its members."""
-    kai_groups = {ref.name for ref in members if _is_kind(ref, POD_GROUPS)}
-    own_groups = {ref.name for ref in members if _is_kind(ref, gangs_api.POD_GROUPS)}
+    """The pods that the topmost owner owns, and those that name one of the groups among members."""
+    groups = frozenset(members)
     for pod in snapshot.pods or ():
         if pod.namespace != chain[0].namespace:
             continue
-        if (
-            owners.top(_pod_ref(pod)) == chain[-1]
-            or pod.annotations.get(GROUP_OF) in kai_groups
-            or gangs.group_of(Field(pod.wants)) in own_groups
-        ):
+        if owners.top(_pod_ref(pod)) == chain[-1] or not groups.isdisjoint(_groups_of(pod)):
             yield pod
 
 
-def _named_groups(
+def _groups_of(pod: PodView) -> Iterator[Ref]:
+    """The groups that a pod names."""
+    for system in waiting():
+        group = system.group_of(pod)
+        if group:
+            yield group
+
+
+def _written_groups(
     store: ObjectStore, pods: Collection[PodView], members: Collection[Ref]
 ) -> list[Ref]:
-    """PodGroups that pods name: one that somebody wrote has no owner."""
-    named = set()
-    for pod in pods:
-        name = gangs.group_of(Field(pod.wants))
-        ref = Ref(gangs_api.GROUP, "PodGroup", pod.namespace, name or "")
-        if name and ref in store.objects:
-            named.add(ref)
+    """Groups that people wrote, and that the pods name: these have no owner."""
+    groups = set()
+    for system in waiting():
+        if not system.groups_are_written:
+            continue
+        for pod in pods:
+            group = system.group_of(pod)
+            if group and group in store.objects:
+                groups.add(group)
 
-    return sorted(named.difference(members), key=attrgetter("name"))
+    return sorted(groups.difference(members), key=attrgetter("name"))
 
 
 def _is_kind(ref: Ref, kind: Kind) -> bool:

@@ -1,16 +1,18 @@
 """The first checks: the topology exists, has the levels that are named, and in a valid order."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
+from toposcope.api.levels import Level
 from toposcope.explain.context import Context, rule_name
-from toposcope.explain.object_store import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Step, condition, failed, passed, unknown
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.waiting import levels_command
+from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
@@ -49,6 +51,15 @@ _OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES
 def objection(finding: Finding) -> str:
     """A finding in one line."""
     return f"{finding.field}: {finding.message}" if finding.field else finding.message
+
+
+def is_settled(context: Context, finding: Finding) -> bool:
+    """Whether the cluster answers what a finding about the document leaves open."""
+    for system in waiting():
+        if system.settles(finding, context):
+            return True
+
+    return False
 
 
 def blocked_by_topology(context: Context) -> str:
@@ -118,23 +129,24 @@ def _list_topologies(context: Context) -> list[Command]:
     return commands
 
 
-def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
+def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> Step:
     """A topology of this name is known, but not as the kind that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
     commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
     scope = context.scope(workload)
     if scope is None or scope.topology is None:
-        others = [
-            resource.handle for resource in context.snapshot.published if resource.name == name
-        ]
+        others = []
+        for resource in context.snapshot.published:
+            if resource.name == name:
+                others.append(resource.handle)
+
         detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
         return failed(message, detail, commands=commands[:1])
 
     detail = _reported(scope.topology.status.get("published"), kind)
-    field = PUBLISH_FIELDS.get(kind.key, "")
-    if not detail and scope.topology.publish.get(field) == "Never":
-        detail = f"ClusterTopology {name} sets spec.publish.{field}: Never"
+    if not detail and scope.topology.publish.get(kind.option) == "Never":
+        detail = f"ClusterTopology {name} sets spec.publish.{kind.option}: Never"
 
     if not detail:
         detail = f"ClusterTopology {name} exists, but is not published as {kind.kind}"
@@ -177,22 +189,16 @@ def lost_levels(context: Context) -> list[LostLevel]:
             continue
 
         message = f"ClusterTopology {topology.name}: {reported.message}"
-        for domain in unavailable_levels({"status": reported.status, "message": reported.message}):
+        for domain in unavailable_levels(topology.status):
             lost[domain] = LostLevel(topology.name, domain, message)
 
     return list(lost.values())
 
 
-def mentions(context: Context, text: str, domain: str) -> bool:
-    """Whether a message is about a level.
-
-    It has its domain, or a label key that usually carries it, as a word.
-    """
-    for name in (domain, *context.snapshot.catalogue.keys.get(domain, ())):
-        if re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", text):
-            return True
-
-    return False
+def names_level(context: Context, finding: Finding, domain: str) -> bool:
+    """Whether a field names this level: by its domain, or by a label key that usually has it."""
+    keys = context.snapshot.catalogue.keys.get(domain, ())
+    return finding.value == domain or finding.value in keys
 
 
 def level_complaints(context: Context) -> list[Finding]:
@@ -205,10 +211,18 @@ def wrong_levels(context: Context) -> list[Finding]:
     lost = lost_levels(context)
     wrong = []
     for complaint in level_complaints(context):
-        if not any(mentions(context, complaint.message, level.domain) for level in lost):
+        if not _is_of_lost(context, complaint, lost):
             wrong.append(complaint)
 
     return wrong
+
+
+def _is_of_lost(context: Context, complaint: Finding, lost: Sequence[LostLevel]) -> bool:
+    for level in lost:
+        if names_level(context, complaint, level.domain):
+            return True
+
+    return False
 
 
 def check_levels(context: Context) -> Step:
@@ -222,8 +236,8 @@ def check_levels(context: Context) -> Step:
         return failed(*_with_fixes(findings), commands=commands)
 
     if context.asked_levels:
-        names = dict.fromkeys(level.domain for level in context.asked_levels)
-        return passed(f"the topology has what it asks for: {', '.join(names)}")
+        names = domain_names(context.asked_levels)
+        return passed(f"the topology has what it asks for: {names}")
 
     if level_complaints(context):
         return passed("the topology had the level that it asks for")
@@ -235,6 +249,11 @@ def check_levels(context: Context) -> Step:
     return passed("it asks for no level")
 
 
+def domain_names(levels: Iterable[Level]) -> str:
+    """The domains of some levels, each once."""
+    return ", ".join(dict.fromkeys(level.domain for level in levels))
+
+
 def _with_fixes(findings: Sequence[Finding]) -> list[str]:
     """The first objection, its fix on a line of its own, and the others with theirs."""
     first, *others = findings
@@ -243,25 +262,6 @@ def _with_fixes(findings: Sequence[Finding]) -> list[str]:
         lines.append(f"{objection(other)}; {other.fix}")
 
     return lines
-
-
-def levels_command(topology: str | None = None) -> Command:
-    """The command that shows the levels of a topology."""
-    return shell("toposcope levels {}", topology) if topology else shell("toposcope levels")
-
-
-def tree_command(topology: str | None, level: str = "") -> Command:
-    """The command that shows the domains of a level of a topology."""
-    template, values = "toposcope tree", []
-    if topology:
-        template += " {}"
-        values.append(topology)
-
-    if level:
-        template += " --level {}"
-        values.append(level)
-
-    return shell(template, *values)
 
 
 def check_hierarchy(context: Context) -> Step:
@@ -287,20 +287,19 @@ def check_hierarchy(context: Context) -> Step:
 
 
 def _order(context: Context, name: str) -> list[str]:
-    workload = next(workload for workload in context.workloads if workload.topology == name)
-    return [level.domain for level in context.levels(workload)]
+    for workload in context.workloads:
+        if workload.topology == name:
+            return [level.domain for level in context.levels(workload)]
+
+    return []
 
 
 def check_rules(context: Context) -> Step:
     """Anything else that a system would reject, or take differently from how it was meant."""
     errors, warnings = [], []
     for finding in context.all_findings:
-        if rule_name(finding) in _OWN_STEP:
+        if rule_name(finding) in _OWN_STEP or is_settled(context, finding):
             continue
-        # the pods say who it is
-        if finding.rule == "grove/scheduler-default" and context.schedulers:
-            continue
-
         if finding.severity == "error":
             errors.append(finding)
         elif finding.severity == "warning":

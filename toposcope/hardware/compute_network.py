@@ -51,7 +51,10 @@ def _ways(nic: Nic, data_direct: Sequence[DataDirect], cells: Sequence[str]) -> 
 
 
 def compute_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
-    """For each GPU the positions of the NICs near it that belong to the compute network, be their ports up or down."""
+    """For each GPU the positions of the NICs near it that belong to the compute network.
+
+    Be their ports up or down.
+    """
     return _of_one_kind(paths, _infiniband_nics(nics))
 
 
@@ -99,13 +102,17 @@ def _of_one_kind(paths: Paths, infiniband: Collection[int]) -> list[list[int]]:
     for a GPU without it.
     """
     near_gpus = [_by_kind(row, infiniband) for row in paths]
-    with_infiniband = sum(bool(near.infiniband) for near in near_gpus)
-    with_ethernet = sum(bool(near.ethernet) for near in near_gpus)
-    if with_infiniband > with_ethernet:
-        return [near.infiniband for near in near_gpus]
-    if with_infiniband == with_ethernet:
-        return [near.infiniband or near.ethernet for near in near_gpus]
-    return [near.ethernet or near.infiniband for near in near_gpus]
+    with_infiniband = [bool(near.infiniband) for near in near_gpus].count(True)
+    with_ethernet = [bool(near.ethernet) for near in near_gpus].count(True)
+    chosen = []
+    for near in near_gpus:
+        if with_infiniband > with_ethernet:
+            chosen.append(near.infiniband)
+        elif with_infiniband == with_ethernet:
+            chosen.append(near.infiniband or near.ethernet)
+        else:
+            chosen.append(near.ethernet or near.infiniband)
+    return chosen
 
 
 def _by_kind(row: Sequence[str], infiniband: Collection[int]) -> _Near:

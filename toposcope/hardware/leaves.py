@@ -1,4 +1,4 @@
-"""Leaves: which NICs of a node are its rails, and which leaf switch or group of leaves they make."""
+"""Leaves: which NICs of a node are its rails, and which leaf switch or group they make."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -31,19 +31,31 @@ def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set
     All, where none is near to any. A port that is down stays a rail, or the others would look like
     another group; but not the second port of a card unless it is up or in `cabled`.
     """
-    near: set[int] = set()
-    for row, chosen in zip(paths, compute_nics(paths, nics), strict=True):
-        near.update(nearest(row, chosen))
-    rails = [nics[at] for at in sorted(near)]
-    if not rails:
-        rails = [nic for nic in nics if is_infiniband(nic)] or list(nics)
-    used = {nic.name for nic in rails if not nic.down or nic.name in cabled}
-    cards_in_use = {nic.card for nic in rails if nic.name in used}
-    for nic in rails:
+    used = set()
+    cards_in_use = set()
+    unused = []
+    for nic in _candidates(paths, nics):
+        if nic.down and nic.name not in cabled:
+            unused.append(nic)
+            continue
+        used.add(nic.name)
+        cards_in_use.add(nic.card)
+    for nic in unused:
         if nic.card not in cards_in_use:  # of ports that are all down the first
             used.add(nic.name)
             cards_in_use.add(nic.card)
     return used
+
+
+def _candidates(paths: Paths, nics: Sequence[Nic]) -> list[Nic]:
+    """The NICs of the compute network nearest to GPUs, else the InfiniBand ones, else all."""
+    near: set[int] = set()
+    for row, chosen in zip(paths, compute_nics(paths, nics), strict=True):
+        near.update(nearest(row, chosen))
+    if near:
+        return [nics[at] for at in sorted(near)]
+    infiniband = [nic for nic in nics if is_infiniband(nic)]
+    return infiniband or list(nics)
 
 
 def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
@@ -51,14 +63,19 @@ def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
 
     None while the switch of one is unknown.
     """
-    known = [rail for rail in rails if rail]
-    if not known or len(known) < len(rails):
+    values = set()
+    for rail in rails:
+        if rail is None:
+            return {}
+        values.add(_value(rail))
+    if not values:
         return {}
-    values = sorted({_value(rail) for rail in known}, key=natural)
-    if len(values) == 1:
-        return {LEAF: values[0]}
-    digest = hashlib.sha256("\n".join(values).encode()).hexdigest()[:_GROUP_DIGITS]
-    return {LEAF_GROUP: f"{values[0][:_END]}..{values[-1][:_END].rstrip('-_.')}-{digest}"}
+    first, *others = sorted(values, key=natural)
+    if not others:
+        return {LEAF: first}
+    last = others[-1][:_END].rstrip("-_.")
+    digest = _digest("\n".join([first, *others]), _GROUP_DIGITS)
+    return {LEAF_GROUP: f"{first[:_END]}..{last}-{digest}"}
 
 
 def _value(rail: Rail) -> str:
@@ -69,12 +86,14 @@ def _value(rail: Rail) -> str:
     count.
     """
     name = label_safe(rail.switch) or "switch"
-    own = (
-        any(character.isdigit() for character in name.partition(".")[0])
-        and _MAKERS not in name.casefold()
-    )
-    return (
-        name
-        if own
-        else f"{name[:_END]}-{hashlib.sha256(rail.id.encode()).hexdigest()[:_ID_DIGITS]}"
-    )
+    host = name.partition(".")[0]
+    has_number = any(character.isdigit() for character in host)
+    if has_number and _MAKERS not in name.casefold():
+        return name
+    head = name[:_END]
+    digest = _digest(rail.id, _ID_DIGITS)
+    return f"{head}-{digest}"
+
+
+def _digest(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

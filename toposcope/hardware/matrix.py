@@ -9,9 +9,10 @@ _NV: Final = "NV"
 
 
 class LinkMatrix(NamedTuple):
-    """Rows and columns are `devices` (`GPU0`..., then `NIC0`..., then `DD0`...
+    """The best path between each two devices, as `nvidia-smi topo -m` prints it.
 
-    For Data Direct functions). `cells[i][j]` is as `nvidia-smi topo -m` prints it.
+    Rows and columns are `devices`: `GPU0`..., then `NIC0`..., then `DD0`... for Data Direct
+    functions.
 
     A cell is `X` (the device itself), `NV<n>` (n active NVLinks), `PIX`, `PXB`, `PHB`, `NODE` or
     `SYS`.
@@ -86,12 +87,16 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
 
 def table(matrix: LinkMatrix) -> str:
     """The matrix as aligned text, header first, columns as wide as their longest cell."""
-    lines = [("", *matrix.devices), *((name, *row) for name, row in matrix.rows())]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    lines = [("", *matrix.devices)]
+    lines += [(name, *row) for name, row in matrix.rows()]
+    columns = zip(*lines, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    return "\n".join(_padded(line, widths) for line in lines)
+
+
+def _padded(line: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+    return "  ".join(cells).rstrip()
 
 
 _DIGITS: Final = 10
@@ -110,20 +115,25 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
     names = [_kind(device) for device in matrix.devices]
     everyone = range(len(names))
     while True:
-        refined = [
-            _digest(
-                names[i],
-                *sorted(
-                    f"{matrix.cells[i][j]} {numa[i] is not None and numa[i] == numa[j]} {names[j]}"
-                    for j in everyone
-                    if j != i
-                ),
-            )
-            for i in everyone
-        ]
-        if len(set(refined)) == len(set(names)):
-            return _digest(*sorted(refined))
+        refined = [_refined(matrix, numa, names, at) for at in everyone]
+        different = len(set(refined))
+        if different == len(set(names)):
+            break
         names = refined
+    return _digest(*sorted(refined))
+
+
+def _refined(matrix: LinkMatrix, numa: Sequence[int | None], names: Sequence[str], at: int) -> str:
+    """A device's next name: its own, and the paths to all others with theirs."""
+    node = numa[at]
+    relations = []
+    for other, path in enumerate(matrix.cells[at]):
+        if other == at:
+            continue
+        same_node = node is not None and numa[other] == node
+        relations.append(f"{path} {same_node} {names[other]}")
+    relations.sort()
+    return _digest(names[at], *relations)
 
 
 def _kind(device: str) -> str:

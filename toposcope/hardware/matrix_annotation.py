@@ -6,6 +6,7 @@ Devices, link matrix, affinity and what the agent complains about.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal
 
 import msgspec
@@ -103,8 +104,10 @@ class Device:
         """The line that says in a legend what the label stands for."""
         name = self.name
         if self.kind == "dd":
-            name = f"{name or 'an unknown NIC'} data-direct function"
-        return f"{self.label}: {name} ({self.pci})" if self.pci else f"{self.label}: {name}"
+            nic = name or "an unknown NIC"
+            name = f"{nic} data-direct function"
+        title = f"{self.label}: {name}"
+        return f"{title} ({self.pci})" if self.pci else title
 
     @property
     def neighbour(self) -> str:
@@ -131,34 +134,36 @@ def parse(annotation: str) -> NodeMatrix:
     try:
         annotated = _ANNOTATION.decode(annotation)
     except UnicodeError as error:
-        raise MatrixError(
-            f"the annotation {MATRIX} cannot be read (it is not text); {_ANEW}"
-        ) from error
+        text = f"the annotation {MATRIX} cannot be read (it is not text); {_ANEW}"
+        raise MatrixError(text) from error
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise MatrixError(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
+        text = f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}"
+        raise MatrixError(text) from error
     if annotated.version != _VERSION:
         raise MatrixError(
-            f"the annotation {MATRIX} has version {annotated.version}, and this toposcope knows {_VERSION}"
+            f"the annotation {MATRIX} has version {annotated.version}, "
+            f"and this toposcope knows {_VERSION}"
         )
-    gpus = [
-        Device(
-            f"GPU{gpu.index}",
-            gpu.uuid,
-            gpu.pci,
-            gpu.numa,
-            annotated.cpus.get(str(gpu.numa)),
-            tuple(gpu.nics),
+    devices = (*_gpus(annotated), *_nics(annotated))
+    return NodeMatrix(
+        devices=devices,
+        links=_links(devices, annotated.matrix),
+        disputes=tuple(annotated.disputes),
+        reasons=tuple(annotated.reasons),
+    )
+
+
+def _gpus(annotated: _Annotation) -> Iterator[Device]:
+    for gpu in annotated.gpus:
+        yield Device(
+            label=f"GPU{gpu.index}",
+            name=gpu.uuid,
+            pci=gpu.pci,
+            numa=gpu.numa,
+            cpus=annotated.cpus.get(str(gpu.numa)),
+            rails=tuple(gpu.nics),
             root=gpu.root,
         )
-        for gpu in annotated.gpus
-    ]
-    devices = (*gpus, *_nics(annotated))
-    return NodeMatrix(
-        devices,
-        _links(devices, annotated.matrix),
-        tuple(annotated.disputes),
-        tuple(annotated.reasons),
-    )
 
 
 def _nics(annotated: _Annotation) -> Iterator[Device]:
@@ -166,9 +171,15 @@ def _nics(annotated: _Annotation) -> Iterator[Device]:
     numbers = {"NIC": 0, "DD": 0}
     for nic in annotated.nics:
         kind = "DD" if nic.dd else "NIC"
-        cpus = annotated.cpus.get(str(nic.numa))
-        label = f"{kind}{numbers[kind]}"
-        yield Device(label, nic.name, nic.pci, nic.numa, cpus, switch=nic.switch, port=nic.port)
+        yield Device(
+            label=f"{kind}{numbers[kind]}",
+            name=nic.name,
+            pci=nic.pci,
+            numa=nic.numa,
+            cpus=annotated.cpus.get(str(nic.numa)),
+            switch=nic.switch,
+            port=nic.port,
+        )
         numbers[kind] += 1
 
 
@@ -187,13 +198,18 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
     if not triangle:
         return None
     half = [row.split() for row in triangle]
-    if [len(row) for row in half] != list(range(1, len(devices) + 1)):
+    size = len(devices)
+    lengths = [len(row) for row in half]
+    if lengths != list(range(1, size + 1)):
         raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
-    strange = next((cell for row in half for cell in row if not _CELL.fullmatch(cell)), None)
-    if strange is not None:
-        raise MatrixError(
-            f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is not a link; {_ANEW}"
-        )
-    size = range(len(half))
-    cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
-    return LinkMatrix(tuple(device.label for device in devices), cells)
+    for cell in chain.from_iterable(half):
+        if not _CELL.fullmatch(cell):
+            raise MatrixError(
+                f"the annotation {MATRIX} holds the cell {cell[:20]!r}, "
+                f"which is not a link; {_ANEW}"
+            )
+    cells = []
+    for at, row in enumerate(half):
+        beyond = [half[other][at] for other in range(at + 1, size)]
+        cells.append((*row, *beyond))
+    return LinkMatrix(tuple([device.label for device in devices]), tuple(cells))

@@ -1,15 +1,19 @@
 """What each NIC of a node is cabled to.
 
-The annotation `gpu.topology/switches`, from one program to another.
-{"mlx5_0":{"switch":"leaf-01","id":"mac:b8:59:9f:00:00:01","port":"Ethernet1/3","by":"lldp"},"mlx5_1":null}
+The annotation `gpu.topology/switches`, from one program to another, without its blanks:
+
+    {"mlx5_0": {"switch": "leaf-01", "id": "mac:b8:59:9f:00:00:01", "port": "Ethernet1/3",
+                "by": "lldp"},
+     "mlx5_1": null}
 
 null: the port has no neighbour, or none that is known. A cable in the wrong switch also has
 `expected`, the right one.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from toposcope.hardware.rails import Miscabled
 from toposcope.text import compact, parse
@@ -19,6 +23,7 @@ LIMIT: Final = 16384
 LONGEST: Final = 63
 """Characters of each text about a neighbour: names of hosts and devices have no more."""
 _MOST: Final = 64
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
 class Neighbour(NamedTuple):
@@ -43,7 +48,7 @@ def plain(text: str) -> str:
 
     Printable ASCII, at most `LONGEST` characters.
     """
-    kept = "".join(character if " " <= character <= "~" else "?" for character in text.strip())
+    kept = _UNPRINTABLE.sub("?", text.strip())
     return kept[:LONGEST].strip()
 
 
@@ -55,16 +60,27 @@ def neighbours_text(
     The last are left out if it would be longer than `LIMIT`. `miscabled`: by NIC, what was found
     when its cable may have been in another switch or port.
     """
-    entries: dict[str, Any] = {nic: found and found._asdict() for nic, found in neighbours.items()}
-    for nic, wrong in miscabled.items():
-        found = neighbours.get(nic)
-        # both: the name is shared
-        called = (found.switch or found.id, f"{found.switch} ({found.id})") if found else ()
-        if found and wrong.switch in called and wrong.port == found.port:
-            entries[nic]["expected"] = plain(wrong.expected)
-    while len(text := compact(entries)) > LIMIT:
+    entries: dict[str, dict[str, str] | None] = {}
+    for nic, found in neighbours.items():
+        if found is None:
+            entries[nic] = None
+            continue
+        entry = entries[nic] = found._asdict()
+        wrong = miscabled.get(nic)
+        if wrong and _is_still_there(wrong, found):
+            entry["expected"] = plain(wrong.expected)
+    text = compact(entries)
+    while len(text) > LIMIT:
         entries.popitem()
+        text = compact(entries)
     return text
+
+
+def _is_still_there(wrong: Miscabled, found: Neighbour) -> bool:
+    """Whether the cable is where it was when it was found in the wrong switch."""
+    # With the id too where the name is shared.
+    names = (found.switch or found.id, f"{found.switch} ({found.id})")
+    return wrong.switch in names and wrong.port == found.port
 
 
 def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
@@ -75,16 +91,18 @@ def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
         raise ValueError("nested too deeply") from error
     if type(entries) is not dict or len(entries) > _MOST:
         raise ValueError(f"not an object of at most {_MOST} NICs")
-    return {nic: None if entry is None else _neighbour(entry) for nic, entry in entries.items()}
+    return {nic: _neighbour(entry) for nic, entry in entries.items()}
 
 
-def _neighbour(entry: object) -> Neighbour:
+def _neighbour(entry: object) -> Neighbour | None:
+    if entry is None:
+        return None
     if not isinstance(entry, dict):
-        raise ValueError("a neighbour is neither an object nor null")  # noqa: TRY004 - the text is wrong, not a caller
+        # The text is wrong, not a caller.
+        raise ValueError("a neighbour is neither an object nor null")  # noqa: TRY004
     texts = [entry.get(field, "") for field in Neighbour._fields]
-    if not all(isinstance(text, str) and text == plain(text) for text in texts) or not entry.get(
-        "id"
-    ):
+    are_plain = all(isinstance(text, str) and text == plain(text) for text in texts)
+    if not are_plain or not entry.get("id"):
         raise ValueError(
             f"a neighbour has texts of at most {LONGEST} printable ASCII characters, and an id"
         )

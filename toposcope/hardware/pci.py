@@ -31,7 +31,9 @@ def normal_address(text: str) -> str:
     if match is None:
         raise ValueError(f"not a PCI address (domain:bus:device.function): {text[:40]!r}")
     domain, bus, device, function = match.groups()
-    return f"{int(domain, 16):04x}:{bus.lower()}:{device.lower()}.{function}"
+    number = int(domain, 16)
+    normal = f"{number:04x}:{bus}:{device}.{function}"
+    return normal.lower()
 
 
 def off_bus(index: int) -> str:
@@ -71,4 +73,5 @@ def pci_level(
         return PHB
     # What is left between the common bridges and the devices: one bridge a side is two ports of one
     # switch.
-    return PIX if max(len(path_a), len(path_b)) - common - 1 <= 1 else PXB
+    bridges = max(len(path_a), len(path_b)) - common - 1
+    return PIX if bridges <= 1 else PXB

@@ -15,10 +15,12 @@ _LONGEST_TEXT: Final = 255
 
 
 class Switch(NamedTuple):
-    """A leaf switch: its system name, which may be empty or not its own, and the id that is its own."""
+    """A leaf switch."""
 
     name: str
+    """Its system name, which may be empty or not its own."""
     id: str
+    """What is its own."""
 
 
 class Rail(NamedTuple):
@@ -43,14 +45,21 @@ def parse_rails(annotation: str) -> tuple[Rail | None, ...]:
         raise ValueError("nested too deeply") from error
     if not isinstance(entries, list) or len(entries) > MOST_RAILS:
         raise ValueError(f"not a list of up to {MOST_RAILS} rails")
-    return tuple([None if entry is None else _rail(entry) for entry in entries])
+    return tuple([_rail(entry) for entry in entries])
 
 
-def _rail(entry: object) -> Rail:
+def _rail(entry: object) -> Rail | None:
+    if entry is None:
+        return None
     if not isinstance(entry, dict):
-        raise ValueError("a rail is neither an object nor null")  # noqa: TRY004 - the document is wrong, not a caller
-    get = entry.get
-    rail = Rail(get("nic", ""), get("switch", ""), get("id", ""), get("port", ""))
+        # The document is wrong, not a caller.
+        raise ValueError("a rail is neither an object nor null")  # noqa: TRY004
+    rail = Rail(
+        nic=entry.get("nic", ""),
+        switch=entry.get("switch", ""),
+        id=entry.get("id", ""),
+        port=entry.get("port", ""),
+    )
     try:
         whole = "".join(rail)
     except TypeError as error:
@@ -94,8 +103,11 @@ def reported(status: Mapping[str, Any]) -> list[Miscabled]:
     """
     rails = status.get("rails")
     entries = rails.get("miscabled") if isinstance(rails, dict) else None
-    return [
-        Miscabled(*[str(entry.get(field, "")) for field in Miscabled._fields])
-        for entry in (entries if isinstance(entries, list) else ())
-        if isinstance(entry, dict)
-    ]
+    if not isinstance(entries, list):
+        return []
+    miscabled = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            texts = [str(entry.get(field, "")) for field in Miscabled._fields]
+            miscabled.append(Miscabled(*texts))
+    return miscabled

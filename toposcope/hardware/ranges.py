@@ -21,18 +21,18 @@ def parse_list(text: str) -> frozenset[int]:
     """
     numbers: set[int] = set()
     spanned = 0
-    for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
+    shown = repr(text.strip()[:80])
+    for piece in text.split(","):
+        part = piece.strip()
+        if not part:
+            continue
         try:
             span, taken = _parse_part(part)
         except ValueError as error:
-            raise ValueError(
-                f"not a kernel list: {text.strip()[:80]!r}, at {part[:40]!r}"
-            ) from error
+            raise ValueError(f"not a kernel list: {shown}, at {part[:40]!r}") from error
         spanned += len(span)
         if spanned > _MOST:
-            raise ValueError(
-                f"not a kernel list: {text.strip()[:80]!r} spans more than {_MOST:,} numbers"
-            )
+            raise ValueError(f"not a kernel list: {shown} spans more than {_MOST:,} numbers")
         numbers.update(taken)
     return frozenset(numbers)
 
@@ -40,7 +40,7 @@ def parse_list(text: str) -> frozenset[int]:
 def kernel_list(text: str) -> frozenset[int]:
     """The numbers in a list that the kernel wrote.
 
-    None if malformed: one broken file must not cost all other facts.
+    Empty if malformed: one broken file must not cost all other facts.
     """
     try:
         return parse_list(text)
@@ -52,7 +52,8 @@ def _parse_part(part: str) -> tuple[range, Iterable[int]]:
     """The numbers that a part spans, and those of them that are in the list. Raises ValueError."""
     span, _, stride = part.partition(":")
     low, dash, high = span.partition("-")
-    first, last = int(low), int(high) if dash else int(low)
+    first = int(low)
+    last = int(high) if dash else first
     if not 0 <= first <= last < _MOST:
         raise ValueError
     spanned = range(first, last + 1)
@@ -60,7 +61,9 @@ def _parse_part(part: str) -> tuple[range, Iterable[int]]:
         return spanned, spanned
     used, slash, group = stride.partition("/")
     # `a-b:used/group` takes the first `used` numbers of every `group`.
-    size, step = (int(used), int(group)) if slash else (1, int(used))
+    size, step = 1, int(used)
+    if slash:
+        size, step = step, int(group)
     if not 0 < size <= step:
         raise ValueError
     return spanned, (number for number in spanned if (number - first) % step < size)
@@ -74,4 +77,10 @@ def format_list(numbers: Iterable[int]) -> str:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in spans)
+    parts = []
+    for low, high in spans:
+        if high > low:
+            parts.append(f"{low}-{high}")
+        else:
+            parts.append(str(low))
+    return ",".join(parts)

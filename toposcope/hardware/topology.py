@@ -194,22 +194,29 @@ class Gpu(NamedTuple):
         return sum(link.joins for link in self.links)
 
     def links_to(self, gpus: Collection[str]) -> int:
-        """Those of `links_joining` that end in a switch, or at one of the GPUs with these addresses.
+        """Those of `links_joining` that end in a switch, or at a GPU with one of these addresses.
 
         A GPU at the far end may be lost, or belong to another VM.
         """
-        joining = [link for link in self.links if link.joins]
-        return sum(link.remote is LinkEnd.NVSWITCH or link.remote_pci in gpus for link in joining)
+        count = 0
+        for link in self.links:
+            if link.joins and (link.remote is LinkEnd.NVSWITCH or link.remote_pci in gpus):
+                count += 1
+        return count
 
     @property
     def link_mbps(self) -> int | None:
         """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
-        return max((link.mbps for link in self.links if link.up and link.mbps), default=None)
+        speeds = [link.mbps for link in self.links if link.up and link.mbps]
+        return max(speeds, default=None)
 
     @property
     def nvlink_version(self) -> str | None:
         """Generation of the active links."""
-        return next((link.version for link in self.links if link.up and link.version), None)
+        for link in self.links:
+            if link.up and link.version:
+                return link.version
+        return None
 
 
 class Port(NamedTuple):

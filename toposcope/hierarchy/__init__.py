@@ -1,1 +1,1 @@
-"""One cluster: levels and their catalogue, the node table, coverage, segments and which levels are in effect; pure."""
+"""One cluster: levels and their catalogue, node table, coverage, segments, effective levels; pure."""

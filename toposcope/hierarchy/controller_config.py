@@ -65,7 +65,8 @@ class _BadError(ToposcopeError, ValueError):
     """An entry that is left out: its place, field and problem."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:
-        super().__init__(f"{_line(node)}: {printable(at)}: {problem}")
+        line, place = _line(node), printable(at)
+        super().__init__(f"{line}: {place}: {problem}")
 
 
 class _Reading:
@@ -140,38 +141,40 @@ class _Reading:
             except _BadError as error:
                 self._report(error)
 
-    def _domain(self, entry: Node, at: str) -> None:
-        fields = _fields(entry, at, {"name", "after", "before", "keys"}, needed=("name", "keys"))
-        name = _text(fields["name"], f"{at}.name")
+    def _domain(self, node: Node, at: str) -> None:
+        entry = _entry(node, at, {"name", "after", "before", "keys"}, needed=("name", "keys"))
+        name = entry.text("name")
         if name in self._keys:
             text = f"{name!r} is there already; add keys to it in catalogue.keys"
-            raise _BadError(fields["name"], f"{at}.name", text)
+            raise entry.bad("name", text)
         problem = domain_problem(name)
         if problem:
-            raise _BadError(fields["name"], f"{at}.name", problem)
+            raise entry.bad("name", problem)
         if len(self._keys) >= MAX_LEVELS:
             text = f"one domain too many; KAI and Kueue take {MAX_LEVELS} levels"
-            raise _BadError(entry, at, text)
-        self._insert(name, self._place(entry, fields, at))
-        self._each(fields["keys"], f"{at}.keys", partial(self._add_key, name))
+            raise _BadError(node, at, text)
+        place = self._place(entry)
+        self._insert(name, place)
+        keys = entry.fields["keys"]
+        self._each(keys, entry.place("keys"), partial(self._add_key, name))
         if not self._keys[name]:
             del self._keys[name]
-            raise _BadError(fields["keys"], f"{at}.keys", "list a node label that carries it")
+            raise entry.bad("keys", "list a node label that carries it")
 
-    def _place(self, entry: Node, fields: Mapping[str, Node], at: str) -> int:
+    def _place(self, entry: "_Entry") -> int:
         """Where a new domain comes among the others."""
-        sides = [side for side in ("after", "before") if side in fields]
+        sides = [side for side in ("after", "before") if side in entry.fields]
         if len(sides) != 1:
             text = "say where it belongs, from the broadest down: after or before another domain"
-            raise _BadError(entry, at, text)
+            raise _BadError(entry.node, entry.at, text)
         (side,) = sides
-        neighbour = self._known_domain(fields[side], f"{at}.{side}")
-        place = list(self._keys).index(neighbour)
+        neighbour = self._known_domain(entry, side)
+        order = list(self._keys)
+        place = order.index(neighbour)
         if side == "before":
             return place
         if neighbour == _HOST:
-            text = "nothing is narrower than a host; write before: host"
-            raise _BadError(fields[side], f"{at}.{side}", text)
+            raise entry.bad(side, "nothing is narrower than a host; write before: host")
         return place + 1
 
     def _insert(self, domain: str, place: int) -> None:
@@ -184,19 +187,18 @@ class _Reading:
         key = self._taken(node, at, domain)
         self._keys[domain].append(key)
 
-    def _key(self, entry: Node, at: str) -> None:
-        fields = _fields(entry, at, {"key", "domain", "position"}, needed=("key", "domain"))
-        domain = self._known_domain(fields["domain"], f"{at}.domain")
+    def _key(self, node: Node, at: str) -> None:
+        entry = _entry(node, at, {"key", "domain", "position"}, needed=("key", "domain"))
+        domain = self._known_domain(entry, "domain")
         if domain == _HOST:
-            text = f"schedulers know a host by {HOSTNAME} alone"
-            raise _BadError(fields["domain"], f"{at}.domain", text)
+            raise entry.bad("domain", f"schedulers know a host by {HOSTNAME} alone")
         position = _PREFERRED
-        if "position" in fields:
-            position = _text(fields["position"], f"{at}.position")
+        if "position" in entry.fields:
+            position = entry.text("position")
         if position not in {_PREFERRED, _FALLBACK}:
             text = f"{position!r} must be {_PREFERRED} or {_FALLBACK}"
-            raise _BadError(fields["position"], f"{at}.position", text)
-        key = self._taken(fields["key"], f"{at}.key", domain)
+            raise entry.bad("position", text)
+        key = self._taken(entry.fields["key"], entry.place("key"), domain)
         keys = self._keys[domain]
         if position == _FALLBACK:
             keys.append(key)
@@ -206,31 +208,34 @@ class _Reading:
         keys.insert(len(preferred), key)
         self._chosen.add(key)
 
-    def _placeholder(self, entry: Node, at: str) -> None:
-        value = _text(entry, at)
+    def _placeholder(self, node: Node, at: str) -> None:
+        value = _text(node, at)
         if not is_label_value(value):
-            raise _BadError(entry, at, f"{value!r} is not a label value, so no node can carry it")
+            raise _BadError(node, at, f"{value!r} is not a label value, so no node can carry it")
         self._placeholders.add(value)
 
-    def _near_miss(self, entry: Node, at: str) -> None:
-        fields = _fields(entry, at, {"key", "instead", "why"}, needed=("key",))
-        given = {name: _text(node, f"{at}.{name}") for name, node in fields.items()}
+    def _near_miss(self, node: Node, at: str) -> None:
+        entry = _entry(node, at, {"key", "instead", "why"}, needed=("key",))
+        given = {name: entry.text(name) for name in entry.fields}
         key = given["key"]
-        if any(key in keys for keys in self._keys.values()):
-            text = f"{key!r} is a level; remove it here or there"
-            raise _BadError(fields["key"], f"{at}.key", text)
-        why = given.get("why") or "the controller's configuration says so"
-        self._advice[key] = Advice(NEAR_MISS, given.get("instead", ""), why)
+        for keys in self._keys.values():
+            if key in keys:
+                raise entry.bad("key", f"{key!r} is a level; remove it here or there")
+        self._advice[key] = Advice(
+            reason=NEAR_MISS,
+            instead=given.get("instead", ""),
+            why=given.get("why") or "the controller's configuration says so",
+        )
 
-    def _known_domain(self, node: Node, at: str) -> str:
-        domain = _text(node, at)
+    def _known_domain(self, entry: "_Entry", field: str) -> str:
+        domain = entry.text(field)
         if domain in self._keys:
             return domain
         known = ", ".join(self._keys)
         problem = domain_problem(domain) or (
             f"{domain!r} is not a domain; there are {known}; add others in catalogue.domains"
         )
-        raise _BadError(node, at, problem)
+        raise entry.bad(field, problem)
 
     def _taken(self, node: Node, at: str, domain: str) -> str:
         """A key that can carry a level, removed from the domain that has it now.
@@ -249,6 +254,32 @@ class _Reading:
         self._chosen.discard(key)
         self._advice.pop(key, None)
         return key
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A mapping in a list of the file, with its fields."""
+
+    node: Node
+    at: str
+    fields: Mapping[str, Node]
+
+    def place(self, field: str) -> str:
+        """Where a field is."""
+        return f"{self.at}.{field}"
+
+    def text(self, field: str) -> str:
+        """The text of a field. Raises _BadError."""
+        return _text(self.fields[field], self.place(field))
+
+    def bad(self, field: str, problem: str) -> _BadError:
+        """A problem with a field."""
+        return _BadError(self.fields[field], self.place(field), problem)
+
+
+def _entry(node: Node, at: str, known: AbstractSet[str], *, needed: Sequence[str]) -> _Entry:
+    """The entry, as `_fields` reads it. Raises _BadError."""
+    return _Entry(node, at, _fields(node, at, known, needed))
 
 
 def _level_key_problem(key: str) -> str:

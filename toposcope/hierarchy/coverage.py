@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress
-from operator import mul, not_
+from operator import not_
 from typing import Final, NamedTuple, TypeAlias
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
@@ -85,8 +85,11 @@ def placeholder_words(nodes: Table, key: str) -> str:
         if label in nodes.placeholders:
             value = repr(label)
             counts[value] = counts.get(value, 0) + count
-    listed = [f"{count:,} with the value {value}" for value, count in sorted(counts.items())]
-    return f" ({', '.join(listed)}, which names no place)"
+    words = []
+    for value, count in sorted(counts.items()):
+        words.append(f"{count:,} with the value {value}")
+    listed = ", ".join(words)
+    return f" ({listed}, which names no place)"
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
@@ -402,16 +405,22 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
 
 def _size_of_hosts(level: Level, nodes: Table) -> LevelSize:
     """The size of a level at which every node is a domain of its own."""
-    is_carried = [value is not None for value in nodes.column(level.key).values]
-    gpus = [group.hardware.gpus for group in compress(nodes.groups, is_carried)]
-    weights = compress(nodes.weights, is_carried)
-    return LevelSize(level, gpus=sum(map(mul, gpus, weights)), largest=max(gpus, default=0))
+    values = nodes.column(level.key).values
+    total = largest = 0
+    for value, group, weight in zip(values, nodes.groups, nodes.weights, strict=True):
+        if value is None:
+            continue
+        gpus = group.hardware.gpus
+        total += gpus * weight
+        largest = max(largest, gpus)
+    return LevelSize(level, total, largest)
 
 
 def _size_of_domains(level: Level, path_keys: Sequence[str], nodes: Table) -> LevelSize:
     """The size of a level; a domain is a path of values of `path_keys`."""
     values = nodes.column(level.key).values
-    paths = zip(*[nodes.column(key).values for key in path_keys], strict=True)
+    columns = [nodes.column(key).values for key in path_keys]
+    paths = zip(*columns, strict=True)
     by_path: dict[tuple[str | None, ...], int] = {}
     total = largest_host = 0
     for path, value, group, weight in zip(paths, values, nodes.groups, nodes.weights, strict=True):
@@ -449,25 +458,42 @@ def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
     for path in set(zip(*columns, strict=True)):
         if None in path or not OWN_VALUES.isdisjoint(path):
             continue
-        values = tuple(str(value) for value in path)
-        by_reading.setdefault(".".join(values), []).append(values)
-    return {reading: sorted(paths) for reading, paths in by_reading.items() if len(paths) > 1}
+        values = tuple(map(str, path))
+        reading = ".".join(values)
+        by_reading.setdefault(reading, []).append(values)
+    alike = {}
+    for reading, paths in by_reading.items():
+        if len(paths) > 1:
+            alike[reading] = sorted(paths)
+    return alike
 
 
 def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> str:
     reading = min(alike)
     first, second = alike[reading][:2]
     differing = []
-    for level, value, other in zip(levels, first, second, strict=True):
-        if value != other:
-            differing.append((level, value, other))
-    first_words = " > ".join(f"{level.domain} {value!r}" for level, value, _ in differing)
-    second_words = " > ".join(f"{level.domain} {other!r}" for level, _, other in differing)
+    for depth in range(len(levels)):
+        if first[depth] != second[depth]:
+            differing.append(depth)
+    broadest = levels[differing[0]]
+    narrowest = levels[differing[-1]]
+    first_words = _path_words(levels, first, differing)
+    second_words = _path_words(levels, second, differing)
     many = f" ({len(alike)} such names in all)" if len(alike) > 1 else ""
-    broadest, narrowest = differing[0][0], differing[-1][0]
     return (
-        f"{first_words} and {second_words} are one {levels[-1].domain} domain to KAI, "
-        f"which joins values by dots: {reading!r}{many}; "
+        f"{first_words} and {second_words} "
+        f"are one {levels[-1].domain} domain to KAI, "
+        "which joins values by dots: "
+        f"{reading!r}{many}; "
         f"write one of {broadest.key} and {narrowest.key} without dots, "
         "or leave one of these levels out of spec.levels"
     )
+
+
+def _path_words(levels: Sequence[Level], path: Path, depths: Iterable[int]) -> str:
+    """The values of a path at some of the levels."""
+    words = []
+    for depth in depths:
+        domain = levels[depth].domain
+        words.append(f"{domain} {path[depth]!r}")
+    return " > ".join(words)

@@ -13,70 +13,31 @@ that.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
 from toposcope.api.levels import MAX_LEVELS, Level
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.coverage import lies_around, nested, widely_carried
 from toposcope.hierarchy.table import Table
+from toposcope.hierarchy.timers import Timers
 
-_ORDER: Final = "order of "
-_LEVEL: Final = "level "
-UNNEEDED: Final = "unneeded "
-"""Prefixes of levels in `Absences`: whose place is another one by the labels, that no node
-carries, and retained ones that no workload requires any more."""
+Side: TypeAlias = Literal["around", "within"]
+"""Where an NVLink level stands by the labels: around the racks, or within them."""
 
 
-class Absences:
-    """Since when each thing has been gone.
+@dataclass(frozen=True, slots=True)
+class LevelTimers:
+    """What the levels of one topology wait for."""
 
-    The controller has no other memory, and losing it only delays a verdict.
-
-    With `single_look` no other look follows, so that a required level which is gone now counts as
-    gone.
-    """
-
-    def __init__(self, *, single_look: bool = False) -> None:
-        self.single_look = single_look
-        self._since: dict[tuple[str, str], float] = {}
-
-    def longer_than(self, owner: str, thing: str, *, gone: bool, grace: float, now: float) -> bool:
-        """Note whether `thing` of `owner` is gone at `now`; whether it is for over `grace` seconds (0: at all)."""
-        if not gone:
-            self._since.pop((owner, thing), None)
-            return False
-        return now - self._since.setdefault((owner, thing), now) > grace or not grace
-
-    def next_deadline(self, graces: Mapping[str, float], now: float) -> float | None:
-        """Seconds until the next absence outlasts the grace period of its owner in `graces`; None when none will."""
-        ends = (
-            since + graces[owner] - now
-            for (owner, _), since in self._since.items()
-            if owner in graces
-        )
-        return min((left for left in ends if left >= 0), default=None)
-
-    def keep_only(self, owner: str, prefix: str, things: Iterable[str]) -> None:
-        """Forget an owner's things that begin with `prefix`, except these (named without it)."""
-        if not self._since:
-            return
-        kept = {prefix + thing for thing in things}
-        self._since = {
-            key: since
-            for key, since in self._since.items()
-            if key[0] != owner or not key[1].startswith(prefix) or key[1] in kept
-        }
-
-    def forget(self, owner: str, but: tuple[str, ...] = ()) -> None:
-        """Forget an owner, but for its things that begin with one of `but`."""
-        self._since = {
-            (whose, thing): since
-            for (whose, thing), since in self._since.items()
-            if whose != owner or thing.startswith(but)
-        }
+    gone: Timers[str] = field(default_factory=Timers)
+    """By label key: levels that no node carries, or that the catalogue does not know."""
+    unneeded: Timers[str] = field(default_factory=Timers)
+    """By label key: retained levels that no workload requires any more."""
+    turned: Timers[tuple[str, Side]] = field(default_factory=Timers)
+    """By domain: levels that stand on this side of the racks by the labels, and on the other in the
+    status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +59,20 @@ class EffectiveLevels:
 def reported(topology: Topology) -> EffectiveLevels:
     """The levels as the stored status, or the spec, has them."""
     entries = topology.status.get("levels") or ()
-    levels = {
-        flag: [Level(e["domain"], e["key"]) for e in entries if e.get(flag)]
-        for flag in ("expired", "retained")
-    }
     return EffectiveLevels(
-        topology.last_levels, frozenset(levels["expired"]), frozenset(levels["retained"])
+        levels=topology.last_levels,
+        expired=_flagged(entries, "expired"),
+        retained=_flagged(entries, "retained"),
     )
+
+
+def _flagged(entries: Sequence[dict[str, Any]], flag: str) -> frozenset[Level]:
+    """The levels of a stored status that have the flag."""
+    levels = set()
+    for entry in entries:
+        if entry.get(flag):
+            levels.add(Level(entry["domain"], entry["key"]))
+    return frozenset(levels)
 
 
 def inferred_levels(
@@ -112,110 +80,198 @@ def inferred_levels(
 ) -> tuple[Level, ...]:
     """The levels that nearly all `nodes` carry; without a topology by the default share."""
     percent = topology.min_coverage if topology else USUAL_COVERAGE
-    levels = catalogue.infer(widely_carried(catalogue.level_keys, nodes, percent))
-    return nested(levels, lambda level, rack, above: lies_around(level, rack, above, nodes) is True)
+    carried = widely_carried(catalogue.level_keys, nodes, percent)
+    levels = catalogue.infer(carried)
+
+    def is_around(level: Level, rack: Level, above: Level | None) -> bool:
+        return lies_around(level, rack, above, nodes) is True
+
+    return nested(levels, is_around)
 
 
 def effective_levels(
     topology: Topology,
     nodes: Table,
-    absences: Absences,
+    timers: LevelTimers,
     now: float,
+    *,
     catalogue: Catalogue = BUILT_IN,
     bound: Container[str] | None = (),
 ) -> EffectiveLevels:
-    """The effective levels over the selected `nodes` (at least one: without nodes there is no evidence).
+    """The effective levels over the selected `nodes` (at least one.
 
-    `bound` are the domains that workloads require through Grove's binding. None: that is not known, so the binding
-    keeps what it has.
+    Without nodes there is no evidence).
+
+    `bound` are the domains that workloads require through Grove's binding. None: that is not known,
+    so the binding keeps what it has.
     """
-    last = reported(topology)
-    before = topology.levels if topology.levels is not None else _before(topology, catalogue)
-    absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
-
-    # With Retain the binding had all levels, also those that its status says have expired.
-    other_spec = topology.status.get("observedGeneration") != topology.generation
-    listed = catalogue.level_keys if topology.levels is None else [level.key for level in before]
-
-    def expired(level: Level) -> bool:
-        gone = level.key not in listed or not nodes.column(level.key).distinct
-        overdue = absences.longer_than(
-            topology.uid, _LEVEL + level.key, gone=gone, grace=topology.grace, now=now
-        )
-        # A restarted controller, which has no memory, must not restore a level only to remove it
-        # again.
-        return overdue or (gone and level in last.expired)
-
-    def retained(level: Level) -> bool:
-        if topology.retain or topology.publish.get("grove") == "Never":
-            return False
-        if bound is None:
-            return other_spec or level in last.retained or level not in last.expired
-        leaving = level in last.retained and level.domain not in bound
-        left = absences.longer_than(
-            topology.uid, UNNEEDED + level.key, gone=leaving, grace=topology.grace, now=now
-        )
-        return level.domain in bound or (leaving and not left)
-
-    over = {level for level in before if expired(level)}
-    absences.keep_only(topology.uid, UNNEEDED, [level.key for level in over])
+    look = _Look(
+        topology=topology,
+        nodes=nodes,
+        timers=timers,
+        now=now,
+        catalogue=catalogue,
+        bound=bound,
+        before=_before(topology, catalogue),
+    )
+    expired = look.expired()
+    timers.unneeded.keep_only([level.key for level in expired])
     if topology.levels is not None:
-        return EffectiveLevels(topology.levels, frozenset(over), frozenset(filter(retained, over)))
-    inferred = {level.domain: level for level in inferred_levels(topology, nodes, catalogue)}
-    # A domain that nodes carry by another key now needs no retention: Grove's workloads name the
-    # domain.
-    held = {level for level in over if level.domain not in inferred and retained(level)}
-    kept = {
-        level.domain: level
-        for level in before
-        if topology.retain or level not in over or level in held
-    }
-    # A change of key takes the level from workloads that ask for it by key: only the admin's
-    # configuration does that.
-    levels = inferred | {
-        domain: x
-        for domain, x in kept.items()
-        if inferred.get(domain, x).key not in catalogue.chosen
-    }
+        return EffectiveLevels(topology.levels, expired, look.retained(expired))
+    return look.inferred(expired)
 
-    def is_around(level: Level, rack: Level, above: Level | None) -> bool:
-        """Whether an NVLink level stands above the racks; it changes sides after the grace period, as levels go."""
-        says = lies_around(level, rack, above, nodes)
-        if level not in before or rack not in before:
-            return says is True
-        was = before.index(level) < before.index(rack)
-        other = says is not None and says != was
-        about = _ORDER + level.domain
-        back, forth = (" around", " within") if was else (" within", " around")
-        absences.longer_than(topology.uid, about + back, gone=False, grace=topology.grace, now=now)
-        turned = absences.longer_than(
-            topology.uid, about + forth, gone=other, grace=topology.grace, now=now
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the nodes of one topology."""
+
+    topology: Topology
+    nodes: Table
+    timers: LevelTimers
+    now: float
+    catalogue: Catalogue
+    bound: Container[str] | None
+    before: tuple[Level, ...]
+    """The levels of the spec, or those that were in effect."""
+
+    def expired(self) -> frozenset[Level]:
+        """The levels that have been gone from all nodes for longer than the grace period."""
+        self.timers.gone.keep_only([level.key for level in self.before])
+        reported_expired = reported(self.topology).expired
+        expired = set()
+        for level in self.before:
+            gone = not self._is_carried(level)
+            overdue = self.timers.gone.overdue(
+                level.key, self.now, self.topology.grace, running=gone
+            )
+            # A restarted controller, which has no memory, must not restore a level only to remove
+            # it again.
+            if overdue or (gone and level in reported_expired):
+                expired.add(level)
+        return frozenset(expired)
+
+    def _is_carried(self, level: Level) -> bool:
+        """Whether a node carries the level, and the spec or the catalogue knows it."""
+        listed = self.topology.levels is not None or level.key in self.catalogue.level_keys
+        return listed and bool(self.nodes.column(level.key).distinct)
+
+    def retained(self, expired: Iterable[Level]) -> frozenset[Level]:
+        """The expired levels that Grove's binding keeps."""
+        retained = set()
+        for level in expired:
+            if self._is_retained(level):
+                retained.add(level)
+        return frozenset(retained)
+
+    def _is_retained(self, level: Level) -> bool:
+        """Whether Grove's binding keeps an expired level."""
+        if self.topology.retain or self.topology.publish.get("grove") == "Never":
+            return False
+        last = reported(self.topology)
+        if self.bound is None:
+            # With Retain the binding had all levels, also those that its status says have expired.
+            other_spec = not _is_of_this_spec(self.topology)
+            return other_spec or level in last.retained or level not in last.expired
+        needed = level.domain in self.bound
+        leaving = level in last.retained and not needed
+        unneeded = self.timers.unneeded.overdue(
+            level.key, self.now, self.topology.grace, running=leaving
         )
-        return was != turned
+        return needed or (leaving and not unneeded)
 
-    ordered = nested(
-        [levels[domain] for domain in _order(catalogue, before) if domain in levels], is_around
-    )
-    return EffectiveLevels(
-        ordered[-MAX_LEVELS:], frozenset(over.intersection(ordered)), frozenset(held)
-    )
+    def inferred(self, expired: frozenset[Level]) -> EffectiveLevels:
+        """The levels that nodes carry, and those of before that have not been gone for long."""
+        carried = {}
+        for level in inferred_levels(self.topology, self.nodes, self.catalogue):
+            carried[level.domain] = level
+        # A domain that nodes carry by another key now needs no retention: Grove's workloads name
+        # the domain.
+        gone = [level for level in expired if level.domain not in carried]
+        retained = self.retained(gone)
+        ordered = self._ordered(carried | self._kept(expired, carried, retained))
+        return EffectiveLevels(
+            levels=ordered[-MAX_LEVELS:],
+            expired=expired.intersection(ordered),
+            retained=retained,
+        )
+
+    def _kept(
+        self,
+        expired: Container[Level],
+        carried: Mapping[str, Level],
+        retained: Container[Level],
+    ) -> dict[str, Level]:
+        """The levels of before that stay, by domain."""
+        kept = {}
+        for level in self.before:
+            if level in expired and level not in retained and not self.topology.retain:
+                continue
+            # A change of key takes the level from workloads that ask for it by key: only the
+            # admin's configuration does that.
+            successor = carried.get(level.domain, level)
+            if successor.key not in self.catalogue.chosen:
+                kept[level.domain] = level
+        return kept
+
+    def _ordered(self, levels: Mapping[str, Level]) -> tuple[Level, ...]:
+        """The levels, broadest first."""
+        ordered = []
+        for domain in _order(self.catalogue, self.before):
+            if domain in levels:
+                ordered.append(levels[domain])
+        return nested(ordered, self._is_around)
+
+    def _is_around(self, level: Level, rack: Level, above: Level | None) -> bool:
+        """Whether an NVLink level stands above the racks.
+
+        It changes sides after the grace period, as levels go.
+        """
+        around = lies_around(level, rack, above, self.nodes)
+        if level not in self.before or rack not in self.before:
+            return around is True
+        was_around = self.before.index(level) < self.before.index(rack)
+        if was_around:
+            turned = self._is_overdue(level, "within", here="around", moved=around is False)
+        else:
+            turned = self._is_overdue(level, "around", here="within", moved=around is True)
+        return was_around != turned
+
+    def _is_overdue(self, level: Level, there: Side, *, here: Side, moved: bool) -> bool:
+        """Whether a level has stood on the other side for the grace period."""
+        timers = self.timers.turned
+        timers.stop((level.domain, here))
+        key = (level.domain, there)
+        return timers.overdue(key, self.now, self.topology.grace, running=moved)
+
+
+def _is_of_this_spec(topology: Topology) -> bool:
+    """Whether the status was written for the spec as it is now."""
+    return topology.status.get("observedGeneration") == topology.generation
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
-    """The levels that were in effect when the status was written, unless only a former spec named them."""
-    same_spec = topology.status.get("observedGeneration") == topology.generation
-    return tuple(
-        level
-        for entry in topology.status.get("levels") or ()
-        if (level := Level(entry["domain"], entry["key"])).key in catalogue.level_keys or same_spec
-    )
+    """The levels of the spec, or those that were in effect when the status was written.
+
+    Not those that only a former spec named.
+    """
+    if topology.levels is not None:
+        return topology.levels
+    same_spec = _is_of_this_spec(topology)
+    levels = []
+    for entry in topology.status.get("levels") or ():
+        level = Level(entry["domain"], entry["key"])
+        if same_spec or level.key in catalogue.level_keys:
+            levels.append(level)
+    return tuple(levels)
 
 
 def _order(catalogue: Catalogue, before: Sequence[Level]) -> list[str]:
     """The domains of the catalogue, with those that it no longer knows in their former places."""
     order = list(catalogue.domains)
-    for above, level in pairwise((None, *before)):
-        if level is not None and level.domain not in order:
-            place = order.index(above.domain) + 1 if above else 0
-            order.insert(min(place, len(order) - 1), level.domain)
+    place = 0
+    for level in before:
+        if level.domain not in order:
+            last_but_one = len(order) - 1
+            order.insert(min(place, last_but_one), level.domain)
+        place = order.index(level.domain) + 1
     return order

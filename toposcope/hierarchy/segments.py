@@ -83,21 +83,20 @@ def divide(
         in_effect={level.domain: level.key for level in used},
         beside=_keys_beside(usual, carried),
     )
-    shared = frozenset.intersection(*[frozenset(rule.path(keys)) for keys in carried])
+    paths = rule.paths(carried)
+    shared = frozenset.intersection(*map(frozenset, paths.values()))
     # Where another kind lacks the level too, it tells nodes apart, and a selector cannot take those
     # that lack it.
     shared_keys = {level.key for level in shared}
     rule = replace(rule, usual={key: usual[key] for key in usual if key in shared_keys})
-    paths = {keys: rule.path(keys) for keys in carried}
+    paths = rule.paths(carried)
     telling = frozenset(chain.from_iterable(paths.values())) - shared
     if not telling:
         return None
     unlike = _placeholders(nodes, telling)
     kinds = _Kinds(nodes, level_keys, _doubtful(nodes, unlike))
-    by_path: dict[Path, list[_Carried]] = {}
-    for keys in kinds.counts:
-        by_path.setdefault(paths[keys], []).append(keys)
     division = _Division(kinds, shared, telling, unlike, catalogue)
+    by_path = _by_path(kinds.counts, paths)
     segments = [division.segment(path, members) for path, members in by_path.items()]
     segments.sort(key=lambda segment: (-segment.nodes, segment.examples))
     return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
@@ -122,6 +121,16 @@ def whole(
         unlike={},
     )
     return Segmentation((segment,), kinds.counts, ())
+
+
+def _by_path(
+    carried: Iterable[_Carried], paths: Mapping[_Carried, Path]
+) -> dict[Path, list[_Carried]]:
+    """The sets of level keys by the levels that they make."""
+    by_path: dict[Path, list[_Carried]] = {}
+    for keys in carried:
+        by_path.setdefault(paths[keys], []).append(keys)
+    return by_path
 
 
 def _level_keys(nodes: Table, catalogue: Catalogue) -> dict[_Keys, _Carried]:
@@ -155,6 +164,10 @@ class _PathRule:
         """By domain, the usual key that most nodes carry."""
         return {level.domain: level.key for level in self.catalogue.infer(self.usual)}
 
+    def paths(self, carried: Iterable[_Carried]) -> dict[_Carried, Path]:
+        """The levels of nodes with each of these sets of level keys."""
+        return {keys: self.path(keys) for keys in carried}
+
     def path(self, carried: _Carried) -> Path:
         """The levels of a node with these level keys."""
         path = []
@@ -170,7 +183,8 @@ class _PathRule:
         A usual key is a level also of a node that lacks it, if that has no keys but those that are
         somewhere beside it.
         """
-        candidates = [key for key in self.catalogue.keys[domain] if key in carried]
+        keys = self.catalogue.keys[domain]
+        candidates = [key for key in keys if key in carried]
         in_effect = self.in_effect.get(domain)
         if in_effect in candidates:
             return in_effect
@@ -205,25 +219,29 @@ def _doubtful(nodes: Table, unlike: Mapping[str, tuple[str, ...]]) -> frozenset[
 class _Kinds:
     """Counts of the nodes by the level keys that they carry, without those at `doubtful` places."""
 
+    counts: dict[_Carried, int]
+    """How many nodes have each set."""
+    doubtful: tuple[str, ...]
+    """Names of the nodes left out."""
+
     def __init__(
         self, nodes: Table, level_keys: Mapping[_Keys, _Carried], doubtful: Collection[int]
     ) -> None:
         self._nodes = nodes
         self._of_group: list[_Carried | None] = []
         """The level keys of each group; None for doubtful ones."""
-        self.counts: dict[_Carried, int] = {}
-        self._gpus: Counter[_Carried] = Counter()
-        for place, (group, weight) in enumerate(zip(nodes.groups, nodes.weights, strict=True)):
-            if place in doubtful:
-                self._of_group.append(None)
-                continue
-            keys = level_keys[group.keys]
+        for place, group in enumerate(nodes.groups):
+            keys = None if place in doubtful else level_keys[group.keys]
             self._of_group.append(keys)
-            self.counts[keys] = self.counts.get(keys, 0) + weight
-            self._gpus[keys] += weight * group.hardware.gpus
         is_doubtful = [keys is None for keys in self._of_group]
         self.doubtful = tuple(sorted(nodes.names(is_doubtful)))
-        """Names of the nodes left out."""
+        self.counts = {}
+        self._gpus: Counter[_Carried] = Counter()
+        groups = zip(self._of_group, nodes.groups, nodes.weights, strict=True)
+        for keys, group, weight in groups:
+            if keys is not None:
+                self.counts[keys] = self.counts.get(keys, 0) + weight
+                self._gpus[keys] += weight * group.hardware.gpus
 
     def nodes_of(self, chosen: Iterable[_Carried]) -> int:
         """How many nodes have one of these sets of level keys."""

@@ -7,7 +7,7 @@ group has nodes, each of them on that node only.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
@@ -71,77 +71,107 @@ class Table:
     group of its own, with both written out.
     """
 
+    groups: list[Traits]
+    weights: list[int]
+    """Nodes of each group, at least one."""
+    usable: list[int]
+    """How many nodes of each group a scheduler would place a pod on."""
+    key_sets: dict[tuple[str, ...], int]
+    """How many nodes carry which label keys."""
+    _kinds: list[int]
+    """For each group the position of its keys among the sets; empty where all have the same.
+
+    A tuple is hashed anew each time it is looked up.
+    """
+    _rows: list[tuple[str, ...]]
+    """The label values of each group."""
+    _labels: dict[str, list[str | None]]
+    """By key, each group's value of the label, as far as it was asked for; and so the next ones."""
+    _distinct: dict[str, set[str | None]]
+    _columns: dict[str, Column]
+    _parents: dict[tuple[str, str], Parents | None]
+
     def __init__(
         self,
         nodes: dict[str, NodeFacts] | Iterable[NodeFacts],
         placeholders: frozenset[str] = PLACEHOLDERS,
     ) -> None:
         """A dictionary holds the nodes by name, and belongs to the table from now on."""
-        self._nodes = nodes if isinstance(nodes, dict) else {node.name: node for node in nodes}
+        if not isinstance(nodes, dict):
+            nodes = {node.name: node for node in nodes}
+        self._nodes = nodes
         self.placeholders = placeholders
         self._expanded_traits: dict[str, Traits] = {}
+        """By name, those of nodes that are groups of their own."""
         groups, weights = _weighed(self)
-        self._set_groups([*groups.values()], [*weights.values()])
+        self._set_groups(list(groups.values()), list(weights.values()))
         ambiguous = self._ambiguous()
-        for node in self if ambiguous else ():
-            named = node.name in ambiguous or (node.host and node.host in ambiguous)
-            if named and not OWN_VALUES.isdisjoint(node.traits.values):
-                weights[id(node.traits)] -= 1
-                own = self._expanded_traits[node.name] = node.expanded()
-                weights[id(own)], groups[id(own)] = 1, own
+        if not ambiguous:
+            return
+        self._expand(ambiguous, groups, weights)
         if self._expanded_traits:
-            left = [group for number, group in groups.items() if weights[number]]
-            self._set_groups(left, [*filter(None, weights.values())])
+            kept = [group for number, group in groups.items() if weights[number]]
+            self._set_groups(kept, [weight for weight in weights.values() if weight])
+
+    def _expand(
+        self,
+        ambiguous: Collection[str | None],
+        groups: dict[int, Traits],
+        weights: dict[int, int],
+    ) -> None:
+        """Make each node with an ambiguous name or hostname a group of its own."""
+        for node in self:
+            is_named = node.name in ambiguous or (node.host and node.host in ambiguous)
+            if is_named and not OWN_VALUES.isdisjoint(node.traits.values):
+                weights[id(node.traits)] -= 1
+                own = node.expanded()
+                self._expanded_traits[node.name] = own
+                groups[id(own)] = own
+                weights[id(own)] = 1
 
     def _ambiguous(self) -> Collection[str | None]:
         """The values that must not stand for a node's own name or hostname.
 
         Empty if no node has one of them.
         """
-        words = [
-            self.placeholders,
-            *map(self.distinct, {key for keys in self.key_sets for key in keys}),
-        ]
+        keys = set(chain.from_iterable(self.key_sets))
+        values: list[Collection[str | None]] = [self.placeholders]
+        values += [self.distinct(key) for key in keys]
         names = self._nodes.keys()
-        hosts = (
-            [node.host for node in self if node.host]
-            if any(OWN_HOSTNAME in word for word in words)
-            else []
-        )
-        different = set(hosts)
-        if len(different) < len(hosts) or not names.isdisjoint(different):
-            words.append(
-                {value for value, times in Counter(chain(names, hosts)).items() if times > 1}
-            )
-        # There are fewer words than nodes: look each word up among the names, not the other way
+        hosts: list[str] = []
+        if any(OWN_HOSTNAME in distinct for distinct in values):
+            hosts = [node.host for node in self if node.host]
+        values.append(_repeated(names, hosts))
+        # There are fewer values than nodes: look each value up among the names, not the other way
         # round.
-        apart = all(names.isdisjoint(word) and different.isdisjoint(word) for word in words)
-        return () if apart else set().union(*words)
+        distinct_hosts = set(hosts)
+        for distinct in values:
+            if not names.isdisjoint(distinct) or not distinct_hosts.isdisjoint(distinct):
+                return set().union(*values)
+        return ()
 
     def _set_groups(self, groups: list[Traits], weights: list[int]) -> None:
         self.groups = groups
         self.weights = weights
-        """Nodes of each group, at least one."""
         # Traits are tuples, so all of them are transposed at once.
         keys, rows, ready, schedulable, *_ = _transposed(groups) or ([], [], [], [])
-        self._rows: list[tuple[str, ...]] = rows
-        self.usable = list(map(mul, weights, map(and_, ready, schedulable)))
-        """How many nodes of each group a scheduler would place a pod on."""
-        alike = bool(keys) and keys.count(keys[0]) == len(keys)
-        self.key_sets: dict[tuple[str, ...], int] = (
-            {keys[0]: len(self)} if alike else totals(zip(keys, weights, strict=True))
-        )
-        """How many nodes carry which label keys."""
-        kinds = {kind: number for number, kind in enumerate(self.key_sets)}
-        self._kinds = [] if alike else list(map(kinds.__getitem__, keys))
-        """For each group the position of its keys among the sets: a tuple is hashed anew each time
-        it is looked up."""
-        self._labels: dict[str, list[str | None]] = (
-            dict(zip(keys[0], _transposed(self._rows), strict=True)) if alike else {}
-        )
-        self._distinct: dict[str, set[str | None]] = {}
-        self._columns: dict[str, Column] = {}
-        self._parents: dict[tuple[str, str], Parents | None] = {}
+        self._rows = rows
+        is_usable = map(and_, ready, schedulable)
+        self.usable = list(map(mul, weights, is_usable))
+        self._labels = {}
+        self._distinct = {}
+        self._columns = {}
+        self._parents = {}
+        all_alike = bool(keys) and keys.count(keys[0]) == len(keys)
+        if all_alike:
+            self.key_sets = {keys[0]: len(self)}
+            self._kinds = []
+            columns = _transposed(rows)
+            self._labels.update(zip(keys[0], columns, strict=True))
+        else:
+            self.key_sets = totals(zip(keys, weights, strict=True))
+            position = {key_set: number for number, key_set in enumerate(self.key_sets)}
+            self._kinds = list(map(position.__getitem__, keys))
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self._nodes.values())
@@ -152,13 +182,11 @@ class Table:
     @cached_property
     def group_of_node(self) -> list[int]:
         """For each node the position of its group in `groups`."""
-        position = {id(group): i for i, group in enumerate(self.groups)}
+        position = {id(group): place for place, group in enumerate(self.groups)}
+        traits: Iterable[Traits] = map(attrgetter("traits"), self)
         expanded = self._expanded_traits
-        traits = (
-            [expanded.get(node.name, node.traits) for node in self]
-            if expanded
-            else map(attrgetter("traits"), self)
-        )
+        if expanded:
+            traits = [expanded.get(node.name, node.traits) for node in self]
         return list(map(position.__getitem__, map(id, traits)))
 
     def names(self, chosen: Iterable[bool]) -> list[str]:
@@ -167,9 +195,8 @@ class Table:
         if not any(flags):
             return []
         if self._expanded_traits:
-            return [
-                node.name for node in compress(self, map(flags.__getitem__, self.group_of_node))
-            ]
+            is_chosen = map(flags.__getitem__, self.group_of_node)
+            return [node.name for node in compress(self, is_chosen)]
         wanted = set(map(id, compress(self.groups, flags)))
         return [node.name for node in self if id(node.traits) in wanted]
 
@@ -203,8 +230,9 @@ class Table:
         if not self._kinds:  # whose labels are all there already
             return [None] * len(self._rows)
         position = [keys.index(key) if key in keys else _NOWHERE for keys in self.key_sets]
-        where = map(position.__getitem__, self._kinds)
-        return [None if i == _NOWHERE else row[i] for i, row in zip(where, self._rows, strict=True)]
+        positions = map(position.__getitem__, self._kinds)
+        placed_rows = zip(positions, self._rows, strict=True)
+        return [None if place == _NOWHERE else row[place] for place, row in placed_rows]
 
     def distinct(self, key: str) -> set[str | None]:
         """The different values of the label, None where a node has none."""
@@ -215,12 +243,12 @@ class Table:
     @cached_property
     def machines(self) -> Machines:
         """The hardware of the nodes."""
-        machines = list(map(attrgetter("hardware"), self.groups))
-        numbers = list(map(id, machines))
-        counts = totals(zip(numbers, self.weights, strict=True))
-        return list(
-            zip(dict(zip(numbers, machines, strict=True)).values(), counts.values(), strict=True)
-        )
+        machines = [group.hardware for group in self.groups]
+        # By identity: hashing the tuples would cost more.
+        identities = list(map(id, machines))
+        by_identity = dict(zip(identities, machines, strict=True))
+        counts = totals(zip(identities, self.weights, strict=True))
+        return list(zip(by_identity.values(), counts.values(), strict=True))
 
     def column(self, key: str) -> Column:
         """Each group's domain value at the level that `key` carries.
@@ -242,8 +270,16 @@ class Table:
         missing = self._carrying(values, None) if None in distinct else 0
         own_values = OWN_VALUES & distinct
         own = sum(self._carrying(values, value) for value in own_values)
-        different = len(distinct) - (None in distinct) - len(own_values) + own
-        return Column(values, len(self), different, missing, own)
+        shared = len(distinct) - len(own_values)
+        if None in distinct:
+            shared -= 1
+        return Column(
+            values=values,
+            nodes=len(self),
+            distinct=shared + own,
+            missing=missing,
+            own=own,
+        )
 
     def _carrying(self, values: Sequence[str | None], value: str | None) -> int:
         return sum(compress(self.weights, map(eq, values, repeat(value))))
@@ -251,16 +287,17 @@ class Table:
     def expanded_for_levels(self, keys: Sequence[str]) -> "Table":
         """This table, or one with a group per node if own values stand above shared ones.
 
-        `keys` from the broadest level down. Then no group lies in several domains of any level, except where every node
-        is a domain of its own.
+        `keys` from the broadest level down. Then no group lies in several domains of any level,
+        except where every node is a domain of its own.
         """
-        columns = [self.column(key) for key in keys]
-        shared = [i for i, column in enumerate(columns) if column.missing or not column.unique]
-        return (
-            self._expanded
-            if shared and any(column.own for column in columns[: shared[-1]])
-            else self
-        )
+        own_above = False
+        for key in keys:
+            column = self.column(key)
+            is_shared = column.missing or not column.unique
+            if is_shared and own_above:
+                return self._expanded
+            own_above = own_above or column.own > 0
+        return self
 
     def expanded_for_labels(
         self, keys: Iterable[str], values: Collection[str] | None = None
@@ -271,17 +308,17 @@ class Table:
         """
         if all(OWN_VALUES.isdisjoint(self.distinct(key)) for key in keys):
             return self
-        if values is not None and not any(
-            node.name in values or node.host in values for node in self
-        ):
-            return self
-        return self._expanded
+        if values is None:
+            return self._expanded
+        for node in self:
+            if node.name in values or node.host in values:
+                return self._expanded
+        return self
 
     @cached_property
     def _expanded(self) -> "Table":
-        return Table(
-            [NodeFacts(node.name, node.uid, node.expanded()) for node in self], self.placeholders
-        )
+        expanded = [NodeFacts(node.name, node.uid, node.expanded()) for node in self]
+        return Table(expanded, self.placeholders)
 
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad`.
@@ -296,11 +333,11 @@ class Table:
         Narrow values that are a node's own are left out: they lie in one. A broad value that is a
         node's own may stand around the values of one node, as it does in a column.
         """
-        if (broad, narrow) not in self._parents:
-            self._parents[broad, narrow] = _parents(
-                self.column(broad), self.column(narrow), self.weights
-            )
-        return self._parents[broad, narrow]
+        pair = broad, narrow
+        if pair not in self._parents:
+            found = _parents(self.column(broad), self.column(narrow), self.weights)
+            self._parents[pair] = found
+        return self._parents[pair]
 
     def crossing(self, broad: str, narrow: str) -> Crossing:
         """The values of `narrow` that lie under several of `broad`.
@@ -309,17 +346,20 @@ class Table:
         """
         parents: dict[str, set[str]] = {}
         own = 0
-        for inner, outer, nodes in zip(
-            self.column(narrow).values, self.column(broad).values, self.weights, strict=True
-        ):
+        inner_values = self.column(narrow).values
+        outer_values = self.column(broad).values
+        for inner, outer, nodes in zip(inner_values, outer_values, self.weights, strict=True):
             if outer is None or inner is None:
                 continue
             if inner in OWN_VALUES:
                 own += nodes
             else:
                 parents.setdefault(inner, set()).add(outer)
-        several = {inner: outer for inner, outer in parents.items() if len(outer) > 1}
-        return Crossing(several, len(parents) + own)
+        several = {}
+        for inner, around in parents.items():
+            if len(around) > 1:
+                several[inner] = around
+        return Crossing(several, total=len(parents) + own)
 
     def domains(self, keys: Sequence[str]) -> list[int]:
         """The number of domains at each level; `keys` from the broadest level down.
@@ -333,17 +373,32 @@ class Table:
             column = self.column(key)
             if depth and (column.missing or not column.unique):
                 nested = nested and self.nests(keys[depth - 1], key)
-            counts.append(
-                column.distinct if nested or column.unique else self._paths(keys[: depth + 1])
-            )
+            if nested or column.unique:
+                counts.append(column.distinct)
+            else:
+                counts.append(self._paths(keys[: depth + 1]))
         return counts
 
     def _paths(self, keys: Sequence[str]) -> int:
-        """The number of different paths of values that end in a value, from the broadest key down."""
+        """The number of different paths that end in a value, from the broadest key down."""
         table = self.expanded_for_levels(keys)
-        paths = set(zip(*[table.column(key).values for key in keys], strict=True))
-        shared = sum(path[-1] is not None and path[-1] not in OWN_VALUES for path in paths)
-        return shared + table.column(keys[-1]).own
+        columns = [table.column(key) for key in keys]
+        paths = set(zip(*[column.values for column in columns], strict=True))
+        shared = 0
+        for path in paths:
+            value = path[-1]
+            if value is not None and value not in OWN_VALUES:
+                shared += 1
+        return shared + columns[-1].own
+
+
+def _repeated(names: KeysView[str], hosts: Sequence[str]) -> set[str]:
+    """Host names that several nodes have, or that are other nodes' names."""
+    distinct_hosts = set(hosts)
+    if len(distinct_hosts) == len(hosts) and names.isdisjoint(distinct_hosts):
+        return set()
+    times = Counter(chain(names, hosts))
+    return {name for name, count in times.items() if count > 1}
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
@@ -393,21 +448,26 @@ def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents |
         return dict.fromkeys(narrow.values, broad.values[0])
     inner, outer = narrow.values, broad.values
     if narrow.own:
-        shared = [value not in OWN_VALUES for value in inner]
-        inner, outer = list(compress(inner, shared)), list(compress(outer, shared))
-        weights = [*compress(weights, shared)]
-    if broad.own:
-        # Different values of different nodes, which all look alike here.
-        around = [
-            (value, nodes)
-            for value, parent, nodes in zip(inner, outer, weights, strict=True)
-            if parent in OWN_VALUES
-        ]
-        if sum(nodes for _, nodes in around) > len({value for value, _ in around}):
-            return None
+        is_shared = [value not in OWN_VALUES for value in inner]
+        inner = list(compress(inner, is_shared))
+        outer = list(compress(outer, is_shared))
+        weights = list(compress(weights, is_shared))
+    if broad.own and _spans_own_values(inner, outer, weights):
+        return None
     parents = dict(zip(inner, outer, strict=True))
-    return (
-        parents
-        if len(parents) == len(inner) or list(map(parents.__getitem__, inner)) == outer
-        else None
-    )
+    if len(parents) == len(inner) or list(map(parents.__getitem__, inner)) == outer:
+        return parents
+    return None
+
+
+def _spans_own_values(
+    inner: Sequence[str | None], outer: Sequence[str | None], weights: Sequence[int]
+) -> bool:
+    """Whether an inner value lies in several nodes' own values, which all look alike here."""
+    values = set()
+    nodes = 0
+    for value, parent, weight in zip(inner, outer, weights, strict=True):
+        if parent in OWN_VALUES:
+            values.add(value)
+            nodes += weight
+    return nodes > len(values)

@@ -1,13 +1,16 @@
-"""What agents write to their own Nodes because a ClusterTopology asks for it, decided from one small object.
+"""What agents write to their own Nodes because a ClusterTopology asks for it.
 
-The controller keeps the plan: the levels in effect of each ClusterTopology that asks for something. Each agent reads it
-and its own Node's labels, and knows what belongs there: labels whose value alone tells the domains of a level apart
-(`spec.uniqueValues`), and Slinky's annotation (`spec.publish.slinky`). So each key has one writer, and the plan changes
-only when the levels do. The controller compares Nodes with the same functions to say which agents have not written yet.
+Decided from one small object. The controller keeps the plan: the levels in effect of each
+ClusterTopology that asks for something. Each agent reads it and its own Node's labels, and knows
+what belongs there: labels whose value alone tells the domains of a level apart
+(`spec.uniqueValues`), and Slinky's annotation (`spec.publish.slinky`). So each key has one writer,
+and the plan changes only when the levels do. The controller compares Nodes with the same functions
+to say which agents have not written yet.
 
-kube-scheduler's gangs and pod affinity group nodes by the value of one label, so `rack-1` of two blocks is one rack to
-them. With `spec.uniqueValues: [rack]` each selected node gets `gpu.topology/unique-rack`: the values of all levels down
-to the rack. Without msgspec, because agents import this.
+kube-scheduler's gangs and pod affinity group nodes by the value of one label, so `rack-1` of two
+blocks is one rack to them. With `spec.uniqueValues: [rack]` each selected node gets
+`gpu.topology/unique-rack`: the values of all levels down to the rack. Without msgspec, because
+agents import this.
 """
 
 import hashlib
@@ -94,7 +97,10 @@ class PlannedKeys:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """All that agents need to know, the oldest ClusterTopology first: where several ask for a key, it decides."""
+    """All that agents need to know, the oldest ClusterTopology first.
+
+    Where several ask for a key, it decides.
+    """
 
     topologies: tuple[PlannedTopology, ...] = ()
     placeholders: frozenset[str] = frozenset()
@@ -130,7 +136,10 @@ class NodePlan:
         )
 
     def _unique(self, topology: PlannedTopology, domain: str, node: Labelled) -> str | None:
-        """The value at that level; empty if the node lacks a level on the way, None if the level is not in effect."""
+        """The value at that level.
+
+        Empty if the node lacks a level on the way, None if the level is not in effect.
+        """
         path = []
         for level in topology.levels:
             if own_input(level.key):
@@ -147,13 +156,19 @@ class NodePlan:
         return found if found and len(found) <= LONGEST_ANNOTATION else None
 
     def _value(self, node: Labelled, key: str) -> str | None:
-        """The node's domain value at the level of this key; never what agents write because of the plan itself."""
+        """The node's domain value at the level of this key.
+
+        Never what agents write because of the plan itself.
+        """
         value = None if own_input(key) else node.label(key)
         return None if value in self.placeholders else value
 
 
 def unique_value(path: Sequence[str]) -> str:
-    """The values of a path, broadest first, as one value; where they do not fit, the end of the last and a hash."""
+    """The values of a path, broadest first, as one value.
+
+    Where they do not fit, the end of the last and a hash.
+    """
     joined = ".".join(path)
     if len(joined) <= LONGEST_VALUE and all(path) and "." not in "".join(path):
         return joined

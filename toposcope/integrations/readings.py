@@ -10,6 +10,10 @@ from toposcope.integrations.registry import readers
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
 """By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
+READERS_OF_PLAIN_PODS: Final = {
+    system.name: system for system in readers() if system.reads_plain_pods
+}
+"""By name: who places the pods of documents that no system claims."""
 
 
 def readings(

@@ -65,6 +65,10 @@ FOLLOWED: Final[tuple[PublishedKind, ...]] = (
     *(kind for plugin in PLUGINS for kind in plugin.followed),
 )
 """What publishers read: what they publish, and what may hold it back."""
+CHANGES_CHECKED: Final[tuple[Kind, ...]] = tuple(
+    kind for plugin in PLUGINS for kind in plugin.changes_checked
+)
+"""Kinds that have rules about updates."""
 DECISIVE: Final[tuple[Kind, ...]] = (
     *(kind for plugin in PLUGINS if plugin.admits for kind in plugin.decisive),
     *(kind for plugin in PLUGINS if not plugin.admits for kind in plugin.decisive),

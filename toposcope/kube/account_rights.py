@@ -1,6 +1,7 @@
-"""Whether RBAC grants this program's ServiceAccount more than it needs: one SelfSubjectRulesReview says it all.
+"""Whether RBAC grants this program's ServiceAccount more than it needs.
 
-Admission policies refuse what RBAC must grant; what RBAC grants beyond that, no policy looks at.
+One SelfSubjectRulesReview says it all. Admission policies refuse what RBAC must grant; what RBAC
+grants beyond that, no policy looks at.
 """
 
 import logging
@@ -48,9 +49,18 @@ _WATCHED_CORE: Final = frozenset(
         "services",
     }
 )
-"""What is looked at: some distributions grant every account rights of their own, such as OpenShift on its projects."""
+"""What is looked at.
+
+Some distributions grant every account rights of their own, such as OpenShift on its projects.
+"""
 _READS: Final = frozenset({"get", "list", "watch"})
-"""Not looked at beyond the core group: Kubernetes 1.37 grants every ServiceAccount those of ClusterTrustBundles."""
+"""Not looked at beyond the core group.
+
+Kubernetes 1.37 grants every ServiceAccount those of ClusterTrustBundles.
+"""
+
+
+_ESCALATING: Final = frozenset({"impersonate", "bind", "escalate"})
 
 
 class Right(NamedTuple):
@@ -63,23 +73,24 @@ class Right(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as `patch nodes/status` or `get secrets`."""
+        verb = "do anything with" if self.verb == _ALL else self.verb
+        return f"{verb} {self._place()}"
+
+    def _place(self) -> str:
+        if self.resource == _ALL and self.group == _ALL:
+            return "all resources"
         if self.resource == _ALL:
-            place = (
-                "all resources"
-                if self.group == _ALL
-                else f"all resources of {self.group or 'the core group'}"
-            )
-        else:
-            place = f"{self.resource}.{self.group}" if self.group else self.resource
-        return f"{'do anything with' if self.verb == _ALL else self.verb} {place}"
+            return f"all resources of {self.group or 'the core group'}"
+        return f"{self.resource}.{self.group}" if self.group else self.resource
 
     def sensitive(self) -> bool:
         """Whether it is one of those that are looked at."""
-        if _ALL in (self.group, self.verb) or self.verb in ("impersonate", "bind", "escalate"):
+        if _ALL in (self.group, self.verb) or self.verb in _ESCALATING:
             return True
         if self.group:
             return self.group in _WATCHED_GROUPS and self.verb not in _READS
-        return self.resource == _ALL or self.resource.partition("/")[0] in _WATCHED_CORE
+        resource, _, _ = self.resource.partition("/")
+        return resource == _ALL or resource in _WATCHED_CORE
 
 
 def rights_of(rules: Iterable[Mapping[str, Any]]) -> list[Right]:
@@ -94,7 +105,10 @@ def rights_of(rules: Iterable[Mapping[str, Any]]) -> list[Right]:
 
 
 class AccountRights:
-    """Finds the rights that are not `expected`; an expected right without names covers those with names."""
+    """Finds the rights that are not `expected`.
+
+    An expected right without names covers those with names.
+    """
 
     def __init__(self, expected: Iterable[Right], namespace: str) -> None:
         self._expected = frozenset(expected)
@@ -102,10 +116,10 @@ class AccountRights:
         self._unanswered = ""
 
     def excess(self, client: Caller) -> list[str]:
-        """The rights that the account has and the program does not need, at most five and how many more.
+        """The rights that the account has and the program does not need.
 
-        None are found where the API server lets no account ask, which is logged once. Raises KubeError if it does not
-        answer.
+        At most five, and how many more. None are found where the API server lets no account ask,
+        which is logged once. Raises KubeError if it does not answer.
         """
         review = {
             "apiVersion": "authorization.k8s.io/v1",

@@ -38,7 +38,10 @@ _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
 """No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
 _LARGEST_ANSWER: Final = 32 << 20
-"""A page of 500 nodes has some 13 MB; where objects are larger, pages have fewer (`toposcope.kube.pages`)."""
+"""A page of 500 nodes has some 13 MB.
+
+Where objects are larger, pages have fewer (`toposcope.kube.pages`).
+"""
 _READ: Final = 1 << 15
 """Room for what one read of a stream brings; a TLS record has half of it. Larger room is given
 back to the system after each read, by a thread other than the first: a page fault or two for
@@ -47,7 +50,10 @@ each Node.
 _LONGEST_MESSAGE: Final = 2000
 """Characters; a validation error of a real server names a dozen fields."""
 _LONGEST_RETRY: Final = 300.0
-"""Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
+"""Seconds.
+
+A proxy's maintenance page may ask for a day, and then the server is back after a minute.
+"""
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """Signs that the server closed a kept connection while it was idle."""
@@ -70,15 +76,19 @@ class Request(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Path and query as they stand on the request line; names in a path may be what a user typed."""
+        """Path and query as they stand on the request line.
+
+        Names in a path may be what a user typed.
+        """
         path = quote(self.path)
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 
 Observe: TypeAlias = Callable[[Request], Callable[[int], None]]
-"""Called with a request as it is sent; what it returns is called with the HTTP status of the answer, 0 if none came.
+"""Called with a request as it is sent.
 
-Not called for a request that is not sent.
+What it returns is called with the HTTP status of the answer, 0 if none came. Not called for a
+request that is not sent.
 """
 
 
@@ -88,13 +98,17 @@ def unobserved(_request: Request) -> Callable[[int], None]:
 
 
 class ApiClient:
-    """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
+    """A client of one API server.
+
+    Safe to share between threads (requests take turns, streams do not).
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         user_agent: str = "toposcope",
         timeout: float | None = _TIMEOUT,
+        *,
         observe: Observe = unobserved,
         largest: int | None = None,
         runtime: Runtime = REAL,
@@ -121,9 +135,10 @@ class ApiClient:
         return self._cluster.namespace
 
     def call(self, request: Request) -> Any:
-        """Send a request and return the decoded answer, of the shape that `kube.shapes` gives for it.
+        """Send a request and return the decoded answer.
 
-        Raises what `read` raises, and UnreachableError for an answer of another shape.
+        It is of the shape that `kube.shapes` gives for it. Raises what `read` raises, and
+        UnreachableError for an answer of another shape.
         """
         body = self.read(request)
         try:
@@ -133,10 +148,11 @@ class ApiClient:
             raise UnreachableError(
                 f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
             ) from error
-        if wrong := problem(answer, shape_of(request.method, request.path)):
+        wrong = problem(answer, shape_of(request.method, request.path))
+        if wrong:
             raise UnreachableError(
-                f"the answer to {request.method} {request.path} is not a Kubernetes API server's: {wrong} "
-                f"in {printable(repr(body[:80]))}"
+                f"the answer to {request.method} {request.path} is not a Kubernetes API server's: "
+                f"{wrong} in {printable(repr(body[:80]))}"
             )
         return answer
 
@@ -184,18 +200,16 @@ class ApiClient:
         return body
 
     def _kept(self) -> Connection:
-        """The kept connection, or a new one if there is none or the certificates have changed since.
+        """The kept connection, or a new one.
 
-        An API server checks at each request whether the client certificate of the connection has expired.
+        New if there is none, or if the certificates have changed since: an API server checks at
+        each request whether the client certificate of the connection has expired.
         """
         if self._closed:
             raise UnreachableError("this client is closed")
         kept = self._connection
-        if (
-            isinstance(kept, TlsConnection)
-            and self._cluster.tls
-            and kept.tls is not self._cluster.tls()
-        ):
+        tls = self._cluster.tls
+        if isinstance(kept, TlsConnection) and tls and kept.tls is not tls():
             self._drop()
         if self._connection is None:
             self._connection = self._connect(self._timeout)
@@ -389,13 +403,13 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     except UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
+    reason = status.get("reason") or response.reason
+    message = status.get("message") or body[:200].decode(errors="replace")
     kind = ResourceExpiredError if response.status == http.HTTPStatus.GONE else ApiError
     raise kind(
         response.status,
-        printable(str(status.get("reason") or response.reason)),
-        printable(
-            str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE
-        ),
+        printable(str(reason)),
+        printable(str(message), _LONGEST_MESSAGE),
         _seconds(response.getheader("Retry-After")),
         tuple(_causes(status.get("details"))),
     )
@@ -404,19 +418,21 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
 def _causes(details: Any) -> Iterator[tuple[str, str]]:
     """Fields and messages of `metav1.StatusDetails`; `<nil>` names no field."""
     causes = details.get("causes") if isinstance(details, dict) else None
-    for cause in causes if isinstance(causes, list) else ():
-        if isinstance(cause, dict):
-            field = printable(str(cause.get("field") or "")).replace("<nil>", "")
-            yield field, printable(str(cause.get("message") or ""), _LONGEST_MESSAGE)
+    if not isinstance(causes, list):
+        return
+    for cause in causes:
+        if not isinstance(cause, dict):
+            continue
+        field = printable(str(cause.get("field") or ""))
+        message = printable(str(cause.get("message") or ""), _LONGEST_MESSAGE)
+        yield field.replace("<nil>", ""), message
 
 
 def _seconds(header: str | None) -> float | None:
     """Retry-After in seconds; API servers never send the date form."""
-    return (
-        min(float(header), _LONGEST_RETRY)
-        if header and header.isascii() and header.isdigit()
-        else None
-    )
+    if not header or not header.isascii() or not header.isdigit():
+        return None
+    return min(float(header), _LONGEST_RETRY)
 
 
 def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:

@@ -30,12 +30,14 @@ def load(
 
     if kubeconfig:
         return kubeconfigs.read(kubeconfig, context)
-    default = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube" / "config")
+    home = Path(environ.get("HOME", "/"))
+    default = environ.get("KUBECONFIG") or str(home / ".kube" / "config")
     if kubeconfigs.existing(default):
         return kubeconfigs.read(default, context)
     raise NoClusterError(
-        f"no API server to talk to: not in a pod (no {account}/token), and {default} does not exist or cannot be "
-        "reached; pass --kubeconfig FILE or set KUBECONFIG"
+        f"no API server to talk to: not in a pod (no {account}/token), "
+        f"and {default} does not exist or cannot be reached; "
+        "pass --kubeconfig FILE or set KUBECONFIG"
     )
 
 

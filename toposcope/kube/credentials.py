@@ -103,7 +103,8 @@ def load_client_certificate(
         context.load_cert_chain(certificate, key, password)
     except OSError as error:
         raise ConfigError(
-            f"{where}: client certificate and client key are not a pair of PEM files that can be read: {error}"
+            f"{where}: client certificate and client key are not a pair of PEM files "
+            f"that can be read: {error}"
         ) from error
 
 
@@ -138,16 +139,25 @@ def checked_url(where: str, value: str | None) -> str:
 
     Raises ConfigError that begins with `where`.
     """
-    try:
-        parts = urlsplit(value or "")
-        legal = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
-    except ValueError:  # a port out of range, a broken IPv6 address
-        legal = False
-    if not (value and legal and value.isascii() and value.isprintable() and " " not in value):
+    if not value or not _is_plain(value) or not _is_server_url(value):
         raise ConfigError(
             f"{where}: {value!r} is not the URL of an API server; write https://HOST:PORT"
         )
     return value.rstrip("/")
+
+
+def _is_server_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        port = parts.port or 0
+    except ValueError:  # a port out of range, a broken IPv6 address
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port >= 0
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it is printable ASCII without blanks."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def usable(where: str, token: str) -> str:
@@ -156,13 +166,16 @@ def usable(where: str, token: str) -> str:
     if not token:
         # Sent without it, requests would be anonymous and fail with a misleading 403.
         raise ConfigError(f"{where} holds no token")
-    if not (token.isascii() and token.isprintable() and " " not in token):
+    if not _is_plain(token):
         raise ConfigError(f"{where} holds characters that no bearer token has")
     return token
 
 
 def token_file(where: str, path: Path) -> Token:
-    """Read the file for each request: it is one small read beside a network round trip, and never stale."""
+    """Read the file for each request.
+
+    It is one small read beside a network round trip, and never stale.
+    """
 
     def token() -> str:
         try:

@@ -29,7 +29,10 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """`podcliquesets.grove.io`, as a CRD is called: kubectl takes this for this kind and no other."""
+        """`podcliquesets.grove.io`, as a CRD is called.
+
+        Kubectl takes this for this kind and no other.
+        """
         return f"{self.plural}.{self.group}".rstrip(".")
 
     @property
@@ -38,7 +41,10 @@ class Kind:
         return self.group, self.kind
 
     def is_called(self, word: str) -> bool:
-        """Whether kubectl takes `word` for this kind: kind, plural or short name, with or without the group."""
+        """Whether kubectl takes `word` for this kind.
+
+        Kind, plural or short name, with or without the group.
+        """
         name, _, group = word.lower().partition(".")
         return name in {self.kind.lower(), self.plural, *self.short} and group in {"", self.group}
 
@@ -67,14 +73,10 @@ class Served:
 
     def version(self, kind: Kind) -> str | None:
         """The first of the kind's versions that is served; None: it is not."""
-        return next(
-            (
-                v
-                for v in kind.versions
-                if kind.plural in self.resources.get(kind.api_version(v), frozenset())
-            ),
-            None,
-        )
+        for version in kind.versions:
+            if kind.plural in self.resources.get(kind.api_version(version), ()):
+                return version
+        return None
 
 
 class _Version(msgspec.Struct, frozen=True, gc=False):
@@ -104,16 +106,7 @@ _RESOURCES: Final = msgspec.json.Decoder(_Resources)
 
 def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
     """Look in which version each kind is served. Raises KubeError."""
-    answer = client.read(get("/apis"))
-    try:
-        groups = {
-            group.name: frozenset(v.version for v in group.versions)
-            for group in _GROUPS.decode(answer).groups
-        }
-    except UNREADABLE as error:
-        raise UnreachableError(
-            f"the answer to GET /apis is not a list of API groups: {error}"
-        ) from error
+    groups = _groups(client)
     resources: dict[str, frozenset[str]] = {}
     for kind in kinds:
         for version in kind.versions:
@@ -125,6 +118,21 @@ def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
             if kind.plural in resources[api_version]:
                 break
     return Served(groups, resources)
+
+
+def _groups(client: ApiClient) -> dict[str, frozenset[str]]:
+    """All API groups with their versions."""
+    answer = client.read(get("/apis"))
+    try:
+        listed = _GROUPS.decode(answer).groups
+    except UNREADABLE as error:
+        raise UnreachableError(
+            f"the answer to GET /apis is not a list of API groups: {error}"
+        ) from error
+    groups = {}
+    for group in listed:
+        groups[group.name] = frozenset([version.version for version in group.versions])
+    return groups
 
 
 def _plurals(client: ApiClient, path: str) -> frozenset[str]:

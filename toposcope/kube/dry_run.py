@@ -1,14 +1,15 @@
-"""What the API server and its webhooks say of an object, asked by a dry run: everything is done but storing it.
+"""What the API server and its webhooks say of an object, asked by a dry run.
 
-As `kubectl apply --server-side --dry-run=server` does it. An object that is not there yet is created, so that webhooks
-see a creation and unknown fields are named; one that is there is applied by kubectl's field manager, by force: other
-owners of a field (a controller, an earlier client-side apply) are no reason to refuse a workload.
+Everything is done but storing it. As `kubectl apply --server-side --dry-run=server` does it. An
+object that is not there yet is created, so that webhooks see a creation and unknown fields are
+named; one that is there is applied by kubectl's field manager, by force: other owners of a field (a
+controller, an earlier client-side apply) are no reason to refuse a workload.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.kube.client import APPLY, Caller, Request, find
 from toposcope.kube.errors import ApiError
@@ -42,6 +43,11 @@ class Remark:
     refused: bool = True
 
 
+class _Resource(NamedTuple):
+    plural: str
+    namespaced: bool
+
+
 class DryRun:
     """Asks one server; what it serves is looked up once for each API version."""
 
@@ -49,81 +55,87 @@ class DryRun:
         """`namespace` is that of objects that name none."""
         self._client = client
         self._namespace = namespace
-        self._served: dict[str, dict[str, tuple[str, bool]]] = {}
+        self._served: dict[str, dict[str, _Resource]] = {}
 
     def ask(self, document: Mapping[str, Any]) -> tuple[Remark, ...]:
         """What it objects to; empty where it would take the object.
 
         Raises KubeError if there is no answer.
         """
-        version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
+        version = str(document.get("apiVersion") or "")
+        kind = str(document.get("kind") or "")
         if not version or not kind:
             return ()
         resource = self._kinds(version).get(kind)
         if resource is None:
-            return (
-                Remark("kind", f"the server has no {kind} of {version}; is its CRD installed?"),
-            )
+            message = f"the server has no {kind} of {version}; is its CRD installed?"
+            return (Remark("kind", message),)
         body = _plain(document)
-        plural, namespaced = resource
-        inside = (
-            f"/namespaces/{body['metadata'].get('namespace') or self._namespace}"
-            if namespaced
-            else ""
-        )
-        path = f"{_root(version)}{inside}/{plural}"
+        path = _root(version)
+        if resource.namespaced:
+            namespace = body["metadata"].get("namespace") or self._namespace
+            path += f"/namespaces/{namespace}"
         try:
-            self._send(path, body)
+            self._send(f"{path}/{resource.plural}", body)
         except ApiError as error:
             return tuple(_remarks(error))
         return ()
 
-    def _kinds(self, version: str) -> dict[str, tuple[str, bool]]:
-        """Plural name, and whether it is in namespaces, of each kind."""
+    def _kinds(self, version: str) -> dict[str, _Resource]:
+        """What is served in a version, by kind."""
         if version not in self._served:
-            listed = find(self._client, _root(version)) or {}
-            self._served[version] = {
-                str(resource.get("kind")): (str(resource["name"]), bool(resource.get("namespaced")))
-                for resource in listed.get("resources") or ()
-                if "/" not in str(resource.get("name", "/"))
-            }
+            answer = find(self._client, _root(version)) or {}
+            resources = {}
+            for resource in answer.get("resources") or ():
+                plural = str(resource.get("name", "/"))
+                if "/" in plural:
+                    continue  # a subresource
+                kind, namespaced = str(resource.get("kind")), bool(resource.get("namespaced"))
+                resources[kind] = _Resource(plural, namespaced)
+            self._served[version] = resources
         return self._served[version]
 
     def _send(self, path: str, body: dict[str, Any]) -> None:
         name = body["metadata"].get("name")
+        content = compact(body).encode()
         if name and find(self._client, f"{path}/{name}") is not None:
             query = {**_DRY, "force": "true"}
-            self._client.call(
-                Request("PATCH", f"{path}/{name}", query, compact(body).encode(), APPLY)
-            )
+            self._client.call(Request("PATCH", f"{path}/{name}", query, content, APPLY))
         else:
-            self._client.call(Request("POST", path, _DRY, compact(body).encode()))
+            self._client.call(Request("POST", path, _DRY, content))
 
 
 def _root(version: str) -> str:
-    return f"/{'apis' if '/' in version else 'api'}/{version}"
+    prefix = "apis" if "/" in version else "api"
+    return f"/{prefix}/{version}"
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without what the server sets."""
     metadata = document.get("metadata")
-    kept = (
-        {key: value for key, value in metadata.items() if key not in _BY_SERVER}
-        if isinstance(metadata, dict)
-        else {}
-    )
-    return {**document, "metadata": kept}
+    plain = dict(metadata) if isinstance(metadata, dict) else {}
+    for field in _BY_SERVER:
+        plain.pop(field, None)
+    return {**document, "metadata": plain}
 
 
 def _remarks(error: ApiError) -> Iterator[Remark]:
-    if error.forbidden and (match := _RBAC.search(error.message)):
-        text = f"these credentials may not {match[1]} it, so the API server was not asked; ask an admin for the verbs "
-        yield Remark("", f"{text}get, create and patch ({error.message})", refused=False)
+    forbidden = _RBAC.search(error.message) if error.forbidden else None
+    unknown_fields = _UNKNOWN_FIELD.findall(error.message)
+    if forbidden:
+        text = (
+            f"these credentials may not {forbidden[1]} it, so the API server was not asked; "
+            f"ask an admin for the verbs get, create and patch ({error.message})"
+        )
+        yield Remark("", text, refused=False)
     elif _NO_DRY_RUN in error.message:
         yield Remark("", f"the API server cannot be asked: {error.message}", refused=False)
-    elif fields := _UNKNOWN_FIELD.findall(error.message):
-        yield from (Remark(field, "API server: unknown field") for field in dict.fromkeys(fields))
+    elif unknown_fields:
+        for field in dict.fromkeys(unknown_fields):
+            yield Remark(field, "API server: unknown field")
     elif error.causes and not error.message.startswith(_WEBHOOK):
-        yield from (Remark(field, f"API server: {message}") for field, message in error.causes)
+        for field, message in error.causes:
+            yield Remark(field, f"API server: {message}")
     else:
-        field = next((field for field, _ in error.causes), "")
+        field = error.causes[0][0] if error.causes else ""
         yield Remark(field, f"API server: {error.message}")

@@ -76,7 +76,10 @@ class ApiError(KubeError):
 
 
 class RefusedError(ApiError):
-    """The server refused a write, which is sent again at `retry_at` (UTC), in `retry_after` seconds."""
+    """The server refused a write.
+
+    It is sent again at `retry_at` (UTC), in `retry_after` seconds.
+    """
 
     def __init__(self, error: ApiError, retry_after: float, retry_at: datetime) -> None:
         super().__init__(error.status, error.reason, error.message, retry_after)

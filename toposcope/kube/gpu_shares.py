@@ -1,8 +1,10 @@
-"""What one piece of a node's GPU resources is: a whole GPU, or a share of one (a time slice, an MPS client, MIG).
+"""What one piece of a node's GPU resources is.
 
-Schedulers see numbers of `nvidia.com/gpu` and cannot tell. What can: the labels of GPU Feature Discovery and GKE, and
-the number of GPUs that the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies) and
-internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of shared GPUs.
+A whole GPU, or a share of one (a time slice, an MPS client, MIG). Schedulers see numbers of
+`nvidia.com/gpu` and cannot tell. What can: the labels of GPU Feature Discovery and GKE, and the
+number of GPUs that the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies)
+and internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of
+shared GPUs.
 """
 
 import re
@@ -60,7 +62,10 @@ _SHARED_NAME: Final = ".shared"
 _MPS: Final = "mps"
 _SHARING: Final = frozenset({"time-slicing", "time-sharing", _MPS})
 _MOST_GPUS: Final = 16
-"""No node has more (DGX-2): a lost GPU that a device plugin still offers cannot explain a larger number."""
+"""No node has more (DGX-2).
+
+A lost GPU that a device plugin still offers cannot explain a larger number.
+"""
 
 
 class Unit(StrEnum):
@@ -70,7 +75,10 @@ class Unit(StrEnum):
     MPS_CLIENT = "MPS client"
     MIG_DEVICE = "MIG device"
     SHARE = "share"
-    """Of a kind that no label names: more is offered than there are GPUs, as HAMi's deviceSplitCount does."""
+    """Of a kind that no label names.
+
+    More is offered than there are GPUs, as HAMi's deviceSplitCount does.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +95,25 @@ class Shares:
     @property
     def described(self) -> str:
         """`time slices`, `1g.5gb MIG devices`, `time slices of 1g.5gb MIG devices`."""
+        pieces = plural(self.total, self.unit)
         if not self.profile:
-            return plural(self.total, self.unit)
+            return pieces
         if self.unit is Unit.MIG_DEVICE:
-            return f"{self.profile} {plural(self.total, self.unit)}"
-        return f"{plural(self.total, self.unit)} of {self.profile} MIG devices"
+            return f"{self.profile} {pieces}"
+        return f"{pieces} of {self.profile} MIG devices"
+
+    @property
+    def of_mig(self) -> bool:
+        """Whether they are MIG devices, or shares of such."""
+        return self.unit is Unit.MIG_DEVICE or bool(self.profile)
 
 
 def gpus_of(label: Label, allocatable: Requests) -> int:
-    """The GPUs of a node: as its agent counted them, else GPU Feature Discovery, else as device plugins offer them.
+    """The GPUs of a node.
 
-    A label with an implausible number is none. Without any count, time slices are divided by their number per GPU; MIG
-    devices cannot be, and stay as they are offered.
+    As its agent counted them, else GPU Feature Discovery, else as device plugins offer them. A
+    label with an implausible number is none. Without any count, time slices are divided by their
+    number per GPU; MIG devices cannot be, and stay as they are offered.
     """
     counted = count_of(label(GPUS))
     if counted is not None:
@@ -109,43 +124,46 @@ def gpus_of(label: Label, allocatable: Requests) -> int:
         return labelled
     shares = _of_gpus(label, allocatable)
     per_gpu = _clients(label)
-    of_mig = shares is not None and (shares.unit is Unit.MIG_DEVICE or bool(shares.profile))
-    if shares and not of_mig and per_gpu and shares.total % per_gpu == 0:
-        return offered - shares.total + shares.total // per_gpu
-    return offered
+    if shares is None or shares.of_mig or not per_gpu or shares.total % per_gpu:
+        return offered
+    return offered - shares.total + shares.total // per_gpu
 
 
 def shares_of(label: Label, allocatable: Requests) -> tuple[Shares, ...]:
-    """The resources of a node that are shares of GPUs, that of whole GPUs first if it is one of them."""
-    found = [whole] if (whole := _of_gpus(label, allocatable)) else []
+    """The resources of a node that are shares of GPUs.
+
+    That of whole GPUs comes first if it is one of them.
+    """
+    shares = []
+    of_gpus = _of_gpus(label, allocatable)
+    if of_gpus:
+        shares.append(of_gpus)
     for resource, total in allocatable.items():
         if total and (is_gpu_part(resource) or _is_renamed(label, resource, total)):
-            found.append(_of_part(label, resource, total))
-    return tuple(found)
+            shares.append(_of_part(label, resource, total))
+    return tuple(shares)
 
 
 def _is_renamed(label: Label, resource: str, total: int) -> bool:
-    """Whether these are shares under a name that somebody chose for them (the device plugin's `rename`)."""
-    if (
-        not resource.startswith(_NVIDIA)
-        or resource == ALLOCATABLE_GPUS
-        or resource in _OTHER_AMOUNTS
-    ):
+    """Whether these are shares under a name that somebody chose (the device plugin's `rename`)."""
+    if not resource.startswith(_NVIDIA):
+        return False
+    if resource == ALLOCATABLE_GPUS or resource in _OTHER_AMOUNTS:
         return False
     clients = _clients(label)
     return clients > 1 and total % clients == 0
 
 
 def whole_gpus(label: Label, allocatable: Requests) -> Requests:
-    """`allocatable` as far as it is whole GPUs: shares go by the name of shared GPUs, and no GPU is offered twice.
+    """`allocatable` as far as it is whole GPUs.
 
-    The same mapping where nothing has to change. A device plugin that has not noticed a lost GPU offers more than the
+    Shares go by the name of shared GPUs, and no GPU is offered twice. The same mapping where
+    nothing has to change. A device plugin that has not noticed a lost GPU offers more than the
     agent counts: these are no shares, and are cut.
     """
     shares = _of_gpus(label, allocatable)
     if shares:
-        rest = {name: count for name, count in allocatable.items() if name != ALLOCATABLE_GPUS}
-        return {**rest, SHARED_GPUS: rest.get(SHARED_GPUS, 0) + shares.total}
+        return _renamed(allocatable, shares.total)
     counted = count_of(label(GPUS))
     if counted is not None and allocatable.get(ALLOCATABLE_GPUS, 0) > counted:
         return {**allocatable, ALLOCATABLE_GPUS: counted}
@@ -153,13 +171,20 @@ def whole_gpus(label: Label, allocatable: Requests) -> Requests:
 
 
 SHARED_GPUS: Final = "nvidia.com/gpu.shared"
-"""What the device plugin calls shares that it offers under a name of their own (`renameByDefault`)."""
+"""What the device plugin calls shares under a name of their own (`renameByDefault`)."""
 
 
 def on_shares(requests: Requests) -> Requests:
     """What a pod requests of a node whose `nvidia.com/gpu` are shares, as `whole_gpus` names it."""
-    rest = {name: count for name, count in requests.items() if name != ALLOCATABLE_GPUS}
-    return {**rest, SHARED_GPUS: rest.get(SHARED_GPUS, 0) + requests.get(ALLOCATABLE_GPUS, 0)}
+    return _renamed(requests, requests.get(ALLOCATABLE_GPUS, 0))
+
+
+def _renamed(amounts: Requests, shares: int) -> Requests:
+    """The amounts with so many shared GPUs more, in place of whole ones."""
+    renamed = dict(amounts)
+    renamed.pop(ALLOCATABLE_GPUS, None)
+    renamed[SHARED_GPUS] = renamed.get(SHARED_GPUS, 0) + shares
+    return renamed
 
 
 def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
@@ -168,50 +193,69 @@ def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
     if not total:
         return None
     profile = _mig_profile(label)
-    unit = _unit_of_gpus(label, allocatable, total) if profile is None else _unit_of_mig(label)
-    return None if unit is None else Shares(ALLOCATABLE_GPUS, unit, total, profile or "")
+    if profile is not None:
+        return Shares(ALLOCATABLE_GPUS, _unit_of_mig(label), total, profile)
+    unit = _unit_of_gpus(label, allocatable, total)
+    return None if unit is None else Shares(ALLOCATABLE_GPUS, unit, total)
 
 
 def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | None:
-    """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named; None: whole GPUs."""
-    if (label(_PRODUCT) or "").endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING:
+    """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named.
+
+    None: whole GPUs.
+    """
+    if _gpus_are_shared(label):
         return _unit(label)
     counted = count_of(label(GPUS)) or _labelled_gpus(label, allocatable)
     exceeds = counted is not None and total > counted
     if _is_shared(label):
         # Where shares have a name of their own, what is left under this one is whole.
-        unnamed = counted is None and not any(map(is_gpu_part, allocatable))
-        return _unit(label) if exceeds or unnamed else None
+        whole = _offers_parts(allocatable) if counted is None else not exceeds
+        return None if whole else _unit(label)
     if not exceeds or _stale(label, total, counted):
         return None
     return Unit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else Unit.SHARE
 
 
+def _offers_parts(allocatable: Requests) -> bool:
+    return any(is_gpu_part(resource) for resource in allocatable)
+
+
+def _gpus_are_shared(label: Label) -> bool:
+    """Whether labels say that GPUs are shared under their usual name."""
+    product = label(_PRODUCT) or ""
+    return product.endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING
+
+
 def _unit_of_mig(label: Label) -> Unit:
     """What pieces of GPUs in MIG mode are: MIG devices can be shared too."""
-    shared = (label(_PRODUCT) or "").endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING
-    return _unit(label) if shared else Unit.MIG_DEVICE
+    return _unit(label) if _gpus_are_shared(label) else Unit.MIG_DEVICE
 
 
 def _of_part(label: Label, resource: str, total: int) -> Shares:
     mig = _MIG_RESOURCE.fullmatch(resource)
-    if mig:
-        unit = _unit(label) if resource.endswith(_SHARED_NAME) else Unit.MIG_DEVICE
-        return Shares(resource, unit, total, mig["profile"])
-    return Shares(resource, _unit(label), total)
+    if mig is None:
+        return Shares(resource, _unit(label), total)
+    unit = _unit(label) if resource.endswith(_SHARED_NAME) else Unit.MIG_DEVICE
+    return Shares(resource, unit, total, mig["profile"])
 
 
 def _unit(label: Label) -> Unit:
-    named = label(_STRATEGY), label(_GKE_STRATEGY)
-    if _MPS in named:
+    strategies = label(_STRATEGY), label(_GKE_STRATEGY)
+    if _MPS in strategies:
         return Unit.MPS_CLIENT
-    sliced = not _SHARING.isdisjoint(named) or _clients(label) > 1
+    sliced = not _SHARING.isdisjoint(strategies) or _clients(label) > 1
     return Unit.TIME_SLICE if sliced else Unit.SHARE
 
 
 def _is_shared(label: Label) -> bool:
-    """Whether labels say that something on the node is shared; with `renameByDefault` not under the usual name."""
-    return _clients(label) > 1 or label(_STRATEGY) in _SHARING or label(_GKE_STRATEGY) in _SHARING
+    """Whether labels say that something on the node is shared.
+
+    With `renameByDefault` not under the usual name.
+    """
+    if _clients(label) > 1:
+        return True
+    return label(_STRATEGY) in _SHARING or label(_GKE_STRATEGY) in _SHARING
 
 
 def _clients(label: Label) -> int:
@@ -220,15 +264,15 @@ def _clients(label: Label) -> int:
 
 
 def _mig_profile(label: Label) -> str | None:
-    """The profile of the MIG devices that are offered as GPUs (strategy `single`, GKE's partitions); None: none are."""
-    if match := _MIG_PRODUCT.fullmatch(label(_PRODUCT) or ""):
-        return match["profile"]
-    if match := _PARTITION.fullmatch(label(_GKE_PARTITION) or ""):
-        return match["profile"]
-    if label(_MIG_STRATEGY) == "single" and not label(_PRODUCT) and (config := label(_MIG_CONFIG)):
-        match = _MIG_ALL.fullmatch(config)
-        return match["profile"] if match else None
-    return None
+    """The profile of the MIG devices that are offered as GPUs; None: none are.
+
+    With the strategy `single`, and as GKE's partitions.
+    """
+    product = label(_PRODUCT) or ""
+    match = _MIG_PRODUCT.fullmatch(product) or _PARTITION.fullmatch(label(_GKE_PARTITION) or "")
+    if match is None and not product and label(_MIG_STRATEGY) == "single":
+        match = _MIG_ALL.fullmatch(label(_MIG_CONFIG) or "")
+    return match["profile"] if match else None
 
 
 def _labelled_gpus(label: Label, allocatable: Requests) -> int | None:
@@ -236,16 +280,16 @@ def _labelled_gpus(label: Label, allocatable: Requests) -> int | None:
     counted = count_of(label(GPU_COUNT))
     if not counted or _mig_profile(label) is not None:
         return None
-    single = label(_MIG_STRATEGY) == "single" and counted > _MOST_GPUS
-    return None if single and counted == allocatable.get(ALLOCATABLE_GPUS) else counted
+    too_many = label(_MIG_STRATEGY) == "single" and counted > _MOST_GPUS
+    if too_many and counted == allocatable.get(ALLOCATABLE_GPUS):
+        return None
+    return counted
 
 
 def _stale(label: Label, total: int, counted: int | None) -> bool:
     """Whether GPUs that were lost explain why more is offered than the agent counts."""
     labelled = count_of(label(GPU_COUNT)) or 0
-    if total <= labelled:
-        return True
-    if counted is None or total < 2 * counted:
+    if total <= labelled or counted is None or total < 2 * counted:
         return True
     lost = label(STATE) in (State.DEGRADED, State.UNKNOWN)
     return lost and total <= _MOST_GPUS
@@ -253,6 +297,7 @@ def _stale(label: Label, total: int, counted: int | None) -> bool:
 
 def described(gpus: int, shares: Shares, free: int | None) -> str:
     """`its 4 GPUs are offered as 40 time slices (nvidia.com/gpu), 39 free`."""
-    left = "" if free is None else f", {free:,} free"
-    are = plural(gpus, "GPU is", "GPUs are")
-    return f"its {gpus:,} {are} offered as {shares.total:,} {shares.described} ({shares.resource}){left}"
+    verb = plural(gpus, "GPU is", "GPUs are")
+    offered = f"{shares.total:,} {shares.described} ({shares.resource})"
+    sentence = f"its {gpus:,} {verb} offered as {offered}"
+    return sentence if free is None else f"{sentence}, {free:,} free"

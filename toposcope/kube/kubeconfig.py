@@ -27,16 +27,24 @@ _DESCRIPTORS: Final = "/proc/self/fd" if _MEMORY_FILES else "/dev/fd"
 _LARGEST: Final = 16 << 20
 """A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
 _REFUSED: Final = {
-    "proxy-url": "requests are not sent through a proxy; use a server URL that can be reached directly",
+    "proxy-url": "requests are not sent through a proxy; "
+    "use a server URL that can be reached directly",
     "as": "requests are not sent in another's name; use credentials of the identity itself",
-    "username": "passwords ended with Kubernetes 1.19; use a token, a client certificate or a plugin",
+    "username": "passwords ended with Kubernetes 1.19; "
+    "use a token, a client certificate or a plugin",
 }
-"""Fields that would change where requests go or who sends them: to leave them out would be worse than to stop."""
+"""Fields that would change where requests go or who sends them.
+
+To leave them out would be worse than to stop.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A part of a kubeconfig: `path` is its file, `where` and a field's name begin messages about it."""
+    """A part of a kubeconfig.
+
+    `path` is its file, `where` and a field's name begin messages about it.
+    """
 
     path: Path
     where: str
@@ -74,14 +82,18 @@ class _Entry:
 
 def existing(spec: str) -> list[Path]:
     """The files of a list like `$KUBECONFIG` that are there."""
+    paths = []
+    for part in spec.split(os.pathsep):
+        if part and _is_there(Path(part)):
+            paths.append(Path(part))
+    return paths
 
-    def is_there(path: Path) -> bool:
-        try:
-            return path.exists()
-        except OSError:  # in a folder that we may not enter, for one
-            return False
 
-    return [path for part in spec.split(os.pathsep) if part and is_there(path := Path(part))]
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that we may not enter, for one
+        return False
 
 
 def read(spec: str, context: str | None = None) -> credentials.Cluster:
@@ -90,18 +102,22 @@ def read(spec: str, context: str | None = None) -> credentials.Cluster:
     Raises ConfigError.
     """
     files = [_document(path) for path in existing(spec) or [Path(spec)]]
-    name, named_by = (context, f"{spec}: --context") if context else _current(spec, files)
+    name: str | None = context
+    named_by = f"{spec}: --context"
+    if not context:
+        name, named_by = _current(spec, files)
     return _cluster(spec, files, name, _find(files, "contexts", "context", name, named_by))
 
 
-def _current(spec: str, files: Sequence[_Entry]) -> tuple[str | None, str]:
+def _current(spec: str, files: Sequence[_Entry]) -> tuple[str, str]:
     """The current context, and the field that names it."""
-    chosen = next((file for file in files if file.text("current-context")), None)
-    if chosen is None:
-        raise ConfigError(
-            f"{spec}: current-context is not set; choose one with `kubectl config use-context NAME`"
-        )
-    return chosen.text("current-context"), f"{chosen.where}current-context"
+    for file in files:
+        context = file.text("current-context")
+        if context:
+            return context, f"{file.where}current-context"
+    raise ConfigError(
+        f"{spec}: current-context is not set; choose one with `kubectl config use-context NAME`"
+    )
 
 
 def _cluster(
@@ -113,13 +129,14 @@ def _cluster(
     user = _Entry(context.path, context.where, {})
     if context.text("user"):
         user = _find(files, "users", "user", context.text("user"), f"{context.where}user")
-    for entry in (cluster, user):
-        for field, why in _REFUSED.items():
-            if entry.values.get(field):
-                raise ConfigError(f"{entry.where}{field} is not supported: {why}")
+    _refuse_unsupported(cluster)
+    _refuse_unsupported(user)
     server = credentials.checked_url(f"{cluster.where}server", cluster.text("server"))
-    has_tls = urlsplit(server).scheme == "https"
-    if not has_tls:
+    tls: credentials.Tls | None = None
+    if urlsplit(server).scheme == "https":
+        token, identity = _credentials(spec, name, user)
+        tls = _tls(cluster, identity)
+    else:
         # As kubectl, which reads them only for TLS: anybody on the way could take them.
         if user.values:
             log.warning(
@@ -127,22 +144,32 @@ def _cluster(
                 user.where[:-1],
                 cluster.where,
             )
-        token, identity = (
-            _static_token(_Entry(user.path, user.where, {})),
-            _Identity(lambda _: None),
-        )
-    elif user.values.get("exec") or user.values.get("auth-provider"):
-        token, identity = _from_plugin(spec, name, user)
-        if not token() and not identity.files:
-            # The package has logged why; without this check requests would go out as anonymous.
-            raise ConfigError(
-                f"{_plugin(user)}: it gave no credentials; does `kubectl get nodes` work with this kubeconfig?"
-            )
-    else:
-        token, identity = _static_token(user), _own_certificate(user)
+        token = _static_token(_Entry(user.path, user.where, {}))
     namespace = context.text("namespace") or "default"
-    tls = _tls(cluster, identity) if has_tls else None
     return credentials.Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
+
+
+def _refuse_unsupported(entry: _Entry) -> None:
+    """Raises ConfigError."""
+    for field, why in _REFUSED.items():
+        if entry.values.get(field):
+            raise ConfigError(f"{entry.where}{field} is not supported: {why}")
+
+
+def _credentials(
+    spec: str, context: str | None, user: _Entry
+) -> tuple[credentials.Token, "_Identity"]:
+    """Raises ConfigError."""
+    if not user.values.get("exec") and not user.values.get("auth-provider"):
+        return _static_token(user), _own_certificate(user)
+    token, identity = _from_plugin(spec, context, user)
+    if not token() and not identity.files:
+        # The package has logged why; without this check requests would go out as anonymous.
+        raise ConfigError(
+            f"{_plugin(user)}: it gave no credentials; "
+            "does `kubectl get nodes` work with this kubeconfig?"
+        )
+    return token, identity
 
 
 def _document(path: Path) -> _Entry:
@@ -203,7 +230,10 @@ def _find(
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """A client certificate: how to load it into a context, and the files to be watched for its next version."""
+    """A client certificate.
+
+    How to load it into a context, and the files to be watched for its next version.
+    """
 
     load: Callable[[ssl.SSLContext], None]
     files: tuple[str, ...] = ()
@@ -248,15 +278,15 @@ def _own_certificate(user: _Entry) -> _Identity:
         )
 
     def load(context: ssl.SSLContext) -> None:
-        """The ssl module takes files only, so inline data is in files that exist in memory alone."""
+        """Inline data is in files that exist in memory alone: the ssl module takes files only."""
         if not given:
             return
         where = user.where.removesuffix(".")
         with ExitStack() as kept:
-            pair = [
-                files[name] or kept.enter_context(_as_file(where, data[name] or b""))
-                for name in given
-            ]
+            pair = []
+            for name in given:
+                file = files[name] or kept.enter_context(_as_file(where, data[name] or b""))
+                pair.append(file)
             credentials.load_client_certificate(where, context, *pair)
 
     return _Identity(load, tuple(file for file in files.values() if file))
@@ -264,9 +294,10 @@ def _own_certificate(user: _Entry) -> _Identity:
 
 @contextmanager
 def _as_file(where: str, content: bytes) -> Iterator[str]:
-    """The name of a file with this content that only this process reads: no folder has to be writable for it.
+    """The name of a file with this content that only this process reads.
 
-    Raises ConfigError where the system has neither memory files nor a temporary directory.
+    No folder has to be writable for it. Raises ConfigError where the system has neither memory
+    files nor a temporary directory.
     """
     try:
         descriptor = (
@@ -274,8 +305,9 @@ def _as_file(where: str, content: bytes) -> Iterator[str]:
         )
     except OSError as error:
         raise ConfigError(
-            f"{where}: the client certificate of a kubeconfig needs a writable temporary directory here "
-            f"({error.strerror}); set TMPDIR to one, or name files in client-certificate and client-key"
+            f"{where}: the client certificate of a kubeconfig needs a writable temporary "
+            f"directory here ({error.strerror}); "
+            "set TMPDIR to one, or name files in client-certificate and client-key"
         ) from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -301,15 +333,19 @@ def _plugin(user: _Entry) -> str:
 def _from_plugin(
     spec: str, context: str | None, user: _Entry
 ) -> tuple[credentials.Token, _Identity]:
-    """Ask the user's plugin for a token, which is renewed when it expires, or a client certificate, which is not."""
+    """Ask the user's plugin for a token or a client certificate.
+
+    A token is renewed when it expires, a certificate is not.
+    """
     plugin = _plugin(user)
     try:
         import kubernetes.client  # noqa: PLC0415 - costs 26-48 MB; see the package docstring
         import kubernetes.config  # noqa: PLC0415 - same
     except ImportError as error:
         raise ConfigError(
-            f"{plugin}: the Python package kubernetes, which asks plugins, is not here (the image leaves it out): "
-            f"pip install kubernetes, or use a kubeconfig with a token"
+            f"{plugin}: the Python package kubernetes, which asks plugins, is not here "
+            "(the image leaves it out): "
+            "pip install kubernetes, or use a kubeconfig with a token"
         ) from error
 
     configuration = kubernetes.client.Configuration()
@@ -327,11 +363,9 @@ def _from_plugin(
             )
         except Exception as error:
             raise ConfigError(f"{plugin}: {error}") from error
-        return (
-            credentials.usable(f"{plugin}: its answer", header.removeprefix("Bearer "))
-            if header
-            else None
-        )
+        if not header:
+            return None
+        return credentials.usable(f"{plugin}: its answer", header.removeprefix("Bearer "))
 
     certificate, key = configuration.cert_file, configuration.key_file
     pair = (certificate, key) if certificate and key else ()

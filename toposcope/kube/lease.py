@@ -105,11 +105,10 @@ def write_request(lease: Lease) -> Request:
         "spec": lease.spec,
     }
     collection = _collection(lease.metadata["namespace"])
-    known = "resourceVersion" in lease.metadata
-    method, path = (
-        ("PUT", f"{collection}/{lease.metadata['name']}") if known else ("POST", collection)
-    )
-    return Request(method, path, {}, msgspec.json.encode(body))
+    content = msgspec.json.encode(body)
+    if "resourceVersion" in lease.metadata:
+        return Request("PUT", f"{collection}/{lease.metadata['name']}", {}, content)
+    return Request("POST", collection, {}, content)
 
 
 def _collection(namespace: str) -> str:
@@ -136,9 +135,13 @@ def _number(value: Any) -> int:
 
 
 def _stamp(now: datetime, last: Any) -> str:
-    """`now` as the API writes it; never equal to `last`, because a renewal must change something."""
-    stamp, later = (
-        moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        for moment in (now, now + timedelta(microseconds=1))
-    )
-    return later if stamp == last else stamp
+    """`now` as the API writes it.
+
+    Never equal to `last`, because a renewal must change something.
+    """
+    stamp = _written(now)
+    return _written(now + timedelta(microseconds=1)) if stamp == last else stamp
+
+
+def _written(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

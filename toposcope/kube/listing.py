@@ -40,10 +40,10 @@ def everything(
     metadata_only: bool = False,
     progress: Callable[[int], object] = lambda _count: None,
 ) -> list[dict[str, Any]]:
-    """All objects of a collection, with selectors for labels and fields those that match; `progress` counts them.
+    """All objects of a collection, with selectors for labels and fields those that match.
 
-    A list that outlives its page tokens begins again. Raises KubeError; its ApiError is `not_found` where the kind is
-    not served.
+    `progress` counts them. A list that outlives its page tokens begins again. Raises KubeError; its
+    ApiError is `not_found` where the kind is not served.
     """
     selected = {
         name: text

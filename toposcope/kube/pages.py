@@ -1,6 +1,7 @@
-"""The one rule for collections in pages: bounded in bytes and in number, whatever the server answers.
+"""The one rule for collections in pages.
 
-Apart from `toposcope.kube.listing`, because some programs do without msgspec.
+Bounded in bytes and in number, whatever the server answers. Apart from `toposcope.kube.listing`,
+because some programs do without msgspec.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,7 +74,8 @@ class _Tokens:
             return ""
         if not isinstance(token, str) or len(token) > _LONGEST_TOKEN:
             raise self._error(
-                f"it answered with a continue token that is not text of up to {_LONGEST_TOKEN:,} characters"
+                "it answered with a continue token "
+                f"that is not text of up to {_LONGEST_TOKEN:,} characters"
             )
         if hash(token) in self._seen:
             raise self._error(
@@ -86,5 +88,6 @@ class _Tokens:
 
     def _error(self, why: str) -> UnreachableError:
         return UnreachableError(
-            f"GET {self._path}: the list does not end: {why}; look at the API server, or at a proxy in front of it"
+            f"GET {self._path}: the list does not end: {why}; "
+            "look at the API server, or at a proxy in front of it"
         )

@@ -38,10 +38,11 @@ _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("
 
 @lru_cache(maxsize=1 << 14)
 def amount(resource: str, quantity: str | float) -> int:
-    """A quantity of a resource: CPU in thousandths of a core, memory in bytes, everything else in pieces.
+    """A quantity of a resource.
 
-    One beyond `MOST` counts as that: Kubernetes caps quantities, and takes `1e30`. Raises ValueError for what is not a
-    quantity.
+    CPU in thousandths of a core, memory in bytes, everything else in pieces. One beyond `MOST`
+    counts as that: Kubernetes caps quantities, and takes `1e30`. Raises ValueError for what is not
+    a quantity.
     """
     text = str(quantity).strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
@@ -101,29 +102,40 @@ Requests = Mapping[str, int]
 
 @lru_cache(maxsize=1024)
 def is_gpu(resource: str) -> bool:
-    """Whether one piece of the resource is a whole GPU or accelerator, as its vendor's device plugin offers it.
+    """Whether one piece of the resource is a whole GPU or accelerator.
 
-    With time slicing under the resource's own name a device plugin offers one GPU several times, and says so only in
-    the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole GPUs of
-    ResourceSlices have the name of their driver.
+    As its vendor's device plugin offers it. With time slicing under the resource's own name a
+    device plugin offers one GPU several times, and says so only in the label
+    `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole
+    GPUs of ResourceSlices have the name of their driver.
     """
     return resource in _WHOLE
 
 
 @lru_cache(maxsize=1024)
 def is_gpu_part(resource: str) -> bool:
-    """Whether it is a part of a GPU, or a GPU shared under a name of its own: MIG devices, `nvidia.com/gpu.shared`."""
+    """Whether it is a part of a GPU, or a GPU shared under a name of its own.
+
+    MIG devices, `nvidia.com/gpu.shared`.
+    """
     return _PART.fullmatch(resource) is not None
 
 
 def gpu_count(resources: Requests) -> int:
     """Whole GPUs in a resource list, of whatever vendor."""
-    return sum(count for resource, count in resources.items() if count and is_gpu(resource))
+    gpus = 0
+    for resource, count in resources.items():
+        if count and is_gpu(resource):
+            gpus += count
+    return gpus
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequests:
-    """One container's requests; `sidecar` is an init container that keeps running (restartPolicy Always)."""
+    """One container's requests.
+
+    `sidecar` is an init container that keeps running (restartPolicy Always).
+    """
 
     requests: Requests
     sidecar: bool = False
@@ -144,23 +156,29 @@ def pod_requests(
     for requests in containers:
         _add(total, requests)
     if init:
-        running: dict[str, int] = {}
-        peak: dict[str, int] = {}
-        for container in init:
-            if container.sidecar:
-                _add(total, container.requests)
-                _add(running, container.requests)
-                _raise(peak, running)
-            else:
-                beside = dict(running)
-                _add(beside, container.requests)
-                _raise(peak, beside)
-        _raise(total, peak)
+        _add_init(total, init)
     if pod_level:
-        total |= {name: value for name, value in pod_level.items() if name.startswith(_POD_LEVEL)}
+        for name, value in pod_level.items():
+            if name.startswith(_POD_LEVEL):
+                total[name] = value
     if overhead:
         _add(total, overhead)
     return total
+
+
+def _add_init(total: dict[str, int], init: Sequence[ContainerRequests]) -> None:
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in init:
+        if container.sidecar:
+            _add(total, container.requests)
+            _add(sidecars, container.requests)
+            _raise(peak, sidecars)
+        else:
+            beside = dict(sidecars)
+            _add(beside, container.requests)
+            _raise(peak, beside)
+    _raise(total, peak)
 
 
 def _add(total: dict[str, int], more: Requests) -> None:

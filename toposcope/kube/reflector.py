@@ -237,7 +237,7 @@ class Reflector(Generic[T]):
         self._handler.failing(None)
 
     def _streamed(self) -> dict[str, T] | None:
-        """The collection as a streamed list (KEP-3157), or None when the server has no such thing."""
+        """The collection as a streamed list (KEP-3157); None when the server has no such thing."""
         query = {
             "watch": "true",
             "sendInitialEvents": "true",

@@ -39,9 +39,8 @@ def get(path: str, *, metadata_only: bool = False) -> Request:
 
 def merge_patch(path: str, manager: str, body: Mapping[str, Any]) -> Request:
     """The request that merges `body` into an object; the answer is small."""
-    return Request(
-        "PATCH", path, {"fieldManager": manager}, compact(body).encode(), MERGE, METADATA
-    )
+    query = {"fieldManager": manager}
+    return Request("PATCH", path, query, compact(body).encode(), MERGE, METADATA)
 
 
 def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
@@ -60,26 +59,27 @@ def event(
     reason: str,
     note: str,
     reporter: str,
+    *,
     instance: str,
     now: datetime,
     digits: int = 16,
 ) -> Request:
-    """The request that records an event about `regarding` (apiVersion, kind, name, uid, namespace if it has one).
+    """The request that records an event about `regarding`.
 
-    `kind` is `Normal` or `Warning`. Events about cluster-scoped objects live in the namespace `default`. Notes are
-    cut at the API's limit of 1024 bytes. Names are the object's, a dot and so many hexadecimal `digits`.
+    That has apiVersion, kind, name, uid, and namespace if it has one. `kind` is `Normal` or
+    `Warning`. Events about cluster-scoped objects live in the namespace `default`. Notes are cut at
+    the API's limit of 1024 bytes. Names are the object's, a dot and so many hexadecimal `digits`.
     """
     namespace = regarding.get("namespace") or "default"
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    digest = hashlib.sha256(f"{regarding}{reason}{note}{moment}".encode()).hexdigest()[:digits]
+    content = f"{regarding}{reason}{note}{moment}".encode()
+    digest = hashlib.sha256(content).hexdigest()[:digits]
+    # Cut, a name may end in what no part of a name may end in.
+    about = regarding["name"][: _LONGEST_NAME - 1 - digits].rstrip("-.")
     body: dict[str, Any] = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        # Cut, a name may end in what no part of a name may end in.
-        "metadata": {
-            "name": f"{regarding['name'][: _LONGEST_NAME - 1 - digits].rstrip('-.')}.{digest}",
-            "namespace": namespace,
-        },
+        "metadata": {"name": f"{about}.{digest}", "namespace": namespace},
         "eventTime": moment,
         "type": kind,
         "reason": reason,
@@ -89,34 +89,40 @@ def event(
         "reportingController": f"gpu.topology/{reporter}",
         "reportingInstance": instance[:128] or reporter,
     }
-    return Request(
-        "POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {}, compact(body).encode()
-    )
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+    return Request("POST", path, {}, compact(body).encode())
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def verb_of(request: Request) -> str:
-    """`get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`."""
+    """The verb as RBAC has it, or `apply`."""
     if request.method == "PATCH" and request.content_type == APPLY:
         return "apply"
-    whole = len(parts(request.path)) == 1
+    of_collection = len(parts(request.path)) == 1
     if request.method == "GET":
-        return "watch" if "watch" in request.query else "list" if whole else "get"
-    if request.method == "DELETE" and whole:
+        if "watch" in request.query:
+            return "watch"
+        return "list" if of_collection else "get"
+    if request.method == "DELETE" and of_collection:
         return "deletecollection"
     return _VERBS.get(request.method, request.method.lower())
 
 
 def resource_of(request: Request) -> str:
-    """As in `kubectl get`: `nodes`, `topologies.kai.scheduler`, `clustertopologies.gpu.topology/status`.
+    """As in `kubectl get`.
 
-    Requests that ask what is served are about `discovery`.
+    `nodes`, `topologies.kai.scheduler`, `clustertopologies.gpu.topology/status`. Requests that ask
+    what is served are about `discovery`.
     """
-    plural, *rest = [*parts(request.path), ""]
-    if not plural:
+    below = parts(request.path)
+    if not below or not below[0]:
         return "discovery"
+    resource = below[0]
     first, group, *_ = request.path.strip("/").split("/")
-    resource = f"{plural}.{group}" if first == "apis" else plural
-    return f"{resource}/{rest[1]}" if len(rest) > 2 else resource  # noqa: PLR2004 - name, subresource, ""
+    if first == "apis":
+        resource += f".{group}"
+    if len(below) > 2:  # noqa: PLR2004 - plural, name, subresource
+        resource += f"/{below[2]}"
+    return resource

@@ -73,7 +73,10 @@ class Connection(http.client.HTTPConnection):
     """
 
     _opened: socket.socket | None = None
-    """The last socket: http.client forgets it as soon as a server announces that it will close, and reads on."""
+    """The last socket.
+
+    http.client forgets it as soon as a server announces that it will close, and reads on.
+    """
 
     def connect(self) -> None:
         """Raises OSError."""
@@ -163,15 +166,19 @@ class Runtime:
         tls: ssl.SSLContext | None,
         name: str,
     ) -> Connection:
-        """A connection that is not open yet; with `tls` the server's certificate must carry `name`."""
-        return (
-            TlsConnection(host, port, timeout, tls, name)
-            if tls
-            else Connection(host, port, timeout=timeout)
-        )
+        """A connection that is not open yet.
+
+        With `tls` the server's certificate must carry `name`.
+        """
+        if tls:
+            return TlsConnection(host, port, timeout, tls, name)
+        return Connection(host, port, timeout=timeout)
 
     def freeze(self) -> None:
-        """Exempt all objects there are from garbage collection: they live as long as the process."""
+        """Exempt all objects there are from garbage collection.
+
+        They live as long as the process.
+        """
         gc.collect()
         gc.freeze()
 

@@ -1,9 +1,11 @@
-"""What answers look like as far as readers rely on it: JSON of a login page or a broken proxy is not an API object.
+"""What answers look like as far as readers rely on it.
 
-Without msgspec, because the agent does without. Paths as in the Kubernetes API conventions.
+JSON of a login page or a broken proxy is not an API object. Without msgspec, because the agent does
+without. Paths as in the Kubernetes API conventions.
 """
 
 import functools
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 _WORDS: Final[dict[Any, str]] = {str: "text", dict: "a mapping", list: "a list"}
@@ -17,7 +19,10 @@ class Optional(NamedTuple):
 
 
 Shape = Any
-"""`str`, `dict` or `list`; a list that holds its entries' shape; or a mapping of fields to shapes, `*` for all."""
+"""`str`, `dict` or `list`.
+
+A list that holds its entries' shape; or a mapping of fields to shapes, `*` for all.
+"""
 
 _TEXTS: Final[Shape] = Optional({_EVERY: str})
 _OWNED: Final[Shape] = Optional(
@@ -52,6 +57,11 @@ LIST: Final[Shape] = {"metadata": {"continue": Optional(str)}, "items": Optional
 _GROUPS: Final[Shape] = {"groups": [{"name": str, "versions": [{"version": str}]}]}
 _GROUP: Final[Shape] = {"versions": [{"version": str}]}
 _RESOURCES: Final[Shape] = {"resources": [{"name": str}]}
+_DISCOVERY: Final[dict[str, tuple[Shape, ...]]] = {
+    "apis": (_GROUPS, _GROUP, _RESOURCES),
+    "api": (dict, _RESOURCES),
+}
+"""The documents below the first part of a path, by how many parts follow."""
 
 
 @functools.lru_cache(256)
@@ -59,8 +69,9 @@ def parts(path: str) -> tuple[str, ...]:
     """Plural, name and subresource, as far as the path goes; none for discovery."""
     first, *rest = path.strip("/").split("/")
     below = rest[2:] if first == "apis" else rest[1:]
-    in_namespace = below[:1] == ["namespaces"] and len(below) > 2  # noqa: PLR2004 - else the namespace itself
-    return tuple(below[2:] if in_namespace else below)
+    if below[:1] == ["namespaces"] and len(below) > 2:  # noqa: PLR2004 - else the namespace itself
+        below = below[2:]
+    return tuple(below)
 
 
 def shape_of(method: str, path: str) -> Shape:
@@ -73,41 +84,62 @@ def shape_of(method: str, path: str) -> Shape:
     if below:
         return LIST if len(below) == 1 and method == "GET" else OBJECT
     first, *rest = path.strip("/").split("/")
-    documents = {"apis": (_GROUPS, _GROUP, _RESOURCES), "api": (dict, _RESOURCES)}.get(
-        first, (dict,)
-    )
+    documents = _DISCOVERY.get(first, (dict,))
     return documents[min(len(rest), len(documents) - 1)]
+
+
+class _Wrong(NamedTuple):
+    """What is not of its shape."""
+
+    at: str
+    """Where: `.metadata.name`."""
+    value: Any
+    wanted: Any
+    """The type that it should be of."""
+
+    def below(self, name: str | int) -> "_Wrong":
+        """The same, seen from the list or mapping in which this is an entry."""
+        place = f"[{name}]" if isinstance(name, int) else f".{name}"
+        return self._replace(at=place + self.at)
 
 
 def problem(value: Any, shape: Shape) -> str:
     """The first place where a JSON value is not of the shape, in words; empty if it is."""
-    if (wrong := _problem(value, shape)) is None:
+    wrong = _problem(value, shape)
+    if wrong is None:
         return ""
-    at, part, wanted = wrong
-    return f"{at.lstrip('.') or 'it'} {'is missing' if part is None and at else f'is not {_WORDS[wanted]}'}"
+    place = wrong.at.lstrip(".") or "it"
+    if wrong.value is None and wrong.at:
+        return f"{place} is missing"
+    return f"{place} is not {_WORDS[wrong.wanted]}"
 
 
-def _problem(value: Any, shape: Shape) -> tuple[str, Any, Any] | None:
-    """Where that is, what is there, and of which type it should be; paths are made only of what is wrong."""
+def _problem(value: Any, shape: Shape) -> _Wrong | None:
+    """Paths are made only of what is wrong."""
     if isinstance(shape, Optional):
         if value is None:
             return None
         shape = shape.shape
     wanted: Any = shape if isinstance(shape, type) else type(shape)
     if not isinstance(value, wanted):
-        return "", value, wanted
-    entries: Any = ()
-    if isinstance(shape, list):
-        entries = ((place, entry, shape[0]) for place, entry in enumerate(value))
-    elif isinstance(shape, dict):
-        every = shape.get(_EVERY)
-        entries = (
-            (name, value.get(name), every or shape[name]) for name in (value if every else shape)
-        )
-    for name, entry, below in entries:
+        return _Wrong("", value, wanted)
+    for name, entry, below in _entries(value, shape):
         if type(entry) is below or (entry is None and type(below) is Optional):
             continue  # as most are
-        if wrong := _problem(entry, below):
-            at, part, wanted = wrong
-            return f"[{name}]{at}" if isinstance(shape, list) else f".{name}{at}", part, wanted
+        wrong = _problem(entry, below)
+        if wrong:
+            return wrong.below(name)
     return None
+
+
+def _entries(value: Any, shape: Shape) -> Iterator[tuple[Any, Any, Shape]]:
+    """The entries or fields of a value that its shape is about: name, value and shape."""
+    if isinstance(shape, list):
+        for place, entry in enumerate(value):
+            yield place, entry, shape[0]
+    elif isinstance(shape, dict) and _EVERY in shape:
+        for name, entry in value.items():
+            yield name, entry, shape[_EVERY]
+    elif isinstance(shape, dict):
+        for name, below in shape.items():
+            yield name, value.get(name), below

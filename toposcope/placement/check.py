@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.api.label_keys import unique_key
-from toposcope.hierarchy.coverage import crossings
+from toposcope.hierarchy.coverage import CrossedLevels, crossings
 from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
@@ -44,17 +44,25 @@ class Checked:
     @property
     def errors(self) -> tuple[Finding, ...]:
         """What keeps it from running as intended."""
-        return tuple([found for found in self.reading.findings if found.severity == "error"])
+        errors = []
+        for finding in self.reading.findings:
+            if finding.severity == "error":
+                errors.append(finding)
+        return tuple(errors)
 
     @property
     def well(self) -> bool:
         """Whether it would be accepted and fits now, as far as is known."""
-        return not self.errors and (self.verdict is None or self.verdict.fits)
+        if self.errors:
+            return False
+        return self.verdict is None or self.verdict.fits
 
     @property
     def unclear(self) -> bool:
         """Whether nothing is wrong with it, and no more is known."""
-        return not self.errors and self.verdict is not None and self.verdict.kind == "unclear"
+        if self.errors or self.verdict is None:
+            return False
+        return self.verdict.kind == "unclear"
 
 
 class Checker:
@@ -83,7 +91,10 @@ class Checker:
         Never raises.
         """
         self._decisions.clear()
-        return tuple([self._checked(found) for found in readings(document, self.known, before)])
+        checked = []
+        for reading in readings(document, self.known, before):
+            checked.append(self._checked(reading))
+        return tuple(checked)
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
         """Whether it fits; None where nothing placeable is requested."""
@@ -96,12 +107,15 @@ class Checker:
         return self._cluster.topology(workload)
 
     def fittings(self, workload: Workload) -> Fittings | None:
-        """The domains with room for one copy of the group that has to stay together; None where none has to."""
+        """The domains with room for one copy of the group that has to stay together.
+
+        None where none has to.
+        """
         question = self._cluster.question(workload)
         return fittings(workload.groups, question.levels, question.nodes, partial=question.partial)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
-        """What each domain of the level at which the workload does not fit offers, the best one first."""
+        """What each domain of the level at which the workload does not fit offers, the best first."""
         if shortage.level is None:
             return ()
         question = self._cluster.question(workload)
@@ -110,18 +124,26 @@ class Checker:
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _checked(self, reading: Reading) -> Checked:
-        """With the verdict: on the best topology where the system chooses one, on the hardest of several stages."""
+        """With the verdict.
+
+        It is that on the best topology where the system chooses one, and on the hardest of several
+        stages.
+        """
         verdict = self.verdict(reading.workload)
         for alternative in reading.alternatives:
             if verdict is None or verdict.fits:
                 break
             another = self.verdict(alternative)
             if _rank(another) < _rank(verdict):
-                reading, verdict = replace(reading, workload=alternative), another
+                reading = replace(reading, workload=alternative)
+                verdict = another
+
         for stage in reading.stages:
             another = self.verdict(stage)
             if _rank(another) > _rank(verdict):
-                reading, verdict = replace(reading, workload=stage), another
+                reading = replace(reading, workload=stage)
+                verdict = another
+
         if reading.workload is None:
             return Checked(reading, None)
         return self._with_remarks(reading, reading.workload, verdict)
@@ -138,11 +160,10 @@ class Checker:
                 findings.append(remark)
             elif remark:
                 notes.append(remark)
+
         workload = replace(workload, notes=tuple(notes))
-        return Checked(
-            replace(reading, workload=workload, findings=tuple(findings)),
-            verdict,
-        )
+        reading = replace(reading, workload=workload, findings=tuple(findings))
+        return Checked(reading, verdict)
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
@@ -162,40 +183,44 @@ class Checker:
                 yield note
 
     def _on_shares(self, workload: Workload, verdict: Verdict) -> tuple[Verdict, Finding | str]:
-        """The verdict, and what to know where it counts shares as GPUs, as schedulers do; empty where it does not."""
+        """The verdict, and what to know where it counts shares as GPUs, as schedulers do.
+
+        Empty where it does not.
+        """
         if not self.snapshot.shares:
             return verdict, ""
         question = self._cluster.question(workload)
         room = shared_room(workload, question.nodes, self.snapshot.shares)
         if room is None:
             return verdict, ""
+
         whole = None
         if verdict.fits:
             shared = set(room.nodes)
             others = [node for node in question.nodes if node.name not in shared]
-            whole = judge(workload.groups, question.levels, others, partial=question.partial)
+            whole = judge(
+                workload.groups,
+                question.levels,
+                others,
+                partial=question.partial,
+            )
+
         remark = told(room, verdict, whole)
         if isinstance(remark, Finding):
             verdict = with_shares(verdict, room, question.nodes, question.levels)
         return verdict, remark
 
     def _mixed_domains(self, workload: Workload) -> Finding | None:
-        """Of one that goes by a label's value alone: that several domains of a level share a value."""
+        """Of one that goes by a label's value alone: that domains of a level share a value."""
         if not workload.levels or workload.topology:
             return None
+        key = workload.levels[0].key
         names: list[str | None] = [topology.name for topology in self.snapshot.topologies]
         for name in names or [None]:
             scope = select_scope(self.snapshot, name)
             for crossed in crossings(scope.levels, scope.table()):
-                if crossed.key == workload.levels[0].key:
-                    return Finding(
-                        "levels/names-mixed",
-                        "warning",
-                        "",
-                        f"{crossed.key}: {crossed.sentence}",
-                        f"ask for {unique_key(crossed.domain)}, which spec.uniqueValues of the "
-                        "ClusterTopology writes",
-                    )
+                if crossed.key == key:
+                    return _mixed(crossed)
         return None
 
     def _unlabelled(self, workload: Workload) -> str:
@@ -206,7 +231,10 @@ class Checker:
         if self.known.lacks_label(key):
             return ""
         nodes = with_gpus(self.snapshot.nodes)
-        lacking = sum([node.label(key) is None for node in nodes])
+        lacking = 0
+        for node in nodes:
+            if node.label(key) is None:
+                lacking += 1
         if not lacking:
             return ""
         lack = plural(lacking, "lacks", "lack")
@@ -223,8 +251,22 @@ class Checker:
         return f"{why}: {topology.source}{name} stands in for what would be published"
 
 
+def _mixed(crossed: CrossedLevels) -> Finding:
+    unique = unique_key(crossed.domain)
+    return Finding(
+        rule="levels/names-mixed",
+        severity="warning",
+        field="",
+        message=f"{crossed.key}: {crossed.sentence}",
+        fix=f"ask for {unique}, which spec.uniqueValues of the ClusterTopology writes",
+    )
+
+
 def _rank(verdict: Verdict | None) -> tuple[int, bool]:
-    """The lower, the better; of two that are equally good, the one that says which room is missing."""
+    """The lower, the better.
+
+    Of two that are equally good, the one that says which room is missing.
+    """
     if verdict is None:
         return _ORDER.index(None), False
     return _ORDER.index(verdict.kind), bool(verdict.limitation)

@@ -1,4 +1,4 @@
-"""A cluster that workloads are placed on: what all questions about it have in common is computed once."""
+"""A cluster that workloads are placed on: what questions about it share is computed once."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence

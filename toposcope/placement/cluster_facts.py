@@ -34,22 +34,36 @@ _INFERRED_NAME: Final = "cluster"
 def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
     """ClusterTopologies, then what else schedulers have; without any, what the labels suggest."""
     known = _known_levels(snapshot)
-    read = {plugin.name: _read(snapshot, plugin, known) for plugin in PLUGINS if plugin.published}
+    read = {}
     topologies: dict[str, TopologyLevels] = {}
-    for system in read.values():
+    for plugin in PLUGINS:
+        if not plugin.published:
+            continue
+        system = _read(snapshot, plugin, known)
+        read[plugin.name] = system
         if not system.stand_in:
             topologies |= system.by_name
+
     facts = ClusterFacts(
         topologies={**topologies, **known.own} or known.suggested,
         node_labels=_node_labels(snapshot),
         exclusive_pods=_exclusive_pods(snapshot),
-        unserved=frozenset([name for name, served in snapshot.served.items() if not served]),
-        grove=snapshot.grove,
+        unserved=_unserved(snapshot),
+        grove=snapshot.scheduler_profiles,
         domain_of=snapshot.catalogue.domain_of,
         read=read,
         objects=_objects(snapshot),
     )
     return with_pods(facts, snapshot.pods or ())
+
+
+def _unserved(snapshot: Snapshot) -> frozenset[str]:
+    """Names of kinds that the cluster is known not to serve."""
+    names = set()
+    for name, served in snapshot.served.items():
+        if not served:
+            names.add(name)
+    return frozenset(names)
 
 
 def with_pods(facts: ClusterFacts, pods: Sequence[PodView]) -> ClusterFacts:
@@ -98,17 +112,25 @@ def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
 
 
 def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopologies:
-    """The topology resources of one system; where none is known and some may exist, what would be published."""
+    """The topology resources of one system.
+
+    Where none is known and some may exist, what would be published.
+    """
     placement = placement_of(plugin)
     resources = _resources(snapshot, plugin.published)
     kind = plugin.published[0]
     if not resources and kind.name not in snapshot.served:
         why = f"which {kind.kind} {plugin.title} reads is not known"
         return ReadTopologies(placement.stand_ins(known), why)
+
     by_name = placement.topologies(resources, known)
-    if not resources and not any(snapshot.served.get(kind.name) for kind in plugin.published):
+    served = bool(resources)
+    for published in plugin.published:
+        served = served or bool(snapshot.served.get(published.name))
+    if not served:
         why = f"the cluster does not serve {kind.name}: is {plugin.title} installed?"
         return ReadTopologies(by_name, served=False, absent={"": why})
+
     absent = {}
     for topology in snapshot.topologies:
         if topology.name not in by_name:
@@ -123,7 +145,8 @@ def _resources(snapshot: Snapshot, kinds: Iterable[PublishedKind]) -> list[Publi
     resources = []
     for resource in snapshot.published:
         group, _, _ = resource.api_version.rpartition("/")
-        if (group, resource.kind) in keys:
+        key = group, resource.kind
+        if key in keys:
             resources.append(resource)
     return resources
 
@@ -141,15 +164,20 @@ def _why_absent(topology: Topology, kind: PublishedKind) -> str:
 
 def _node_labels(snapshot: Snapshot) -> frozenset[str]:
     """Label keys that some node carries; nodes with equal keys share one mapping of them."""
-    mappings = {id(node.places): node.places for node in snapshot.nodes}
+    seen: set[int] = set()
     keys: set[str] = set()
-    for places in mappings.values():
-        keys.update(places)
+    for node in snapshot.nodes:
+        if id(node.places) not in seen:
+            seen.add(id(node.places))
+            keys.update(node.places)
     return frozenset(keys)
 
 
 def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
-    """What decides besides topologies, by kind: those of which the snapshot has some, or the cluster none."""
+    """What decides besides topologies, by kind.
+
+    Kinds of which the snapshot has some, or the cluster none.
+    """
     objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for kind in DECISIVE:
         if snapshot.served.get(kind.name):
@@ -160,7 +188,10 @@ def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any
 
 
 def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
-    """By label that marks them: the running pods that keep others out of their domain, one for each node."""
+    """By label that marks them: the running pods that keep others out of their domain.
+
+    One for each node.
+    """
     marked: dict[str, dict[tuple[str, str], ExclusivePod]] = {}
     for pod in snapshot.pods or ():
         node = snapshot.by_name.get(pod.node)
@@ -170,6 +201,7 @@ def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
             if label not in pod.labels:
                 continue
             places = marked.setdefault(label, {})
-            if (pod.namespace, pod.node) not in places:
-                places[pod.namespace, pod.node] = ExclusivePod(pod.namespace, node.labels)
+            place = pod.namespace, pod.node
+            if place not in places:
+                places[place] = ExclusivePod(pod.namespace, node.labels)
     return {label: tuple(places.values()) for label, places in marked.items()}

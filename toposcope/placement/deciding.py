@@ -45,7 +45,10 @@ def _has_pods(groups: Sequence[Group]) -> bool:
 
 
 def _lost_levels(question: Question) -> str:
-    """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
+    """Which levels of the scheduler's own topology no node carries any more.
+
+    Empty where all are carried.
+    """
     workload, cluster = question.workload, question.on
     topology = cluster.topology(workload)
     if topology is None:
@@ -65,7 +68,7 @@ def _search(question: Question, groups: Sequence[Group]) -> Verdict:
 
 
 def certainty(question: Question, verdict: Verdict) -> Verdict:
-    """There is a placement: does the scheduler surely find one?"""
+    """Where there is a placement: whether the scheduler surely finds one."""
     workload = question.workload
     if not workload.doubt or not verdict.fits:
         return verdict
@@ -77,22 +80,24 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
 
 
 def parts(question: Question, verdict: Verdict) -> Verdict:
-    """There is no placement of all at once: is there one of what the scheduler places at once?"""
+    """Where there is none of all at once: whether what the scheduler places at once fits."""
     if not question.workload.pod_groups or verdict.fits:
         return verdict
     return _search(question, question.workload.pod_groups)
 
 
 def own_procedure(question: Question, verdict: Verdict) -> Verdict:
-    """What the scheduler itself does, where its procedure is known: order, allocation, queue and quota."""
+    """What the scheduler itself does, if its procedure is known: order, allocation, queue, quota."""
     for placement in placements():
         verdict = placement.decide(verdict, question)
     return verdict
 
 
 def evictions(question: Question, verdict: Verdict) -> Verdict:
-    """It needs nodes that are drained: which pods have to go?"""
-    remedies = [_with_pods(question, remedy) for remedy in verdict.remedies]
+    """Where nodes have to be drained: which pods have to go."""
+    remedies = []
+    for remedy in verdict.remedies:
+        remedies.append(_with_pods(question, remedy))
     return replace(verdict, remedies=tuple(remedies))
 
 
@@ -107,7 +112,7 @@ def _with_pods(question: Question, remedy: Remedy) -> Remedy:
 
 
 def devices(question: Question, verdict: Verdict) -> Verdict:
-    """It fits by what its pods request of nodes: do they find the devices that they claim?"""
+    """Where it fits by requests: whether its pods find the devices that they claim."""
     workload, cluster = question.workload, question.on
     if not verdict.fits or not any(pods.claims for pods in pods_in(workload.groups)):
         return verdict
@@ -127,7 +132,7 @@ def devices(question: Question, verdict: Verdict) -> Verdict:
 
 
 def tolerations(question: Question, verdict: Verdict) -> Verdict:
-    """It does not fit: would it if its pods tolerated some taints?"""
+    """Where it does not fit: whether it would if its pods tolerated some taints."""
     if not verdict.refuses:
         return verdict
 

@@ -1,21 +1,29 @@
 """Whether pods with resource claims find their devices, beside what they request of nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, Request, copies
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
-from toposcope.integrations.framework.constraints import ClaimRef, Group
+from toposcope.integrations.framework.constraints import ClaimRef, Group, Pods
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.room import Node
 from toposcope.placement.verdict import judge
 
-Rooms = Mapping[str, Mapping[str, Copies]]
-"""By what a set of claims is called and by node: how many pods find devices for it."""
-
 NOBODY: Final = frozenset[DeviceId]()
+
+ClaimSet = tuple[ClaimRef, ...]
+"""All claims of one pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sets:
+    """How many pods find devices for one set of claims, by node."""
+
+    now: Mapping[str, Copies]
+    empty: Mapping[str, Copies]
 
 
 def by_devices(
@@ -33,74 +41,124 @@ def by_devices(
     there, or as many as may find some: what fits by the first fits, and what does not by the second
     does not.
     """
-    # A list: equal pods in two places are not the same ones.
-    pods = [
-        (pods, top.copies * times * pods.count)
-        for top in groups
-        for group, times in top.everything()
-        for pods in group.pods
-        if pods.claims
-    ]
-    names = {one.claims: f"x {' and '.join(ref.handle for ref in one.claims)}" for one, _ in pods}
-    alone = sum(count for _, count in pods) == 1
-    asked = {name: [claims.read(ref, alone=alone) for ref in refs] for refs, name in names.items()}
-    if unclear := [claim.unclear for wanted in asked.values() for claim in wanted if claim.unclear]:
+    counts = _pods_with(groups)
+    asked = _read(claims, counts)
+    unclear = _first_unclear(asked)
+    if unclear:
         return Verdict(
-            "unclear", limitation=f"which devices its pods get is not known: {unclear[0]}"
-        )
-    now, empty = (_rooms(asked, nodes, offered, taken) for taken in (offered.taken, NOBODY))
-    wanting = [_asking(group, names) for group in groups]
-
-    def judged(bound: int) -> Verdict:
-        return judge(
-            wanting, levels, [_offering(node, now, empty, bound) for node in nodes], partial=partial
+            "unclear",
+            limitation=f"which devices its pods get is not known: {unclear}",
         )
 
-    if len(asked) == 1 and not any(room.error for there in now.values() for room in there.values()):
-        surely = judged(0)
-        if surely.kind == "fits":
+    sets = {}
+    for refs, wanted in asked.items():
+        sets[_name_of(refs)] = _Sets(
+            now=_copies_by_node(wanted, nodes, offered, offered.taken),
+            empty=_copies_by_node(wanted, nodes, offered, NOBODY),
+        )
+    asking = [_asking(group) for group in groups]
+
+    if len(sets) == 1 and not _has_errors(sets):
+        least = [_offering(node, sets, least=True) for node in nodes]
+        surely = judge(asking, levels, least, partial=partial)
+        if surely.fits:
             return surely
-    most = judged(1)
-    if most.kind != "fits":
-        return most
-    why = "its pods may find their devices; that depends on which ones the scheduler takes for each"
-    return Verdict("unclear", limitation=why)
+
+    most = [_offering(node, sets, least=False) for node in nodes]
+    perhaps = judge(asking, levels, most, partial=partial)
+    if not perhaps.fits:
+        return perhaps
+    return Verdict(
+        "unclear",
+        limitation=(
+            "its pods may find their devices; "
+            "that depends on which ones the scheduler takes for each"
+        ),
+    )
 
 
-def _rooms(
-    asked: Mapping[str, Sequence[Claim]],
+def _pods_with(groups: Iterable[Group]) -> dict[ClaimSet, int]:
+    """By set of claims: how many pods there are that have it."""
+    counts: dict[ClaimSet, int] = {}
+    for top in groups:
+        for group, times in top.everything():
+            for pods in group.pods:
+                if pods.claims:
+                    count = top.copies * times * pods.count
+                    counts[pods.claims] = counts.get(pods.claims, 0) + count
+    return counts
+
+
+def _read(claims: Claims, counts: Mapping[ClaimSet, int]) -> dict[ClaimSet, list[Claim]]:
+    """What each set of claims asks for."""
+    alone = sum(counts.values()) == 1
+    asked = {}
+    for refs in counts:
+        asked[refs] = [claims.read(ref, alone=alone) for ref in refs]
+    return asked
+
+
+def _first_unclear(asked: Mapping[ClaimSet, Sequence[Claim]]) -> str:
+    """Why it is not known what some claim asks for; empty if it is."""
+    for wanted in asked.values():
+        for claim in wanted:
+            if claim.unclear:
+                return claim.unclear
+    return ""
+
+
+def _has_errors(sets: Mapping[str, _Sets]) -> bool:
+    """Whether the devices of some node cannot be counted."""
+    for counted in sets.values():
+        if any(count.error for count in counted.now.values()):
+            return True
+    return False
+
+
+def _name_of(refs: ClaimSet) -> str:
+    """What the resource is called that stands for a set of claims."""
+    return f"x {' and '.join([ref.handle for ref in refs])}"
+
+
+def _copies_by_node(
+    claims: Sequence[Claim],
     nodes: Sequence[Node],
     offered: Inventory,
     taken: frozenset[DeviceId],
-) -> Rooms:
-    def room(claims: Sequence[Claim], node: str) -> Copies:
-        found = copies(claims, offered.nodes.get(node, NodeDevices()), taken)
-        return found._replace(most=MANY) if offered.elsewhere else found
+) -> dict[str, Copies]:
+    """By node: how many pods find devices for these claims."""
+    by_node = {}
+    for node in nodes:
+        devices = offered.nodes.get(node.name, NodeDevices())
+        found = copies(claims, devices, taken)
+        if offered.elsewhere:
+            found = found._replace(most=MANY)
+        by_node[node.name] = found
+    return by_node
 
-    return {
-        name: {node.name: room(claims, node.name) for node in nodes}
-        for name, claims in asked.items()
-    }
 
-
-def _asking(group: Group, names: Mapping[tuple[ClaimRef, ...], str]) -> Group:
+def _asking(group: Group) -> Group:
     """The group whose pods request their sets of devices."""
-    pods = (
-        replace(asked, requests=tuple(sorted((*asked.requests, (names[asked.claims], 1)))))
-        if asked.claims
-        else asked
-        for asked in group.pods
-    )
-    return replace(
-        group, pods=tuple(pods), groups=tuple(_asking(below, names) for below in group.groups)
-    )
+    pods = [_asking_pods(kind) for kind in group.pods]
+    below = [_asking(inner) for inner in group.groups]
+    return replace(group, pods=tuple(pods), groups=tuple(below))
 
 
-def _offering(node: Node, now: Rooms, empty: Rooms, bound: int) -> Node:
-    """The node with the sets of devices that it has at least (0) or at most (1)."""
-    free = {name: there[node.name][bound] for name, there in now.items()}
-    total = {name: there[node.name][bound] for name, there in empty.items()}
-    return replace(node, free={**node.free, **free}, total={**node.total, **total})
+def _asking_pods(pods: Pods) -> Pods:
+    if not pods.claims:
+        return pods
+    requests = sorted([*pods.requests, (_name_of(pods.claims), 1)])
+    return replace(pods, requests=tuple(requests))
+
+
+def _offering(node: Node, sets: Mapping[str, _Sets], *, least: bool) -> Node:
+    """The node with the sets of devices that it has at least or at most."""
+    free, total = dict(node.free), dict(node.total)
+    for name, counted in sets.items():
+        now, empty = counted.now[node.name], counted.empty[node.name]
+        free[name] = now.least if least else now.most
+        total[name] = empty.least if least else empty.most
+    return replace(node, free=free, total=total)
 
 
 def with_extended(
@@ -110,19 +168,31 @@ def with_extended(
 
     kube-scheduler makes a claim for each pod then, so requests are taken by what claims hold.
     """
+    wanted = {}
+    for name in asked:
+        wanted[name] = Claim((Request(name, claims.extended[name], 1),))
+    if not wanted:
+        return list(nodes)
 
-    def counted(node: Node) -> Node:
-        there = offered.nodes[node.name]
-        found = {
-            name: [
-                copies([Claim((Request(name, selectors, 1),))], there, taken).least
-                for taken in (offered.taken, NOBODY)
-            ]
-            for name, selectors in wanted.items()
-            if not node.total.get(name)
-        }
-        free, total = ({name: counts[n] for name, counts in found.items()} for n in (0, 1))
-        return replace(node, free={**node.free, **free}, total={**node.total, **total})
+    extended = []
+    for node in nodes:
+        devices = offered.nodes.get(node.name)
+        if devices is None:
+            extended.append(node)
+        else:
+            extended.append(_extended(node, wanted, devices, offered.taken))
+    return extended
 
-    wanted = {name: claims.extended[name] for name in asked}
-    return [counted(node) if wanted and node.name in offered.nodes else node for node in nodes]
+
+def _extended(
+    node: Node,
+    wanted: Mapping[str, Claim],
+    devices: NodeDevices,
+    taken: frozenset[DeviceId],
+) -> Node:
+    free, total = dict(node.free), dict(node.total)
+    for name, claim in wanted.items():
+        if not node.total.get(name):
+            free[name] = copies([claim], devices, taken).least
+            total[name] = copies([claim], devices, NOBODY).least
+    return replace(node, free=free, total=total)

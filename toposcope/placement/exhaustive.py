@@ -1,17 +1,18 @@
-"""Tries everything, where that is little: every choice of domains, and for each of them an exact packing.
+"""Tries everything, where that is little: every choice of domains, with an exact packing for each.
 
-What `Search` does not find may still exist, as it tries one filling of a domain only. Here nothing is left out, so that
-a small cluster always gets an answer. The bound is a number of steps, not a time: 100 ms on a slow machine.
+What `Search` does not find may still exist, as it tries one filling of a domain only. Here nothing
+is left out, so that a small cluster always gets an answer. The bound is a number of steps, not a
+time: 100 ms on a slow machine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.packing import Path
 from toposcope.integrations.framework.verdict import Placed
-from toposcope.placement.pack import Bin, Packing, pack
+from toposcope.placement.pack import Bin, pack
 from toposcope.placement.room import Room, Shape, most_within
 
 STEPS: Final = 8_000
@@ -58,7 +59,9 @@ class Exhaustive:
         """A placement of all copies of `groups`."""
         try:
             for chosen in self._choices(groups, ()):
-                placed = self._placed(chosen) if self._apart(chosen) else None
+                if not self._apart(chosen):
+                    continue
+                placed = self._placed(chosen)
                 if placed is not None:
                     return Outcome(placed, exact=True)
         except _ExhaustedError:
@@ -74,10 +77,11 @@ class Exhaustive:
         if not groups:
             yield ()
             return
-        domains = self._room.domains(inside, groups[0].required)
-        for first in self._copies(groups[0], groups[0].copies, domains):
-            for others in self._choices(groups[1:], inside):
-                yield (*first, *others)
+        group, *others = groups
+        domains = self._room.domains(inside, group.required)
+        for copies in self._copies(group, group.copies, domains):
+            for rest in self._choices(others, inside):
+                yield (*copies, *rest)
 
     def _copies(self, group: Group, count: int, domains: Sequence[Path]) -> Iterator[_Chosen]:
         """Equal copies in the order of their domains only."""
@@ -88,14 +92,18 @@ class Exhaustive:
             self._spend(1)
             if not self._has_room(group, domain):
                 continue
+            here = group, domain
+            further = domains[number:]
             for inner in self._choices(group.groups, domain):
-                for others in self._copies(group, count - 1, domains[number:]):
-                    yield ((group, domain), *inner, *others)
+                for others in self._copies(group, count - 1, further):
+                    yield (here, *inner, *others)
 
     def _has_room(self, group: Group, domain: Path) -> bool:
-        known = self._known.get((id(group), domain))
+        key = id(group), domain
+        known = self._known.get(key)
         if known is None:
-            known = self._known[id(group), domain] = most_within(self._room, group, domain) > 0
+            known = most_within(self._room, group, domain) > 0
+            self._known[key] = known
         return known
 
     def _apart(self, chosen: _Chosen) -> bool:
@@ -105,9 +113,10 @@ class Exhaustive:
             kept = self._room.kept_apart_by(group, domain)
             if kept is None:
                 continue
-            if (group.anti_affinity, kept) in taken:
+            place = group.anti_affinity, kept
+            if place in taken:
                 return False
-            taken.add((group.anti_affinity, kept))
+            taken.add(place)
         return True
 
     def _placed(self, chosen: _Chosen) -> tuple[Placed, ...] | None:
@@ -118,15 +127,20 @@ class Exhaustive:
         self._spend(1 + len(room.names))
         bins = []
         for number in range(len(room.names)):
-            allowed = tuple([self._allows(number, kind) for kind in kinds])
+            allowed = [self._allows(number, kind) for kind in kinds]
             if any(allowed):
-                bins.append(Bin(number, tuple(room.free[number]), allowed))
+                free = tuple(room.free[number])
+                bins.append(Bin(number, free, tuple(allowed)))
+
         sizes = [kind.shape.amounts for kind in kinds]
-        packing = pack(bins, sizes, tuple(wanted.values()), self._steps)
+        counts = tuple(wanted.values())
+        packing = pack(bins, sizes, counts, self._steps)
         self._spend(packing.steps)
         if not packing.exact:
             raise _ExhaustedError
-        return None if packing.placed is None else self._handed_out(chosen, kinds, packing)
+        if packing.placed is None:
+            return None
+        return self._handed_out(chosen, kinds, packing.placed)
 
     def _wanted(self, chosen: _Chosen) -> dict[_Kind, int]:
         """How many pods of each kind there are."""
@@ -140,24 +154,32 @@ class Exhaustive:
     def _allows(self, number: int, kind: _Kind) -> bool:
         """Whether a node takes such a pod, and is in its domain."""
         room = self._room
-        in_domain = room.paths[number][: len(kind.domain)] == kind.domain
-        return in_domain and room.slots[number][kind.shape.number] > 0
+        depth = len(kind.domain)
+        path = room.paths[number]
+        if path[:depth] != kind.domain:
+            return False
+        slots = room.slots[number]
+        return slots[kind.shape.number] > 0
 
     def _handed_out(
-        self, chosen: _Chosen, kinds: Sequence[_Kind], packing: Packing
+        self, chosen: _Chosen, kinds: Sequence[_Kind], packed: Mapping[int, Sequence[int]]
     ) -> tuple[Placed, ...]:
         """The packed pods of each kind, shared out among the copies that want them."""
-        pool: dict[_Kind, list[str]] = {kind: [] for kind in kinds}
-        for number, counts in (packing.placed or {}).items():
+        room = self._room
+        pool: dict[_Kind, list[str]] = {}
+        for number, counts in packed.items():
+            name = room.names[number]
             for kind, count in zip(kinds, counts, strict=True):
-                pool[kind] += [self._room.names[number]] * count
+                nodes = pool.setdefault(kind, [])
+                nodes += [name] * count
+
         placed = []
         for group, domain in chosen:
             names: dict[str, int] = {}
             for pods in group.pods:
-                waiting = pool[_Kind(self._room.shapes[pods], domain)]
+                kind = _Kind(room.shapes[pods], domain)
                 for _ in range(pods.count):
-                    name = waiting.pop()
+                    name = pool[kind].pop()
                     names[name] = names.get(name, 0) + 1
             placed.append(Placed(group, domain, tuple(names.items())))
         return tuple(placed)

@@ -1,4 +1,4 @@
-"""The nodes of a snapshot as placement sees them: what is free on each, and why it takes no pods."""
+"""The nodes of a snapshot as placement sees them: what is free, and why some take no pods."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,10 @@ _PRESSURE: Final = frozenset(
 
 
 def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held) -> Iterator[Node]:
-    """The nodes with what is free on them and not held; where pods are unknown, everything counts as free."""
+    """The nodes with what is free on them and not held.
+
+    Where pods are unknown, everything counts as free.
+    """
     if placeholders is None:
         placeholders = snapshot.catalogue.placeholders
     held_on = _held_on(held)

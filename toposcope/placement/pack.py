@@ -1,4 +1,4 @@
-"""Packing different pods onto nodes: exactly, as long as there are few enough combinations to try all of them."""
+"""Packing different pods onto nodes: exactly, as long as all combinations can be tried."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -79,7 +79,10 @@ def pack(bins: Sequence[Bin], sizes: Sequence[Size], counts: Counts, steps: int 
 
 
 def _fillings(bin_: Bin, sizes: Sequence[Size], missing: Counts) -> Iterator[Counts]:
-    """The ways to fill a node to which nothing can be added; pods of the last kinds first fill what is left over."""
+    """The ways to fill a node to which nothing can be added.
+
+    Pods of the last kinds first fill what is left over.
+    """
 
     def fill(kind: int, free: tuple[int, ...]) -> Iterator[Counts]:
         if kind == len(sizes):
@@ -97,9 +100,9 @@ def _fillings(bin_: Bin, sizes: Sequence[Size], missing: Counts) -> Iterator[Cou
 
 
 def _smallest(reached: Iterable[Counts], most: int) -> tuple[list[Counts], int]:
-    """The remainders that none of the others undercuts, the one with the least pods first; and how many comparisons.
+    """The remainders that none of the others undercuts, and how many comparisons it took.
 
-    After `most` of them it stops.
+    The one with the least pods comes first. After `most` comparisons it stops.
     """
     kept: list[Counts] = []
     compared = 0

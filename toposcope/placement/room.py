@@ -1,8 +1,9 @@
-"""What is free in each domain while a placement is tried, kept current with every pod put or taken; and bounds on it.
+"""What is free in each domain while a placement is tried, and bounds on what fits.
 
-A bound is how much could fit at the very most: what it rules out is ruled out for good. Every part of a group is looked
-at as if it were alone, so the true number may be smaller, never larger. For a group of equal pods without smaller
-groups in it the bound is exact.
+It is kept current with every pod put or taken. A bound is how much could fit at the very most: what
+it rules out is ruled out for good. Every part of a group is looked at as if it were alone, so the
+true number may be smaller, never larger. For a group of equal pods without smaller groups in it the
+bound is exact.
 """
 
 from collections import Counter
@@ -52,7 +53,10 @@ class Node:
 
 
 def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
-    """The node's domain, as narrow as its labels say, and the key that it lacks for the next level; empty: none."""
+    """The node's domain, as narrow as its labels say, and the key that it lacks for the next level.
+
+    The key is empty where it lacks none.
+    """
     values: list[str] = []
     for level in levels:
         value = node.labels.get(level.key)
@@ -75,11 +79,13 @@ _Look = tuple[tuple[int, ...], NodeFilter]
 
 
 class Room:
-    """Free resources by domain for the pods of `groups`, and how many pods of each shape every domain could take alone.
+    """Free resources by domain for the pods of `groups`.
 
-    `emptied` looks at the nodes as if no pod ran on them, `opened` as if all were Ready and none cordoned.
-    `partial`: a node that lacks a level serves whatever need not stay within it; schedulers that know topologies leave
-    it out altogether.
+    Also how many pods of each shape every domain could take, were they alone.
+
+    `emptied` looks at the nodes as if no pod ran on them, `opened` as if all were Ready and none
+    cordoned. `partial`: a node that lacks a level serves whatever need not stay within it;
+    schedulers that know topologies leave it out altogether.
     """
 
     def __init__(
@@ -95,11 +101,15 @@ class Room:
         self.levels = tuple(levels)
         self._partial = partial
         self.depth = {level: depth for depth, level in enumerate(self.levels, 1)}
-        self._deepest = max([self.depth[level] for level in levels_asked_for(groups)], default=0)
+        self._deepest = self._deepest_asked_for(groups)
+
         kinds = tuple(dict.fromkeys(pods_in(groups)))
-        self.resources = resources_of([pods.requests for pods in kinds])
+        self.resources = resources_of(pods.requests for pods in kinds)
+        self.shapes: dict[Pods, Shape] = {}
         self._looks: list[_Look] = []
-        self.shapes = self._shapes_of(kinds)
+        """By number of the shape."""
+        self._read_shapes(kinds)
+
         self.excluded: dict[Exclusion, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
         self._names: Counter[tuple[int, str]] | None = None
@@ -113,27 +123,36 @@ class Room:
         self.children: dict[Path, list[Path]] = {}
         self.sums: dict[Path, list[int]] = {}
         """By domain: free amounts, then slots by shape."""
+
         for node in nodes:
             offered = node.total if emptied else node.free
-            self._take_in(node, offered, "" if opened else node.obstacle)
+            obstacle = "" if opened else node.obstacle
+            self._take_in(node, offered, obstacle)
         self._add_up()
 
-    def _shapes_of(self, kinds: Iterable[Pods]) -> dict[Pods, Shape]:
-        """The shape of each kind of pods; those that take the same and may use the same nodes have one."""
-        shapes: dict[Pods, Shape] = {}
+    def _deepest_asked_for(self, groups: Iterable[Group]) -> int:
+        """The depth of the narrowest level that some group asks for."""
+        deepest = 0
+        for level in levels_asked_for(groups):
+            deepest = max(deepest, self.depth[level])
+        return deepest
+
+    def _read_shapes(self, kinds: Iterable[Pods]) -> None:
+        """Pods that take the same and may use the same nodes have one shape."""
         numbers: dict[_Look, int] = {}
         for pods in kinds:
             amounts = columns(pods.requests, self.resources)
-            number = numbers.setdefault((amounts, pods.node_filter), len(numbers))
-            shapes[pods] = Shape(amounts, number)
+            look = amounts, pods.node_filter
+            number = numbers.setdefault(look, len(numbers))
+            self.shapes[pods] = Shape(amounts, number)
         self._looks = list(numbers)
-        return shapes
 
     def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: Obstacle) -> None:
         path, lacking = path_of(node, self.levels)
         if lacking and not self._partial:
             self._leave_out(node, Exclusion(ExclusionKind.LEVEL, lacking))
             return
+
         taints = node.taints
         if obstacle:
             taint = self._taint_instead_of(obstacle, node)
@@ -141,24 +160,31 @@ class Room:
                 self._leave_out(node, Exclusion(ExclusionKind.OBSTACLE, obstacle))
                 return
             taints = (*taints, taint)
-        rejections = [
-            node_filter.rejection(node.name, node.labels, taints) for _, node_filter in self._looks
-        ]
-        if rejections and rejections[0] and all(rejections):
-            self._leave_out(node, rejections[0])
+
+        first: Exclusion | None = None
+        eligible = []
+        for _, node_filter in self._looks:
+            exclusion = node_filter.rejection(node.name, node.labels, taints)
+            first = first or exclusion
+            eligible.append(exclusion is None)
+        if first and not any(eligible):
+            self._leave_out(node, first)
             return
-        self._add(node.name, path, offered, tuple([not rejection for rejection in rejections]))
+        self._add(node.name, path, offered, tuple(eligible))
 
     def _leave_out(self, node: Node, exclusion: Exclusion) -> None:
         self.excluded.setdefault(exclusion, []).append(node.name)
 
     def _taint_instead_of(self, obstacle: Obstacle, node: Node) -> Taint | None:
-        """The taint that the scheduler takes the obstacle for; None where it keeps out all of the pods."""
+        """The taint that the scheduler takes the obstacle for; None: it keeps out all of the pods."""
         if node.strict or not self._partial:
             return None
         taint = _OBSTACLES.get(obstacle)
-        if taint and any(node_filter.tolerates(taint) for _, node_filter in self._looks):
-            return taint
+        if taint is None:
+            return None
+        for _, node_filter in self._looks:
+            if node_filter.tolerates(taint):
+                return taint
         return None
 
     def _add(
@@ -166,34 +192,45 @@ class Room:
     ) -> None:
         number = len(self.names)
         path = path[: self._deepest]  # narrower domains are not asked for
+        free = [max(offered.get(resource, 0), 0) for resource in self.resources]
         self.names.append(name)
         self.paths.append(path)
-        self.free.append([max(offered.get(resource, 0), 0) for resource in self.resources])
+        self.free.append(free)
         self.eligible.append(eligible)
         self.slots.append(self._slots(number))
+
+        members = self.members
         for depth in range(len(path) + 1):
             domain = path[:depth]
-            if domain not in self.members:
-                self.members[domain] = []
-                self.children.setdefault(domain[:-1], []).append(domain)
-            self.members[domain].append(number)
+            if domain not in members:
+                members[domain] = []
+                around = domain[:-1]
+                self.children.setdefault(around, []).append(domain)
+            members[domain].append(number)
 
     def _add_up(self) -> None:
-        width = len(self.resources) + len(self._looks)
+        nothing = [0] * (len(self.resources) + len(self._looks))
         for domain, members in self.members.items():
-            rows = [self.free[number] + self.slots[number] for number in members]
-            self.sums[domain] = list(map(sum, zip(*rows, strict=True))) if rows else [0] * width
+            rows = [nothing]
+            for number in members:
+                row = self.free[number] + self.slots[number]
+                rows.append(row)
+            self.sums[domain] = list(map(sum, zip(*rows, strict=True)))
 
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
         eligible = self.eligible[number]
         slots = []
         for shape, (amounts, _) in enumerate(self._looks):
-            slots.append(times(free, amounts) if eligible[shape] else 0)
+            fits = times(free, amounts) if eligible[shape] else 0
+            slots.append(fits)
         return slots
 
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
-        """The domains of `level` within the domain `inside`: that one alone when it is no broader, or without level."""
+        """The domains of `level` within the domain `inside`.
+
+        That one alone when it is no broader, or without level.
+        """
         depth = self.depth[level] if level else 0
         domains: Sequence[Path] = (inside,)
         for _ in range(depth - len(inside)):
@@ -204,13 +241,20 @@ class Room:
         return domains
 
     def name_of(self, domain: Path) -> str:
-        """The name of a domain: its own value, with the values above it where another domain has the same one."""
+        """The name of a domain.
+
+        Its own value, with the values above it where another domain has the same one.
+        """
         if not domain:
             return "the cluster"
         if self._names is None:
-            self._names = Counter([(len(path), path[-1]) for path in self.members if path])
-        namesakes = self._names[len(domain), domain[-1]]
-        return domain[-1] if namesakes == 1 else "/".join(domain)
+            self._names = Counter()
+            for path in self.members:
+                if path:
+                    self._names[len(path), path[-1]] += 1
+        own = domain[-1]
+        namesakes = self._names[len(domain), own]
+        return own if namesakes == 1 else "/".join(domain)
 
     def kept_apart_by(self, group: Group, domain: Path) -> str | None:
         """What groups with the same anti-affinity must not share; None where this group has none.
@@ -223,25 +267,33 @@ class Room:
 
     def room_for(self, domain: Path, shape: Shape) -> int:
         """How many pods of a shape the domain could take, were they alone."""
-        return self.sums[domain][len(self.resources) + shape.number]
+        column = len(self.resources) + shape.number
+        return self.sums[domain][column]
 
     def free_in(self, domain: Path, resource: str) -> int:
         """The free amount of a resource in a domain, over the nodes that some pod may use."""
-        return self.sums[domain][self.resources.index(resource)]
+        column = self.resources.index(resource)
+        return self.sums[domain][column]
 
     def put(self, number: int, shape: Shape, count: int) -> None:
         """Put pods on a node; a negative count takes them away again."""
         free = self.free[number]
-        before = self.slots[number]
-        change = [-amount * count for amount in shape.amounts]
-        for column, difference in enumerate(change):
+        change = []
+        for column, amount in enumerate(shape.amounts):
+            difference = -amount * count
             free[column] += difference
-        after = self.slots[number] = self._slots(number)
+            change.append(difference)
+
+        before = self.slots[number]
+        after = self._slots(number)
+        self.slots[number] = after
         for new, old in zip(after, before, strict=True):
             change.append(new - old)
+
         path = self.paths[number]
         for depth in range(len(path) + 1):
-            sums = self.sums[path[:depth]]
+            domain = path[:depth]
+            sums = self.sums[domain]
             for column, difference in enumerate(change):
                 sums[column] += difference
 
@@ -252,21 +304,33 @@ def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
     need = group.total()
     for domain in room.domains(inside, group.required):
         fit = most_within(room, group, domain, need)
-        copies += min(fit, 1) if group.anti_affinity else fit
+        if group.anti_affinity:
+            fit = min(fit, 1)
+        copies += fit
     return copies
 
 
 def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | None = None) -> int:
-    """At most so many copies fit when all of them stay in this one domain; `need` is `group.total()`."""
-    need = group.total() if need is None else need
-    limits = [room.free_in(domain, resource) // amount for resource, amount in need.items()]
+    """At most so many copies fit when all of them stay in this one domain.
+
+    `need` is `group.total()`.
+    """
+    if need is None:
+        need = group.total()
+    limits = []
+    for resource, amount in need.items():
+        free = room.free_in(domain, resource)
+        limits.append(free // amount)
     for pods in group.pods:
-        limits.append(room.room_for(domain, room.shapes[pods]) // pods.count)
+        slots = room.room_for(domain, room.shapes[pods])
+        limits.append(slots // pods.count)
+
     best = min(limits, default=1)
     for below in group.groups:
         if best <= 0:
             return 0
-        best = min(best, most_copies(room, below, domain) // below.copies)
+        copies = most_copies(room, below, domain)
+        best = min(best, copies // below.copies)
     return best
 
 
@@ -280,6 +344,13 @@ def domains_with_room(room: Room, group: Group) -> list[Path]:
 
 
 def is_exact(group: Group) -> bool:
-    """Whether the bounds of this group are the truth: pods that are all alike, and nothing kept together inside."""
-    kinds = {(pods.requests, pods.node_filter) for pods in group.pods}
-    return not group.groups and len(kinds) <= 1
+    """Whether the bounds of this group are the truth.
+
+    They are for pods that are all alike, with nothing kept together inside.
+    """
+    if group.groups:
+        return False
+    kinds = set()
+    for pods in group.pods:
+        kinds.add((pods.requests, pods.node_filter))
+    return len(kinds) <= 1

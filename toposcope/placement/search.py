@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from heapq import heapify, heappop
 from typing import Final, NamedTuple
 
+from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.packing import PODS, Path
@@ -32,7 +33,7 @@ class _Task(NamedTuple):
 
 
 _Todo = tuple[_Task, "_Todo"] | None
-"""What is left to do, the next task first; a list that many branches of the search share the end of."""
+"""What is left to do, the next task first; many branches of the search share the end of the list."""
 
 
 class _Put(NamedTuple):
@@ -46,7 +47,10 @@ _Filling = list[_Put]
 
 
 _Choices = Generator[_Todo, None, None]
-"""One task's choices: each is made when it is asked for, and taken back before the next one, or when closed."""
+"""One task's choices.
+
+Each is made when it is asked for, and taken back before the next one, or when closed.
+"""
 
 
 class _ExhaustedError(ToposcopeError):
@@ -63,11 +67,14 @@ class Search:
         self._taken: dict[str, set[str]] = {}
         self._last: dict[int, Path] = {}
         self._in_vain: set[tuple[int, int, Path]] = set()
-        """Group, depth and domain in which nothing as narrow as preferred was found: not worth a second look."""
+        """Group, depth and domain in which nothing as narrow as preferred was found.
+
+        They are not worth a second look.
+        """
         self._placed: list[Placed] = []
 
     def place(self, groups: Sequence[Group], inside: Path = ()) -> tuple[Placed, ...] | None:
-        """A placement of all copies of `groups` within the domain `inside`; None when none was found."""
+        """A placement of all copies of `groups` within the domain `inside`; None: none was found."""
         frames: list[_Choices] = []
         todo = _with(groups, inside, None)
         try:
@@ -113,13 +120,16 @@ class Search:
                     taken.discard(kept)
 
     def _candidates(self, group: Group, inside: Path) -> Iterator[Path]:
-        """Domains that seem to have room: as narrow as preferred before broader ones, the fullest ones first."""
-        depth = self._room.depth
-        broadest = max(len(inside), depth[group.required] if group.required else 0)
-        narrowest = max(broadest, depth[group.preferred] if group.preferred else 0)
+        """Domains that seem to have room.
+
+        Those as narrow as preferred come before broader ones, of these the fullest ones first.
+        """
+        broadest = max(len(inside), self._depth(group.required))
+        narrowest = max(broadest, self._depth(group.preferred))
         last = self._last.get(id(group))
         for tried in range(narrowest, broadest - 1, -1):
-            if (id(group), tried, inside) in self._in_vain:
+            place = id(group), tried, inside
+            if place in self._in_vain:
                 continue
             # The next copy goes beside the one before it as long as there is room: no need to look
             # at all others.
@@ -128,50 +138,64 @@ class Search:
                 yield beside
             fitting = self._fitting(group, inside, tried, beside)
             if not fitting and tried > broadest:
-                self._in_vain.add((id(group), tried, inside))
+                self._in_vain.add(place)
             heapify(fitting)
             while fitting:
-                yield heappop(fitting)[1]
+                _, domain = heappop(fitting)
+                yield domain
+
+    def _depth(self, level: Level | None) -> int:
+        return self._room.depth[level] if level else 0
 
     @staticmethod
     def _beside(group: Group, inside: Path, depth: int, last: Path | None) -> Path | None:
         """The domain of the copy before, where the next one may share it."""
-        if last is None or group.anti_affinity or len(last) != depth:
+        if last is None or group.anti_affinity:
             return None
-        return last if last[: len(inside)] == inside else None
+        is_inside = last[: len(inside)] == inside
+        return last if is_inside and len(last) == depth else None
 
     def _fitting(
         self, group: Group, inside: Path, depth: int, beside: Path | None
     ) -> list[tuple[int, Path]]:
-        """The domains of this depth that seem to have room, but not `beside`, with what is free there."""
+        """The domains of this depth that seem to have room, with what is free there; not `beside`."""
         room = self._room
         level = room.levels[depth - 1] if depth else None
         fitting = []
         for domain in room.domains(inside, level):
-            if self._seems_to_fit(group, domain) and domain != beside:
-                fitting.append((sum(room.sums[domain]), domain))
+            if domain != beside and self._seems_to_fit(group, domain):
+                free = sum(room.sums[domain])
+                fitting.append((free, domain))
         return fitting
 
     def _seems_to_fit(self, group: Group, domain: Path) -> bool:
         sums = self._room.sums[domain]
-        return all(sums[column] >= amount for column, amount in self._need(group))
+        for column, amount in self._need(group):
+            if sums[column] < amount:
+                return False
+        return True
 
     def _need(self, group: Group) -> list[tuple[int, int]]:
         """Columns of `Room.sums` and what one copy of the group needs there."""
         need = self._needs.get(id(group))
         if need is None:
-            need = self._needs[id(group)] = list(self._total(group).items())
+            need = list(self._total(group).items())
+            self._needs[id(group)] = need
         return need
 
     def _total(self, group: Group) -> dict[int, int]:
         room = self._room
         totals: dict[int, int] = {}
         for resource, amount in group.total().items():
-            totals[room.resources.index(resource)] = amount
+            column = room.resources.index(resource)
+            totals[column] = amount
+
+        first_shape = len(room.resources)
         for below, times in group.everything():
             for pods in below.pods:
-                column = len(room.resources) + room.shapes[pods].number
-                totals[column] = totals.get(column, 0) + pods.count * times
+                column = first_shape + room.shapes[pods].number
+                count = pods.count * times
+                totals[column] = totals.get(column, 0) + count
         return totals
 
     def _nodes(self, task: _Task, rest: _Todo) -> _Choices:
@@ -183,7 +207,9 @@ class Search:
                 room.put(put.node, put.shape, put.pods)
                 name = room.names[put.node]
                 where[name] = where.get(name, 0) + put.pods
-            self._placed.append(Placed(task.group, task.domain, tuple(where.items())))
+
+            placed = Placed(task.group, task.domain, tuple(where.items()))
+            self._placed.append(placed)
             try:
                 yield rest
             finally:
@@ -195,22 +221,29 @@ class Search:
             self._room.put(put.node, put.shape, -put.pods)
 
     def _fillings(self, task: _Task) -> Iterator[_Filling]:
-        """Ways to put a group's own pods onto nodes of its domain: a quick one, and if that fails an exact one."""
+        """Ways to put a group's own pods onto nodes of its domain.
+
+        A quick one, and if that fails an exact one.
+        """
         wanted = wanted_by(self._room, task.group)
         members = self._room.members[task.domain]
         quick = self._greedy(wanted, members)
         if quick is not None:
             yield quick
         elif len(wanted) > 1:
-            placed = fill_exactly(self._room, wanted, members).placed
-            if placed is not None:
-                yield _as_filling(placed, list(wanted))
+            packing = fill_exactly(self._room, wanted, members)
+            if packing.placed is not None:
+                yield _as_filling(packing.placed, list(wanted))
 
     def _greedy(self, wanted: dict[Shape, int], members: Sequence[int]) -> _Filling | None:
-        """The pods that find the fewest places first, each kind onto the nodes with the least room for it."""
+        """The pods that find the fewest places first.
+
+        Each kind goes onto the nodes with the least room for it.
+        """
         filling: _Filling = []
+        ordered = sorted(wanted, key=lambda shape: self._slots(shape, members))
         try:
-            for shape in sorted(wanted, key=lambda shape: self._slots(shape, members)):
+            for shape in ordered:
                 if not self._put_all(shape, wanted[shape], members, filling):
                     return None
             return list(filling)
@@ -218,15 +251,23 @@ class Search:
             self._take_back(filling)
 
     def _slots(self, shape: Shape, members: Sequence[int]) -> int:
-        slots = self._room.slots
-        return sum([slots[number][shape.number] for number in members])
+        """How many pods of a shape these nodes take."""
+        slots = 0
+        for number in members:
+            slots += self._room.slots[number][shape.number]
+        return slots
 
     def _put_all(self, shape: Shape, count: int, members: Sequence[int], filling: _Filling) -> bool:
-        """Put pods of one kind onto nodes; whether all of them find room. `filling` gets what was put."""
+        """Put pods of one kind onto nodes; whether all of them find room.
+
+        `filling` gets what was put.
+        """
         room = self._room
         left = count
-        for number in sorted(members, key=lambda number: room.slots[number][shape.number]):
-            taking = min(left, room.slots[number][shape.number])
+        fullest_first = sorted(members, key=lambda number: room.slots[number][shape.number])
+        for number in fullest_first:
+            slots = room.slots[number][shape.number]
+            taking = min(left, slots)
             if taking:
                 room.put(number, shape, taking)
                 filling.append(_Put(number, shape, taking))
@@ -249,10 +290,14 @@ def fill_exactly(room: Room, wanted: dict[Shape, int], members: Sequence[int]) -
     """Different pods onto the nodes `members`."""
     bins = []
     for number in members:
-        allowed = tuple([room.slots[number][shape.number] > 0 for shape in wanted])
+        slots = room.slots[number]
+        allowed = [slots[shape.number] > 0 for shape in wanted]
         if any(allowed):
-            bins.append(Bin(number, tuple(room.free[number]), allowed))
-    return pack(bins, [shape.amounts for shape in wanted], tuple(wanted.values()))
+            free = tuple(room.free[number])
+            bins.append(Bin(number, free, tuple(allowed)))
+    sizes = [shape.amounts for shape in wanted]
+    counts = tuple(wanted.values())
+    return pack(bins, sizes, counts)
 
 
 def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
@@ -265,11 +310,18 @@ def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
 
 
 def _with(groups: Sequence[Group], inside: Path, after: _Todo) -> _Todo:
-    """All copies of `groups` as tasks before `after`: what must stay closest and what is biggest comes first."""
-    ordered = sorted(
-        groups, key=lambda group: (not group.unconstrained, group.total().get(PODS, 0))
-    )
+    """All copies of `groups` as tasks before `after`.
+
+    What must stay closest and what is biggest comes first.
+    """
+    ordered = sorted(groups, key=_urgency)
     for group in ordered:  # the last one put in front is the first to be done
         for _ in range(group.copies):
-            after = (_Task(group, inside, settled=False), after)
+            task = _Task(group, inside, settled=False)
+            after = task, after
     return after
+
+
+def _urgency(group: Group) -> tuple[bool, int]:
+    pods = group.total().get(PODS, 0)
+    return not group.unconstrained, pods

@@ -5,6 +5,7 @@ from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.amounts import amount, amounts, is_bytes, number_of, unit_of
+from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import (
@@ -65,10 +66,11 @@ def advice(verdict: Verdict) -> Iterator[str]:
 
 
 def _tolerations(remedy: Remedy) -> Iterator[str]:
-    names = listing([str(taint) for taint in remedy.taints], _MOST_NAMES)
-    taints = f"{plural(len(remedy.taints), 'taint')} {names}"
-    nodes = f"{_nodes(len(remedy.nodes))}: {listing(remedy.nodes, _MOST_NAMES)}"
-    yield f"would fit if its pods tolerated {taints} of {nodes}"
+    taint = plural(len(remedy.taints), "taint")
+    taints = listing(list(map(str, remedy.taints)), _MOST_NAMES)
+    nodes = _nodes(len(remedy.nodes))
+    names = listing(remedy.nodes, _MOST_NAMES)
+    yield f"would fit if its pods tolerated {taint} {taints} of {nodes}: {names}"
     yield "  add to the spec of its pod template, if these nodes are meant for it:"
     for line in as_yaml(remedy.taints):
         yield f"    {line}"
@@ -78,16 +80,19 @@ def _with_more_nodes(remedy: Remedy, domain: str) -> str:
     act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
     if remedy.pods:
         act = f"{act} of {listing(remedy.pods, _MOST_NAMES)}"
-    nodes = listing(remedy.nodes, _MOST_NAMES)
-    return f"would fit if {_nodes(len(remedy.nodes))} of {domain} {act}: {nodes}"
+    nodes = _nodes(len(remedy.nodes))
+    names = listing(remedy.nodes, _MOST_NAMES)
+    return f"would fit if {nodes} of {domain} {act}: {names}"
 
 
 def _nodes(count: int) -> str:
-    return f"{count} {plural(count, 'node')}"
+    node = plural(count, "node")
+    return f"{count} {node}"
 
 
 def _pods(count: int) -> str:
-    return f"{count} {plural(count, 'pod')}"
+    pod = plural(count, "pod")
+    return f"{count} {pod}"
 
 
 def _fits(verdict: Verdict) -> str:
@@ -103,14 +108,20 @@ def _fits(verdict: Verdict) -> str:
 
 
 def _in_domains(verdict: Verdict, best: Best) -> str:
-    resource = unit_of(best.resource, best.free) if best.whole else best.resource
-    domain = verdict.name(best.domain)
-    text = f"{domain} ({_nodes(best.nodes)}, {best.free} free {resource})"
-    if verdict.roomy == 1 and verdict.roomy_exact:
-        return f"{best.level.domain} {text}"
+    resource = best.resource
+    if best.whole:
+        resource = unit_of(resource, best.free)
+    name = verdict.name(best.domain)
+    nodes = _nodes(best.nodes)
+    text = f"{name} ({nodes}, {best.free} free {resource})"
+
+    level = best.level.domain
+    count = verdict.roomy
+    if count == 1 and verdict.roomy_exact:
+        return f"{level} {text}"
+    domains = plural(count, level)
     least = "" if verdict.roomy_exact else "at least "
-    domains = plural(verdict.roomy, best.level.domain)
-    return f"{least}{verdict.roomy} {domains} could take it now, best {text}"
+    return f"{least}{count} {domains} could take it now, best {text}"
 
 
 def _refusal(verdict: Verdict) -> str:
@@ -124,8 +135,12 @@ def _refusal(verdict: Verdict) -> str:
 def _short(verdict: Verdict, shortage: Shortage) -> str:
     """What is missing of what is asked for."""
     group = shortage.group.name
-    one = f"one {shortage.level.domain}" if shortage.level else ""
-    inside = f" in {one}" if one else ""
+    one = ""
+    inside = ""
+    if shortage.level:
+        one = f"one {shortage.level.domain}"
+        inside = f" in {one}"
+
     match shortage.counted:
         case "pieces":
             return (
@@ -140,26 +155,32 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
         case _ if shortage.room_for:
             return _for_too_few_copies(shortage, one)
         case "several":
-            lacking = ", ".join([_lacks(lack) for lack in shortage.lacking])
-            return f"{group} needs {_needs(shortage)}{inside}: {lacking}"
+            needs = _needs(shortage)
+            lacking = ", ".join(map(_lacks, shortage.lacking))
+            return f"{group} needs {needs}{inside}: {lacking}"
         case _:
+            needs = _needs(shortage)
             there = _largest(verdict, shortage)
-            return f"{group} needs {_needs(shortage)}{inside}, {there}"
+            return f"{group} needs {needs}{inside}, {there}"
 
 
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
+    group = shortage.group.name
+    needs = _needs(shortage)
     free = " free" if verdict.kind == "full" else ""
     has = f"any{free}"
     if shortage.largest:
         most = number_of(shortage.resource, shortage.largest, shortage.needs)
-        has = f"more than {most}{free} ({verdict.name(shortage.best)})"
-    needs = f"a pod of {shortage.group.name} needs {_needs(shortage)}"
-    return f"{needs}, and no node that it may use has {has}"
+        node = verdict.name(shortage.best)
+        has = f"more than {most}{free} ({node})"
+    return f"a pod of {group} needs {needs}, and no node that it may use has {has}"
 
 
 def _for_too_few_copies(shortage: Shortage, one: str) -> str:
     needs = _needs(shortage)
-    each = f"{one} each with {needs}" if one else f"{needs} each"
+    each = f"{needs} each"
+    if one:
+        each = f"{one} each with {needs}"
     copies = _copies(shortage.copies, shortage.group.name)
     return f"{copies} need {each}; there is room for {shortage.room_for}"
 
@@ -173,7 +194,8 @@ def _largest(verdict: Verdict, shortage: Shortage) -> str:
         there = number_of(shortage.resource, shortage.largest, shortage.needs)
     has = "largest has" if shortage.level else "the nodes it may use have"
     if shortage.largest and shortage.best:
-        return f"{has} {there} ({verdict.name(shortage.best)})"
+        best = verdict.name(shortage.best)
+        return f"{has} {there} ({best})"
     return f"{has} {there}"
 
 
@@ -183,35 +205,45 @@ def _needs(shortage: Shortage) -> str:
         case "resource" | "pod":
             return amount(shortage.resource, shortage.needs)
         case "groups":
-            inner = shortage.inner or shortage.group
-            room = f"room for {_copies(shortage.needs, inner.name)}"
-            if inner.required and inner.required != shortage.level:
-                return f"{room}, one {inner.required.domain} each,"
-            return room
+            return _needs_groups(shortage, shortage.inner or shortage.group)
         case "pods":
-            room = f"room for {_pods(shortage.needs)}"
-            return f"{room} with {amounts(shortage.each)}" if shortage.each else room
+            pods = _pods(shortage.needs)
+            if not shortage.each:
+                return f"room for {pods}"
+            each = amounts(shortage.each)
+            return f"room for {pods} with {each}"
         case _:
             return amounts(shortage.each)
+
+
+def _needs_groups(shortage: Shortage, inner: Group) -> str:
+    copies = _copies(shortage.needs, inner.name)
+    level = inner.required
+    if level and level != shortage.level:
+        return f"room for {copies}, one {level.domain} each,"
+    return f"room for {copies}"
 
 
 def _copies(count: int, name: str) -> str:
     """`3 slices of workers`, `3 copies of decode`."""
     part, of, whole = name.partition(" of ")
     if of and " " not in part:
-        return f"{count} {plural(count, part)} of {whole}"
-    return f"{count} {plural(count, 'copy', 'copies')} of {name}"
+        parts = plural(count, part)
+        return f"{count} {parts} of {whole}"
+    copies = plural(count, "copy", "copies")
+    return f"{count} {copies} of {name}"
 
 
 def _lacks(lack: Lack) -> str:
-    has = f"{lack.domains} {plural(lack.domains, 'has', 'have')}"
     match lack.counted:
         case "resource":
-            return f"{has} {_TOO_LITTLE.get(lack.what, f'too little {lack.what}')}"
+            what = _TOO_LITTLE.get(lack.what, f"too little {lack.what}")
         case "pods":
-            return f"{has} too few nodes with room for such a pod"
+            what = "too few nodes with room for such a pod"
         case _:
-            return f"{has} too little room for {lack.what}"
+            what = f"too little room for {lack.what}"
+    have = plural(lack.domains, "has", "have")
+    return f"{lack.domains} {have} {what}"
 
 
 def offered(offer: Offer, shortage: Shortage) -> str:
@@ -219,47 +251,62 @@ def offered(offer: Offer, shortage: Shortage) -> str:
     resource = shortage.resource
     needs = shortage.needs or offer.free
     free = amount(resource, offer.free, needs)
-    text = f"{offer.name}: {free} free on {_nodes(offer.nodes)}"
+    nodes = _nodes(offer.nodes)
+    text = f"{offer.name}: {free} free on {nodes}"
     if offer.usable >= offer.free:
         return text
+
     usable = number_of(resource, offer.usable, needs)
     of_which = "it" if is_bytes(resource) else "them"
     return f"{text}, {usable} of {of_which} for pods of this size"
 
 
 def reasoning(verdict: Verdict) -> Iterator[str]:
-    """Level by level: how many domains there are and how many have room for one copy of the group alone."""
+    """Level by level: how many domains there are, and how many have room for a copy alone."""
     for step in verdict.steps:
         yield _step(step)
     for placed in verdict.placed[:_MOST_LINES]:
-        pods = sum([count for _, count in placed.nodes])
-        if pods:
-            yield _placed(placed, pods, verdict)
-    if len(verdict.placed) > _MOST_LINES:
-        yield f"and {len(verdict.placed) - _MOST_LINES} more; -o json shows all of them"
+        if any(count for _, count in placed.nodes):
+            yield _placed(placed, verdict)
+    more = len(verdict.placed) - _MOST_LINES
+    if more > 0:
+        yield f"and {more} more; -o json shows all of them"
 
 
 def _step(step: Step) -> str:
-    must = "must" if step.level == step.group.required else "would like to"
-    domain = step.level.domain
+    group, level = step.group, step.level
+    must = "must" if level == group.required else "would like to"
+    domains = plural(step.domains, level.domain)
+    have = plural(step.roomy, "has", "have")
     return (
-        f"{step.group.name} {must} stay in one {domain}: "
-        f"{step.roomy} of {step.domains} {plural(step.domains, domain)} "
-        f"{plural(step.roomy, 'has', 'have')} room for it alone"
+        f"{group.name} {must} stay in one {level.domain}: "
+        f"{step.roomy} of {step.domains} {domains} {have} room for it alone"
     )
 
 
-def _placed(placed: Placed, pods: int, verdict: Verdict) -> str:
-    where = f"{verdict.name(placed.domain)}: " if placed.domain else ""
-    nodes = listing([name for name, _ in placed.nodes], _MOST_NAMES)
-    return f"{placed.group.name}: {_pods(pods)} in {where}{nodes}"
+def _placed(placed: Placed, verdict: Verdict) -> str:
+    count = 0
+    names = []
+    for name, pods_there in placed.nodes:
+        count += pods_there
+        names.append(name)
+    where = ""
+    if placed.domain:
+        domain = verdict.name(placed.domain)
+        where = f"{domain}: "
+    pods = _pods(count)
+    nodes = listing(names, _MOST_NAMES)
+    return f"{placed.group.name}: {pods} in {where}{nodes}"
 
 
 def left_out(verdict: Verdict) -> Iterator[str]:
     """Nodes that were left out, and why."""
     for left in verdict.excluded:
-        count = "1 node is" if len(left.nodes) == 1 else f"{len(left.nodes)} nodes are"
-        yield f"{count} left out: {why(left.exclusion)} ({listing(left.nodes, _MOST_NAMES)})"
+        count = len(left.nodes)
+        nodes = "1 node is" if count == 1 else f"{count} nodes are"
+        reason = why(left.exclusion)
+        names = listing(left.nodes, _MOST_NAMES)
+        yield f"{nodes} left out: {reason} ({names})"
 
 
 def why(exclusion: Exclusion) -> str:

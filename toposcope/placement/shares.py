@@ -3,19 +3,20 @@
 Schedulers cannot tell.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Pods, Workload
+from toposcope.integrations.framework.constraints import Pods, Workload, pods_in
 from toposcope.integrations.framework.document import Finding
-from toposcope.integrations.framework.verdict import Verdict
+from toposcope.integrations.framework.verdict import Best, Verdict
 from toposcope.kube.gpu_shares import Shares
 from toposcope.placement.room import Node, path_of
 from toposcope.text import listing, plural
 
+RULE: Final = "gpus/shares"
 _MOST_NAMES: Final = 3
 
 NodeShares = Mapping[str, tuple[Shares, ...]]
@@ -33,60 +34,102 @@ class SharedRoom:
     @property
     def named(self) -> str:
         """`sliced (time slices)`."""
-        return f"{listing(self.nodes, _MOST_NAMES)} ({listing(self.kinds, _MOST_NAMES)})"
+        nodes = listing(self.nodes, _MOST_NAMES)
+        kinds = listing(self.kinds, _MOST_NAMES)
+        return f"{nodes} ({kinds})"
 
 
 def shared_room(workload: Workload, nodes: Sequence[Node], shares: NodeShares) -> SharedRoom | None:
-    """The nodes with shares that pods with GPUs of this workload may use; None where there are none."""
-    pods = [kind for kind in _pods_of(workload) if dict(kind.requests).get(ALLOCATABLE_GPUS)]
-    if not pods or not shares:
+    """The nodes with shares that pods with GPUs of this workload may use; None if there are none."""
+    pods = _pods_with_gpus(workload)
+    if not pods:
         return None
+
     names: list[str] = []
     kinds: dict[str, None] = {}
     for node in nodes:
-        shared = next(
-            (one for one in shares.get(node.name, ()) if one.resource == ALLOCATABLE_GPUS), None
-        )
-        if shared and any(_may_use(node, kind) for kind in pods):
+        shared = _shares_called_gpus(shares.get(node.name, ()))
+        if shared and _may_be_used(node, pods):
             names.append(node.name)
             kinds[shared.described] = None
     return SharedRoom(tuple(names), tuple(kinds)) if names else None
 
 
+def _pods_with_gpus(workload: Workload) -> list[Pods]:
+    with_gpus = []
+    for pods in pods_in(workload.groups):
+        if dict(pods.requests).get(ALLOCATABLE_GPUS):
+            with_gpus.append(pods)
+    return with_gpus
+
+
+def _shares_called_gpus(shares: Sequence[Shares]) -> Shares | None:
+    for offered in shares:
+        if offered.resource == ALLOCATABLE_GPUS:
+            return offered
+    return None
+
+
+def _may_be_used(node: Node, kinds: Sequence[Pods]) -> bool:
+    """Whether some of these pods may use the node."""
+    if node.obstacle:
+        return False
+    for pods in kinds:
+        if not pods.node_filter.rejection(node.name, node.labels, node.taints):
+            return True
+    return False
+
+
 def with_shares(
     verdict: Verdict, room: SharedRoom, nodes: Sequence[Node], levels: Sequence[Level]
 ) -> Verdict:
-    """The verdict on a workload that fits on shares only: what is free in its best domain is not called GPUs."""
+    """The verdict on a workload that fits on shares only.
+
+    What is free in its best domain is not called GPUs.
+    """
     verdict = replace(verdict, on_shares=True)
     best = verdict.best
     if best is None or best.resource != ALLOCATABLE_GPUS:
         return verdict
-    shared = set(room.nodes)
-    inside = (node for node in nodes if path_of(node, levels)[0][: len(best.domain)] == best.domain)
-    if not any(node.name in shared for node in inside):
+    if not _has_shares(best, set(room.nodes), nodes, levels):
         return verdict
     return replace(verdict, best=replace(best, whole=False))
 
 
+def _has_shares(
+    best: Best, shared: Collection[str], nodes: Sequence[Node], levels: Sequence[Level]
+) -> bool:
+    """Whether some of these nodes are in the best domain."""
+    depth = len(best.domain)
+    for node in nodes:
+        if node.name in shared:
+            path, _ = path_of(node, levels)
+            if path[:depth] == best.domain:
+                return True
+    return False
+
+
 def told(room: SharedRoom, verdict: Verdict, whole: Verdict | None) -> Finding | str:
-    """A warning where it fits on shares only, else a note; `whole` is the verdict on nodes with whole GPUs alone."""
+    """A warning if it fits on shares only, else a note.
+
+    `whole` is the verdict on nodes with whole GPUs alone.
+    """
     count = len(room.nodes)
-    where = f"{ALLOCATABLE_GPUS} is a share of a GPU on {count} {plural(count, 'node')} that it may use: {room.named}"
-    if verdict.kind != "fits":
+    nodes = plural(count, "node")
+    where = (
+        f"{ALLOCATABLE_GPUS} is a share of a GPU on {count} {nodes} that it may use: {room.named}"
+    )
+    if not verdict.fits:
         return f"{where}; these count here as they do for the scheduler"
-    if whole and whole.kind == "fits":
+    if whole and whole.fits:
         return f"{where}; it fits on whole GPUs too, but the scheduler does not tell them apart"
-    fix = "if it needs whole GPUs, keep it off these nodes, such as by node affinity on nvidia.com/gpu.sharing-strategy"
-    return Finding(RULE, "warning", "", f"it fits on shares of GPUs only: {where}", fix)
-
-
-RULE: Final = "gpus/shares"
-
-
-def _pods_of(workload: Workload) -> list[Pods]:
-    nested = [group for top in workload.groups for group, _ in top.everything()]
-    return [pods for group in nested for pods in group.pods]
-
-
-def _may_use(node: Node, pods: Pods) -> bool:
-    return not node.obstacle and not pods.node_filter.rejection(node.name, node.labels, node.taints)
+    return Finding(
+        rule=RULE,
+        severity="warning",
+        field="",
+        message=f"it fits on shares of GPUs only: {where}",
+        fix=(
+            "if it needs whole GPUs, keep it off these nodes, "
+            "such as by node affinity on nvidia.com/gpu.sharing-strategy"
+        ),
+    )

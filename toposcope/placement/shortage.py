@@ -1,7 +1,8 @@
-"""What lacks where a workload does not fit: a resource, nodes for whole pods, or domains for smaller groups.
+"""What lacks where a workload does not fit: a resource, nodes for whole pods, or domains for groups.
 
-A shortage is a bound that the workload exceeds: it needs more of something than there is. Of several such bounds the
-one on the scarcest resource counts. Where every domain fails by another bound, it says how many fail by which.
+A shortage is a bound that the workload exceeds: it needs more of something than there is. Of several
+such bounds the one on the scarcest resource counts. Where every domain fails by another bound, it
+says how many fail by which.
 """
 
 from collections import Counter
@@ -62,7 +63,7 @@ class _Bound:
 
 
 def by_scarcity(resources: Iterable[str]) -> list[str]:
-    """GPUs, other devices, CPU, memory, everything else, and pods, of which every node takes many."""
+    """GPUs, other devices, CPU, memory, everything else, and pods: every node takes many."""
     return sorted(resources, key=_rank)
 
 
@@ -78,7 +79,7 @@ def scarce(need: Iterable[str]) -> str:
 
 
 def shortage_of(room: Room, groups: Sequence[Group]) -> Shortage:
-    """What is short for the innermost group that finds no room even alone, else for all of them together."""
+    """What is short for the innermost group without room even alone, else for all together."""
     short = _short_alone(room, groups)
     for group, copies in short.items():
         if not any(below in short for below in group.groups):
@@ -90,8 +91,8 @@ def _short_alone(room: Room, groups: Sequence[Group]) -> dict[Group, int]:
     """The groups of which too few copies find room even alone, and how many copies there are."""
     short = {}
     for top in groups:
-        for group, times in top.everything():
-            copies = top.copies * times
+        for group, count in top.everything():
+            copies = top.copies * count
             if most_copies(room, group) < copies:
                 short[group] = copies
     return short
@@ -141,10 +142,16 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
                 short.setdefault(domain, (bound.counted, bound.what))
         if fits < copies:
             return bound.shortage(group, copies=copies, room_for=fits)
-    lacking = [
-        Lack(counted, what, count)
-        for (counted, what), count in Counter(short.values()).most_common()
-    ]
+    return _several(room, group, copies, Counter(short.values()))
+
+
+def _several(
+    room: Room, group: Group, copies: int, short: Counter[tuple[Counted, str]]
+) -> Shortage:
+    """In each domain something else is short."""
+    lacking = []
+    for (counted, what), domains in short.most_common():
+        lacking.append(Lack(counted, what, domains))
     return _uncounted(
         group,
         "several",
@@ -242,9 +249,23 @@ def _bounds(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Boun
 def _pod_bounds(room: Room, pods: Pods, domains: Sequence[Path]) -> Iterator[_Bound]:
     """The places for pods of one kind: by each resource alone, then by all of them."""
     requests = _amounts(dict(pods.requests))
-    for each in (*[(amount,) for amount in requests], requests):
-        there = {domain: _places(room, room.shapes[pods], domain, each) for domain in domains}
-        yield _Bound("pods", each[0][0] if each else PODS, pods.count, there, each)
+    shape = room.shapes[pods]
+    for resource, amount in requests:
+        each: Amounts = ((resource, amount),)
+        there = _places_in(room, shape, domains, each)
+        yield _Bound("pods", resource, pods.count, there, each)
+
+    there = _places_in(room, shape, domains, requests)
+    scarcest = requests[0][0] if requests else PODS
+    yield _Bound("pods", scarcest, pods.count, there, requests)
+
+
+def _places_in(room: Room, shape: Shape, domains: Iterable[Path], each: Amounts) -> dict[Path, int]:
+    """By domain: how many pods that request no more than `each` there are places for."""
+    places = {}
+    for domain in domains:
+        places[domain] = _places(room, shape, domain, each)
+    return places
 
 
 def _resource_bounds(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Bound]:
@@ -255,7 +276,10 @@ def _resource_bounds(room: Room, group: Group, domains: Sequence[Path]) -> Itera
         column = room.resources.index(resource)
         there = {}
         for domain, numbers in members.items():
-            there[domain] = sum([room.free[number][column] for number in numbers])
+            free = 0
+            for number in numbers:
+                free += room.free[number][column]
+            there[domain] = free
         yield _Bound("resource", resource, amount, there)
 
 
@@ -289,17 +313,21 @@ def _places(room: Room, shape: Shape, domain: Path, each: Amounts) -> int:
 
 
 def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
-    """How much of a resource the pods of `group` could get in a domain; too little for one pod does not count."""
+    """How much of a resource the pods of `group` could get in a domain.
+
+    Too little for one pod does not count.
+    """
     most = 0
     for pods in pods_in((group,)):
         amount = 1 if resource == PODS else dict(pods.requests).get(resource, 0)
-        most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
+        slots = room.room_for(domain, room.shapes[pods])
+        most = max(most, slots * amount)
     return most
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One domain: `free` is what is free of the resource, `usable` what pods of the group's size could get of it."""
+    """One domain: what is free of the resource, and how much pods of the group's size could get."""
 
     name: str
     nodes: int
@@ -308,7 +336,10 @@ class Offer:
 
 
 def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer, ...]:
-    """What the domains of `level` offer now, the best first; `group` is one of the room's, so simplified."""
+    """What the domains of `level` offer now, the best first.
+
+    `group` is one of the room's, so simplified.
+    """
     domains = []
     for domain in room.domains((), level):
         offer = Offer(

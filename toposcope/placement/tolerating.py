@@ -1,4 +1,4 @@
-"""The taints that keep a workload from nodes where it would fit, and the tolerations that admit it."""
+"""The taints that keep a workload from nodes where it would fit, and the tolerations for them."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,8 +33,11 @@ def tolerate(
     if not taints:
         return None
     # Where none is needed, not room is what lacks but quota.
-    choices = [(), *[(taint,) for taint in taints], tuple(taints)]
-    for chosen in dict.fromkeys(choices):
+    choices: dict[tuple[Taint, ...], None] = {(): None}
+    for taint in taints:
+        choices[taint,] = None
+    choices[tuple(taints)] = None
+    for chosen in choices:
         tolerant = judge(_tolerant(workload, chosen))
         if tolerant is None or not tolerant.fits:
             continue
@@ -46,11 +49,13 @@ def _repelled(
     workload: Workload, verdict: Verdict, nodes: Iterable[Node]
 ) -> dict[Taint, list[str]]:
     """By taint that some of its pods do not tolerate: the nodes that it keeps them from."""
-    filters = {pods.node_filter for pods in pods_in((*workload.groups, *workload.pod_groups))}
+    groups = *workload.groups, *workload.pod_groups
+    filters = {pods.node_filter for pods in pods_in(groups)}
     tainted: set[str] = set()
     for left in verdict.excluded:
         if left.exclusion.kind is ExclusionKind.TAINT:
             tainted.update(left.nodes)
+
     repelled: dict[Taint, list[str]] = {}
     for node in nodes:
         if node.name not in tainted:
@@ -63,7 +68,10 @@ def _repelled(
 
 def _widest(repelled: Mapping[Taint, Sequence[str]]) -> list[Taint]:
     """The taints that somebody set; of too many those that keep out the most nodes."""
-    taints = [taint for taint in repelled if not taint.key.startswith(_CONDITIONS)]
+    taints = []
+    for taint in repelled:
+        if not taint.key.startswith(_CONDITIONS):
+            taints.append(taint)
     if len(taints) > _MOST_TRIED:
         taints.sort(key=lambda taint: -len(repelled[taint]))
     return taints[:_MOST_TRIED]
@@ -78,7 +86,10 @@ def _remedy(taints: tuple[Taint, ...], repelled: Mapping[Taint, Sequence[str]]) 
 
 def _tolerant(workload: Workload, taints: Iterable[Taint]) -> Workload:
     """The workload with pods that tolerate these taints."""
-    extra = tuple([Toleration(**toleration(taint)) for taint in taints])
+    extra = []
+    for taint in taints:
+        fields = toleration(taint)
+        extra.append(Toleration(**fields))
     return replace(
         workload,
         groups=_tolerant_groups(workload.groups, extra),
@@ -88,18 +99,20 @@ def _tolerant(workload: Workload, taints: Iterable[Taint]) -> Workload:
     )
 
 
-def _tolerant_groups(groups: Iterable[Group], extra: tuple[Toleration, ...]) -> tuple[Group, ...]:
+def _tolerant_groups(groups: Iterable[Group], extra: Sequence[Toleration]) -> tuple[Group, ...]:
     tolerant = []
     for group in groups:
-        pods = tuple([_tolerant_pods(kind, extra) for kind in group.pods])
+        pods = [_tolerant_pods(kind, extra) for kind in group.pods]
         below = _tolerant_groups(group.groups, extra)
-        tolerant.append(replace(group, pods=pods, groups=below))
+        tolerant.append(replace(group, pods=tuple(pods), groups=below))
     return tuple(tolerant)
 
 
-def _tolerant_pods(pods: Pods, extra: tuple[Toleration, ...]) -> Pods:
-    tolerations = (*pods.node_filter.tolerations, *extra)
-    return replace(pods, node_filter=replace(pods.node_filter, tolerations=tolerations))
+def _tolerant_pods(pods: Pods, extra: Sequence[Toleration]) -> Pods:
+    node_filter = pods.node_filter
+    tolerations = *node_filter.tolerations, *extra
+    tolerant = replace(node_filter, tolerations=tolerations)
+    return replace(pods, node_filter=tolerant)
 
 
 def toleration(taint: Taint) -> Mapping[str, str]:
@@ -118,5 +131,9 @@ def as_yaml(taints: Iterable[Taint]) -> Iterator[str]:
     """The tolerations as lines of YAML; strings in double quotes mean the same as in JSON."""
     yield "tolerations:"
     for taint in taints:
-        fields = [f"{name}: {json.dumps(value)}" for name, value in toleration(taint).items()]
-        yield f"- {{{', '.join(fields)}}}"
+        fields = []
+        for name, value in toleration(taint).items():
+            quoted = json.dumps(value)
+            fields.append(f"{name}: {quoted}")
+        joined = ", ".join(fields)
+        yield f"- {{{joined}}}"

@@ -60,13 +60,20 @@ def judge(
     *,
     partial: bool = False,
 ) -> Verdict:
-    """Whether `groups` fit together onto `nodes`, within the domains of `levels`; `partial` as in `Room`."""
+    """Whether `groups` fit together onto `nodes`, within the domains of `levels`.
+
+    `partial` as in `Room`.
+    """
     question = _Question(simplified(groups), levels, list(nodes), partial)
     now = question.room()
     verdict = _placed(question, now)
     if verdict is None:
         verdict = _refused(question, now)
-    return replace(verdict, steps=tuple(_steps(now, question.groups)), excluded=_left_out(now))
+    return replace(
+        verdict,
+        steps=tuple(_steps(now, question.groups)),
+        excluded=tuple(_left_out(now)),
+    )
 
 
 def _placed(question: _Question, now: Room) -> Verdict | None:
@@ -78,10 +85,16 @@ def _placed(question: _Question, now: Room) -> Verdict | None:
         return None
     if outcome.placed is None:
         return Verdict("unclear")
+
+    verdict = Verdict("fits", placed=outcome.placed)
     roomy, exact = _roomy(now, question.groups)
-    best = _best(now, question.groups[0], outcome.placed) if roomy else None
-    verdict = Verdict("fits", placed=outcome.placed, roomy=roomy, roomy_exact=exact, best=best)
-    return _with_names(verdict, now)
+    if roomy:
+        verdict = replace(
+            verdict,
+            roomy=roomy,
+            best=_best(now, question.groups[0], outcome.placed),
+        )
+    return _with_names(replace(verdict, roomy_exact=exact), now)
 
 
 def _try(groups: Sequence[Group], room: Room) -> Outcome:
@@ -93,68 +106,96 @@ def _try(groups: Sequence[Group], room: Room) -> Outcome:
 
 def _refused(question: _Question, now: Room) -> Verdict:
     """The verdict where there is no placement now: whether there would be one in the empty cluster."""
+    groups = question.groups
     empty = question.room(emptied=True, opened=True)
-    if not question.seems_to_fit(empty) or Exhaustive(empty).place(question.groups).impossible:
-        verdict = Verdict("never", shortage=shortage_of(empty, question.groups))
+    possible = question.seems_to_fit(empty)
+    if possible and not Exhaustive(empty).place(groups).impossible:
+        verdict = Verdict(
+            "full",
+            shortage=shortage_of(now, groups),
+            remedies=tuple(_remedies(question, now)),
+        )
     else:
-        shortage = shortage_of(now, question.groups)
-        verdict = Verdict("full", shortage=shortage, remedies=tuple(_remedies(question, now)))
+        verdict = Verdict("never", shortage=shortage_of(empty, groups))
     return _with_names(verdict, empty)
 
 
 def _with_names(verdict: Verdict, room: Room) -> Verdict:
     """With the names of the domains that it speaks of."""
-    domains = {placed.domain for placed in verdict.placed}
-    domains.update([remedy.domain for remedy in verdict.remedies])
+    domains = [placed.domain for placed in verdict.placed]
+    for remedy in verdict.remedies:
+        domains.append(remedy.domain)
     if verdict.best:
-        domains.add(verdict.best.domain)
+        domains.append(verdict.best.domain)
     if verdict.shortage:
-        domains.add(verdict.shortage.best)
-    return replace(verdict, names={domain: room.name_of(domain) for domain in domains})
+        domains.append(verdict.shortage.best)
+
+    names = {}
+    for domain in domains:
+        names[domain] = room.name_of(domain)
+    return replace(verdict, names=names)
 
 
-def _left_out(room: Room) -> tuple[LeftOut, ...]:
-    return tuple(
-        [LeftOut(exclusion, tuple(names)) for exclusion, names in sorted(room.excluded.items())]
-    )
+def _left_out(room: Room) -> Iterator[LeftOut]:
+    for exclusion, names in sorted(room.excluded.items()):
+        yield LeftOut(exclusion, tuple(names))
 
 
 def _remedies(question: _Question, now: Room) -> Iterator[Remedy]:
-    """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
+    """For one copy of one group of equal pods.
+
+    Nothing for anything else, which would need a plan and not a list.
+    """
     if len(question.groups) != 1:
         return
     group = question.groups[0]
     if group.copies != 1 or not is_exact(group):
         return
+
     opened = question.room(opened=True)
     fewest = _fewest_nodes(group, now, opened)
     if fewest:
-        short = _short(group, now, opened, fewest.nodes)
-        yield Remedy("open", fewest.nodes, domain=fewest.domain, short=short)
+        yield Remedy(
+            "open",
+            fewest.nodes,
+            domain=fewest.domain,
+            short=_short(group, now, opened, fewest.nodes),
+        )
     emptied = question.room(emptied=True)
     fewest = _fewest_nodes(group, now, emptied)
     if fewest:
-        short = _short(group, now, emptied, fewest.nodes)
-        yield Remedy("drain", fewest.nodes, domain=fewest.domain, short=short)
+        yield Remedy(
+            "drain",
+            fewest.nodes,
+            domain=fewest.domain,
+            short=_short(group, now, emptied, fewest.nodes),
+        )
 
 
 def _short(group: Group, now: Room, after: Room, names: Collection[str]) -> tuple[str, ...]:
-    """The resources of which too little is free on these nodes for as many pods as they take when they are empty."""
+    """The resources of which too little is free on these nodes.
+
+    Too little is less than as many pods need as the nodes take in `after`.
+    """
     shape = after.shapes[group.pods[0]]
     places = _slots_by_name(after, shape.number)
     short: dict[str, None] = {}
     for name, free in zip(now.names, now.free, strict=True):
         if name not in names:
             continue
+        pods = places.get(name, 0)
         for resource, there, amount in zip(now.resources, free, shape.amounts, strict=True):
-            if there < amount * places.get(name, 0):
+            if there < amount * pods:
                 short[resource] = None
     return tuple(short)
 
 
 def _slots_by_name(room: Room, shape: int) -> dict[str, int]:
     """By node: how many pods of a shape fit."""
-    return {name: slots[shape] for name, slots in zip(room.names, room.slots, strict=True)}
+    by_name = {}
+    for name, slots in zip(room.names, room.slots, strict=True):
+        by_name[name] = slots[shape]
+    return by_name
 
 
 class _Fewest(NamedTuple):
@@ -180,14 +221,19 @@ def _fewest_nodes(group: Group, now: Room, after: Room) -> _Fewest | None:
 def _nodes_to_change(
     after: Room, domain: Path, shape: int, slots_now: Mapping[str, int], needed: int
 ) -> tuple[str, ...]:
-    """The nodes of a domain that gain the most slots, until there are as many as needed; empty: too few do."""
+    """The nodes of a domain that gain the most slots, until there are as many as needed.
+
+    Empty where there are too few, or enough already.
+    """
     slots = 0
     losses: list[tuple[int, str]] = []
     for number in after.members[domain]:
         name = after.names[number]
         slots_here = slots_now.get(name, 0)
+        slots_then = after.slots[number][shape]
         slots += slots_here
-        losses.append((slots_here - after.slots[number][shape], name))
+        losses.append((slots_here - slots_then, name))
+
     chosen = []
     for loss, name in sorted(losses):
         if slots >= needed:
@@ -198,14 +244,20 @@ def _nodes_to_change(
 
 
 def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
-    """How many domains of the required level could take the workload, when it is one group; whether that is exact."""
-    if len(groups) != 1 or groups[0].required is None or groups[0].copies != 1:
+    """How many domains of the required level could take the workload; whether that is exact.
+
+    None where it is more than one group.
+    """
+    if len(groups) != 1:
         return 0, True
-    domains = domains_with_room(room, groups[0])
-    if is_exact(groups[0]):
+    group = groups[0]
+    if group.required is None or group.copies != 1:
+        return 0, True
+    domains = domains_with_room(room, group)
+    if is_exact(group):
         return len(domains), True
-    tried = _that_take(room, groups[0], domains[:_MAX_TRIED])
-    return len(tried), len(domains) <= _MAX_TRIED
+    taking = _that_take(room, group, domains[:_MAX_TRIED])
+    return len(taking), len(domains) <= _MAX_TRIED
 
 
 def _that_take(room: Room, group: Group, domains: Iterable[Path]) -> list[Path]:
@@ -221,8 +273,9 @@ def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
     """Where the one group with a required level was placed."""
     if group.required is None:
         return None
-    copies = (copy for copy in placed if copy.group is group)
-    domain = next(copies).domain[: room.depth[group.required]]
+    depth = room.depth[group.required]
+    copies = [copy for copy in placed if copy.group is group]
+    domain = copies[0].domain[:depth]
     resource = scarce(group.total())
     return Best(
         level=group.required,
@@ -249,7 +302,10 @@ def _steps(room: Room, groups: Sequence[Group]) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """A domain with room for one copy of a group: `free` is what is free there of the resource that is scarce."""
+    """A domain with room for one copy of a group.
+
+    `free` is what is free there of the resource that is scarce.
+    """
 
     domain: Path
     nodes: int
@@ -275,22 +331,32 @@ def fittings(
     *,
     partial: bool = False,
 ) -> Fittings | None:
-    """Where one copy of the first group with a required level would fit now; None where no group has one."""
+    """Where one copy of the first group with a required level would fit now.
+
+    None where no group has one.
+    """
     simple = simplified(groups)
     group = _first_that_requires(simple)
     if group is None or group.required is None:
         return None
+
     room = Room(levels, nodes, simple, partial=partial)
     resource = scarce(group.total())
     domains = domains_with_room(room, group)
     exact = is_exact(group)
     if not exact and len(domains) <= _MAX_TRIED:
-        domains = _that_take(room, replace(group, copies=1), domains)
+        one_copy = replace(group, copies=1)
+        domains = _that_take(room, one_copy, domains)
         exact = True
+
     found = []
     for domain in domains:
-        nodes_there = len(room.members[domain])
-        found.append(Fitting(domain, nodes_there, room.free_in(domain, resource)))
+        fitting = Fitting(
+            domain=domain,
+            nodes=len(room.members[domain]),
+            free=room.free_in(domain, resource),
+        )
+        found.append(fitting)
     found.sort(key=lambda fitting: (fitting.free, fitting.domain))
     return Fittings(group, group.required, tuple(found), exact)
 

@@ -17,6 +17,7 @@ from toposcope.integrations.framework.system import (
     ReadTopologies,
 )
 from toposcope.integrations.readings import READS, readings
+from toposcope.integrations.registry import PLUGINS
 from toposcope.placement.check import Checked
 
 NOT_CHECKED: Final = (
@@ -24,10 +25,16 @@ NOT_CHECKED: Final = (
 )
 _OF_LEVELS: Final = frozenset({"level-exists", "domain-exists", "transfer-domain"})
 _EXISTENCE: Final = frozenset(
-    {"topology-exists", "transfer-topology", "queue-exists", "flavor-exists"}
+    {
+        "topology-exists",
+        "transfer-topology",
+        "queue-exists",
+        "flavor-exists",
+    }
 )
 """Rules about what is in the cluster, by their names without the system's."""
-_BETTER: Final = ("did you mean", "label keys", "Grove takes", "Dynamo takes")
+_INDIRECT: Final = frozenset([plugin.name for plugin in PLUGINS if not plugin.names_topology])
+"""Systems in which another object says which topology a workload has."""
 
 
 class _AnyTopology(dict[str, TopologyLevels]):
@@ -56,52 +63,76 @@ class WithoutCluster:
 
     def __init__(self, catalogue: Catalogue, documents: Iterable[Mapping[str, Any]]) -> None:
         """`documents` are all documents of this run."""
-        levels = tuple(Level(domain, key) for key, domain in catalogue.domain_of.items())
+        levels = []
+        for key, domain in catalogue.domain_of.items():
+            levels.append(Level(domain, key))
+        self._levels = tuple(levels)
+
         facts = with_documents(ClusterFacts(domain_of=catalogue.domain_of), list(documents))
-        self._documented = {option: topologies.by_name for option, topologies in facts.read.items()}
-        known = {option: self._documented.get(option, {}) for option in READS.values()}
-        # which one, the flavor says
-        known["kueue"] = known["kueue"] or {"": TopologyLevels("", levels)}
-        read = {
-            option: ReadTopologies(_AnyTopology(named, levels), "no cluster")
-            for option, named in known.items()
-        }
+        self._documented: dict[str, Mapping[str, TopologyLevels]] = {}
+        """By the option of `spec.publish`: the topologies among the documents."""
+        for option, topologies in facts.read.items():
+            self._documented[option] = topologies.by_name
+
+        read = {}
+        for option in READS.values():
+            known = _AnyTopology(self._known(option), self._levels)
+            read[option] = ReadTopologies(known, "no cluster")
         self._facts = replace(facts, read=read)
+
+    def _known(self, option: str) -> Mapping[str, TopologyLevels]:
+        """The topologies among the documents; one of any name where another object says which."""
+        documented = self._documented.get(option, {})
+        if documented or option not in _INDIRECT:
+            return documented
+        return {"": TopologyLevels("", self._levels)}
 
     def check(self, document: Mapping[str, Any]) -> tuple[Checked, ...]:
         """As `Checker.check`, with no verdict, and a note of what was not checked. Never raises."""
-        return tuple(
-            Checked(self._known(reading), None) for reading in readings(document, self._facts)
-        )
+        checked = []
+        for reading in readings(document, self._facts):
+            checked.append(Checked(self._without_existence(reading), None))
+        return tuple(checked)
 
-    def _known(self, reading: Reading) -> Reading:
+    def _without_existence(self, reading: Reading) -> Reading:
+        """What holds in any cluster."""
         workload = reading.workload
-        found = (self._finding(finding, workload) for finding in reading.findings)
-        reading = replace(reading, findings=tuple(finding for finding in found if finding))
+        findings = []
+        for finding in reading.findings:
+            finding_anywhere = self._anywhere(finding, workload)
+            if finding_anywhere:
+                findings.append(finding_anywhere)
+        reading = replace(reading, findings=tuple(findings))
         if workload is None:
             return reading
-        notes = tuple(note for note in workload.notes if note != LEVELS_FIRST)
-        topology = workload.topology or None
-        return replace(
-            reading, workload=replace(workload, topology=topology, notes=(*notes, NOT_CHECKED))
-        )
 
-    def _finding(self, finding: Finding, workload: Workload | None) -> Finding | None:
+        notes = [note for note in workload.notes if note != LEVELS_FIRST]
+        workload = replace(
+            workload,
+            topology=workload.topology or None,
+            notes=(*notes, NOT_CHECKED),
+        )
+        return replace(reading, workload=workload)
+
+    def _anywhere(self, finding: Finding, workload: Workload | None) -> Finding | None:
         """What holds in any cluster; None for what only a cluster can say."""
-        name = finding.rule.partition("/")[2]
-        if name in _EXISTENCE:
+        _, _, rule = finding.rule.partition("/")
+        if rule in _EXISTENCE:
             return None
-        if (
-            name not in _OF_LEVELS
-            or self._documents(workload)
-            or finding.message.endswith(("Required value", "'"))
-        ):
+        if rule not in _OF_LEVELS or finding.malformed or self._documents(workload):
             return finding
-        text = "names no level of the catalogue; whether the cluster has it was not checked"
-        fix = finding.fix.partition(": write '")[0] if finding.fix.startswith(_BETTER) else ""
-        return replace(finding, severity="advice", message=text, fix=fix)
+        return replace(
+            finding,
+            severity="advice",
+            message=("names no level of the catalogue; whether the cluster has it was not checked"),
+            fix=finding.suggestion or "",
+        )
 
     def _documents(self, workload: Workload | None) -> bool:
         """Whether they have the topology that it asks for, or, where the flavor says which one, any of its kind."""
-        named = self._documented.get(READS.get(workload.system, ""), {}) if workload else {}
-        return bool(named) and (not workload or not workload.topology or workload.topology in named)
+        if workload is None:
+            return False
+        documented = self._documented.get(READS.get(workload.system, ""), {})
+        if not documented:
+            return False
+        return not workload.topology or workload.topology in documented

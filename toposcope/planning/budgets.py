@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.node_affinity import OPERATORS, Expression
+from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, Operator
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView
 
@@ -28,38 +28,48 @@ class Budget:
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
-        return namespace == self.namespace and all(
-            condition.holds("", labels) for condition in self.selector
-        )
+        if namespace != self.namespace:
+            return False
+        return all(condition.holds("", labels) for condition in self.selector)
 
 
 def budget_of(document: Mapping[str, Any]) -> Budget:
     """A PodDisruptionBudget as it stands in the cluster; without a status it lets nothing go."""
     root = Field(document)
-    metadata, selector = root / "metadata", root / "spec" / "selector"
-    expressions = [
-        Expression(key, "In", (value,)) for key, value in (selector / "matchLabels").texts().items()
-    ]
-    for expression in (selector / "matchExpressions").items():
-        operator = next(
-            (known for known in OPERATORS if known == (expression / "operator").text()), None
-        )
-        if operator is not None:
-            values = tuple(
-                text
-                for value in (expression / "values").items()
-                if (text := value.text()) is not None
-            )
-            expressions.append(Expression((expression / "key").text() or "", operator, values))
+    metadata = root / "metadata"
     return Budget(
-        (metadata / "namespace").text() or "default",
-        (metadata / "name").text() or "",
-        tuple(expressions),
-        (root / "status" / "disruptionsAllowed").number(0),
-        frozenset(filter(None, (name.text() for name in (root / "pods").items())))
-        if "pods" in document
-        else None,
+        namespace=(metadata / "namespace").text() or "default",
+        name=(metadata / "name").text() or "",
+        selector=tuple(_expressions(root / "spec" / "selector")),
+        allowed=(root / "status" / "disruptionsAllowed").number(0),
+        pods=frozenset(_texts(root / "pods")) if "pods" in document else None,
     )
+
+
+def _expressions(selector: Field) -> Iterator[Expression]:
+    """Of a label selector; one with an operator that is not known counts for nothing."""
+    for key, value in (selector / "matchLabels").texts().items():
+        yield Expression(key, "In", (value,))
+    for expression in (selector / "matchExpressions").items():
+        operator = _operator((expression / "operator").text())
+        if operator is not None:
+            key = (expression / "key").text() or ""
+            yield Expression(key, operator, tuple(_texts(expression / "values")))
+
+
+def _operator(text: str | None) -> Operator | None:
+    for operator in OPERATORS:
+        if operator == text:
+            return operator
+    return None
+
+
+def _texts(values: Field) -> Iterator[str]:
+    """The strings of a list that are not empty."""
+    for value in values.items():
+        text = value.text()
+        if text is not None:
+            yield text
 
 
 class Budgets:
@@ -75,14 +85,12 @@ class Budgets:
 
     def put(self, document: Mapping[str, Any]) -> None:
         """A budget or a pod."""
-        metadata = document.get("metadata") or {}
         if document.get("kind") == BUDGET.kind:
             self.budgets.append(budget_of(document))
-        else:
-            self.labelled(
-                f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}",
-                metadata.get("labels") or {},
-            )
+            return
+        metadata = document.get("metadata") or {}
+        namespace = metadata.get("namespace") or "default"
+        self.labelled(f"{namespace}/{metadata.get('name')}", metadata.get("labels") or {})
 
     def labelled(self, pod: str, labels: Mapping[str, str]) -> None:
         """A pod `NAMESPACE/NAME` and its labels."""
@@ -90,18 +98,16 @@ class Budgets:
 
     def of(self, pod: str) -> Iterable[Budget]:
         """The budgets that a pod `NAMESPACE/NAME` counts to."""
+        return [budget for budget in self.budgets if self._covers(budget, pod)]
+
+    def _covers(self, budget: Budget, pod: str) -> bool:
         namespace, _, name = pod.partition("/")
+        if budget.namespace != namespace:
+            return False
+        if budget.pods is not None:
+            return name in budget.pods
         labels = self._labels.get(pod)
-        return [
-            budget
-            for budget in self.budgets
-            if (
-                labels is not None and budget.covers(namespace, labels)
-                if budget.pods is None
-                else name in budget.pods
-            )
-            and budget.namespace == namespace
-        ]
+        return labels is not None and budget.covers(namespace, labels)
 
     def documents(self, pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:
         """The budgets as `put` takes them, each with the names of those of these pods that count to it."""

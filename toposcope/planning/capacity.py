@@ -1,7 +1,7 @@
 """How many pods of a kind every domain of a topology could take: now, when running work has ended, or emptied.
 
-Counted are the nodes that carry every level, as KAI and Kueue leave the others out, and whole GPUs: a time slice or a
-MIG device that a node offers as `nvidia.com/gpu` is none.
+Counted are the nodes that carry every level, as schedulers that know topologies leave the others out, and whole GPUs:
+a time slice or a MIG device that a node offers as `nvidia.com/gpu` is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import merge
 from itertools import accumulate, islice
+from typing import NamedTuple
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.packing import PODS, Path
+from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
 from toposcope.kube.pod_resources import is_gpu
 from toposcope.placement.nodes import nodes_of
 from toposcope.placement.room import Node, path_of
@@ -35,15 +36,30 @@ class View(StrEnum):
 Labels = tuple[tuple[str, str], ...]
 
 
+class _Counted(NamedTuple):
+    """Pods of a kind, counted at a level (depth 1: the broadest)."""
+
+    view: View
+    pods: Pods
+    depth: int
+
+
+class RankedDomain(NamedTuple):
+    """A domain and what it takes; the roomiest is the smallest."""
+
+    minus_slots: int
+    domain: Path
+
+
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Counts:
     """What a `Capacity` has counted so far."""
 
     ending: dict[str, dict[str, int]] = field(default_factory=dict)
     """By node: what is free there when running work has ended."""
     domains: dict[int, list[Path]] = field(default_factory=dict)
     slots: dict[tuple[View, Pods], list[int]] = field(default_factory=dict)
-    sums: dict[tuple[View, Pods, int], dict[Path, int]] = field(default_factory=dict)
+    sums: dict[_Counted, dict[Path, int]] = field(default_factory=dict)
 
 
 class Capacity:
@@ -58,41 +74,46 @@ class Capacity:
     ) -> None:
         """`gangs`: those whose end `View.ENDED` foresees; `like`: before a change, of which most still holds."""
         self.levels = scope.levels
-        selected = {node.name for node in scope.nodes}
         self.nodes: list[Node] = []
         self.paths: list[Path] = []
         self.left_out: list[str] = []
         """Nodes that lack a level."""
+        self._take_in(snapshot, scope)
+        self.number = {node.name: number for number, node in enumerate(self.nodes)}
+        self.counted = Counts(ending=_ending(gangs))
+        self._like = like if like is not None and self._has_nodes_of(like) else None
+        self._changed = list(self._differing(self._like)) if self._like else []
+        self._members: dict[int, dict[Path, list[int]]] = {}
+        self._ranked: dict[_Counted, list[RankedDomain]] = {}
+
+    def _take_in(self, snapshot: Snapshot, scope: Scope) -> None:
+        selected = {node.name for node in scope.nodes}
         for node in nodes_of(snapshot.in_whole_gpus, None, {}):
             if node.name not in selected:
                 continue
-            path, lacks = path_of(node, self.levels)
-            if lacks:
+            path, lacking = path_of(node, self.levels)
+            if lacking:
                 self.left_out.append(node.name)
                 continue
             self.nodes.append(node)
             self.paths.append(path)
-        self.number = {node.name: number for number, node in enumerate(self.nodes)}
-        self.counted = Counted()
-        for gang in gangs:
-            if gang.ends:
-                for pod in gang.placed:
-                    add(self.counted.ending.setdefault(pod.node, {}), pod.requests)
-        same = like is not None and (like.levels, like.number, like.paths) == (
-            self.levels,
-            self.number,
-            self.paths,
+
+    def _has_nodes_of(self, like: "Capacity") -> bool:
+        """Whether it has the same nodes in the same domains."""
+        return (
+            like.levels == self.levels and like.number == self.number and like.paths == self.paths
         )
-        self._like = like if same else None
-        self._changed = [*self._differing(like)] if like and same else []
-        self._members: dict[int, dict[Path, list[int]]] = {}
-        self._ranked: dict[tuple[View, Pods, int], list[tuple[int, Path]]] = {}
 
     def _differing(self, like: "Capacity") -> Iterator[int]:
         """The nodes that offer something else than they did."""
-        for number, (node, was) in enumerate(zip(self.nodes, like.nodes, strict=True)):
-            ending, ended = self.counted.ending.get(node.name), like.counted.ending.get(node.name)
-            if (node.free, node.obstacle, ending) != (was.free, was.obstacle, ended):
+        for number, (node, before) in enumerate(zip(self.nodes, like.nodes, strict=True)):
+            ending = self.counted.ending.get(node.name)
+            ending_before = like.counted.ending.get(node.name)
+            if (
+                node.free != before.free
+                or node.obstacle != before.obstacle
+                or ending != ending_before
+            ):
                 yield number
 
     def offered(self, number: int, view: View) -> Mapping[str, int]:
@@ -101,64 +122,83 @@ class Capacity:
         if view is View.EMPTY:
             return node.total
         ending = self.counted.ending.get(node.name) if view is View.ENDED else None
-        if not ending:
-            return node.free
-        return {name: amount + ending.get(name, 0) for name, amount in node.free.items()}
+        return with_amounts(node.free, ending or {})
+
+    def is_closed(self, number: int, view: View) -> bool:
+        """Whether a node takes no pods."""
+        return bool(self.nodes[number].obstacle) and view is not View.EMPTY
 
     def alike(self, gang: Gang) -> Labels:
         """What the nodes of a gang have in common of product and number of GPUs."""
-        nodes = [
-            self.nodes[self.number[name]]
-            for name in {pod.node for pod in gang.placed}
-            if name in self.number
-        ]
-        values = ((key, {node.labels.get(key) for node in nodes}) for key in (GPU_PRODUCT, GPUS))
-        return tuple(
-            (key, value)
-            for key, shown in values
-            if len(shown) == 1 and (value := shown.pop()) is not None
-        )
+        numbers = {self.number.get(pod.node) for pod in gang.placed}
+        common = []
+        for key in (GPU_PRODUCT, GPUS):
+            values = set()
+            for number in numbers:
+                if number is not None:
+                    values.add(self.nodes[number].labels.get(key))
+            value = values.pop() if len(values) == 1 else None
+            if value is not None:
+                common.append((key, value))
+        return tuple(common)
 
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
-        made = self.counted.slots.get((view, pods))
-        if made is None:
-            allowed: dict[tuple[object, ...], bool] = {}
-            before = self._like and self._like.counted.slots.get((view, pods))
-            made = self.counted.slots[view, pods] = (
-                before.copy() if before else [0] * len(self.nodes)
-            )
-            amounts = [
-                (PODS, 1),
-                *((resource, amount) for resource, amount in pods.requests if amount),
-            ]
-            for number in self._changed if before else range(len(self.nodes)):
-                node = self.nodes[number]
-                closed = node.obstacle and view is not View.EMPTY
-                made[number] = (
-                    0
-                    if closed or not _may_use(node, pods, allowed)
-                    else fits(self.offered(number, view), amounts)
-                )
-        return made
+        counted = self.counted.slots.get((view, pods))
+        if counted is None:
+            before = self._like.counted.slots.get((view, pods)) if self._like else None
+            if before:
+                counted = before.copy()
+                self._count(counted, self._changed, view, pods)
+            else:
+                counted = [0] * len(self.nodes)
+                self._count(counted, range(len(self.nodes)), view, pods)
+            self.counted.slots[view, pods] = counted
+        return counted
+
+    def _count(self, slots: list[int], numbers: Iterable[int], view: View, pods: Pods) -> None:
+        """Count the slots of these nodes anew."""
+        allowed: dict[tuple[object, ...], bool] = {}
+        for number in numbers:
+            node = self.nodes[number]
+            closed = node.obstacle and view is not View.EMPTY
+            if closed or not _may_use(node, pods, allowed):
+                slots[number] = 0
+            else:
+                slots[number] = times_by_name(self.offered(number, view), pods.requests)
 
     def sums(self, view: View, pods: Pods, depth: int) -> Mapping[Path, int]:
         """By domain of the level with this depth (1: the broadest): how many such pods fit."""
-        made = self.counted.sums.get((view, pods, depth))
-        if made is None:
-            domains, slots = self._domains(depth), self.slots(view, pods)
-            before = self._like and self._like.counted.sums.get((view, pods, depth))
+        key = _Counted(view, pods, depth)
+        counted = self.counted.sums.get(key)
+        if counted is None:
+            before = self._like.counted.sums.get(key) if self._like else None
             if before and self._like:
-                made = self.counted.sums[view, pods, depth] = before.copy()
-                was = self._like.slots(view, pods)
-                for number in self._changed:
-                    made[domains[number]] += slots[number] - was[number]
-                return made
-            made = self.counted.sums[view, pods, depth] = dict.fromkeys(domains, 0)
-            for domain, count in zip(domains, slots, strict=True):
-                if count:
-                    made[domain] += count
-        return made
+                counted = self._sums_since(self._like, before, key)
+            else:
+                counted = self._sums_anew(key)
+            self.counted.sums[key] = counted
+        return counted
+
+    def _sums_since(
+        self, like: "Capacity", before: Mapping[Path, int], key: _Counted
+    ) -> dict[Path, int]:
+        """As before the change, but for the nodes that differ."""
+        sums = dict(before)
+        slots = self.slots(key.view, key.pods)
+        slots_before = like.slots(key.view, key.pods)
+        domains = self._domains(key.depth)
+        for number in self._changed:
+            sums[domains[number]] += slots[number] - slots_before[number]
+        return sums
+
+    def _sums_anew(self, key: _Counted) -> dict[Path, int]:
+        domains = self._domains(key.depth)
+        sums = dict.fromkeys(domains, 0)
+        for domain, count in zip(domains, self.slots(key.view, key.pods), strict=True):
+            if count:
+                sums[domain] += count
+        return sums
 
     def _domains(self, depth: int) -> Sequence[Path]:
         """By node: its domain of a level."""
@@ -169,22 +209,20 @@ class Capacity:
 
     def members(self, depth: int) -> Mapping[Path, Sequence[int]]:
         """By domain of the level with this depth: the numbers of its nodes."""
-        made = self._members.get(depth)
-        if made is None:
-            made = self._members[depth] = {}
+        members = self._members.get(depth)
+        if members is None:
+            members = self._members[depth] = {}
             for number, domain in enumerate(self._domains(depth)):
-                made.setdefault(domain, []).append(number)
-        return made
+                members.setdefault(domain, []).append(number)
+        return members
 
-    def ranked(self, view: View, pods: Pods, depth: int) -> Sequence[tuple[int, Path]]:
-        """The domains of a level that take such pods, with the negative number of pods: the roomiest first."""
-        made = self._ranked.get((view, pods, depth))
-        if made is None:
-            counts = (
-                (-count, domain) for domain, count in self.sums(view, pods, depth).items() if count
-            )
-            made = self._ranked[view, pods, depth] = sorted(counts)
-        return made
+    def ranked(self, view: View, pods: Pods, depth: int) -> Sequence[RankedDomain]:
+        """The domains of a level that take such pods, the roomiest first."""
+        key = _Counted(view, pods, depth)
+        ranked = self._ranked.get(key)
+        if ranked is None:
+            ranked = self._ranked[key] = _ranked(self.sums(view, pods, depth))
+        return ranked
 
     def fewest(
         self,
@@ -192,34 +230,44 @@ class Capacity:
         pods: Pods,
         depth: int,
         wanted: int,
+        *,
         instead: Mapping[Path, int] | None = None,
     ) -> int | None:
         """The fewest domains of a level that hold so many pods; None where all of them do not.
 
         `instead` are domains with another capacity than counted here.
         """
-        ranked = self.ranked(view, pods, depth)
+        ranked: Iterable[RankedDomain] = self.ranked(view, pods, depth)
         if instead:
-            others = sorted((-count, domain) for domain, count in instead.items() if count)
-            ranked_now: Iterable[tuple[int, Path]] = merge(
-                (pair for pair in ranked if pair[1] not in instead), others
-            )
-        else:
-            ranked_now = ranked
-        held = accumulate(-count for count, _ in islice(ranked_now, wanted))
-        return next((number for number, total in enumerate(held, 1) if total >= wanted), None)
+            others = (entry for entry in ranked if entry.domain not in instead)
+            ranked = merge(others, _ranked(instead))
+        slots = accumulate(-entry.minus_slots for entry in islice(ranked, wanted))
+        for number, total in enumerate(slots, 1):
+            if total >= wanted:
+                return number
+        return None
 
 
-def add(total: dict[str, int], requests: Mapping[str, int], times: int = 1) -> None:
-    """Add what a pod holds of a node; a negative number of `times` takes it away."""
-    total[PODS] = total.get(PODS, 0) + times
-    for resource, amount in requests.items():
-        total[resource] = total.get(resource, 0) + amount * times
+def _ending(gangs: Iterable[Gang]) -> dict[str, dict[str, int]]:
+    """By node: what gangs that end by themselves hold there."""
+    ending: dict[str, dict[str, int]] = {}
+    for gang in gangs:
+        if not gang.ends:
+            continue
+        for pod in gang.placed:
+            add_pods(ending.setdefault(pod.node, {}), pod.requests.items(), 1)
+    return ending
 
 
-def fits(offered: Mapping[str, int], amounts: Sequence[tuple[str, int]]) -> int:
-    """How many pods of these amounts fit into what is offered."""
-    return max(0, min(offered.get(resource, 0) // amount for resource, amount in amounts))
+def _ranked(sums: Mapping[Path, int]) -> list[RankedDomain]:
+    return sorted([RankedDomain(-count, domain) for domain, count in sums.items() if count])
+
+
+def with_amounts(offered: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
+    """What is offered and what is added to it, of the resources that are offered."""
+    if not more:
+        return offered
+    return {name: amount + more.get(name, 0) for name, amount in offered.items()}
 
 
 def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> bool:
@@ -227,7 +275,7 @@ def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> b
     wants = pods.node_filter
     if not (wants.selector or wants.terms or node.taints):
         return True
-    asked = tuple([node.labels.get(key) for key, _ in wants.selector]) if wants.selector else ()
+    asked = tuple([node.labels.get(key) for key, _ in wants.selector])
     key = (node.name if wants.terms else "", asked, node.taints)
     may = known.get(key)
     if may is None:

@@ -1,7 +1,9 @@
 """A snapshot as it would be after a change. Nothing is done to the cluster."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count as numbers
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -17,18 +19,28 @@ _STATES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 def drained(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     """These nodes cordoned, and their pods gone from them."""
     closed = frozenset(names)
-    nodes = (
-        msgspec.structs.replace(n, schedulable=False) if n.name in closed else n
-        for n in snapshot.nodes
-    )
-    kept = tuple(pod for pod in snapshot.pods or () if pod.node not in closed)
-    return replace(snapshot, nodes=tuple(nodes), pods=kept)
+    nodes = []
+    for node in snapshot.nodes:
+        if node.name in closed:
+            node = msgspec.structs.replace(node, schedulable=False)  # noqa: PLW2901 - the same node
+        nodes.append(node)
+    kept = [pod for pod in snapshot.pods or () if pod.node not in closed]
+    return replace(snapshot, nodes=tuple(nodes), pods=tuple(kept))
 
 
 def finished(snapshot: Snapshot, gangs: Iterable[Gang]) -> Snapshot:
     """The pods of these gangs gone."""
-    gone = {id(pod) for gang in gangs for pod in gang.pods}
-    return replace(snapshot, pods=tuple(pod for pod in snapshot.pods or () if id(pod) not in gone))
+    ended: list[PodView] = []
+    for gang in gangs:
+        ended += gang.pods
+    return without(snapshot, ended)
+
+
+def without(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:
+    """These very pods gone."""
+    gone = {id(pod) for pod in pods}
+    kept = [pod for pod in snapshot.pods or () if id(pod) not in gone]
+    return replace(snapshot, pods=tuple(kept))
 
 
 def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, str]) -> Snapshot:
@@ -36,36 +48,42 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
 
     Where the label of a node is its own name, so is theirs. Taints for the state of a node stay behind.
     """
-    taints = tuple(taint for taint in like.taints if not taint.key.startswith(_STATES))
-    taken, number = set(snapshot.by_name), 0
-    new: list[NodeView] = []
-    while len(new) < count:
-        number += 1
-        name = f"{like.name}-new-{number}"
-        if name in taken:
-            continue
-        own = {
-            key: name for key, value in like.labels.items() if value == like.name or key == HOSTNAME
-        }
-        if like.label(NVLINK_DOMAIN) == like.label(HOSTNAME):
-            own[NVLINK_DOMAIN] = name
-        labels = dict(sorted({**like.labels, **own, **domains}.items()))
-        places = {key: place for place, key in enumerate(labels)}
-        new.append(
-            msgspec.structs.replace(
-                like,
-                name=name,
-                uid=name,
-                places=places,
-                values=tuple(labels.values()),
-                ready=True,
-                schedulable=True,
-                taints=taints,
-            )
+    taints = tuple([taint for taint in like.taints if not taint.key.startswith(_STATES)])
+    nodes = list(snapshot.nodes)
+    for name in islice(_new_names(like.name, snapshot.by_name), count):
+        labels = dict(sorted({**_labels_of(name, like), **domains}.items()))
+        node = msgspec.structs.replace(
+            like,
+            name=name,
+            uid=name,
+            places={key: place for place, key in enumerate(labels)},
+            values=tuple(labels.values()),
+            ready=True,
+            schedulable=True,
+            taints=taints,
         )
-    return replace(
-        snapshot, nodes=tuple(sorted((*snapshot.nodes, *new), key=lambda node: node.name))
-    )
+        nodes.append(node)
+    nodes.sort(key=lambda node: node.name)
+    return replace(snapshot, nodes=tuple(nodes))
+
+
+def _new_names(like: str, taken: Container[str]) -> Iterator[str]:
+    """Names of nodes that are not there yet."""
+    for number in numbers(1):
+        name = f"{like}-new-{number}"
+        if name not in taken:
+            yield name
+
+
+def _labels_of(name: str, like: NodeView) -> dict[str, str]:
+    """The labels of a node of this name that is like another one."""
+    labels = dict(like.labels)
+    for key, value in labels.items():
+        if value == like.name or key == HOSTNAME:
+            labels[key] = name
+    if like.label(NVLINK_DOMAIN) == like.label(HOSTNAME):
+        labels[NVLINK_DOMAIN] = name
+    return labels
 
 
 def occupied(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:

@@ -6,10 +6,10 @@ are a set that can be down at the same time, until a PodDisruptionBudget blocks.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
@@ -21,10 +21,8 @@ from toposcope.planning.slots import shape_of
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
 
-_Table = tuple[int, Sequence[int], dict[Path, int]]
-"""Pods of a kind that fit: the depth of a level, by node, and by domain of the level without what is down."""
-_Part = tuple[list[int], list[tuple[Path, int]]]
-"""Pods that fit into a unit: into each domain that is wholly its own, and into its part of each other one."""
+BudgetKey = tuple[str, str]
+"""Namespace and name of a PodDisruptionBudget."""
 _GOOD: Final = re.compile(r"(?<!Not)(?:Healthy|Ready|Available)$")
 _LONGEST_TYPE: Final = 316
 """Characters of a condition's type: a prefix of 253, a slash and a name."""
@@ -41,6 +39,35 @@ node-problem-detector, NVSentinel (docs/INTEGRATIONS.md, rules of health-events-
 Nebius, Soperator, and what is called alike."""
 
 
+class _Table(NamedTuple):
+    """Pods of a kind that fit into the domains of a level."""
+
+    depth: int
+    slots: Sequence[int]
+    """By node."""
+    sums: dict[Path, int]
+    """By domain, without what is down."""
+
+
+class _Part(NamedTuple):
+    """Pods that fit into a unit."""
+
+    own: list[int]
+    """Into each domain that is wholly its own."""
+    shared: list[tuple[Path, int]]
+    """Into its part of each other domain."""
+
+
+class _Column(NamedTuple):
+    """What slots are counted of."""
+
+    gpus: int
+    wanted: int
+    """Pods of a gang."""
+    table: int
+    """The number of the table that counts such pods."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """What goes down at once: a node, or a domain."""
@@ -52,7 +79,7 @@ class Unit:
     """Why it needs maintenance: faults that its nodes show."""
     gangs: tuple[Gang, ...] = ()
     """Those with a pod there: they stop, or go on without it."""
-    budgets: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    budgets: Mapping[BudgetKey, int] = field(default_factory=dict)
     """By namespace and name of a PodDisruptionBudget: pods there that count to it."""
 
 
@@ -95,7 +122,9 @@ def _faulty(kind: str) -> str | None:
     """The status of such a condition that is a fault."""
     if len(kind) > _LONGEST_TYPE:
         return None
-    return "False" if _GOOD.search(kind) else "True" if _BAD.search(kind) else None
+    if _GOOD.search(kind):
+        return "False"
+    return "True" if _BAD.search(kind) else None
 
 
 def units_of(
@@ -106,31 +135,54 @@ def units_of(
     Of cordoned nodes only those that still run gangs: NVSentinel cordons what it finds broken
     before it is drained.
     """
+    running = _running_on(gangs)
+    budgets_of = _budgets_by_node(snapshot, budgets)
+    units = []
+    for path, numbers in _members(capacity, running, depth).items():
+        names = [capacity.nodes[number].name for number in numbers]
+        needs: dict[str, None] = {}
+        stopping: dict[int, Gang] = {}
+        held = Counter[BudgetKey]()
+        for name in names:
+            needs.update(dict.fromkeys(faults(snapshot.by_name[name])))
+            stopping.update(running.get(name, {}))
+            held.update(budgets_of.get(name, {}))
+        unit = Unit(
+            name="/".join(path),
+            nodes=tuple(numbers),
+            needs=tuple(needs),
+            gangs=tuple(stopping.values()),
+            budgets=held,
+        )
+        units.append(unit)
+    return units
+
+
+def _running_on(gangs: Iterable[Gang]) -> dict[str, dict[int, Gang]]:
+    """By node: the gangs with a pod there, each once."""
     running: dict[str, dict[int, Gang]] = {}
     for gang in gangs:
         for pod in gang.placed:
             running.setdefault(pod.node, {})[id(gang)] = gang
-    members: dict[tuple[str, ...], list[int]] = {}
+    return running
+
+
+def _members(capacity: Capacity, running: Container[str], depth: int) -> dict[Path, list[int]]:
+    """By unit: its nodes that may have to be drained."""
+    members: dict[Path, list[int]] = {}
     for number, (node, path) in enumerate(zip(capacity.nodes, capacity.paths, strict=True)):
         if node.obstacle != "cordoned" or node.name in running:
-            members.setdefault(path[:depth] if depth else (node.name,), []).append(number)
-    counts = _counts(snapshot, budgets)
-    units = []
-    for path, numbers in members.items():
-        names = [capacity.nodes[number].name for number in numbers]
-        stopping = {key: gang for name in names for key, gang in running.get(name, {}).items()}
-        held = sum((counts[name] for name in names if name in counts), Counter[tuple[str, str]]())
-        needs = tuple(
-            dict.fromkeys(fault for name in names for fault in faults(snapshot.by_name[name]))
-        )
-        units.append(Unit("/".join(path), tuple(numbers), needs, tuple(stopping.values()), held))
-    return units
+            unit = path[:depth] if depth else (node.name,)
+            members.setdefault(unit, []).append(number)
+    return members
 
 
-def _counts(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[tuple[str, str]]]:
+def _budgets_by_node(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[BudgetKey]]:
     """By node: how many pods count to each budget."""
-    counts: dict[str, Counter[tuple[str, str]]] = {}
-    for pod in snapshot.pods or () if budgets.budgets else ():
+    counts: dict[str, Counter[BudgetKey]] = {}
+    if not budgets.budgets:
+        return counts
+    for pod in snapshot.pods or ():
         for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
             counts.setdefault(pod.node, Counter())[budget.namespace, budget.name] += 1
     return counts
@@ -140,13 +192,21 @@ def over_budget(
     snapshot: Snapshot, budgets: Budgets, down: Collection[str]
 ) -> dict[str, tuple[int, int]]:
     """The budgets that keep pods on these nodes: how many pods there count to each, and how many it lets go now."""
-    held = sum(
-        (counts for node, counts in _counts(snapshot, budgets).items() if node in down), Counter()
-    )
-    allowed = {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
-    return {
-        "/".join(key): (held[key], allowed[key]) for key in sorted(held) if held[key] > allowed[key]
-    }
+    held = Counter[BudgetKey]()
+    for node, counts in _budgets_by_node(snapshot, budgets).items():
+        if node in down:
+            held.update(counts)
+    allowed = _allowed_by(budgets)
+    over = {}
+    for key in sorted(held):
+        if held[key] > allowed[key]:
+            over["/".join(key)] = held[key], allowed[key]
+    return over
+
+
+def _allowed_by(budgets: Budgets) -> dict[BudgetKey, int]:
+    """How many pods each budget lets go now."""
+    return {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
 
 
 class DrainOrder:
@@ -157,65 +217,67 @@ class DrainOrder:
     ) -> None:
         self._levels = capacity.levels
         self._paths = capacity.paths
-        self._allowed = {
-            (budget.namespace, budget.name): budget.allowed for budget in budgets.budgets
-        }
+        self._allowed = _allowed_by(budgets)
         self._tables: list[_Table] = []
-        self._columns: list[tuple[int, int, int]] = []
-        """What slots are counted of: GPUs, pods, and number of the table; the largest and narrowest first."""
+        self._columns: list[_Column] = []
+        """The largest gangs and the narrowest levels first."""
+        self._lay_out(capacity, sizes, per_pod)
+        self._members = self._count_members()
+        """By domain: its nodes."""
+        self._shared = [self._shared_domain(path) for path in self._paths]
+        """By node: its narrowest domain with other nodes in it."""
+        self._different = list({id(table.slots): table.slots for table in self._tables}.values())
+        self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
+        self._fitting = [self._count_fitting(column) for column in self._columns]
+
+    def _lay_out(self, capacity: Capacity, sizes: Sequence[int], per_pod: int) -> None:
+        """Make the columns, and one table for those that count the same pods at the same level."""
         numbers: dict[tuple[Pods, int], int] = {}
         for gpus in sorted(sizes, reverse=True):
             pods, wanted = shape_of(gpus, per_pod)
             for depth in range(len(self._levels), 0, -1):
                 table = numbers.setdefault((pods, depth), len(self._tables))
-                self._columns.append((gpus, wanted, table))
+                self._columns.append(_Column(gpus, wanted, table))
                 if table == len(self._tables):
-                    counted = dict(capacity.sums(View.NOW, pods, depth))
-                    self._tables.append((depth, capacity.slots(View.NOW, pods), counted))
-        self._members = Counter(
-            path[:depth] for path in self._paths for depth in range(len(path) + 1)
-        )
-        """By domain: its nodes."""
-        self._shared = [
-            next(
-                (
-                    path[:depth]
-                    for depth in range(len(path) - 1, 0, -1)
-                    if self._members[path[:depth]] > 1
-                ),
-                (),
-            )
-            for path in self._paths
-        ]
-        """By node: its narrowest domain with other nodes in it."""
-        self._different = list({id(slots): slots for _, slots, _ in self._tables}.values())
-        self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
-        self._fitting = [
-            sum(count // wanted for count in self._tables[table][2].values())
-            for _, wanted, table in self._columns
-        ]
+                    slots = capacity.slots(View.NOW, pods)
+                    sums = dict(capacity.sums(View.NOW, pods, depth))
+                    self._tables.append(_Table(depth, slots, sums))
+
+    def _count_members(self) -> Counter[Path]:
+        members = Counter[Path]()
+        for path in self._paths:
+            for depth in range(len(path) + 1):
+                members[path[:depth]] += 1
+        return members
+
+    def _shared_domain(self, path: Path) -> Path:
+        for depth in range(len(path) - 1, 0, -1):
+            if self._members[path[:depth]] > 1:
+                return path[:depth]
+        return ()
+
+    def _count_fitting(self, column: _Column) -> int:
+        """How many gangs fit now."""
+        sums = self._tables[column.table].sums
+        return sum([count // column.wanted for count in sums.values()])
 
     def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
         """All units; those that need maintenance first, those that a budget blocks last."""
         kinds: dict[object, list[Unit]] = {}
         for unit in sorted(units, key=lambda unit: unit.name, reverse=True):
             kinds.setdefault(self._kind(unit), []).append(unit)
-        ranks = {
-            kind: (not alike[-1].needs, bool(alike[-1].gangs)) for kind, alike in kinds.items()
-        }
+        ranks = {kind: _rank(alike[-1]) for kind, alike in kinds.items()}
         while kinds:
-            bound = ((kind, alike[-1]) for kind, alike in kinds.items() if alike[-1].budgets)
-            blocked = {kind: budgets for kind, unit in bound if (budgets := self._blocked(unit))}
+            blocked = self._blocked_kinds(kinds)
             classes = {kind: (kind in blocked, *ranks[kind]) for kind in kinds}
             first = min(classes.values())
-            best = self._kind(
-                self._cheapest([kinds[kind][-1] for kind, of in classes.items() if of == first])
-            )
+            candidates = [kinds[kind][-1] for kind, of in classes.items() if of == first]
+            best = self._kind(self._cheapest(candidates))
             unit = kinds[best].pop()
             if not kinds[best]:
                 del kinds[best]
-            losses = [self._losses([unit], wanted, table)[0] for _, wanted, table in self._columns]
-            yield Step(unit, tuple(self._told(losses)), blocked.get(best, ()))
+            losses = [self._losses([unit], column)[0] for column in self._columns]
+            yield Step(unit, tuple(self._losses_by_size(losses)), blocked.get(best, ()))
             self._take_down(unit, losses)
 
     def _kind(self, unit: Unit) -> object:
@@ -223,73 +285,91 @@ class DrainOrder:
         if unit.gangs or unit.budgets or unit.needs or len(unit.nodes) > 1:
             return unit.name
         (number,) = unit.nodes
-        return self._shared[number], tuple(slots[number] for slots in self._different)
+        return self._shared[number], tuple([slots[number] for slots in self._different])
 
     def _cheapest(self, units: list[Unit]) -> Unit:
         """The one that costs the fewest slots of the largest size, then of the next."""
-        for (_, wanted, table), fitting in zip(self._columns, self._fitting, strict=True):
-            if fitting and len(units) > 1:
-                losses = self._losses(units, wanted, table)
-                least = min(losses)
-                units = [unit for unit, loss in zip(units, losses, strict=True) if loss == least]
-        return min(units, key=lambda unit: (sum(gang.gpus for gang in unit.gangs), unit.name))
+        for column, fitting in zip(self._columns, self._fitting, strict=True):
+            if not fitting or len(units) == 1:
+                continue
+            losses = self._losses(units, column)
+            least = min(losses)
+            units = [unit for unit, loss in zip(units, losses, strict=True) if loss == least]
+        return min(units, key=lambda unit: (sum([gang.gpus for gang in unit.gangs]), unit.name))
 
-    def _losses(self, units: Iterable[Unit], wanted: int, table: int) -> list[int]:
-        """Slots of so many pods that go with each of the units."""
-        known, counted = self._parts[table], self._tables[table][2]
+    def _losses(self, units: Iterable[Unit], column: _Column) -> list[int]:
+        """Slots of a column that go with each of the units."""
+        wanted = column.wanted
+        known, sums = self._parts[column.table], self._tables[column.table].sums
         losses = []
         for unit in units:
             part = known.get(unit.name)
             if part is None:
-                part = known[unit.name] = self._part(unit, table)
-            own, shared = part
+                part = known[unit.name] = self._part(unit, self._tables[column.table])
             loss = 0
-            for count in own:
+            for count in part.own:
                 loss += count // wanted
-            for domain, count in shared:
-                loss += counted[domain] // wanted - (counted[domain] - count) // wanted
+            for domain, count in part.shared:
+                loss += sums[domain] // wanted - (sums[domain] - count) // wanted
             losses.append(loss)
         return losses
 
-    def _part(self, unit: Unit, table: int) -> "_Part":
+    def _part(self, unit: Unit, table: _Table) -> _Part:
         """What the unit has of each domain; the same however much else is down."""
-        depth, slots, _ = self._tables[table]
-        taken: dict[Path, int] = {}
+        slots: dict[Path, int] = {}
         nodes: dict[Path, int] = {}
         for number in unit.nodes:
-            domain = self._paths[number][:depth]
-            taken[domain] = taken.get(domain, 0) + slots[number]
+            domain = self._paths[number][: table.depth]
+            slots[domain] = slots.get(domain, 0) + table.slots[number]
             nodes[domain] = nodes.get(domain, 0) + 1
-        own = [
-            count
-            for domain, count in taken.items()
-            if count and nodes[domain] == self._members[domain]
-        ]
-        return own, [
-            (at, count) for at, count in taken.items() if count and nodes[at] < self._members[at]
-        ]
+        part = _Part([], [])
+        for domain, count in slots.items():
+            if not count:
+                continue
+            if nodes[domain] == self._members[domain]:
+                part.own.append(count)
+            else:
+                part.shared.append((domain, count))
+        return part
+
+    def _blocked_kinds(
+        self, kinds: Mapping[object, Sequence[Unit]]
+    ) -> dict[object, tuple[str, ...]]:
+        """Those that budgets block, and which ones do; most units have no budgets."""
+        blocked = {}
+        for kind, alike in kinds.items():
+            unit = alike[-1]
+            budgets = self._blocked(unit) if unit.budgets else ()
+            if budgets:
+                blocked[kind] = budgets
+        return blocked
 
     def _blocked(self, unit: Unit) -> tuple[str, ...]:
-        return tuple(
-            "/".join(key)
-            for key, count in unit.budgets.items()
-            if count > self._allowed.get(key, 0)
-        )
+        """The budgets that do not let its pods go now."""
+        blocking = []
+        for key, count in unit.budgets.items():
+            if count > self._allowed.get(key, 0):
+                blocking.append("/".join(key))
+        return tuple(blocking)
 
-    def _told(self, losses: Sequence[int]) -> Iterator[Loss]:
+    def _losses_by_size(self, losses: Sequence[int]) -> Iterator[Loss]:
         """Each size at the narrowest level at which it loses slots."""
-        told = set()
-        for (gpus, _, table), before, loss in zip(
-            self._columns, self._fitting, losses, strict=True
-        ):
-            if loss and gpus not in told:
-                told.add(gpus)
-                yield Loss(gpus, self._levels[self._tables[table][0] - 1], before, before - loss)
+        seen = set()
+        for column, before, loss in zip(self._columns, self._fitting, losses, strict=True):
+            if loss and column.gpus not in seen:
+                seen.add(column.gpus)
+                level = self._levels[self._tables[column.table].depth - 1]
+                yield Loss(column.gpus, level, before=before, after=before - loss)
 
     def _take_down(self, unit: Unit, losses: Sequence[int]) -> None:
         self._fitting = [before - loss for before, loss in zip(self._fitting, losses, strict=True)]
-        for depth, slots, counted in self._tables:
+        for table in self._tables:
             for number in unit.nodes:
-                counted[self._paths[number][:depth]] -= slots[number]
+                table.sums[self._paths[number][: table.depth]] -= table.slots[number]
         for key, count in unit.budgets.items():
             self._allowed[key] = self._allowed.get(key, 0) - count
+
+
+def _rank(unit: Unit) -> tuple[bool, bool]:
+    """The lower, the sooner: what needs maintenance, then what runs nothing."""
+    return not unit.needs, bool(unit.gangs)

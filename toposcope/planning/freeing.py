@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.packing import Path
@@ -9,8 +10,8 @@ from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import PodView
 
-_Cost = tuple[int, tuple[PodView, ...]]
-"""How many pods move, and which."""
+_Moved = tuple[PodView, ...]
+"""Pods that move; the fewer, the better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ def freeings(
     capacity: Capacity,
     pods: Iterable[PodView],
     gpus: int,
+    *,
     per_pod: int,
     depth: int,
     movable: Callable[[PodView], bool],
@@ -34,72 +36,97 @@ def freeings(
     Only pods with GPUs are moved. The number is exact: the domains are asked for one pod of the gang more at a time.
     """
     shape, wanted = shape_of(gpus, per_pod)
-    each = dict(shape.requests)[ALLOCATABLE_GPUS]
+    gpus_each = dict(shape.requests)[ALLOCATABLE_GPUS]
     slots = capacity.slots(View.NOW, shape)
+    on_node = _movable_on(capacity, pods, movable)
+    candidates: list[Freeing] = []
+    for domain, numbers in _open_members(capacity, depth).items():
+        missing = wanted - sum([slots[number] for number in numbers])
+        by_node = []
+        for number in numbers:
+            node = capacity.nodes[number]
+            steps = _steps(node.free, on_node.get(node.name, ()), gpus_each)
+            if steps:
+                by_node.append(steps)
+        moved = _fewest(by_node, missing)
+        if moved is not None:
+            candidates.append(Freeing(domain, moved))
+    yield from sorted(candidates, key=lambda freeing: (len(freeing.pods), freeing.domain))
+
+
+def _movable_on(
+    capacity: Capacity, pods: Iterable[PodView], movable: Callable[[PodView], bool]
+) -> dict[str, list[PodView]]:
+    """By node: the pods with GPUs that may move."""
     on_node: dict[str, list[PodView]] = {}
     for pod in pods:
-        if pod.node in capacity.number and pod.requests.get(ALLOCATABLE_GPUS) and movable(pod):
+        counts = pod.node in capacity.number and pod.requests.get(ALLOCATABLE_GPUS)
+        if counts and movable(pod):
             on_node.setdefault(pod.node, []).append(pod)
+    return on_node
+
+
+def _open_members(capacity: Capacity, depth: int) -> dict[Path, list[int]]:
+    """By domain: its nodes that take pods."""
     members: dict[Path, list[int]] = {}
     for number, path in enumerate(capacity.paths):
         if not capacity.nodes[number].obstacle:
             members.setdefault(path[:depth], []).append(number)
-    found = []
-    for domain, numbers in members.items():
-        missing = wanted - sum(slots[number] for number in numbers)
-        costs = [
-            steps
-            for number in numbers
-            if (
-                steps := _steps(
-                    capacity.nodes[number].free, on_node.get(capacity.nodes[number].name, ()), each
-                )
-            )
-        ]
-        best = _cheapest(costs, missing)
-        if best is not None:
-            found.append((best[0], domain, best[1]))
-    for _, domain, moving in sorted(found, key=lambda one: one[:2]):
-        yield Freeing(domain, moving)
+    return members
 
 
-def _steps(free: Mapping[str, int], pods: Sequence[PodView], each: int) -> list[_Cost]:
+def _steps(free: Mapping[str, int], pods: Sequence[PodView], gpus_each: int) -> list[_Moved]:
     """For 1, 2, ... more slots on a node: the pods to move.
 
     Taking the largest first moves the fewest.
     """
-    steps: list[_Cost] = []
-    before = left = max(0, free.get(ALLOCATABLE_GPUS, 0))
-    moving: tuple[PodView, ...] = ()
-    for pod in sorted(
-        pods, key=lambda pod: (-pod.requests[ALLOCATABLE_GPUS], pod.namespace, pod.name)
-    ):
-        left += pod.requests[ALLOCATABLE_GPUS]
-        moving = (*moving, pod)
-        while left // each - before // each > len(steps):
-            steps.append((len(moving), moving))
+    steps: list[_Moved] = []
+    free_gpus = max(0, free.get(ALLOCATABLE_GPUS, 0))
+    slots_before = free_gpus // gpus_each
+    moved: _Moved = ()
+    for pod in sorted(pods, key=_largest_first):
+        free_gpus += pod.requests[ALLOCATABLE_GPUS]
+        moved = (*moved, pod)
+        while free_gpus // gpus_each - slots_before > len(steps):
+            steps.append(moved)
     return steps
 
 
-def _cheapest(nodes: Sequence[Sequence[_Cost]], missing: int) -> _Cost | None:
+def _largest_first(pod: PodView) -> tuple[int, str, str]:
+    return -pod.requests[ALLOCATABLE_GPUS], pod.namespace, pod.name
+
+
+def _fewest(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
     """The fewest pods for so many more slots: one number of slots chosen for each node.
 
     None where they have fewer.
     """
     if missing <= 0:
-        return 0, ()
+        return ()
     if all(len(steps) == 1 for steps in nodes):
-        chosen = sorted((steps[0] for steps in nodes), key=lambda cost: cost[0])[:missing]
-        if len(chosen) < missing:
-            return None
-        return sum(cost for cost, _ in chosen), tuple(pod for _, pods in chosen for pod in pods)
-    best: dict[int, _Cost] = {0: (0, ())}
+        return _fewest_of_single(nodes, missing)
+    best: dict[int, _Moved] = {0: ()}
     for steps in nodes:
-        reached = dict(best)
-        for slots, (cost, pods) in best.items():
-            for more, (further, moving) in enumerate(steps, 1):
-                total = min(slots + more, missing)
-                if total not in reached or reached[total][0] > cost + further:
-                    reached[total] = cost + further, (*pods, *moving)
-        best = reached
+        best = _with_node(best, steps, missing)
     return best.get(missing)
+
+
+def _fewest_of_single(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
+    """The same where each node gives one more slot: those with the fewest pods."""
+    chosen = sorted([steps[0] for steps in nodes], key=len)[:missing]
+    if len(chosen) < missing:
+        return None
+    return tuple(chain.from_iterable(chosen))
+
+
+def _with_node(
+    best: Mapping[int, _Moved], steps: Sequence[_Moved], missing: int
+) -> dict[int, _Moved]:
+    """The fewest pods by number of slots, once a node gives none, one or more of them."""
+    reached = dict(best)
+    for slots, moved in best.items():
+        for more, further in enumerate(steps, 1):
+            total = min(slots + more, missing)
+            if total not in reached or len(reached[total]) > len(moved) + len(further):
+                reached[total] = (*moved, *further)
+    return reached

@@ -1,17 +1,20 @@
 """The gangs of a cluster: pods that are scheduled and do their work together, whatever system started them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.plugin import GangMark
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.registry import GANG_MARKS
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.model import PodView, Snapshot
 
+_MADE_FOR_OWNERS: Final = ("Workload", "PodGroup")
+"""Kinds of gangs that systems make for other objects."""
 _NO_GANG: Final = ("ReplicaSet", "ReplicationController", "DaemonSet", "Node")
 """Owners whose pods are independent of each other."""
 
@@ -62,42 +65,62 @@ def gangs_of(
 
     `required`: as of `RequiredLevels.keys`.
     """
-    members: dict[tuple[str, str, str], list[PodView]] = {}
+    members: dict[_Mark, list[PodView]] = {}
     for pod in snapshot.in_whole_gpus.pods or ():
         if gpu_count(pod.requests):
-            kind, name = _mark(pod)
-            members.setdefault((pod.namespace, name, kind), []).append(pod)
-    return tuple(
-        _gang(namespace, name, kind, pods, required.get((kind, namespace, name), ""))
-        for (namespace, name, kind), pods in sorted(members.items())
-    )
+            members.setdefault(_mark_of(pod), []).append(pod)
+    gangs = []
+    for mark, pods in sorted(members.items()):
+        gangs.append(_gang(mark, pods, required.get((mark.kind, mark.namespace, mark.name), "")))
+    return tuple(gangs)
 
 
-def _gang(namespace: str, name: str, kind: str, pods: Iterable[PodView], required: str) -> Gang:
-    """Named after the one owner of its pods where that says more: a Job rather than Kueue's Workload for it."""
-    members = tuple(pods)
-    owners = {pod.owner for pod in members}
+class _Mark(NamedTuple):
+    """What a pod belongs to; in the order in which gangs are listed."""
+
+    namespace: str
+    name: str
+    kind: str
+
+
+def _gang(mark: _Mark, pods: Sequence[PodView], required: str) -> Gang:
+    """Named after the one owner of its pods where that says more: a Job rather than an object made for it."""
+    owners = {pod.owner for pod in pods}
     owner = owners.pop() if len(owners) == 1 else None
-    if owner and kind in ("Workload", "PodGroup") and owner.kind not in _NO_GANG:
+    kind, name = mark.kind, mark.name
+    if owner and kind in _MADE_FOR_OWNERS and owner.kind not in _NO_GANG:
         kind, name = owner.kind, owner.name
-    return Gang(kind, namespace, name, members, required)
+    return Gang(kind, mark.namespace, name, tuple(pods), required)
 
 
-def _mark(pod: PodView) -> tuple[str, str]:
-    """Kind and name of what the pod belongs to."""
-    if name := group_of(Field(pod.wants)):
-        return "PodGroup", name
+def _mark_of(pod: PodView) -> _Mark:
+    """What the pod belongs to."""
+    pod_group = group_of(Field(pod.wants))
+    if pod_group:
+        return _Mark(pod.namespace, pod_group, "PodGroup")
     for mark in GANG_MARKS:
-        texts = pod.annotations if mark.annotation else pod.labels
-        values = [texts[key] for key in mark.keys if key in texts]
-        if len(values) == len(mark.keys) and not values[0].startswith(mark.single):
-            return mark.kind, "-".join(values)
+        name = _name_by(mark, pod)
+        if name is not None:
+            return _Mark(pod.namespace, name, mark.kind)
     if pod.owner and pod.owner.kind not in _NO_GANG:
-        return pod.owner.kind, pod.owner.name
-    return "Pod", pod.name
+        return _Mark(pod.namespace, pod.owner.name, pod.owner.kind)
+    return _Mark(pod.namespace, pod.name, "Pod")
+
+
+def _name_by(mark: GangMark, pod: PodView) -> str | None:
+    """The name of the gang by this mark; None where the pod does not have it."""
+    texts = pod.annotations if mark.annotation else pod.labels
+    if not all(key in texts for key in mark.keys):
+        return None
+    values = [texts[key] for key in mark.keys]
+    return None if values[0].startswith(mark.single) else "-".join(values)
 
 
 def named(gangs: Iterable[Gang], wanted: str) -> tuple[Gang, ...]:
     """The gangs that are called `NAME` or `NAMESPACE/NAME`."""
     namespace, _, name = wanted.rpartition("/")
-    return tuple(gang for gang in gangs if gang.name == name and namespace in ("", gang.namespace))
+    found = []
+    for gang in gangs:
+        if gang.name == name and namespace in ("", gang.namespace):
+            found.append(gang)
+    return tuple(found)

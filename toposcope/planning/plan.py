@@ -36,14 +36,18 @@ class Plan:
     def shared(self) -> tuple[str, ...]:
         """Nodes of which the figures do not count some GPUs, because they are offered in shares."""
         shares = self.snapshot.shares
-        return (
-            tuple(node.name for node in self.scope.nodes if node.name in shares) if shares else ()
-        )
+        if not shares:
+            return ()
+        return tuple([node.name for node in self.scope.nodes if node.name in shares])
 
     @cached_property
     def parts(self) -> int:
         """Pods that hold parts of GPUs (MIG devices, shared GPUs): none of the figures is about them."""
-        return sum(any(map(is_gpu_part, pod.requests)) for pod in self.counted.pods or ())
+        count = 0
+        for pod in self.counted.pods or ():
+            if any(is_gpu_part(resource) for resource in pod.requests):
+                count += 1
+        return count
 
     @cached_property
     def capacity(self) -> Capacity:

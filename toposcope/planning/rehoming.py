@@ -4,20 +4,19 @@ Gangs are placed one after the other, those with the most GPUs first; schedulers
 order.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.packing import Path
 from toposcope.integrations.framework.verdict import Placed
-from toposcope.integrations.kai import api as kai
-from toposcope.integrations.kueue import api as kueue
-from toposcope.integrations.lws import api as lws
+from toposcope.integrations.registry import PLUGINS
 from toposcope.placement.room import Room, Shape
 from toposcope.placement.search import Search
 from toposcope.planning.capacity import Capacity, Labels
@@ -26,7 +25,8 @@ from toposcope.planning.score import Kinds
 from toposcope.snapshot.model import PodView
 from toposcope.text import plural
 
-_REQUIRING: Final = (kueue.REQUIRED, kai.REQUIRED, lws.EXCLUSIVE)
+_REQUIRING: Final = frozenset().union(*[plugin.requiring_annotations for plugin in PLUGINS])
+"""Annotations of pods that name a level all of their gang has to stay within."""
 
 
 class Outcome(StrEnum):
@@ -67,164 +67,244 @@ class Rehomed:
     @property
     def sentence(self) -> str:
         """What becomes of it, for people."""
-        gang, level = self.gang, self.level.domain if self.level else "cluster"
-        gpus, pods = gang.gpus, len(gang.placed)
-        what = f"{gpus:,} {plural(gpus, 'GPU')}, {self.lost} of {pods:,} {plural(pods, 'pod')}"
-        name = f"{gang.handle} ({gang.kind}, {what})"
-        where = "/".join(self.domain[-1:]) or "the cluster"
+        gang = self.gang
+        gpus = f"{gang.gpus:,} {plural(gang.gpus, 'GPU')}"
+        pods = f"{self.lost} of {len(gang.placed):,} {plural(len(gang.placed), 'pod')}"
+        return f"{gang.handle} ({gang.kind}, {gpus}, {pods}): {self._what_happens}"
+
+    @property
+    def _what_happens(self) -> str:
+        level = self.level.domain if self.level else "cluster"
+        where = self.domain[-1] if self.domain else ""
+        where = where or "the cluster"
         match self.outcome:
             case Outcome.STAYS:
-                return f"{name}: finds other nodes in the same {level}"
+                return f"finds other nodes in the same {level}"
             case Outcome.MOVES:
-                return f"{name}: restarts in another {level}, {where}"
+                return f"restarts in another {level}, {where}"
             case Outcome.SPREADS:
-                return f"{name}: no longer fits into one {level}; it spreads over {where}"
+                return f"no longer fits into one {level}; it spreads over {where}"
             case Outcome.WAITS if self.required:
-                return f"{name}: waits, as no {self.required.domain} has room for it, and it requires one"
+                required = self.required.domain
+                return f"waits, as no {required} has room for it, and it requires one"
             case Outcome.WAITS:
-                return f"{name}: waits, as there is no room for it"
+                return "waits, as there is no room for it"
 
 
 def rehome(
     before: Capacity, after: Capacity, gangs: Iterable[Gang], lost: Collection[str]
 ) -> Iterator[Rehomed]:
     """What becomes of the gangs when the pods `NAMESPACE/NAME` of `lost` need other nodes; `after` is without them."""
-    hit = [gang for gang in gangs if any(_name(pod) in lost for pod in gang.placed)]
-    hit.sort(key=lambda gang: (-gang.gpus, gang.handle))
-    if hit:
-        rehoming = _Rehoming(before, after, hit)
-        yield from (rehoming.place(gang, lost) for gang in hit)
+    losing = []
+    for gang in gangs:
+        if any(_name(pod) in lost for pod in gang.placed):
+            losing.append(gang)
+    losing.sort(key=lambda gang: (-gang.gpus, gang.handle))
+    if losing:
+        rehoming = _Rehoming(before, after, losing)
+        for gang in losing:
+            yield rehoming.place(gang, lost)
 
 
 def _name(pod: PodView) -> str:
     return f"{pod.namespace}/{pod.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A gang that loses pods."""
+
+    gang: Gang
+    gone: Sequence[PodView]
+    """The pods that need other nodes."""
+    kept: Sequence[PodView]
+    home: Path
+    """The narrowest domain that holds it."""
+    required: Level | None
+    least: int
+    """The depth of the level that it requires: it spreads no further."""
+
+    @property
+    def pods(self) -> Sequence[PodView]:
+        """All of them."""
+        return [*self.gone, *self.kept]
+
+
+class _Choice(NamedTuple):
+    """What becomes of a gang, and where its pods go."""
+
+    outcome: Outcome
+    placed: Sequence[Placed]
+
+    @property
+    def as_close(self) -> bool:
+        """Whether the gang is as close together as before."""
+        return self.outcome in (Outcome.STAYS, Outcome.MOVES)
+
+
 class _Rehoming:
+    """The room that gangs find, which shrinks with each."""
+
     def __init__(self, before: Capacity, after: Capacity, gangs: Sequence[Gang]) -> None:
         self._before = before
         self._levels = after.levels
         self._kinds = Kinds()
         self._alike: Labels = ()
-        pods = dict.fromkeys(
-            kind
-            for gang in gangs
-            for alike in (before.alike(gang), ())
-            for kind in self._kinds.of(gang.placed, alike)
-        )
-        self._deepest = after.levels[-1] if after.levels else None
-        everything = Group("", tuple(pods), required=self._deepest)
+        """Labels that nodes have to have to be like those that the gang at hand runs on."""
+        deepest = after.levels[-1] if after.levels else None
+        everything = Group("", tuple(self._kinds_of(gangs)), required=deepest)
         self._room = Room(after.levels, after.nodes, [everything], partial=False)
         self._number = {name: number for number, name in enumerate(self._room.names)}
 
+    def _kinds_of(self, gangs: Iterable[Gang]) -> dict[Pods, None]:
+        """All kinds of pods, on nodes like those that they run on, and on any."""
+        kinds: dict[Pods, None] = {}
+        for gang in gangs:
+            for alike in (self._before.alike(gang), ()):
+                kinds.update(dict.fromkeys(self._kinds.of(gang.placed, alike)))
+        return kinds
+
     def place(self, gang: Gang, lost: Collection[str]) -> Rehomed:
         """Give the gang's pods other nodes, for good."""
-        gone = [pod for pod in gang.placed if _name(pod) in lost]
-        kept = [pod for pod in gang.placed if _name(pod) not in lost]
-        home = self._home(gang)
-        required = self._required(gang)
-        least = self._levels.index(required) + 1 if required else 0
+        case = self._case(gang, lost)
         self._alike = self._before.alike(gang)
-        outcome, placed = self._choose(gone, kept, home, least)
-        if self._alike and outcome not in (Outcome.STAYS, Outcome.MOVES):
+        choice = self._choose(case)
+        if self._alike and not choice.as_close:
             self._alike = ()  # nodes unlike those that it runs on
-            outcome, placed = self._choose(gone, kept, home, least)
-        moved = list(self._moved([*gone, *kept], placed))
-        names = {_name(pod) for pod in moved}
-        where = {pod.node for pod in (*moved, *(pod for pod in kept if _name(pod) not in names))}
-        domain = _common(
-            [self._room.paths[self._number[name]] for name in where if name in self._number]
+            choice = self._choose(case)
+        moved = list(self._moved(case.pods, choice.placed))
+        return Rehomed(
+            gang=gang,
+            lost=len(case.gone),
+            level=self._levels[len(case.home) - 1] if case.home else None,
+            outcome=choice.outcome,
+            domain=self._domain_of(moved, case.kept),
+            required=case.required,
+            placed=tuple(moved),
         )
-        level = self._levels[len(home) - 1] if home else None
-        return Rehomed(gang, len(gone), level, outcome, domain, required, tuple(moved))
+
+    def _case(self, gang: Gang, lost: Collection[str]) -> _Case:
+        required = self._required(gang)
+        return _Case(
+            gang=gang,
+            gone=[pod for pod in gang.placed if _name(pod) in lost],
+            kept=[pod for pod in gang.placed if _name(pod) not in lost],
+            home=self._home(gang),
+            required=required,
+            least=self._levels.index(required) + 1 if required else 0,
+        )
+
+    def _home(self, gang: Gang) -> Path:
+        """The narrowest domain that holds the gang before the change."""
+        paths = []
+        for pod in gang.placed:
+            number = self._before.number.get(pod.node)
+            if number is None:
+                return ()
+            paths.append(self._before.paths[number])
+        return _common(paths)
+
+    def _required(self, gang: Gang) -> Level | None:
+        """The narrowest level that its pods or an object for it require."""
+        required = {gang.required}
+        for pod in gang.placed:
+            for key, value in pod.annotations.items():
+                if key in _REQUIRING:
+                    required.add(value)
+        for level in reversed(self._levels):
+            if level.key in required or level.domain in required:
+                return level
+        return None
+
+    def _domain_of(self, moved: Sequence[PodView], kept: Sequence[PodView]) -> Path:
+        """The narrowest domain that holds a gang, once some of its pods have moved."""
+        names = {_name(pod) for pod in moved}
+        nodes = {pod.node for pod in moved}
+        nodes.update([pod.node for pod in kept if _name(pod) not in names])
+        return _common([self._path_of(name) for name in nodes if name in self._number])
+
+    def _path_of(self, node: str) -> Path:
+        return self._room.paths[self._number[node]]
 
     def _moved(self, pods: Iterable[PodView], placed: Iterable[Placed]) -> Iterator[PodView]:
         """The pods with the nodes they go to, which they now take; each placed group has pods of one kind."""
-        waiting: dict[Shape, list[PodView]] = {}
+        waiting: dict[Shape, deque[PodView]] = {}
         for pod in pods:
-            (kind,) = self._kinds.of([pod], self._alike)
-            waiting.setdefault(self._room.shapes[kind], []).append(pod)
+            shape = self._room.shapes[self._kinds.kind_of(pod, self._alike)]
+            waiting.setdefault(shape, deque()).append(pod)
         for copy in placed:
             for kind in copy.group.pods:
                 shape = self._room.shapes[replace(kind, count=1)]
                 for name, count in copy.nodes:
                     self._room.put(self._number[name], shape, count)
                     for _ in range(count):
-                        yield msgspec.structs.replace(waiting[shape].pop(0), node=name)
+                        yield msgspec.structs.replace(waiting[shape].popleft(), node=name)
 
-    def _choose(
-        self, gone: Sequence[PodView], kept: Sequence[PodView], home: Path, least: int
-    ) -> tuple[Outcome, Sequence[Placed]]:
-        """What becomes of a gang, and the placement; it may spread no further than to the level of depth `least`."""
-        if kept and (placed := self._search(gone, None, home)) is not None:
-            return Outcome.STAYS, placed
-        if home:
-            self._put(kept, -1)
-            if (
-                placed := self._search([*gone, *kept], self._levels[len(home) - 1], ())
-            ) is not None:
-                return (
-                    Outcome.MOVES if kept or self._elsewhere(placed, home) else Outcome.STAYS
-                ), placed
-            self._put(kept, 1)
-        elif not kept and (placed := self._search(gone, None, ())) is not None:
-            return Outcome.STAYS, placed
-        for depth in range(len(home) - 1, least - 1, -1):
+    def _choose(self, case: _Case) -> _Choice:
+        """Where the gang goes: the less it is torn apart, the better."""
+        return (
+            self._stay(case) or self._move(case) or self._spread(case) or _Choice(Outcome.WAITS, ())
+        )
+
+    def _stay(self, case: _Case) -> _Choice | None:
+        """Where its other pods are: the lost ones alone find other nodes."""
+        if not case.kept and case.home:
+            return None  # all of it is lost: see `_move`
+        placed = self._search(case.gone, None, case.home)
+        return None if placed is None else _Choice(Outcome.STAYS, placed)
+
+    def _move(self, case: _Case) -> _Choice | None:
+        """All of it together, into any domain of the level that holds it."""
+        if not case.home:
+            return None
+        self._put(case.kept, -1)
+        placed = self._search(case.pods, self._levels[len(case.home) - 1], ())
+        if placed is None:
+            self._put(case.kept, 1)
+            return None
+        if case.kept or self._is_elsewhere(placed, case.home):
+            return _Choice(Outcome.MOVES, placed)
+        return _Choice(Outcome.STAYS, placed)
+
+    def _spread(self, case: _Case) -> _Choice | None:
+        """The lost pods anywhere in broader and broader domains around the others."""
+        for depth in range(len(case.home) - 1, case.least - 1, -1):
             level = self._levels[depth - 1] if depth else None
-            if (placed := self._search(gone, level, home[:depth] if kept else ())) is not None:
-                return Outcome.SPREADS, placed
-        return Outcome.WAITS, ()
+            inside = case.home[:depth] if case.kept else ()
+            placed = self._search(case.gone, level, inside)
+            if placed is not None:
+                return _Choice(Outcome.SPREADS, placed)
+        return None
 
-    def _elsewhere(self, placed: Sequence[Placed], home: Path) -> bool:
-        return any(
-            self._room.paths[self._number[name]][: len(home)] != home
-            for copy in placed
-            for name, _ in copy.nodes
-        )
-
-    def _home(self, gang: Gang) -> Path:
-        """The narrowest domain that holds the gang before the change."""
-        numbers = [self._before.number.get(pod.node) for pod in gang.placed]
-        paths = [self._before.paths[number] for number in numbers if number is not None]
-        return _common(paths) if len(paths) == len(numbers) else ()
-
-    def _required(self, gang: Gang) -> Level | None:
-        asked = {
-            pod.annotations[key]
-            for pod in gang.placed
-            for key in _REQUIRING
-            if key in pod.annotations
-        }
-        asked.add(gang.required)
-        return next(
-            (
-                level
-                for level in reversed(self._levels)
-                if level.key in asked or level.domain in asked
-            ),
-            None,
-        )
+    def _is_elsewhere(self, placed: Iterable[Placed], home: Path) -> bool:
+        for copy in placed:
+            for name, _ in copy.nodes:
+                if self._path_of(name)[: len(home)] != home:
+                    return True
+        return False
 
     def _search(
         self, pods: Iterable[PodView], level: Level | None, inside: Path
     ) -> Sequence[Placed] | None:
-        kinds = self._kinds.of(pods, self._alike)
-        groups = tuple(
-            Group(str(number), (replace(kind, count=count),))
-            for number, (kind, count) in enumerate(kinds.items())
-        )
-        for kind, count in kinds.items():
-            self._room.shapes[replace(kind, count=count)] = self._room.shapes[kind]
+        """A place for these pods inside of a domain, in one domain of the level."""
+        shapes = self._room.shapes
+        groups = []
+        for number, (kind, count) in enumerate(self._kinds.of(pods, self._alike).items()):
+            counted = replace(kind, count=count)
+            shapes[counted] = shapes[kind]
+            groups.append(Group(str(number), (counted,)))
         if inside and inside not in self._room.members:
             return None
-        return Search(self._room).place((Group("", groups=groups, required=level),), inside)
+        whole = Group("", groups=tuple(groups), required=level)
+        return Search(self._room).place((whole,), inside)
 
     def _put(self, pods: Iterable[PodView], times: int) -> None:
+        """Put pods on the nodes where they are, or with -1 take them away."""
         for pod in pods:
             number = self._number.get(pod.node)
             if number is not None:
-                for kind, count in self._kinds.of([pod], self._alike).items():
-                    self._room.put(number, self._room.shapes[kind], count * times)
+                shape = self._room.shapes[self._kinds.kind_of(pod, self._alike)]
+                self._room.put(number, shape, times)
 
 
 def _common(paths: Sequence[Path]) -> Path:

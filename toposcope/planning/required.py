@@ -1,33 +1,35 @@
 """The level that a whole gang has to stay within where its pods do not say it, but an object made for it.
 
-Sources: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang), KAI 0.17.0 (PodGroup, which it makes of OSMO's,
-Run:ai's and Dynamo's workloads too), Volcano 1.15 (PodGroup). Levels are label keys there; in Volcano's, tiers by name,
-which is a level's domain or label key. Tiers by number are not read.
+Each system's plugin says in which field: label keys, or what else names a level there.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
-from toposcope.integrations.grove.api import GANG
-from toposcope.integrations.kai.api import POD_GROUPS
-from toposcope.integrations.volcano import api as volcano
+from toposcope.integrations.framework.plugin import RequiredField
+from toposcope.integrations.registry import PLUGINS
 from toposcope.kube.client import Caller
+from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.snapshot.live import forbidden
 
-_PLACES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    GANG.key: ("topologyConstraint", "packConstraint", "required"),
-    POD_GROUPS.key: ("topologyConstraint", "requiredTopologyLevel"),
-    volcano.POD_GROUPS.key: ("networkTopology", "highestTierName"),
-}
-"""Fields below `spec`."""
-KINDS: Final = (GANG, POD_GROUPS, volcano.POD_GROUPS)
+
+def _fields() -> dict[tuple[str, str], RequiredField]:
+    fields = {}
+    for plugin in PLUGINS:
+        for field in plugin.required_fields:
+            fields[field.kind.key] = field
+    return fields
+
+
+_FIELDS: Final[Mapping[tuple[str, str], RequiredField]] = _fields()
+"""By API group and kind."""
 
 
 class RequiredLevels:
-    """What PodGangs and PodGroups require: a collector of whole objects."""
+    """What the objects that systems make for gangs require: a collector of whole objects."""
 
     def __init__(self) -> None:
         self.keys: dict[tuple[str, str, str], str] = {}
@@ -37,39 +39,47 @@ class RequiredLevels:
         self._documents: list[dict[str, Any]] = []
 
     def wants(self, group: str, kind: str) -> bool:
-        """PodGangs of Grove, PodGroups of KAI and Volcano."""
-        return (group, kind) in _PLACES
+        """Objects with such a field."""
+        return (group, kind) in _FIELDS
 
     def put(self, document: Mapping[str, Any]) -> None:
         """One of them."""
+        group, kind = kind_of(document)
+        path = _FIELDS[group, kind].path
         root = Field(document)
-        place = root / "spec"
-        for field in _PLACES[kind_of(document)]:
-            place /= field
-        constraint = _PLACES[kind_of(document)][0]
-        soft = (root / "spec" / constraint / "mode").text() == "soft"
-        if (key := place.text()) and not soft:
-            group, kind = kind_of(document)
-            names = {"namespace": namespace_of(root), "name": name_of(root)}
-            self.keys[kind, names["namespace"], names["name"]] = key
-            spec = {constraint: (root / "spec" / constraint).value}
-            self._documents.append(
-                {"apiVersion": f"{group}/v", "kind": kind, "metadata": names, "spec": spec}
-            )
+        constraint = root / "spec" / path[0]
+        place = constraint
+        for name in path[1:]:
+            place /= name
+        key = place.text()
+        if not key or (constraint / "mode").text() == "soft":
+            return
+        namespace, name = namespace_of(root), name_of(root)
+        self.keys[kind, namespace, name] = key
+        self._documents.append(
+            {
+                "apiVersion": f"{group}/v",
+                "kind": kind,
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {path[0]: constraint.value},
+            }
+        )
 
     def read(self, client: Caller) -> None:
         """Take what the cluster has. Raises KubeError; a missing right is a warning."""
-        for kind in KINDS:
+        for field in _FIELDS.values():
             try:
-                for item in everything(client, kind.path()):
-                    self.put({**item, "apiVersion": kind.api_version(), "kind": kind.kind})
+                self._read_kind(client, field.kind)
             except ApiError as error:
                 if error.forbidden:
-                    self.warnings.append(
-                        forbidden(kind.name, "levels that only they require are unknown", error)
-                    )
+                    lost = "levels that only they require are unknown"
+                    self.warnings.append(forbidden(field.kind.name, lost, error))
                 elif not error.not_found:
                     raise
+
+    def _read_kind(self, client: Caller, kind: Kind) -> None:
+        for item in everything(client, kind.path()):
+            self.put({**item, "apiVersion": kind.api_version(), "kind": kind.kind})
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Those that require a level, as `put` takes them."""

@@ -17,10 +17,16 @@ from typing import Final
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.packing import PODS, Path
+from toposcope.integrations.framework.packing import (
+    Path,
+    add_pods,
+    columns,
+    resources_of,
+    times_by_name,
+)
 from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.placement.pack import Bin, pack
-from toposcope.planning.capacity import Capacity, Labels, View, add, fits
+from toposcope.planning.capacity import Capacity, Labels, View, with_amounts
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import PodView
 
@@ -54,9 +60,10 @@ class Score:
     @cached_property
     def value(self) -> float:
         """From 0 to 1."""
-        shares = [
-            spread.empty / spread.spans for spread in self.spreads if spread.empty < spread.worst
-        ]
+        shares = []
+        for spread in self.spreads:
+            if spread.empty < spread.worst:
+                shares.append(spread.empty / spread.spans)
         return sum(shares) / len(shares) if shares else 1.0
 
     @cached_property
@@ -72,9 +79,12 @@ class Score:
     @property
     def misplaced(self) -> bool:
         """Whether it spans at least twice the domains of some level that it would span if it were placed anew."""
-        return self.better_now and any(
-            tier.now is not None and 2 * tier.now <= tier.spans for tier in self.spreads
-        )
+        if not self.better_now:
+            return False
+        for spread in self.spreads:
+            if spread.now is not None and 2 * spread.now <= spread.spans:
+                return True
+        return False
 
 
 def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
@@ -82,16 +92,27 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
 
     None where it would not be better placed anew, or pods of several kinds leave too many choices to try.
     """
-    return _Scorer(capacity).place(score) if score.better_now else None
+    if not score.better_now:
+        return None
+    for depth, spread in enumerate(score.spreads, 1):
+        if spread.now is not None and spread.now < spread.spans:
+            counts = Kinds().of(score.gang.placed, capacity.alike(score.gang))
+            demand = _Demand(View.NOW, counts, freed=_held(capacity, score.gang))
+            domains = _Fewest(capacity, demand).place(depth, spread.now or 1)
+            return None if domains is None else (spread.level, domains)
+    return None
 
 
 def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     """The running gangs of more than one pod, the worst first, then the largest."""
-    scorer = _Scorer(capacity)
-    made = [scorer.score(gang) for gang in gangs if len(gang.placed) > 1]
-    return tuple(
-        sorted(filter(None, made), key=lambda one: (one.value, -one.gang.gpus, one.gang.handle))
-    )
+    kinds = Kinds()
+    made = []
+    for gang in gangs:
+        score = _score(capacity, kinds, gang) if len(gang.placed) > 1 else None
+        if score:
+            made.append(score)
+    made.sort(key=lambda score: (score.value, -score.gang.gpus, score.gang.handle))
+    return tuple(made)
 
 
 class Kinds:
@@ -103,204 +124,196 @@ class Kinds:
 
     def of(self, pods: Iterable[PodView], alike: Labels = ()) -> dict[Pods, int]:
         """The different kinds of pods, and how many there are of each; only nodes with the labels `alike` will do."""
-        found: dict[Pods, int] = {}
+        counts: dict[Pods, int] = {}
         for pod in pods:
             key = id(pod.requests), id(pod.wants), alike
-            kind = self._known.get(key)
-            if kind is None:
-                self._kept.append(pod)  # keeps the ids taken
-                wants = node_filter_of(Field(pod.wants))
-                wants = replace(wants, selector=tuple(sorted({*wants.selector, *alike})))
-                kind = self._known[key] = Pods("", 1, tuple(sorted(pod.requests.items())), wants)
-            found[kind] = found.get(kind, 0) + 1
-        return found
+            kind = self._known.get(key) or self._read(pod, key)
+            counts[kind] = counts.get(kind, 0) + 1
+        return counts
+
+    def kind_of(self, pod: PodView, alike: Labels) -> Pods:
+        """The kind of one pod."""
+        (kind,) = self.of([pod], alike)
+        return kind
+
+    def _read(self, pod: PodView, key: tuple[int, int, Labels]) -> Pods:
+        self._kept.append(pod)  # keeps the ids taken
+        _, _, alike = key
+        wants = node_filter_of(Field(pod.wants))
+        selector = tuple(sorted({*wants.selector, *alike}))
+        requests = tuple(sorted(pod.requests.items()))
+        kind = self._known[key] = Pods("", 1, requests, replace(wants, selector=selector))
+        return kind
 
 
-class _Scorer:
-    def __init__(self, capacity: Capacity) -> None:
-        self._capacity = capacity
-        self._kinds = Kinds()
-        self._gained: tuple[
-            Mapping[int, Mapping[str, int]], dict[tuple[View, Pods], dict[int, int]]
-        ] = {}, {}
-        """What the gang at hand holds, and what that is worth for its pods."""
-
-    def score(self, gang: Gang) -> Score | None:
-        """None where one of its nodes is not among those that count."""
-        capacity = self._capacity
-        numbers = [capacity.number.get(pod.node) for pod in gang.placed]
-        if None in numbers:
+def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
+    """None where one of its nodes is not among those that count."""
+    paths = set()
+    for pod in gang.placed:
+        number = capacity.number.get(pod.node)
+        if number is None:
             return None
-        paths = {capacity.paths[number] for number in numbers if number is not None}
-        kinds = self._kinds.of(gang.placed, capacity.alike(gang))
-        freed = _held(capacity, gang)
-        spreads = []
-        for depth, level in enumerate(capacity.levels, 1):
-            spans = len({path[:depth] for path in paths})
-            domains = max(len(capacity.ranked(View.EMPTY, pods, depth)) for pods in kinds)
-            worst = min(len(gang.placed), domains)
-            if spans == 1:
-                spreads.append(Spread(level, 1, 1, 1, worst))
-                continue
-            empty = self._fewest(View.EMPTY, kinds, depth, {})
-            now = self._fewest(View.NOW, kinds, depth, freed)
-            spreads.append(Spread(level, spans, now, min(empty or spans, spans), worst))
-        return Score(gang, tuple(spreads))
+        paths.add(capacity.paths[number])
+    counts = kinds.of(gang.placed, capacity.alike(gang))
+    now = _Fewest(capacity, _Demand(View.NOW, counts, freed=_held(capacity, gang)))
+    empty = _Fewest(capacity, _Demand(View.EMPTY, counts, freed={}))
+    spreads = []
+    for depth, level in enumerate(capacity.levels, 1):
+        spans = len({path[:depth] for path in paths})
+        worst = min(len(gang.placed), empty.domains(depth))
+        if spans == 1:
+            spreads.append(Spread(level, spans=1, now=1, empty=1, worst=worst))
+            continue
+        fewest = min(empty.fewest(depth) or spans, spans)
+        spread = Spread(level, spans=spans, now=now.fewest(depth), empty=fewest, worst=worst)
+        spreads.append(spread)
+    return Score(gang, tuple(spreads))
 
-    def place(self, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
-        """As `better_place`: of single domains the fullest that holds it, else the roomiest ones."""
-        capacity, gang = self._capacity, score.gang
-        depth = next(
-            at
-            for at, tier in enumerate(score.spreads, 1)
-            if tier.now is not None and tier.now < tier.spans
-        )
-        count = score.spreads[depth - 1].now or 1
-        kinds, freed = self._kinds.of(gang.placed, capacity.alike(gang)), _held(capacity, gang)
-        rooms = [
-            {**capacity.sums(View.NOW, pods, depth), **self._instead(View.NOW, pods, depth, freed)}
-            for pods in kinds
-        ]
-        members = capacity.members(depth)
-        domains = sorted(members, key=lambda domain: (*(room[domain] for room in rooms), domain))
-        if count == 1:
-            domains = [
-                d
-                for d in domains
-                if all(
-                    room[d] >= wanted for room, wanted in zip(rooms, kinds.values(), strict=True)
-                )
-            ]
-        chosen = (
-            [tuple(domains[-count:])]
-            if len(kinds) == 1 and count > 1
-            else combinations(domains, count)
-        )
-        for place in islice(chosen, _MOST_CHOICES):
-            numbers = [number for domain in place for number in members[domain]]
-            if (
-                len(kinds) == 1
-                or len(numbers) > _MOST_NODES
-                or self._fit(View.NOW, kinds, numbers, freed)
-            ):
-                return score.spreads[depth - 1].level, place
-        return None
 
-    def _fewest(
-        self,
-        view: View,
-        kinds: Mapping[Pods, int],
-        depth: int,
-        freed: Mapping[int, Mapping[str, int]],
-    ) -> int | None:
-        """The fewest domains that hold all pods; for pods of several kinds in large clusters at least so many."""
-        bound = 1
-        for pods, wanted in kinds.items():
-            fewest = self._capacity.fewest(
-                view, pods, depth, wanted, self._instead(view, pods, depth, freed)
-            )
-            if fewest is None:
-                return None
-            bound = max(bound, fewest)
-        return bound if len(kinds) == 1 else self._packed(view, kinds, depth, freed, bound)
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """The pods of one gang, and what counts as free for them."""
 
-    def _instead(
-        self, view: View, pods: Pods, depth: int, freed: Mapping[int, Mapping[str, int]]
-    ) -> dict[Path, int]:
-        """The domains of a gang with what it holds itself counted as free."""
-        capacity, changed = self._capacity, dict[Path, int]()
-        if not freed:
-            return changed
-        sums = capacity.sums(view, pods, depth)
-        for number, gain in self._gains(view, pods, freed).items():
-            domain = capacity.paths[number][:depth]
-            changed[domain] = changed.get(domain, sums[domain]) + gain
-        return changed
+    view: View
+    kinds: Mapping[Pods, int]
+    freed: Mapping[int, Mapping[str, int]]
+    """By node: what the gang holds itself, where that is room for it."""
 
-    def _gains(
-        self, view: View, pods: Pods, freed: Mapping[int, Mapping[str, int]]
-    ) -> Mapping[int, int]:
-        """By node of a gang: how many more pods fit there without it; the same at every level."""
-        key = view, pods
-        if self._gained[0] is not freed:
-            self._gained = freed, {}
-        known = self._gained[1]
-        if key not in known:
-            capacity, slots = self._capacity, self._capacity.slots(view, pods)
-            amounts = [
-                (PODS, 1),
-                *((resource, amount) for resource, amount in pods.requests if amount),
-            ]
-            known[key] = {
-                number: 0
-                if capacity.nodes[number].obstacle
-                else fits(_more(capacity.offered(number, view), held), amounts) - slots[number]
-                for number, held in freed.items()
-            }
-        return known[key]
-
-    def _packed(
-        self,
-        view: View,
-        kinds: Mapping[Pods, int],
-        depth: int,
-        freed: Mapping[int, Mapping[str, int]],
-        bound: int,
-    ) -> int | None:
-        """Tries every choice of domains with an exact packing, as long as that is little; else the bound."""
-        members = self._capacity.members(depth)
-        for count in range(bound, len(members) + 1):
-            if comb(len(members), count) > _MOST_CHOICES:
-                return count
-            for choice in combinations(members.values(), count):
-                numbers = [number for domain in choice for number in domain]
-                if len(numbers) > _MOST_NODES or self._fit(view, kinds, numbers, freed):
-                    return count
-        return None
-
-    def _fit(
-        self,
-        view: View,
-        kinds: Mapping[Pods, int],
-        numbers: Sequence[int],
-        freed: Mapping[int, Mapping[str, int]],
-    ) -> bool:
-        """Whether all pods fit onto these nodes, or that takes too long to find out."""
-        resources = list(
-            dict.fromkeys([PODS, *(name for pods in kinds for name, _ in pods.requests)])
-        )
-        asked = [dict(pods.requests) | {PODS: 1} for pods in kinds]
-        bins = list(self._bins(view, kinds, numbers, freed, resources))
-        sizes = [tuple(amounts.get(name, 0) for name in resources) for amounts in asked]
-        packing = pack(bins, sizes, tuple(kinds.values()))
-        return packing.placed is not None or not packing.exact
-
-    def _bins(
-        self,
-        view: View,
-        kinds: Mapping[Pods, int],
-        numbers: Sequence[int],
-        freed: Mapping[int, Mapping[str, int]],
-        resources: Sequence[str],
-    ) -> Iterator[Bin]:
-        capacity = self._capacity
-        for number in numbers:
-            if capacity.nodes[number].obstacle and view is not View.EMPTY:
-                continue
-            offered = _more(capacity.offered(number, view), freed.get(number, {}))
-            may = tuple(capacity.slots(View.EMPTY, pods)[number] > 0 for pods in kinds)
-            yield Bin(number, tuple(max(0, offered.get(name, 0)) for name in resources), may)
+    @property
+    def alike(self) -> bool:
+        """Whether all pods are of one kind."""
+        return len(self.kinds) == 1
 
 
 def _held(capacity: Capacity, gang: Gang) -> dict[int, dict[str, int]]:
     """By node: what the gang holds of it."""
     held: dict[int, dict[str, int]] = {}
     for pod in gang.placed:
-        add(held.setdefault(capacity.number[pod.node], {}), pod.requests)
+        number = capacity.number[pod.node]
+        add_pods(held.setdefault(number, {}), pod.requests.items(), 1)
     return held
 
 
-def _more(offered: Mapping[str, int], held: Mapping[str, int]) -> Mapping[str, int]:
-    return (
-        {name: amount + held.get(name, 0) for name, amount in offered.items()} if held else offered
-    )
+class _Fewest:
+    """The fewest domains of each level that could hold one gang."""
+
+    def __init__(self, capacity: Capacity, demand: _Demand) -> None:
+        self._capacity = capacity
+        self._demand = demand
+        self._gains: dict[Pods, dict[int, int]] = {}
+        """By kind of pods and node: how many more fit there without the gang; the same at every level."""
+
+    def domains(self, depth: int) -> int:
+        """How many domains of a level take some of the pods."""
+        view = self._demand.view
+        return max([len(self._capacity.ranked(view, pods, depth)) for pods in self._demand.kinds])
+
+    def fewest(self, depth: int) -> int | None:
+        """The fewest domains that hold all pods; for pods of several kinds in large clusters at least so many."""
+        bound = 1
+        for pods, wanted in self._demand.kinds.items():
+            instead = self._instead(pods, depth)
+            fewest = self._capacity.fewest(self._demand.view, pods, depth, wanted, instead=instead)
+            if fewest is None:
+                return None
+            bound = max(bound, fewest)
+        return bound if self._demand.alike else self._fewest_by_packing(depth, bound)
+
+    def _fewest_by_packing(self, depth: int, bound: int) -> int | None:
+        """Tries every choice of domains with an exact packing, as long as that is little; else the bound."""
+        members = self._capacity.members(depth)
+        for count in range(bound, len(members) + 1):
+            if comb(len(members), count) > _MOST_CHOICES:
+                return count
+            for domains in combinations(members, count):
+                if self._may_hold(depth, domains):
+                    return count
+        return None
+
+    def place(self, depth: int, count: int) -> tuple[Path, ...] | None:
+        """So many domains that hold the gang: of single ones the fullest, else the roomiest."""
+        rooms = [self._rooms(pods, depth) for pods in self._demand.kinds]
+        domains = sorted(
+            self._capacity.members(depth),
+            key=lambda domain: (*[room[domain] for room in rooms], domain),
+        )
+        if count == 1:
+            domains = self._roomy(domains, rooms)
+        choices: Iterable[tuple[Path, ...]] = combinations(domains, count)
+        if self._demand.alike and count > 1:
+            choices = [tuple(domains[-count:])]
+        for choice in islice(choices, _MOST_CHOICES):
+            if self._demand.alike or self._may_hold(depth, choice):
+                return choice
+        return None
+
+    def _rooms(self, pods: Pods, depth: int) -> dict[Path, int]:
+        """By domain: how many of these pods it takes."""
+        sums = self._capacity.sums(self._demand.view, pods, depth)
+        return {**sums, **self._instead(pods, depth)}
+
+    def _roomy(self, domains: Iterable[Path], rooms: Sequence[Mapping[Path, int]]) -> list[Path]:
+        """The domains with room for all pods of each kind, were they alone."""
+        counts = tuple(self._demand.kinds.values())
+        roomy = []
+        for domain in domains:
+            if all(room[domain] >= wanted for room, wanted in zip(rooms, counts, strict=True)):
+                roomy.append(domain)
+        return roomy
+
+    def _instead(self, pods: Pods, depth: int) -> dict[Path, int]:
+        """The domains of the gang with what it holds itself counted as free."""
+        if not self._demand.freed:
+            return {}
+        sums = self._capacity.sums(self._demand.view, pods, depth)
+        changed: dict[Path, int] = {}
+        for number, gain in self._gains_of(pods).items():
+            domain = self._capacity.paths[number][:depth]
+            changed[domain] = changed.get(domain, sums[domain]) + gain
+        return changed
+
+    def _gains_of(self, pods: Pods) -> Mapping[int, int]:
+        """By node of the gang: how many more pods fit there without it."""
+        gains = self._gains.get(pods)
+        if gains is None:
+            view = self._demand.view
+            slots = self._capacity.slots(view, pods)
+            gains = self._gains[pods] = {}
+            for number in self._demand.freed:
+                gains[number] = 0
+                if not self._capacity.nodes[number].obstacle:
+                    gains[number] = (
+                        times_by_name(self._offered(number), pods.requests) - slots[number]
+                    )
+        return gains
+
+    def _offered(self, number: int) -> Mapping[str, int]:
+        """What a node offers to the gang."""
+        offered = self._capacity.offered(number, self._demand.view)
+        return with_amounts(offered, self._demand.freed.get(number, {}))
+
+    def _may_hold(self, depth: int, domains: Iterable[Path]) -> bool:
+        """Whether all pods fit into these domains, or that takes too long to find out."""
+        members = self._capacity.members(depth)
+        numbers: list[int] = []
+        for domain in domains:
+            numbers += members[domain]
+        if len(numbers) > _MOST_NODES:
+            return True
+        kinds = self._demand.kinds
+        resources = resources_of([pods.requests for pods in kinds])
+        sizes = [columns(pods.requests, resources) for pods in kinds]
+        bins = list(self._bins(numbers, resources))
+        return not pack(bins, sizes, tuple(kinds.values())).impossible
+
+    def _bins(self, numbers: Iterable[int], resources: Sequence[str]) -> Iterator[Bin]:
+        capacity, view = self._capacity, self._demand.view
+        for number in numbers:
+            if capacity.is_closed(number, view):
+                continue
+            offered = self._offered(number)
+            free = [max(0, offered.get(name, 0)) for name in resources]
+            allowed = []
+            for pods in self._demand.kinds:
+                allowed.append(capacity.slots(View.EMPTY, pods)[number] > 0)
+            yield Bin(number, tuple(free), tuple(allowed))

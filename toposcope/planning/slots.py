@@ -7,7 +7,6 @@ into a domain that takes all of its pods; gangs do not share GPUs.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from statistics import median_low
 
@@ -31,24 +30,27 @@ class Slots:
     @property
     def fragmented(self) -> float:
         """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
-        return 1 - self.fitting[View.NOW] * self.gpus / self.free if self.free else 0.0
+        if not self.free:
+            return 0.0
+        return 1 - self.fitting[View.NOW] * self.gpus / self.free
 
 
 def without_repeats(table: Sequence[Slots]) -> list[Slots]:
     """Without the rows that say what the next one does: what fits into a domain fits into the one around it."""
-    kept = [
-        row
-        for row, narrower in pairwise(table)
-        if (row.gpus, row.fitting) != (narrower.gpus, narrower.fitting)
-    ]
+    kept = []
+    for row, narrower in pairwise(table):
+        if row.gpus != narrower.gpus or row.fitting != narrower.fitting:
+            kept.append(row)
     return [*kept, *table[-1:]]
 
 
 def gpus_per_pod(capacity: Capacity) -> int:
     """As many GPUs as most nodes have, at least one: gangs are mostly made of pods that fill a node."""
-    offered = (node.total.get(ALLOCATABLE_GPUS, 0) for node in capacity.nodes)
-    # a file may say that a node has less than none
-    counts = Counter(gpus for gpus in offered if gpus > 0)
+    counts = Counter[int]()
+    for node in capacity.nodes:
+        gpus = node.total.get(ALLOCATABLE_GPUS, 0)
+        if gpus > 0:  # a file may say that a node has less than none
+            counts[gpus] += 1
     return max(counts, key=lambda gpus: (counts[gpus], gpus), default=1)
 
 
@@ -58,19 +60,19 @@ def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
     None is larger than the largest domain of the broadest level.
     """
     pods = one_pod(per_pod)
-    found, most = set[int](), 0
+    sizes = set[int]()
+    largest = 0
     for depth in range(1, len(capacity.levels) + 1):
-        counts = [
-            count * per_pod for count in capacity.sums(View.EMPTY, pods, depth).values() if count
-        ]
-        if counts:
-            most = max(most, *counts)
-            found.add(median_low(counts))
+        sums = capacity.sums(View.EMPTY, pods, depth).values()
+        gpus = [count * per_pod for count in sums if count]
+        if gpus:
+            largest = max(largest, *gpus)
+            sizes.add(median_low(gpus))
     size = per_pod
-    while size <= most:
-        found.add(size)
+    while size <= largest:
+        sizes.add(size)
         size *= 2
-    return tuple(sorted(found))
+    return tuple(sorted(sizes))
 
 
 def one_pod(gpus: int) -> Pods:
@@ -87,18 +89,28 @@ def shape_of(gpus: int, per_pod: int) -> tuple[Pods, int]:
 def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Slots]:
     """Every size at every level that has domains for it on an empty cluster; the smallest and the broadest first."""
     free = sum(capacity.slots(View.NOW, one_pod(1)))
-
-    @cache
-    def tally(view: View, pods: Pods, depth: int) -> Sequence[tuple[int, int]]:
-        """How many pods a domain takes, and how many such domains there are; many sizes ask for the same."""
-        return tuple(Counter(capacity.sums(view, pods, depth).values()).items())
-
+    tallies = _Tallies(capacity)
     for gpus in sizes:
         pods, wanted = shape_of(gpus, per_pod)
         for depth, level in enumerate(capacity.levels, 1):
-            fitting = {
-                view: sum(count // wanted * domains for count, domains in tally(view, pods, depth))
-                for view in View
-            }
+            fitting = {view: tallies.gangs(view, pods, depth, wanted) for view in View}
             if fitting[View.EMPTY]:
                 yield Slots(gpus, level, fitting, free)
+
+
+class _Tallies:
+    """How many domains take how many pods; many sizes ask for the same."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._known: dict[tuple[View, Pods, int], Counter[int]] = {}
+
+    def gangs(self, view: View, pods: Pods, depth: int, wanted: int) -> int:
+        """How many gangs of so many pods fit, each into one domain of a level."""
+        key = view, pods, depth
+        if key not in self._known:
+            self._known[key] = Counter(self._capacity.sums(view, pods, depth).values())
+        gangs = 0
+        for slots_there, domains in self._known[key].items():
+            gangs += slots_there // wanted * domains
+        return gangs

@@ -226,16 +226,23 @@ def _only_in(
         else:
             single.setdefault(_home(name, paths), []).append(name)
 
-    domains = []
-    for path, names in sorted(whole.items()):
+    return _OnlyHere(
+        domains=list(_whole_domains(whole, levels)),
+        nodes=list(_homes(single)),
+    )
+
+
+def _whole_domains(
+    names_by_path: Mapping[Path, Sequence[str]], levels: Sequence[Level]
+) -> Iterator[_Domain]:
+    for path, names in sorted(names_by_path.items()):
         level = levels[len(path) - 1].domain
-        domains.append(_Domain(level, "/".join(path), tuple(names)))
+        yield _Domain(level, "/".join(path), tuple(names))
 
-    nodes = []
-    for home, names in sorted(single.items()):
-        nodes.append(_Domain("", home, tuple(names)))
 
-    return _OnlyHere(domains, nodes)
+def _homes(names_by_home: Mapping[str, Sequence[str]]) -> Iterator[_Domain]:
+    for home, names in sorted(names_by_home.items()):
+        yield _Domain("", home, tuple(names))
 
 
 def _paths(node: NodeView, levels: Iterable[Level], placeholders: frozenset[str]) -> Iterator[Path]:

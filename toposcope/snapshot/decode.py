@@ -19,10 +19,9 @@ from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
 from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.integrations.grove.schedulers import profiles_of
-from toposcope.integrations.kai.api import GROUP_OF
-from toposcope.integrations.volcano import api as volcano
+from toposcope.integrations.registry import PLUGINS
 from toposcope.kube.pod_resources import (
     MOST,
     ContainerRequests,
@@ -36,7 +35,7 @@ from toposcope.text import bounded, listing
 
 
 def checked_names(**names: str) -> None:
-    """Raise ValueError, with the path of the field, for metadata that the API server would refuse."""
+    """Raise ValueError, with the path of the field, for names that the API server would refuse."""
     for field, name in names.items():
         if not is_name(name):
             raise ValueError(f"{name!r} {_NO_NAME} - at `$.metadata.{field}`")
@@ -52,9 +51,9 @@ def _checked_keys(keys: Sequence[str]) -> None:
 
     Others that no label key can have do no harm.
     """
-    if not all(map(str.isprintable, keys)):
-        bad = next(key for key in keys if not key.isprintable())
-        raise ValueError(f"{bad[:_SHOWN]!r} cannot be in a label - at `$.metadata.labels`")
+    for key in keys:
+        if not key.isprintable():
+            raise ValueError(f"{key[:_SHOWN]!r} cannot be in a label - at `$.metadata.labels`")
 
 
 def _checked_value(value: str) -> str:
@@ -66,50 +65,60 @@ def _checked_value(value: str) -> str:
     """
     if not is_harmless_value(value):
         raise ValueError(f"{value[:_SHOWN]!r} {_NO_VALUE} - at `$.metadata.labels`")
+
     return value
 
 
 _SHOWN: Final = 80
 _NO_VALUE: Final = (
-    f"cannot be the value of a label: those are of letters, digits, '-', '_' and '.', up to {MAX_VALUE} of them, and "
-    "begin and end with a letter or digit"
+    f"cannot be the value of a label: those are of letters, digits, '-', '_' and '.', "
+    f"up to {MAX_VALUE} of them, and begin and end with a letter or digit"
 )
 
 
 def topology_of(document: Any) -> Topology:
     """One ClusterTopology. Raises ValueError for an object that the CRD would have rejected."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-        why = "a ClusterTopology needs metadata.name, a string; kubectl apply --dry-run=server shows other problems"
-        raise ValueError(why)  # noqa: TRY004 - the document is wrong, not a caller
-    checked_names(name=metadata["name"])
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str):
+        raise ValueError(  # noqa: TRY004 - the document is wrong, not a caller
+            "a ClusterTopology needs metadata.name, a string; "
+            "kubectl apply --dry-run=server shows other problems"
+        )
+
+    checked_names(name=name)
     return read_topology(document)
 
 
 Raw = bytes | memoryview | msgspec.Raw
 Quantities = dict[str, str | int | float] | None
 KeepMatrix = Callable[[str, bool], bool]
-"""Whether to keep the matrix annotation of the node of this name; the flag says that its state is not ok."""
+"""Whether to keep the matrix annotation of the node of this name.
+
+The flag says that its state is not ok.
+"""
 
 _MOST_NAMED: Final = 3
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+"""Effects of taints that keep new pods off."""
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod no longer uses anything of its node."""
 
-_KEPT_PREFIXES: Final = (
-    "kai.scheduler/",
-    "kueue.x-k8s.io/",
-    "grove.io/",
-    "leaderworkerset.sigs.k8s.io/",
-    "jobset.sigs.k8s.io/",
-    "scheduling.run.ai/",
-    "runai/",
-    "run.ai/",
-    "nvidia.com/",
-    "osmo.",
-    GROUP_OF,
-    volcano.GROUP_OF,
-)
-"""Of pod labels and annotations that are kept: they name the group of a pod, and ask for a placement."""
+
+def _kept_prefixes() -> Iterator[str]:
+    for plugin in PLUGINS:
+        yield from plugin.pod_metadata
+
+
+def _placing_annotations() -> Iterator[str]:
+    for plugin in PLUGINS:
+        yield from plugin.placing_annotations
+
+
+_KEPT_PREFIXES: Final = tuple(_kept_prefixes())
+"""Of pod labels and annotations that are kept: they name a pod's group, and ask for a placement."""
+_PLACING: Final = frozenset(_placing_annotations())
+"""Annotations of pods whose wishes about nodes are kept also without GPUs."""
 
 _T = TypeVar("_T")
 
@@ -178,6 +187,10 @@ class _PodStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: list[_Condition] | None = None
 
 
+_NO_POD_SPEC: Final = _PodSpec()
+_NO_POD_STATUS: Final = _PodStatus()
+
+
 class _OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     api_version: str
     kind: str
@@ -230,31 +243,37 @@ def _requests_of(spec: _PodSpec) -> dict[str, int]:
 
     Raises ValueError that names the field and the resource.
     """
+    containers = []
+    for number, container in enumerate(spec.containers or ()):
+        containers.append(_container(f"spec.containers[{number}]", container))
+
+    init_containers = []
+    for number, container in enumerate(spec.init_containers or ()):
+        requests = _container(f"spec.initContainers[{number}]", container)
+        stays = container.restart_policy == "Always"
+        init_containers.append(ContainerRequests(requests, stays))
+
     return pod_requests(
-        [
-            _container(f"spec.containers[{i}]", container)
-            for i, container in enumerate(spec.containers or ())
-        ],
-        [
-            ContainerRequests(
-                _container(f"spec.initContainers[{i}]", container),
-                container.restart_policy == "Always",
-            )
-            for i, container in enumerate(spec.init_containers or ())
-        ],
+        containers,
+        init_containers,
         _amounts("spec.overhead", spec.overhead) if spec.overhead else None,
         _with_limits("spec.resources", spec.resources) if spec.resources else None,
     )
 
 
 def _container(at: str, container: _Container) -> Requests:
-    return _with_limits(f"{at}.resources", container.resources) if container.resources else NOTHING
+    if not container.resources:
+        return NOTHING
+    return _with_limits(f"{at}.resources", container.resources)
 
 
 def _with_limits(at: str, resources: _Resources) -> Requests:
     """Requests; a limit counts where the request is missing, as the API server fills it in."""
     requests = _amounts(f"{at}.requests", resources.requests)
-    return _amounts(f"{at}.limits", resources.limits) | requests if resources.limits else requests
+    if not resources.limits:
+        return requests
+
+    return _amounts(f"{at}.limits", resources.limits) | requests
 
 
 def _amounts(at: str, quantities: Quantities) -> dict[str, int]:
@@ -265,7 +284,10 @@ def _amounts(at: str, quantities: Quantities) -> dict[str, int]:
 
 
 def degraded(_name: str, not_ok: bool) -> bool:
-    """Keep the matrices of nodes that are not ok, for the reasons in them: all of 100,000 nodes would be 250 MB."""
+    """Keep the matrices of nodes that are not ok, for the reasons in them.
+
+    Those of 100,000 nodes would be 250 MB.
+    """
     return not_ok
 
 
@@ -276,7 +298,7 @@ def every(_name: str, _not_ok: bool) -> bool:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Without the cyclic garbage collector: it would scan every object of a growing heap again and again."""
+    """Without the cyclic garbage collector, which would scan a growing heap again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -309,10 +331,10 @@ class Decoder:
         """What was not taken as it was written."""
         if not self._capped:
             return []
+
         names = listing(self._capped, _MOST_NAMED)
-        return [
-            f"{names}: an amount there is larger than Kubernetes counts, and counts as {MOST}; correct it"
-        ]
+        larger = f"{names}: an amount there is larger than Kubernetes counts"
+        return [f"{larger}, and counts as {MOST}; correct it"]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:
         """One Node; `read` decodes the object to the type that it is given.
@@ -332,9 +354,14 @@ class Decoder:
         Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError or ValueError where anything
         is wrong.
         """
-        items = _LISTED.decode(text)
-        nodes = [self._node(item) for item in items if isinstance(item, _ListedNode)]
-        return nodes, [self._pod(item) for item in items if isinstance(item, _ListedPod)]
+        nodes, pods = [], []
+        for item in _LISTED.decode(text):
+            if isinstance(item, _ListedNode):
+                nodes.append(self._node(item))
+            else:
+                pods.append(self._pod(item))
+
+        return nodes, pods
 
     def _node(self, node: _Node) -> NodeView:
         spec, status = node.spec or _NodeSpec(), node.status or _NodeStatus()
@@ -344,101 +371,152 @@ class Decoder:
         allocatable = self._allocatable(status.allocatable)
         if MOST in allocatable.values():
             self._capped.append(f"node {name}")
-        share = self._strings.setdefault
+
         keys = tuple(sorted(labels))
         places = self._places.get(keys)
         if places is None:
-            _checked_keys(keys)
-            places = self._places[keys] = {share(key, key): i for i, key in enumerate(keys)}
-        conditions = status.conditions or ()
-        state = labels.get(STATE)
-        matrix = (node.metadata.annotations or {}).get(MATRIX)
-        if matrix is not None and not self._keep_matrix(
-            name, state is not None and state != State.OK
-        ):
-            matrix = None
+            places = self._places[keys] = self._new_places(keys)
+
+        conditions, ready = self._node_conditions(status.conditions or ())
         return NodeView(
             name=name,
             uid=node.metadata.uid,
             places=places,
             values=self._values(name, [labels[key] for key in keys]),
-            ready=any(
-                condition.type == "Ready" and condition.status == "True" for condition in conditions
-            ),
+            ready=ready,
             schedulable=not spec.unschedulable,
             taints=self._shared_taints(spec.taints) if spec.taints else (),
             allocatable=allocatable,
-            conditions=_shared(
-                self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])
-            ),
-            matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
+            conditions=conditions,
+            matrix=self._matrix(name, labels.get(STATE), node.metadata.annotations),
         )
 
+    def _new_places(self, keys: Sequence[str]) -> dict[str, int]:
+        """The position of each label key."""
+        _checked_keys(keys)
+        places: dict[str, int] = {}
+        for key in keys:
+            places[self._strings.setdefault(key, key)] = len(places)
+
+        return places
+
+    def _node_conditions(self, conditions: Iterable[_Condition]) -> tuple[Mapping[str, str], bool]:
+        """The conditions of a node, and whether it is Ready."""
+        share = self._strings.setdefault
+        ready = False
+        pairs = []
+
+        for condition in conditions:
+            pairs.append((share(condition.type, condition.type), condition.status))
+            if condition.type == "Ready" and condition.status == "True":
+                ready = True
+
+        return _shared(self._conditions, tuple(pairs)), ready
+
+    def _matrix(
+        self, name: str, state: str | None, annotations: Mapping[str, str] | None
+    ) -> str | None:
+        """The link matrix of a node, if it is wanted."""
+        matrix = annotations.get(MATRIX) if annotations else None
+        if matrix is None:
+            return None
+
+        not_ok = state is not None and state != State.OK
+        if not self._keep_matrix(name, not_ok):
+            return None
+
+        return self._matrices.setdefault(matrix, matrix)
+
     def _pod(self, pod: _Pod) -> PodView | None:
-        spec, status = pod.spec or _PodSpec(), pod.status or _PodStatus()
-        checked_names(name=pod.metadata.name, namespace=pod.metadata.namespace)
-        if spec.node_name and not is_name(spec.node_name):
-            raise ValueError(f"{spec.node_name!r} {_NO_NAME} - at `$.spec.nodeName`")
+        spec, status = pod.spec or _NO_POD_SPEC, pod.status or _NO_POD_STATUS
+        meta, node = pod.metadata, spec.node_name or ""
+        checked_names(name=meta.name, namespace=meta.namespace)
+        if node and not is_name(node):
+            raise ValueError(f"{node!r} {_NO_NAME} - at `$.spec.nodeName`")
         if status.phase in FINISHED:
             return None
-        share = self._strings.setdefault
-        requests = _requests_of(spec)
-        if MOST in requests.values():
-            self._capped.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}")
-        annotations = self._kept(pod.metadata.annotations)
-        scheduler = spec.scheduler_name or ""
+
+        annotations = self._kept(meta.annotations)
+        requests = self._requested(spec, meta)
+        wants = NOTHING
+        if self._places_matter(spec, annotations, requests):
+            wants = self._wanted(spec)
+
         return PodView(
-            namespace=share(pod.metadata.namespace, pod.metadata.namespace),
-            name=pod.metadata.name,
-            node=share(spec.node_name, spec.node_name) if spec.node_name else "",
-            phase=share(status.phase, status.phase),
-            requests=_shared(self._pod_requests, tuple(requests.items())) if requests else NOTHING,
-            owner=self._owner(pod.metadata.owner_references or ()),
-            labels=self._kept(pod.metadata.labels),
+            namespace=self._share(meta.namespace),
+            name=meta.name,
+            node=self._share(node),
+            phase=self._share(status.phase),
+            requests=requests,
+            owner=self._owner(meta.owner_references),
+            labels=self._kept(meta.labels),
             annotations=annotations,
-            scheduler=share(scheduler, scheduler),
-            waiting="" if spec.node_name else _waiting(status.conditions or ()),
-            wants=self._wanted(spec)
-            if spec.scheduling_group or GROUP_OF in annotations or gpu_count(requests)
-            else NOTHING,
+            scheduler=self._share(spec.scheduler_name),
+            waiting="" if node else _waiting(status.conditions),
+            wants=wants,
             priority=spec.priority or 0,
         )
 
+    def _requested(self, spec: _PodSpec, meta: _PodMeta) -> Requests:
+        requests = _requests_of(spec)
+        if MOST in requests.values():
+            self._capped.append(f"pod {meta.namespace}/{meta.name}")
+        return _shared(self._pod_requests, tuple(requests.items())) if requests else NOTHING
+
+    def _share(self, text: str | None) -> str:
+        """The same text, once in memory."""
+        return self._strings.setdefault(text, text) if text else ""
+
+    @staticmethod
+    def _places_matter(spec: _PodSpec, annotations: Mapping[str, str], requests: Requests) -> bool:
+        """Whether what a pod says about nodes is kept: it has GPUs, or belongs to a gang."""
+        if spec.scheduling_group or gpu_count(requests):
+            return True
+
+        return not _PLACING.isdisjoint(annotations)
+
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:
-        """Label values of a node, shared with others, but for its own name: that would only fill the table."""
+        """Label values of a node, shared with others.
+
+        But for its own name: that would only fill the table.
+        """
         if name in values:
             return tuple([name if value == name else self._value(value) for value in values])
+
         return tuple(map(self._value, values))
 
     def _value(self, value: str) -> str:
         known = self._label_values.get(value)
         if known is None:
             known = self._label_values[value] = _checked_value(value)
+
         return known
 
     def _shared_taints(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
-        kept = tuple(
-            Taint(t.key, t.value or "", t.effect)
-            for t in taints
-            if t.effect in ("NoSchedule", "NoExecute")
-        )
+        repelling = []
+        for taint in taints:
+            if taint.effect in _REPELLING:
+                repelling.append(Taint(taint.key, taint.value or "", taint.effect))
+
+        kept = tuple(repelling)
         return self._taints.setdefault(kept, kept)
 
     def _allocatable(self, quantities: Quantities) -> Requests:
         if not quantities:
             return NOTHING
+
         written = tuple(quantities.items())
         resources = self._resources.get(written)
         if resources is None:
             resources = self._resources[written] = _amounts("status.allocatable", quantities)
+
         return resources
 
     def _kept(self, texts: Mapping[str, str] | None) -> Mapping[str, str]:
-        pairs = (
-            tuple([pair for pair in texts.items() if pair[0].startswith(_KEPT_PREFIXES)])
-            if texts
-            else ()
-        )
+        if not texts:
+            return _NO_METADATA
+
+        pairs = tuple([pair for pair in texts.items() if pair[0].startswith(_KEPT_PREFIXES)])
         return _shared(self._metadata, pairs) if pairs else _NO_METADATA
 
     def _wanted(self, spec: _PodSpec) -> Mapping[str, Any]:
@@ -448,14 +526,16 @@ class Decoder:
             "tolerations": spec.tolerations,
             "schedulingGroup": spec.scheduling_group,
         }
+
         wants = {name: value for name, value in fields.items() if value is not None}
         return self._wants.setdefault(msgspec.json.encode(wants), wants)
 
-    def _owner(self, references: Sequence[_OwnerReference]) -> Owner | None:
-        for reference in references:
+    def _owner(self, references: Sequence[_OwnerReference] | None) -> Owner | None:
+        for reference in references or ():
             if reference.controller:
                 key = (reference.api_version, reference.kind, reference.name)
                 return self._owners.get(key) or self._owners.setdefault(key, Owner(*key))
+
         return None
 
 
@@ -468,44 +548,78 @@ def _shared(
     mapping = kept.get(pairs)
     if mapping is None:
         mapping = kept[pairs] = dict(pairs)
+
     return mapping
 
 
-def _waiting(conditions: Iterable[_Condition]) -> str:
-    return bounded(
-        next((c.message for c in conditions if c.type == "PodScheduled" and c.status != "True"), "")
-    )
+def _waiting(conditions: Iterable[_Condition] | None) -> str:
+    for condition in conditions or ():
+        if condition.type == "PodScheduled" and condition.status != "True":
+            return bounded(condition.message)
+
+    return ""
 
 
 def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:
     """One topology resource of a scheduler. Raises as `Decoder.node` does."""
     resource: _Published = read(_Published)
     checked_names(name=resource.metadata.name)
-    levels = (resource.spec.levels if resource.spec else None) or ()
-    path = tuple(Level(level.domain, level.key or level.node_label) for level in levels)
-    return Published(api_version, kind, resource.metadata.name, path, read(dict))
+    levels: Sequence[_Level] = ()
+    if resource.spec and resource.spec.levels:
+        levels = resource.spec.levels
+
+    path = [Level(level.domain, level.key or level.node_label) for level in levels]
+    return Published(
+        api_version=api_version,
+        kind=kind,
+        name=resource.metadata.name,
+        levels=tuple(path),
+        document=read(dict),
+    )
 
 
-OPERATOR: Final = {"labelSelector": "app.kubernetes.io/name=grove-operator"}
-_KIND: Final = "OperatorConfiguration"
+def profiles(
+    plugins: Iterable[Plugin], read: Callable[[type[Any]], Any]
+) -> SchedulerProfiles | None:
+    """What the configuration of one of these operators says, in a ConfigMap.
 
-
-def configuration(read: Callable[[type[Any]], Any]) -> SchedulerProfiles | None:
-    """The configuration in a ConfigMap; None where it holds none, or none that is readable."""
+    None where it holds none, or none that is readable.
+    """
     data = read(dict).get("data")
-    for text in data.values() if isinstance(data, dict) else ():
-        if not isinstance(text, str) or _KIND not in text:
-            continue
-        try:
-            values = load(text.encode())
-        except YamlSyntaxError:
-            continue
-        if isinstance(values, dict) and values.get("kind") == _KIND:
-            return profiles_of(values)
+    if not isinstance(data, dict):
+        return None
+
+    for text in data.values():
+        for plugin in plugins:
+            found = _profiles_in(plugin, text)
+            if found:
+                return found
+
     return None
 
 
+def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
+    kind = plugin.configuration.kind if plugin.configuration else ""
+    if not kind or not isinstance(text, str) or kind not in text:
+        return None
+
+    try:
+        values = load(text.encode())
+    except YamlSyntaxError:
+        return None
+
+    part = plugin.part(Part.PLACEMENT)
+    if part is None or not isinstance(values, dict) or values.get("kind") != kind:
+        return None
+
+    found: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
+    return found
+
+
 def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:
-    """The one that all agree on; None where none is known: an earlier release leaves its own behind."""
+    """The one that all agree on.
+
+    None where none is known: an earlier release leaves its own behind.
+    """
     known = set(filter(None, configurations))
     return known.pop() if len(known) == 1 else None

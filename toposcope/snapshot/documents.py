@@ -356,11 +356,7 @@ class _Reader:
         while True:
             piece = cutter.until(_JSON_NEXT, skip=1)
             pieces.append(cutter.rest() if piece is None else piece)
-            is_marked = bool(cutter.starts_with(_MARK))
-            if is_marked:
-                cutter.skip(1)  # the mark begins a line
-
-            is_complete = is_marked or piece is None
+            is_complete = _skip_mark(cutter) or piece is None
             size += len(pieces[-1])
             cutter.check(size)
             if size < enough and not is_complete:
@@ -453,7 +449,7 @@ class _Reader:
                 return
 
     def _take_items(self, place: Place, cutter: Cutter, marks: "_ItemMarks") -> tuple[int, int]:
-        """How many items of the next chunk were taken at once, and the bytes that were looked at."""
+        """How many items of the next chunk were taken at once, and the bytes looked at."""
         items = cutter.until_last(marks.closing + marks.separator + marks.opening)
         if not items or not self._reading.take_list:
             return 0, 0
@@ -482,11 +478,10 @@ class _Reader:
 
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
-            if not self._too_large(place, "an object", text, _OF_OBJECT):
-                version = named[1].decode(errors="replace")
-                kind = named[2].decode(errors="replace")
-                yield Document(place, version, kind, text)
-
+            version = named[1].decode(errors="replace")
+            yield from self._json_document(
+                place, _Type(version, named[2].decode(errors="replace")), text
+            )
             return
 
         try:
@@ -503,9 +498,15 @@ class _Reader:
             self._report(_malformed(place, bytes(text), error))
             return
 
+        version = head.api_version or inherited.api_version
+        of_object = _Type(version, head.kind or inherited.kind)
+        yield from self._json_document(place, of_object, text)
+
+    def _json_document(
+        self, place: Place, of_object: _Type, text: bytes | msgspec.Raw
+    ) -> Iterator[Document]:
         if not self._too_large(place, "an object", text, _OF_OBJECT):
-            version = head.api_version or inherited.api_version
-            yield Document(place, version, head.kind or inherited.kind, text)
+            yield Document(place, of_object.api_version, of_object.kind, text)
 
     def _count(self, more: int = 1) -> None:
         self._objects += more
@@ -593,16 +594,19 @@ class _Reader:
 
             return
 
-        items = values["items"]
+        of_list = _item_type(str(kind or "List"), version)
+        yield from self._items_of_yaml(place, text, values["items"], of_list, f"{inside}.items")
+
+    def _items_of_yaml(
+        self, place: Place, text: bytes, items: Any, of_list: _Type, inside: str
+    ) -> Iterator[Document]:
         if not isinstance(items, list | None):
-            field = f"{inside}.items".lstrip(".")
-            self._report(Problem(place, field, "is not a list"))
+            self._report(Problem(place, inside.lstrip("."), "is not a list"))
             return
 
-        of_list = _item_type(str(kind or "List"), version)
         for index, item in enumerate(items or ()):
             at = replace(place, item=index + 1)
-            yield from self._yaml_object(at, text, item, of_list, f"{inside}.items[{index}]")
+            yield from self._yaml_object(at, text, item, of_list, f"{inside}[{index}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -635,6 +639,15 @@ def _items_of(head: _Head, inherited: _Type, text: bytes | msgspec.Raw) -> memor
 
     items = memoryview(decoder(_List).decode(text).items)
     return None if bytes(items[:4]) == b"null" else items
+
+
+def _skip_mark(cutter: Cutter) -> bool:
+    """Whether a mark ends the documents before it; it begins the next line."""
+    is_marked = bool(cutter.starts_with(_MARK))
+    if is_marked:
+        cutter.skip(1)
+
+    return is_marked
 
 
 def _after_blank(text: bytes, begin: int) -> int:

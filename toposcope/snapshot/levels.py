@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Any, NamedTuple
 
-from toposcope.api.cluster_topology import USUAL_COVERAGE
+from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import (
@@ -92,8 +92,12 @@ class LevelView:
     @property
     def _too_few(self) -> str:
         """Why it is no level: too few nodes carry it."""
-        lack = "1 node lacks" if self.missing == 1 else f"{self.missing:,} nodes lack"
-        everybody = "all" if self.needed == self.nodes + self.missing else "at least"
+        lack = f"{self.missing:,} nodes lack"
+        if self.missing == 1:
+            lack = "1 node lacks"
+
+        all_nodes = self.nodes + self.missing
+        everybody = "all" if self.needed == all_nodes else "at least"
         return f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
 
 
@@ -111,19 +115,24 @@ class _Requests:
         return list(dict.fromkeys((*self.spec, *self.workloads, *self.preferring)))
 
 
+def _requests(topology: Topology | None) -> _Requests:
+    if topology is None:
+        return _Requests(spec=(), workloads={}, preferring={})
+
+    return _Requests(
+        spec=topology.required,
+        workloads=_workloads(topology.status, "requiredBy"),
+        preferring=_workloads(topology.status, "preferredBy"),
+    )
+
+
 def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     """The levels, broadest first; then those that only some nodes carry, then missing ones.
 
     `sized`: with `sizes`, which takes a look at every node.
     """
     topology = scope.topology
-    status = topology.status if topology else {}
-    requests = _Requests(
-        spec=topology.required if topology else (),
-        workloads=_workloads(status, "requiredBy"),
-        preferring=_workloads(status, "preferredBy"),
-    )
-
+    requests = _requests(topology)
     percent = topology.min_coverage if topology else USUAL_COVERAGE
     needed = nodes_needed(len(scope.nodes), percent)
 

@@ -1,4 +1,4 @@
-"""A snapshot of a live cluster: paged lists, typed decoding, and a warning for every missing permission."""
+"""A snapshot of a live cluster: paged lists, typed decoding, a warning for every missing right."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,8 @@ import msgspec
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.dra.compute_domains import COMPUTE_DOMAIN, DRIVER
+from toposcope.integrations.framework.plugin import Plugin
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
-from toposcope.integrations.kueue import queues
 from toposcope.integrations.registry import DECISIVE, PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Kind
@@ -25,6 +24,7 @@ from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot import decode
 from toposcope.snapshot.documents import decoder
+from toposcope.snapshot.kinds import CONFIGURED, keepers
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.problems import Progress, silent
 
@@ -38,16 +38,16 @@ class ForbiddenError(KubeError):
 
 
 def forbidden(resource: str, consequence: str, error: ApiError, where: str = "") -> str:
-    """The message for a forbidden list: the missing permission, its consequence, what to ask an admin for."""
+    """The message for a forbidden list: the missing right, its consequence, what to ask for."""
     return (
-        f"these credentials cannot list {resource}, so {consequence}; ask an admin for a ClusterRole with the verb "
-        f"list on {resource}{where} (the API server: {error.message})"
+        f"these credentials cannot list {resource}, so {consequence}; "
+        f"ask an admin for a ClusterRole with the verb list on {resource}{where} "
+        f"(the API server: {error.message})"
     )
 
 
 PODS: Final = "/api/v1/pods"
 CONFIG_MAPS: Final = "/api/v1/configmaps"
-GROVE_KINDS: Final = (BINDINGS, OLDER_TOPOLOGIES)
 _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 NOTHING_ASKED: Final[Mapping[str, str]] = {}
 
@@ -79,7 +79,7 @@ class Wanted:
     """The only node to read."""
     keep_matrix: decode.KeepMatrix = field(default=decode.degraded)
     on_topologies: Callable[[tuple[Topology, ...]], None] | None = None
-    """Called with the ClusterTopologies before the nodes are read: they are few, and nodes may be many."""
+    """Called with the ClusterTopologies before the nodes are read: they are few, nodes many."""
 
 
 def load_live(
@@ -102,18 +102,19 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
     Raises KubeError.
     """
     reader = _Reader(client, silent, decode.degraded)
-    found, objects = tuple(reader.published()), reader.objects()
-    warnings, grove = tuple(reader.warnings), reader.grove()
+    published = reader.published()
+    objects = reader.objects()
+
     return Snapshot(
-        source,
-        None,
-        (),
-        None,
-        published=found,
+        source=source,
+        taken_at=None,
+        nodes=(),
+        pods=None,
+        published=published,
         served=reader.served,
         objects=objects,
-        warnings=warnings,
-        grove=grove,
+        warnings=tuple(reader.warnings),
+        scheduler_profiles=reader.scheduler_profiles(),
     )
 
 
@@ -121,7 +122,15 @@ def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """Only the ClusterTopologies: one small request. Raises KubeError."""
     reader = _Reader(client, silent, decode.degraded)
     topologies = reader.topologies()
-    return Snapshot(source, now, (), None, topologies, warnings=tuple(reader.warnings))
+
+    return Snapshot(
+        source=source,
+        taken_at=now,
+        nodes=(),
+        pods=None,
+        topologies=topologies,
+        warnings=tuple(reader.warnings),
+    )
 
 
 class _Reader:
@@ -139,22 +148,34 @@ class _Reader:
             topologies = self.topologies()
             if wanted.on_topologies:
                 wanted.on_topologies(topologies)
+
             nodes = self._nodes(wanted.node, topologies)
-            devices = (
-                self.devices(nodes, wanted.node, claims=wanted.published) if wanted.pods else ()
-            )
+            devices: tuple[Mapping[str, Any], ...] = ()
+            pods = None
+            if wanted.pods:
+                devices = self.devices(nodes, wanted.node, claims=wanted.published)
+                pods = self._pods(wanted.node)
+
+            published: tuple[Published, ...] = ()
+            objects: tuple[Mapping[str, Any], ...] = ()
+            if wanted.published:
+                published = self.published()
+                objects = self.objects()
+
+            profiles = self.scheduler_profiles()
             snapshot = Snapshot(
                 source=source,
                 taken_at=now,
                 nodes=tuple(sorted(nodes, key=attrgetter("name"))),
                 topologies=topologies,
-                pods=self._pods(wanted.node) if wanted.pods else None,
-                published=tuple(self.published()) if wanted.published else (),
-                objects=(*(self.objects() if wanted.published else ()), *devices),
+                pods=pods,
+                published=published,
+                objects=(*objects, *devices),
                 served=self.served,
-                grove=self.grove(),
+                scheduler_profiles=profiles,
                 warnings=(*self.warnings, *self._decode.warnings()),
             )
+
             return with_devices(snapshot)
 
     def _nodes(self, name: str | None, topologies: tuple[Topology, ...]) -> list[NodeView]:
@@ -164,23 +185,26 @@ class _Reader:
         except ApiError as error:
             if not error.forbidden:
                 raise
-            raise ForbiddenError(
-                forbidden("nodes", "there is nothing to show", error), topologies
-            ) from error
+
+            message = forbidden("nodes", "there is nothing to show", error)
+            raise ForbiddenError(message, topologies) from error
 
     def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
         query = dict(_UNFINISHED)
         if node:
             query["fieldSelector"] += f",spec.nodeName={node}"
+
         try:
             pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
         except ApiError as error:
             if not error.forbidden:
                 raise
+
             self.warnings.append(
                 forbidden("pods", "free GPUs are unknown", error, " in all namespaces")
             )
             return None
+
         return tuple(pod for pod in pods if pod)
 
     def topologies(self) -> tuple[Topology, ...]:
@@ -194,61 +218,86 @@ class _Reader:
                 return ()
             if not error.forbidden:
                 raise
+
             resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
             self.warnings.append(forbidden(resource, "levels come from node labels alone", error))
             return ()
+
         return tuple(sorted(found, key=attrgetter("name")))
 
-    def published(self) -> Iterator[Published]:
+    def published(self) -> tuple[Published, ...]:
         """The topology resources of all schedulers."""
+        resources: list[Published] = []
         for kind in PUBLISHED:
             refused: dict[str, ApiError] = {}
-            read = lambda of, raw, kind=kind: decode.published(of, kind.kind, _reader(raw))  # noqa: E731
-            yield from self._served(kind, read, refused)
+            resources += self._served(kind, partial(_published, kind.kind), refused)
             self._warn(refused, "what its scheduler reads is unknown")
+
+        return tuple(resources)
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
         """What else decides what schedulers admit."""
         refused: dict[str, ApiError] = {}
-        found: list[Mapping[str, Any] | None] = []
+        objects = []
         for kind in DECISIVE:
-            read = partial(_read_as, kind.kind)
-            found += [queues.kept(document) for document in self._served(kind, read, refused)]
+            keep = keepers()[kind.key]
+            for document in self._served(kind, partial(_read_as, kind.kind), refused):
+                kept = keep(document)
+                if kept is not None:
+                    objects.append(kept)
+
         self._warn(refused, "queues, quota and PodGroups are unknown")
-        return tuple(document for document in found if document is not None)
+        return tuple(objects)
 
     def devices(
         self, nodes: Sequence[NodeView], node: str | None, *, claims: bool = False
     ) -> tuple[Mapping[str, Any], ...]:
-        """ResourceSlices, of one node where it is named, and claims; with `claims` also what says what these ask for.
+        """ResourceSlices, of one node where it is named, and claims.
 
-        A missing right is a warning where one of the nodes has GPUs and no device plugin.
+        With `claims` also what says what these ask for. A missing right is a warning where one of
+        the nodes has GPUs and no device plugin.
         """
         refused: dict[str, ApiError] = {}
-        found: list[Mapping[str, Any]] = []
+        devices: list[Mapping[str, Any]] = []
         for kind in (*dra.READ, *(dra.ASKED if claims else ())):
+            query = NOTHING_ASKED
+            if node and kind is dra.SLICE:
+                query = {"fieldSelector": f"spec.nodeName={node}"}
+
             read = partial(_read_as, kind.kind)
-            query = {"fieldSelector": f"spec.nodeName={node}"} if node and kind is dra.SLICE else {}
-            found += map(dra.kept, self._served(kind, read, refused, query))
-            if kind is dra.SLICE and not found:
+            devices += map(dra.kept, self._served(kind, read, refused, query))
+            if kind is dra.SLICE and not devices:
                 break
+
+        self._warn_of_devices(refused, devices, nodes)
+        return tuple(devices)
+
+    def _warn_of_devices(
+        self,
+        refused: dict[str, ApiError],
+        devices: Sequence[Mapping[str, Any]],
+        nodes: Sequence[NodeView],
+    ) -> None:
         unread = refused.pop(COMPUTE_DOMAIN.name, None)
-        if unread and any(item["spec"].get("driver") == DRIVER for item in found):
+        if unread and any(device["spec"].get("driver") == DRIVER for device in devices):
             self._warn(
                 {COMPUTE_DOMAIN.name: unread}, "which ComputeDomains nodes are in is unknown"
             )
-        if any(node.has_gpus and not gpu_count(node.allocatable) for node in nodes):
-            self._warn(
-                refused, "devices that drivers offer by resource claims (DRA) are not counted"
-            )
-        return tuple(found)
+
+        for node in nodes:
+            if node.has_gpus and not gpu_count(node.allocatable):
+                self._warn(
+                    refused, "devices that drivers offer by resource claims (DRA) are not counted"
+                )
+                return
 
     def _warn(self, refused: Mapping[str, ApiError], without: str) -> None:
         """One warning for all kinds that must not be listed."""
-        if refused:
-            self.warnings.append(
-                forbidden(", ".join(refused), without, next(iter(refused.values())))
-            )
+        if not refused:
+            return
+
+        error = next(iter(refused.values()))
+        self.warnings.append(forbidden(", ".join(refused), without, error))
 
     def _served(
         self,
@@ -259,10 +308,9 @@ class _Reader:
     ) -> Iterator[_T]:
         """All objects of a kind in the preferred version that is served."""
         for version in kind.versions:
+            read_item = partial(read, kind.api_version(version))
             try:
-                yield from self._list(
-                    kind.name, kind.path(version), query, partial(read, kind.api_version(version))
-                )
+                yield from self._list(kind.name, kind.path(version), query, read_item)
                 self.served[kind.name] = True
                 break
             except ApiError as error:
@@ -270,26 +318,35 @@ class _Reader:
                     self.served.pop(kind.name, None)
                     refused[kind.name] = error
                     break
+
                 if not error.not_found:
                     raise
+
                 self.served[kind.name] = False
 
-    def grove(self) -> SchedulerProfiles | None:
-        """What Grove's operator is configured with, where Grove is installed and its ConfigMap may be read."""
-        if not any(self.served.get(kind.name) for kind in GROVE_KINDS):
-            return None
+    def scheduler_profiles(self) -> SchedulerProfiles | None:
+        """What an operator is configured with, if it is installed and its ConfigMap may be read."""
+        every: list[SchedulerProfiles | None] = []
+        for plugin in CONFIGURED:
+            if any(self.served.get(kind.name) for kind in plugin.published):
+                every += self._configurations(plugin)
+
+        return decode.only(every)
+
+    def _configurations(self, plugin: Plugin) -> list[SchedulerProfiles | None]:
+        selector = plugin.configuration.label_selector if plugin.configuration else ""
+        query = {"labelSelector": selector}
         try:
-            maps = self._list(
+            return self._list(
                 "ConfigMaps",
                 CONFIG_MAPS,
-                decode.OPERATOR,
-                lambda raw: decode.configuration(_reader(raw)),
+                query,
+                lambda raw: decode.profiles([plugin], _reader(raw)),
             )
         except ApiError as error:
             if not error.forbidden and not error.not_found:
                 raise
-            return None
-        return decode.only(maps)
+            return []
 
     def _list(
         self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]
@@ -312,14 +369,26 @@ class _Reader:
                 raise UnreachableError(
                     f"the answer to GET {path} is not a list of {what}: {error}"
                 ) from error
+
             return page
 
-        for page in pages(Request("GET", path, query), read_page, lambda page: page.metadata.token):
-            left = page.metadata.left
-            self._progress(
-                what, len(found), None if left is None else len(found) / max(1, len(found) + left)
-            )
+        request = Request("GET", path, query)
+        for page in pages(request, read_page, lambda page: page.metadata.token):
+            self._progress(what, len(found), _share(len(found), page.metadata.left))
+
         return found
+
+
+def _share(count: int, left: int | None) -> float | None:
+    """The part of a list that has been read; None: not known."""
+    if left is None:
+        return None
+
+    return count / max(1, count + left)
+
+
+def _published(kind: str, version: str, raw: msgspec.Raw) -> Published:
+    return decode.published(version, kind, _reader(raw))
 
 
 def _read_as(kind: str, version: str, raw: msgspec.Raw) -> dict[str, Any]:

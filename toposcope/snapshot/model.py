@@ -48,7 +48,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     conditions: Mapping[str, str]
     """Condition type to status."""
     matrix: str | None
-    """The annotation `gpu.topology/matrix` as it stands (see `api.matrix_annotation`); None where not loaded."""
+    """The annotation `gpu.topology/matrix` as it stands; None where not loaded."""
 
     def label(self, key: str) -> str | None:
         """The value of a label, None if it has none."""
@@ -67,23 +67,29 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def gpus(self) -> int:
-        """GPUs, not shares of them: as its agent counted them, else by what others say (see `gpu_shares.gpus_of`)."""
+        """GPUs, not shares of them.
+
+        As its agent counted them, else by what others say (see `gpu_shares.gpus_of`).
+        """
         return gpus_of(self.label, self.allocatable)
 
     @property
     def has_gpus(self) -> bool:
-        """Whether an agent, also one of former times, a device plugin or NVIDIA's GPU operator reports GPUs."""
-        labels = self.places
-        return (
-            GPUS in labels
-            or self.gpus > 0
-            or self.label(GPU_PRESENT) == "true"
-            or not _OLD.isdisjoint(labels)
-        )
+        """Whether somebody reports GPUs.
+
+        An agent, also one of former times, a device plugin or NVIDIA's GPU operator.
+        """
+        if GPUS in self.places or not _OLD.isdisjoint(self.places):
+            return True
+
+        return self.gpus > 0 or self.label(GPU_PRESENT) == "true"
 
     @property
     def without_agent(self) -> bool:
-        """Whether it has GPUs, and no agent has counted them: the default selector leaves such a node out."""
+        """Whether it has GPUs, and no agent has counted them.
+
+        The default selector leaves such a node out.
+        """
         return GPUS not in self.places and self.has_gpus
 
     @property
@@ -92,6 +98,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
         value = self.label(STATE)
         if value is None:
             return None
+
         return State(value) if value in _STATES else State.UNKNOWN
 
 
@@ -125,22 +132,41 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     """Those that ask for a placement."""
     scheduler: str
     waiting: str
-    """Why its scheduler has not placed it, in the scheduler's words; empty if placed or not tried yet."""
+    """Why its scheduler has not placed it, in its words; empty if placed or not tried yet."""
     wants: Mapping[str, Any] = NOTHING
-    """`nodeSelector`, `affinity`, `tolerations`, `schedulingGroup` of a member of a PodGroup, or of a pod with GPUs."""
+    """Of a member of a group, or of a pod with GPUs.
+
+    `nodeSelector`, `affinity`, `tolerations` and `schedulingGroup`.
+    """
     priority: int = 0
     """As the API server resolved it from the priority class."""
+
+    @classmethod
+    def running(cls, *, name: str, node: str, requests: Requests) -> "PodView":
+        """A pod of nobody that runs on a node."""
+        return cls(
+            namespace="",
+            name=name,
+            node=node,
+            phase="Running",
+            requests=requests,
+            owner=None,
+            labels={},
+            annotations={},
+            scheduler="",
+            waiting="",
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A topology resource of a scheduler: Grove's ClusterTopologyBinding, KAI's or Kueue's Topology."""
+    """A topology resource that some scheduler reads."""
 
     api_version: str
     kind: str
     name: str
     levels: tuple[Level, ...]
-    """Broadest first; `domain` is empty where the resource names label keys only (KAI, Kueue)."""
+    """Broadest first; `domain` is empty where the resource names label keys only."""
     document: Mapping[str, Any]
     """The object as it was read."""
 
@@ -151,7 +177,7 @@ class Published:
 
     @property
     def handle(self) -> str:
-        """`topology.kai.scheduler/cluster`, as kubectl names it."""
+        """Kind, group and name, as kubectl names it."""
         return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
 
 
@@ -160,6 +186,12 @@ class SummedPods(Sequence[PodView]):
 
     requested: Mapping[str, Requests]
     """By node."""
+
+
+SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
+"""The command that saves everything a snapshot is made of."""
+NO_PODS: Final = f"there are no Pods in the files, so free GPUs are unknown; save them too: {SAVE}"
+"""A warning of files that commands leave out which need no pods."""
 
 
 @dataclass(frozen=True)
@@ -180,12 +212,14 @@ class Snapshot:
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
     served: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the cluster serves each kind of which `published` or `objects` has all
-    (`topologies.kai.scheduler`); of the kinds that are not here more may exist."""
+    """Whether the cluster serves each kind of which `published` or `objects` has all, by its name.
+
+    Of the kinds that are not here more may exist.
+    """
     objects: tuple[Mapping[str, Any], ...] = ()
-    """What else decides what schedulers admit: Kueue's queues, flavors and admitted Workloads, LimitRanges."""
-    grove: SchedulerProfiles | None = None
-    """What the configuration of Grove's operator says of schedulers; None: not known."""
+    """What else decides what schedulers admit: queues, quota, admitted workloads, LimitRanges."""
+    scheduler_profiles: SchedulerProfiles | None = None
+    """What the configuration of an operator says of schedulers; None: not known."""
 
     @cached_property
     def inventory(self) -> Inventory:
@@ -205,19 +239,19 @@ class Snapshot:
         """
         if not self.inventory.gpus_taken:
             return self.by_pods
-        return {
-            node: {
-                **self.by_pods.get(node, NOTHING),
-                **self.inventory.gpus_taken.get(node, NOTHING),
-            }
-            for node in {**self.by_pods, **self.inventory.gpus_taken}
-        }
+
+        taken: dict[str, Requests] = dict(self.by_pods)
+        for node, gpus in self.inventory.gpus_taken.items():
+            taken[node] = {**taken.get(node, NOTHING), **gpus}
+
+        return taken
 
     @cached_property
     def by_pods(self) -> Mapping[str, Requests]:
         """By node: the sum of its pods' requests."""
         if isinstance(self.pods, SummedPods):
             return self.pods.requested
+
         return _requested(self.pods or ())
 
     @cached_property
@@ -226,18 +260,22 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
     def free(self, node: NodeView) -> Requests | None:
-        """What pods can still get of a node: allocatable less requested, never below zero; None: not known.
+        """What pods can still get of a node: allocatable less requested, never below zero.
 
-        Whether the node takes pods at all is `node.usable`.
+        None: not known. Whether the node takes pods at all is `node.usable`.
         """
         if self.pods is None:
             return None
+
         taken = self.requested.get(node.name)
         if not taken:
             return node.allocatable
-        return {
-            name: max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items()
-        }
+
+        left = {}
+        for name, count in node.allocatable.items():
+            left[name] = max(0, count - taken.get(name, 0))
+
+        return left
 
     def free_gpus(self, node: NodeView) -> int | None:
         """Whole GPUs that a pod can get on a node: 0 if it takes no pods; None: not known.
@@ -249,14 +287,17 @@ class Snapshot:
             return None
         if not node.usable:
             return 0
+
         # not by `free`: the page asks for GPUs of every node
         taken = self.requested.get(node.name, NOTHING)
         shared = {share.resource for share in self.shares.get(node.name, ())}
         offered = free = 0
+
         for name, count in node.allocatable.items():
             if count and is_gpu(name) and name not in shared:
                 offered += count
                 free += max(0, count - taken.get(name, 0))
+
         lost = max(0, offered - node.gpus)
         return max(0, free - lost)
 
@@ -267,57 +308,76 @@ class Snapshot:
         for node, shares in zip(self.nodes, _of_each(self.nodes, shares_of), strict=True):
             if shares:
                 found[node.name] = shares
+
         return found
 
     def free_shares(self, node: NodeView, shares: Shares) -> int | None:
         """How many of a node's shares a pod can get: 0 if it takes no pods; None: not known."""
         if self.pods is None:
             return None
+
         taken = self.requested.get(node.name, NOTHING).get(shares.resource, 0)
         return max(0, shares.total - taken) if node.usable else 0
 
     @cached_property
     def in_whole_gpus(self) -> "Snapshot":
-        """The same for those who count in GPUs: no share goes by the name of a GPU, of nodes as of their pods."""
+        """The same for those who count in GPUs.
+
+        No share goes by the name of a GPU, of nodes as of their pods.
+        """
         renamed: set[str] = set()
         nodes: list[NodeView] = []
         changed = False
+
         for node, whole in zip(self.nodes, _of_each(self.nodes, whole_gpus), strict=True):
             if whole is node.allocatable:
                 nodes.append(node)
                 continue
+
             changed = True
             if ALLOCATABLE_GPUS not in whole:
                 renamed.add(node.name)
+
             nodes.append(msgspec.structs.replace(node, allocatable=whole))
+
         if not changed:
             return self
+
         pods = _on_shares(self.pods, renamed) if self.pods is not None and renamed else self.pods
         return replace(self, nodes=tuple(nodes), pods=pods)
 
 
 def with_devices(snapshot: Snapshot) -> Snapshot:
-    """The same, where nodes whose GPUs no device plugin offers have those of their ResourceSlices, by driver."""
+    """The same with the GPUs of ResourceSlices, by driver.
+
+    Of nodes where no device plugin offers any.
+    """
     gpus = snapshot.inventory.gpus
     if not gpus:
         return snapshot
+
     shared: dict[tuple[int, tuple[tuple[str, int], ...]], Requests] = {}
+    nodes = []
+    for node in snapshot.nodes:
+        offered: Requests | None = gpus.get(node.name)
+        if offered is None or _offers_others(node, offered):
+            nodes.append(node)
+            continue
 
-    def counted(node: NodeView) -> NodeView:
-        found: Requests = gpus[node.name]
-        if any(
-            count for name, count in node.allocatable.items() if is_gpu(name) and name not in found
-        ):
-            return node
-        both = shared.setdefault(
-            (id(node.allocatable), tuple(found.items())), {**node.allocatable, **found}
-        )
-        return msgspec.structs.replace(node, allocatable=both)
+        key = id(node.allocatable), tuple(offered.items())
+        both = shared.setdefault(key, {**node.allocatable, **offered})
+        nodes.append(msgspec.structs.replace(node, allocatable=both))
 
-    return replace(
-        snapshot,
-        nodes=tuple(counted(node) if node.name in gpus else node for node in snapshot.nodes),
-    )
+    return replace(snapshot, nodes=tuple(nodes))
+
+
+def _offers_others(node: NodeView, gpus: Requests) -> bool:
+    """Whether a device plugin offers GPUs of the node by another name than these."""
+    for name, count in node.allocatable.items():
+        if count and is_gpu(name) and name not in gpus:
+            return True
+
+    return False
 
 
 _Fact = TypeVar("_Fact")
@@ -334,13 +394,14 @@ def _of_each(
         # `allocatable`.
         picked = places.get(id(node.places))
         if picked is None:
-            picked = places[id(node.places)] = tuple(
-                node.places[key] for key in SHARE_LABELS if key in node.places
-            )
+            carried = [key for key in SHARE_LABELS if key in node.places]
+            picked = places[id(node.places)] = tuple([node.places[key] for key in carried])
+
         key = id(node.places), id(node.allocatable), tuple([node.values[place] for place in picked])
         fact = known.get(key, _MISSING)
         if fact is _MISSING:
             fact = known[key] = rule(node.label, node.allocatable)
+
         yield cast(_Fact, fact)
 
 
@@ -358,10 +419,13 @@ def _on_shares(pods: Iterable[PodView], nodes: Collection[str]) -> tuple[PodView
         if pod.node not in nodes or not pod.requests.get(ALLOCATABLE_GPUS):
             found.append(pod)
             continue
+
         requests = named.get(id(pod.requests))
         if requests is None:
             requests = named[id(pod.requests)] = on_shares(pod.requests)
+
         found.append(msgspec.structs.replace(pod, requests=requests))
+
     return tuple(found)
 
 
@@ -380,10 +444,13 @@ def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:
     for pod in pods:
         if not pod.node:
             continue
+
         total = totals.get(pod.node)
         if total is None:
             total = totals[pod.node] = {"pods": 0}
+
         total["pods"] += 1
         for resource, count in pod.requests.items():
             total[resource] = total.get(resource, 0) + count
+
     return dict(totals)

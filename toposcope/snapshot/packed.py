@@ -122,7 +122,7 @@ class _Cluster(msgspec.Struct, frozen=True):
     catalogue: Catalogue | None
     """None: the reader's built-in one."""
     served: dict[str, bool]
-    grove: SchedulerProfiles | None
+    scheduler_profiles: SchedulerProfiles | None
     objects: list[dict[str, Any]]
     pods: int | None
     """How many; None where they are not known."""
@@ -250,7 +250,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
         published=list(snapshot.published),
         catalogue=None if snapshot.catalogue == BUILT_IN else snapshot.catalogue,
         served=dict(snapshot.served),
-        grove=snapshot.grove,
+        scheduler_profiles=snapshot.scheduler_profiles,
         objects=[dict(document) for document in snapshot.objects],
         pods=None if snapshot.pods is None else len(snapshot.pods),
         nodes=rows,
@@ -405,7 +405,7 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
         topologies=tuple(map(topology_of, cluster.topologies)),
         published=tuple(cluster.published),
         served=cluster.served,
-        grove=cluster.grove,
+        scheduler_profiles=cluster.scheduler_profiles,
         objects=tuple(cluster.objects),
         warnings=tuple(map(bounded, cluster.warnings)),
         catalogue=cluster.catalogue or BUILT_IN,

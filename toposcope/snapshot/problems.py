@@ -1,4 +1,4 @@
-"""What is wrong with the input, and where, collected so that one run shows everything; and progress of reading."""
+"""What is wrong with the input, and where, so that one run shows everything; and progress."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,22 @@ class Place:
     """In the document's list."""
     line: int = 0
 
+    @property
+    def position(self) -> str:
+        """Where in the file; empty where that is not known."""
+        words = []
+        if self.document:
+            words.append(f"document {self.document}")
+        if self.item:
+            words.append(f"item {self.item}")
+        if self.line:
+            words.append(f"line {self.line}")
+        return ", ".join(words)
+
     def __str__(self) -> str:
-        parts = (("document", self.document), ("item", self.item), ("line", self.line))
-        return ", ".join((self.file, *(f"{name} {number}" for name, number in parts if number)))
+        if not self.position:
+            return self.file
+        return f"{self.file}, {self.position}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,10 @@ class Progress(Protocol):
     """Called now and then with what is being read."""
 
     def __call__(self, what: str, count: int, share: float | None = None) -> None:
-        """`count` objects so far; `share` is the part of the work that is done (0 to 1), None where it is not known."""
+        """`count` objects so far.
+
+        `share` is the part of the work that is done (0 to 1), None where it is not known.
+        """
 
 
 def silent(what: str, count: int, share: float | None = None) -> None:

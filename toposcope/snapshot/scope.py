@@ -13,7 +13,7 @@ from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.coverage import cover, nodes_needed, partly_carried, some_names
-from toposcope.hierarchy.effective_levels import Absences, effective_levels, inferred_levels
+from toposcope.hierarchy.effective_levels import LevelTimers, effective_levels, inferred_levels
 from toposcope.hierarchy.node import OWN_NAME, NodeFacts, Traits
 from toposcope.hierarchy.table import Table
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
@@ -169,8 +169,8 @@ def _under(topology: Topology, scope: Scope) -> Scope:
 
     last_keys = {level.key for level in topology.last_levels}
     table = scope.table_with(scope.catalogue.level_keys | last_keys)
-    # Absences begin now: a level that no node carries stays until the controller drops it.
-    effective = effective_levels(topology, table, Absences(), 0.0, scope.catalogue)
+    # Timers begin now: a level that no node carries stays until the controller drops it.
+    effective = effective_levels(topology, table, LevelTimers(), 0.0, catalogue=scope.catalogue)
     return replace(scope, origin=Origin.OBSERVED, levels=effective.levels)
 
 

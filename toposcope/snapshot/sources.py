@@ -1,4 +1,7 @@
-"""Where objects are read from, each opened once: a pipe is gone after that, and a second reader would miss its head."""
+"""Where objects are read from, each opened once.
+
+A pipe is gone after that, and a second reader would miss its head.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,10 +30,14 @@ class Prefixed:
 
     def read(self, size: int) -> bytes:
         """Up to so many bytes; none at the end."""
-        head, self._head = self._head[:size], self._head[size:]
-        chunk = head + self._stream.read(size - len(head)) if len(head) < size else head
+        chunk, self._head = self._head[:size], self._head[size:]
+        missing = size - len(chunk)
+        if missing > 0:
+            chunk += self._stream.read(missing)
+
         if self._on_read:
             self._on_read(len(chunk))
+
         return chunk
 
 
@@ -49,6 +56,7 @@ class Source:
         if self.stream is not None:
             yield self.stream
             return
+
         with Path(self.name).open("rb") as file:
             yield file
 
@@ -65,12 +73,15 @@ def _source(name: str, keep: ExitStack) -> Source:
     path = Path(name)
     if name == STDIN or path.is_dir():
         return Source(name)
+
     try:
         if path.is_file():
             with path.open("rb") as file:
                 return Source(name, packed=file.read(len(MAGIC)) == MAGIC)
+
         stream = keep.enter_context(path.open("rb"))
         head = stream.read(len(MAGIC))
     except OSError:
         return Source(name)  # whoever reads it says why
+
     return Source(name, packed=head == MAGIC, stream=Prefixed(head, stream))

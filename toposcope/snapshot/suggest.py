@@ -7,7 +7,7 @@ lack it: what becomes of these is the admin's decision.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
@@ -261,17 +261,29 @@ def _nested(
     twice, and would join unrelated nodes without the broad one. NVLink domains have unique names,
     so their level is always kept.
     """
-    has_nvlink = any(level.key == NVLINK_DOMAIN for level in path)
-    for size in range(len(path), 0, -1):
-        for levels in combinations(path, size):
-            if has_nvlink and not any(level.key == NVLINK_DOMAIN for level in levels):
-                continue
-            if _all_nest(levels, nodes):
-                left_out = [level for level in path if level not in levels]
-                crossings = [_crossing(level, path, nodes) for level in left_out]
-                return levels, tuple(crossings)
+    for levels in _subsets(path):
+        if _all_nest(levels, nodes):
+            crossings = []
+            for level in path:
+                if level not in levels:
+                    crossings.append(_crossing(level, path, nodes))
+
+            return levels, tuple(crossings)
 
     raise AssertionError("one level alone always nests")
+
+
+def _subsets(path: tuple[Level, ...]) -> Iterator[tuple[Level, ...]]:
+    """The levels to try, most of them first; an NVLink level is in each."""
+    needs_nvlink = _has_nvlink(path)
+    for size in range(len(path), 0, -1):
+        for levels in combinations(path, size):
+            if _has_nvlink(levels) or not needs_nvlink:
+                yield levels
+
+
+def _has_nvlink(levels: Sequence[Level]) -> bool:
+    return any(level.key == NVLINK_DOMAIN for level in levels)
 
 
 def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:

@@ -18,8 +18,10 @@ class Hearing:
     def take(self, netdev: str, lldpdu: Lldpdu, now: float) -> None:
         """Remember what was said until its time to live ends; a time to live of 0 ends at once."""
         senders = self._alive(netdev, now)
-        if lldpdu.msap in senders or len(senders) < _MOST:
-            senders[lldpdu.msap] = (now + lldpdu.ttl, lldpdu)
+        sender = lldpdu.msap
+        if sender in senders or len(senders) < _MOST:
+            until = now + lldpdu.ttl
+            senders[sender] = (until, lldpdu)
         self._heard[netdev] = senders
 
     def forget(self, netdev: str) -> None:
@@ -42,5 +44,8 @@ class Hearing:
         return None
 
     def _alive(self, netdev: str, now: float) -> dict[bytes, tuple[float, Lldpdu]]:
-        senders = self._heard.get(netdev, {})
-        return {msap: (until, lldpdu) for msap, (until, lldpdu) in senders.items() if until > now}
+        alive = {}
+        for msap, (until, lldpdu) in self._heard.get(netdev, {}).items():
+            if until > now:
+                alive[msap] = (until, lldpdu)
+        return alive

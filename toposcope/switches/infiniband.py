@@ -60,9 +60,8 @@ def neighbour(
         request = bytearray(_AGENT.pack(0, 0, 0, 0, 0, 0, _DIRECTED_ROUTE, 1, 0))
         fcntl.ioctl(descriptor, _REGISTER_AGENT, request)
         agent = _AGENT.unpack(request)[0]
-        _, _, kind, _, _, guid, _, _, _, _, local, _ = _NODE.unpack_from(
-            _ask(descriptor, agent, port, _NODE_INFO)
-        )
+        info = _ask(descriptor, agent, port, _NODE_INFO)
+        _, _, kind, _, _, guid, _, _, _, _, local, _ = _NODE.unpack_from(info)
         if kind != _SWITCH:
             return None
         described = _ask(descriptor, agent, port, _NODE_DESCRIPTION)
@@ -73,13 +72,18 @@ def neighbour(
 
 def switch_name(described: bytes) -> str:
     """The name in a NodeDescription."""
-    name = plain(described.partition(b"\0")[0].decode("utf-8", "replace"))
+    octets = described.partition(b"\0")[0]
+    name = plain(octets.decode("utf-8", "replace"))
     if not name.startswith(_MANAGED):
         return name
     system, _, chip = name.removeprefix(_MANAGED).partition(":")
     # Every chip is a switch of the fabric: those of a box must not look like one, nor like two of
     # one name.
-    return "/".join(filter(None, (system, chip.partition("/")[2].removesuffix("U1").strip("/"))))
+    place = chip.partition("/")[2]
+    place = place.removesuffix("U1").strip("/")
+    if system and place:
+        return f"{system}/{place}"
+    return system or place
 
 
 def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:
@@ -114,13 +118,17 @@ def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:
         answer = os.read(descriptor, _HEADER.size + _SMP.size)
         if len(answer) != _HEADER.size + _SMP.size:
             raise MadError("the answer is cut off")
-        if failed := _HEADER.unpack_from(answer)[1]:
+        failed = _HEADER.unpack_from(answer)[1]
+        if failed:
             raise MadError(f"no answer: {os.strerror(failed)}")
         fields = _SMP.unpack_from(answer, _HEADER.size)
+        status = fields[4] & _STATUS
         # The kernel puts a number of its own into the upper half of the transaction's id.
-        if fields[7] & 0xFFFFFFFF == attribute and fields[8] == attribute:
-            if fields[4] & _STATUS:
-                raise MadError(f"it answers with status {fields[4] & _STATUS:#x}")
-            data: bytes = fields[14]
-            return data
+        transaction = fields[7] & 0xFFFFFFFF
+        if transaction != attribute or fields[8] != attribute:
+            continue
+        if status:
+            raise MadError(f"it answers with status {status:#x}")
+        data: bytes = fields[14]
+        return data
     raise MadError(f"no answer: {os.strerror(errno.ETIMEDOUT)}")

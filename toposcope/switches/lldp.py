@@ -18,6 +18,8 @@ GROUPS: Final = tuple(bytes.fromhex(f"0180c20000{last}") for last in ("0e", "03"
 7-1)."""
 _HEADER: Final = 14
 _END, _CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES = 0, 1, 2, 3, 4, 5, 7
+_MANDATORY: Final = (_CHASSIS, _PORT, _TTL)
+"""The first three, in this order."""
 _ONCE: Final = frozenset({_CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES})
 _LONGEST_ID: Final = 256
 """Subtype and at most 255 octets (8.5.2.3)."""
@@ -54,41 +56,52 @@ class Lldpdu(NamedTuple):
 
 def decode(frame: bytes) -> Lldpdu:
     """What an Ethernet frame says. Raises LldpError."""
-    if (
-        len(frame) < _HEADER
-        or frame[:6] not in GROUPS
-        or frame[12:_HEADER] != ETHERTYPE.to_bytes(2, "big")
-    ):
+    is_lldp = frame[12:_HEADER] == ETHERTYPE.to_bytes(2, "big")
+    if len(frame) < _HEADER or frame[:6] not in GROUPS or not is_lldp:
         raise LldpError("not an LLDP frame")
-    found: dict[int, bytes] = {}
-    for place, (kind, value) in enumerate(_tlvs(frame[_HEADER:]), start=1):
-        if (place <= _TTL) != (kind in (_CHASSIS, _PORT, _TTL)) or (
-            place <= _TTL and kind != place
-        ):
-            raise LldpError("the first three TLVs must be chassis id, port id and TTL, each once")
-        if kind in _ONCE and kind in found:
-            raise LldpError(f"TLV {kind} occurs twice")
-        found[kind] = value
-    if _TTL not in found or len(found[_TTL]) < 2:  # noqa: PLR2004 - octets
-        raise LldpError("the TTL is missing")
-    for kind in (_CHASSIS, _PORT):
-        if not 2 <= len(found[kind]) <= _LONGEST_ID:  # noqa: PLR2004 - subtype and one octet
-            raise LldpError(f"TLV {kind} has no id")
-    msap = b"".join(len(found[kind]).to_bytes(2, "big") + found[kind] for kind in (_CHASSIS, _PORT))
-    ttl = int.from_bytes(found[_TTL][:2], "big")
+    values = _values(frame[_HEADER:])
+    chassis, port = values[_CHASSIS], values[_PORT]
+    msap = _with_length(chassis) + _with_length(port)
+    seconds = values[_TTL][:2]
+    ttl = int.from_bytes(seconds, "big")
     if not ttl:
         return Lldpdu(msap, 0)
-    port = _identity(_PORT, found[_PORT])
-    if found[_PORT][0] == _MAC[_PORT]:  # a switch whose port has a name beside its address
-        port = _text(found.get(_PORT_DESCRIPTION, b"")) or port
     return Lldpdu(
         msap=msap,
         ttl=ttl,
-        switch=_text(found.get(_NAME, b"")),
-        id=_identity(_CHASSIS, found[_CHASSIS]),
-        port=port.removeprefix("name:"),
-        forwards=_forwards(found.get(_CAPABILITIES, b"")),
+        switch=_text(values.get(_NAME, b"")),
+        id=_identity(_CHASSIS, chassis),
+        port=_port(port, values.get(_PORT_DESCRIPTION, b"")),
+        forwards=_forwards(values.get(_CAPABILITIES, b"")),
     )
+
+
+def _values(octets: bytes) -> dict[int, bytes]:
+    """The values of the TLVs by type, as far as they are valid. Raises LldpError."""
+    values: dict[int, bytes] = {}
+    for place, (kind, value) in enumerate(_tlvs(octets), start=1):
+        if kind != place and (kind in _MANDATORY or place in _MANDATORY):
+            raise LldpError("the first three TLVs must be chassis id, port id and TTL, each once")
+        if kind in _ONCE and kind in values:
+            raise LldpError(f"TLV {kind} occurs twice")
+        values[kind] = value
+    if len(values.get(_TTL, b"")) < 2:  # noqa: PLR2004 - octets
+        raise LldpError("the TTL is missing")
+    for kind in (_CHASSIS, _PORT):
+        if not 2 <= len(values[kind]) <= _LONGEST_ID:  # noqa: PLR2004 - subtype and one octet
+            raise LldpError(f"TLV {kind} has no id")
+    return values
+
+
+def _with_length(value: bytes) -> bytes:
+    return len(value).to_bytes(2, "big") + value
+
+
+def _port(value: bytes, description: bytes) -> str:
+    port = _identity(_PORT, value)
+    if value[0] == _MAC[_PORT]:  # a switch whose port has a name beside its address
+        port = _text(description) or port
+    return port.removeprefix("name:")
 
 
 def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
@@ -98,15 +111,16 @@ def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
     """
     at = 0
     while at + 2 <= len(octets):
-        head = int.from_bytes(octets[at : at + 2], "big")
+        begin = at + 2
+        head = int.from_bytes(octets[at:begin], "big")
         kind, length = head >> 9, head & 0x1FF
-        value = octets[at + 2 : at + 2 + length]
+        value = octets[begin : begin + length]
         if kind == _END:
             return
         if len(value) < length:
             raise LldpError(f"TLV {kind} is cut off")
         yield kind, value
-        at += 2 + length
+        at = begin + length
 
 
 def _identity(kind: int, value: bytes) -> str:
@@ -114,21 +128,28 @@ def _identity(kind: int, value: bytes) -> str:
 
     `mac:...`, `ip:...`, `name:...`, by its subtype (8.5.2.2, 8.5.3.2).
     """
-    subtype, octets = value[0], value[1:]
+    subtype = value[0]
+    octets = value[1:]
     if subtype == _MAC[kind] and len(octets) == _MAC_OCTETS:
         return "mac:" + octets.hex(":")
-    if subtype == _ADDRESS[kind] and _FAMILIES.get(octets[0]) == len(octets) - 1:
-        return f"ip:{ipaddress.ip_address(octets[1:])}"
-    name = f"name:{_text(octets)}"
-    if octets == name[len("name:") :].encode() and plain(name) == name:
+    family = octets[0]
+    address = octets[1:]
+    if subtype == _ADDRESS[kind] and _FAMILIES.get(family) == len(address):
+        return f"ip:{ipaddress.ip_address(address)}"
+    text = _text(octets)
+    name = f"name:{text}"
+    if octets == text.encode() and plain(name) == name:
         return name
     # no text, or too long: two must not become one
-    return f"sha256:{hashlib.sha256(octets).hexdigest()[:_DIGITS]}"
+    digest = hashlib.sha256(octets).hexdigest()
+    return f"sha256:{digest[:_DIGITS]}"
 
 
 def _forwards(capabilities: bytes) -> bool | None:
     """By the system's capabilities that are enabled, the second pair of octets."""
-    return bool(capabilities[3] & _FORWARDING) if len(capabilities) == _CAPABILITY_OCTETS else None
+    if len(capabilities) != _CAPABILITY_OCTETS:
+        return None
+    return bool(capabilities[3] & _FORWARDING)
 
 
 def _text(octets: bytes) -> str:

@@ -4,8 +4,6 @@ The caller does the waiting.
 """
 
 import logging
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -14,6 +12,7 @@ from toposcope.hardware.rails import Miscabled
 from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import KubeError
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.lldp import LldpError, decode
@@ -31,16 +30,18 @@ WRITE_SECONDS: Final = 60.0
 RESYNC_SECONDS: Final = 600.0
 """How often the program reads its own Node, to repair what others changed, and a page of
 ClusterTopologies."""
-_RETRIES: Final = Schedule(first=5.0, longest=600.0)
 _RESYNC_FACTOR: Final = (1.0, 1.2)
+_RETRIES: Final = Schedule(first=5.0, longest=600.0)
 _DEVICES: Final = "/dev/infiniband"
-PAUSE: Final = 0.1
-"""Seconds between two turns, so that a flood of frames costs little: see
-`packets.FRAMES_PER_SECOND` too."""
+PAUSE_SECONDS: Final = 0.1
+"""Between two turns, so that a flood of frames costs little.
+
+See `packets.FRAMES_PER_SECOND` too.
+"""
 
 
 class Switches:
-    """Finds this node's neighbours and keeps them on its Node; `monotonic` never goes back."""
+    """Finds this node's neighbours and keeps them on its Node."""
 
     def __init__(
         self,
@@ -48,124 +49,145 @@ class Switches:
         receiver: LldpSockets,
         first_hop: Callable[[str, int], Neighbour | None],
         publisher: Publisher,
+        *,
         interval: float,
         confinement: Confinement | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
+        runtime: Runtime = REAL,
     ) -> None:
+        """`interval` is how many seconds pass between two looks at the ports."""
         self._read_ports = read_ports
         self._receiver = receiver
         self._first_hop = first_hop
         self._publisher = publisher
         self._interval = interval
         self._confinement = confinement
-        self._monotonic = monotonic
-        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._runtime = runtime
+        self._rng = runtime.rng()
+        self._backoff = Backoff(_RETRIES, self._rng)
         self._hearing = Hearing()
-        self._began = self._scan_at = self._read_at = self._write_at = self._ask_at = monotonic()
+        self._began = self._scan_at = runtime.monotonic()
+        self._read_at = self._write_at = self._ask_at = self._began
         self._settled = False
         self._ports: Sequence[NicPorts] = ()
+        self._netdevs: list[str] = []
+        """The interfaces of the ports."""
         self._fabric: dict[str, Neighbour | None] = {}
-        self._said: dict[str, str] = {}
+        """What the fabric says about InfiniBand ports, by NIC."""
+        self._told: dict[str, str] = {}
+        """What was logged last, by what it is about."""
         self._miscabled: Mapping[str, Miscabled] = {}
-        self._backoff = Backoff(_RETRIES, self._rng)
 
     def seconds_until_turn(self) -> float:
         """Seconds until `turn` has something to do even if no frame comes."""
-        return max(PAUSE, self._scan_at - self._monotonic())
+        return max(PAUSE_SECONDS, self._scan_at - self._runtime.monotonic())
 
     def turn(self) -> None:
         """Take the frames that have come.
 
         If it is time, look at the ports and write what has changed.
         """
-        now = self._monotonic()
-        due = now >= self._scan_at
-        if due:
+        now = self._runtime.monotonic()
+        is_due = now >= self._scan_at
+        if is_due:
             self._scan_at = now + self._interval
             self._scan()
-        ours = {netdev for port in self._ports for netdev in port.netdevs}
-        for netdev, frame in self._receiver.frames():
-            if netdev in ours:
-                try:
-                    self._hearing.take(netdev, decode(frame), now)
-                except LldpError:
-                    self._say(netdev, "frames that are no valid LLDPDUs are dropped")
-        if not due:
-            return
-        neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
-        for nic, peer in neighbours.items():
-            self._say(
-                nic, f"{peer.switch or peer.id} {peer.port} ({peer.by})" if peer else "no neighbour"
-            )
-        self._settled |= all(neighbours.values()) or now >= self._began + SETTLE_SECONDS
-        if self._settled:
-            self._publish(neighbours, now)
+        self._hear(now)
+        if is_due:
+            self._look_up_neighbours(now)
 
     def _scan(self) -> None:
         """Look at the ports, and ask the fabric about those of InfiniBand."""
         self._ports = self._read_ports()
-        self._receiver.join(netdev for port in self._ports for netdev in port.netdevs)
+        self._netdevs = []
+        self._fabric = {}
         for port in self._ports:
+            self._netdevs += port.netdevs
             if port.netdev and not port.carrier:
                 self._hearing.forget(port.netdev)
-        self._fabric = {port.nic: self._hop(port) for port in self._ports if port.umads}
+        self._receiver.join(self._netdevs)
+        for port in self._ports:
+            if port.umads:
+                self._fabric[port.nic] = self._ask_fabric(port)
 
-    def _hop(self, port: NicPorts) -> Neighbour | None:
+    def _hear(self, now: float) -> None:
+        """Take the frames that have come."""
+        for netdev, frame in self._receiver.frames():
+            if netdev not in self._netdevs:
+                continue
+            try:
+                self._hearing.take(netdev, decode(frame), now)
+            except LldpError:
+                self._tell(netdev, "frames that are no valid LLDPDUs are dropped")
+
+    def _look_up_neighbours(self, now: float) -> None:
+        """Find the neighbour of each port, and write them once they are settled."""
+        neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
+        for nic, neighbour in neighbours.items():
+            self._tell(nic, _words(neighbour))
+        waited = now - self._began
+        if all(neighbours.values()) or waited >= SETTLE_SECONDS:
+            self._settled = True
+        if self._settled and now >= self._write_at:
+            self._publish(neighbours, now)
+
+    def _ask_fabric(self, port: NicPorts) -> Neighbour | None:
         for device, number in port.umads:
             try:
-                if found := self._first_hop(f"{_DEVICES}/{device}", number):
-                    return found
+                found = self._first_hop(f"{_DEVICES}/{device}", number)
             except (OSError, MadError) as error:
-                self._say(
-                    f"{port.nic} port {number}",
-                    f"cannot ask for its neighbour: {error}",
-                    logging.WARNING,
-                )
+                words = f"cannot ask for its neighbour: {error}"
+                self._tell(f"{port.nic} port {number}", words, logging.WARNING)
+                continue
+            if found:
+                return found
         return None
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
-        hop = self._fabric.get(port.nic)
-        if hop and not port.aggregated:
-            return hop
+        of_fabric = self._fabric.get(port.nic)
+        if of_fabric and not port.aggregated:
+            return of_fabric
         heard = [self._hearing.neighbour(netdev, now) for netdev in port.netdevs]
         if port.aggregated and not _same_switch(port, heard):
             # traffic takes any of the cables: which switch comes first would be a guess
             return None
         return heard[0] if heard else None
 
-    def _say(self, what: str, words: str, level: int = logging.INFO) -> None:
+    def _tell(self, what: str, words: str, level: int = logging.INFO) -> None:
         """Log what has changed; at rest nothing is logged."""
-        if self._said.get(what) != words:
-            self._said[what] = words
+        if self._told.get(what) != words:
+            self._told[what] = words
             log.log(level, "%s: %s", what, words)
 
     def _publish(self, neighbours: Neighbours, now: float) -> None:
-        if now < self._write_at:
-            return
         try:
-            if self._confinement:
-                self._confinement.check()
-                if not self._confinement.confined:
-                    self._say("nothing is written", self._confinement.ready(), logging.WARNING)
-                    return
+            if not self._may_write():
+                return
             if now >= self._read_at:
                 self._publisher.forget()
-                self._read_at = now + RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
+                self._read_at = now + self._resync_seconds()
             if now >= self._ask_at:
-                self._ask(now)
-            if self._publisher.publish(
-                neighbours_text(neighbours, self._miscabled) if neighbours else None
-            ):
+                self._read_miscabled(now)
+            text = neighbours_text(neighbours, self._miscabled) if neighbours else None
+            if self._publisher.publish(text):
                 self._write_at = now + WRITE_SECONDS
         except KubeError as error:
             self._read_at = self._write_at = now + self._backoff.failed(error)
-            self._say("cannot publish", str(error), logging.WARNING)
+            self._tell("cannot publish", str(error), logging.WARNING)
         else:
             self._backoff.reset()
-            self._said.pop("cannot publish", None)
+            self._told.pop("cannot publish", None)
 
-    def _ask(self, now: float) -> None:
+    def _may_write(self) -> bool:
+        """Whether the admission policies confine this program. Raises KubeError."""
+        if self._confinement is None:
+            return True
+        self._confinement.check()
+        if self._confinement.confined:
+            return True
+        self._tell("nothing is written", self._confinement.ready(), logging.WARNING)
+        return False
+
+    def _read_miscabled(self, now: float) -> None:
         """Ask the cluster which cables are wrong, less often the more there is to read.
 
         No failure is an obstacle.
@@ -174,8 +196,18 @@ class Switches:
         try:
             self._miscabled, pages = self._publisher.miscabled()
         except KubeError as error:
-            self._say("cannot read which cables are wrong", str(error), logging.WARNING)
-        self._ask_at = now + pages * RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
+            self._tell("cannot read which cables are wrong", str(error), logging.WARNING)
+        self._ask_at = now + pages * self._resync_seconds()
+
+    def _resync_seconds(self) -> float:
+        return RESYNC_SECONDS * self._rng.uniform(*_RESYNC_FACTOR)
+
+
+def _words(neighbour: Neighbour | None) -> str:
+    if neighbour is None:
+        return "no neighbour"
+    switch = neighbour.switch or neighbour.id
+    return f"{switch} {neighbour.port} ({neighbour.by})"
 
 
 def _same_switch(port: NicPorts, heard: Sequence[Neighbour | None]) -> bool:

@@ -1,17 +1,20 @@
-"""LLDP frames from packet sockets (packet(7)), which take CAP_NET_RAW and the host's network namespace.
+"""LLDP frames from packet sockets (packet(7)).
 
-Each NIC has a socket of its own that hears nothing else: what a pod sends into its own interface, at whatever rate,
-reaches none of them. The kernel drops whatever is no LLDP frame from the cable before it costs anything.
+They take CAP_NET_RAW and the host's network namespace.
+
+Each NIC has a socket of its own that hears nothing else: what a pod sends into its own interface,
+at whatever rate, reaches none of them. The kernel drops whatever is no LLDP frame from the cable
+before it costs anything.
 """
 
 import ctypes
 import logging
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.switches.lldp import ETHERTYPE, GROUPS
 
 log = logging.getLogger("switches")
@@ -54,8 +57,8 @@ _ETHERTYPE_AT: Final = 12
 class LldpSockets:
     """Receives the LLDP frames of some interfaces. Raises PermissionError without CAP_NET_RAW."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(self, runtime: Runtime = REAL) -> None:
+        self._runtime = runtime
         self._nics: dict[str, _Nic] = {}
         self._failed: dict[str, str] = {}
         _unbound().close()  # whether we may
@@ -82,8 +85,11 @@ class LldpSockets:
                 self._failed.pop(netdev, None)
 
     def frames(self) -> Iterator[tuple[str, bytes]]:
-        """The interface and content of the frames that have come, of each interface as many as it may have by now."""
-        now = self._monotonic()
+        """The interface and content of the frames that have come.
+
+        Of each interface as many as it may have by now.
+        """
+        now = self._runtime.monotonic()
         for netdev, nic in self._nics.items():
             for frame in nic.frames(now):
                 yield netdev, frame
@@ -104,7 +110,7 @@ class LldpSockets:
             self._nics.pop(netdev).close()
         if not index:
             raise OSError("there is no such interface")
-        self._nics[netdev] = _Nic(netdev, index, self._monotonic())
+        self._nics[netdev] = _Nic(netdev, index, self._runtime.monotonic())
 
     def _say(self, netdev: str, why: str) -> None:
         """Log what has changed."""
@@ -191,10 +197,8 @@ def _unbound() -> socket.socket:
 
 
 def _attach(receiver: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
-    steps = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*step) for step in program))
+    packed = [_INSTRUCTION.pack(*step) for step in program]
+    steps = ctypes.create_string_buffer(b"".join(packed))
     # struct sock_fprog: the number of steps, and where they are
-    receiver.setsockopt(
-        socket.SOL_SOCKET,
-        _SO_ATTACH_FILTER,
-        struct.pack("@HP", len(program), ctypes.addressof(steps)),
-    )
+    pointer = struct.pack("@HP", len(program), ctypes.addressof(steps))
+    receiver.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)

@@ -53,7 +53,8 @@ def read_ports(root: Path, files: Files | None = None) -> list[NicPorts]:
     """
     files = files or Files()
     umads = _read_umads(f"{root}/class/infiniband_mad", files)
-    return [_nic_ports(root, files, nic, umads) for nic in Sysfs(root, files).nics()]
+    nics = Sysfs(root, files).nics()
+    return [_nic_ports(root, files, nic, umads) for nic in nics]
 
 
 def _read_umads(folder: str, files: Files) -> Umads:
@@ -103,11 +104,12 @@ def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
 
     They have none of their own.
     """
-    members = files.text(f"{folder}/{netdev}/master/bonding/slaves").split()
-    members = [
-        member for member in members if not files.names(f"{folder}/{member}/device/infiniband")
-    ]
-    return tuple(sorted(set(members) - {netdev}))
+    bond = f"{folder}/{netdev}/master/bonding"
+    members = set()
+    for member in files.text(f"{bond}/slaves").split():
+        if not files.names(f"{folder}/{member}/device/infiniband"):
+            members.add(member)
+    return tuple(sorted(members - {netdev}))
 
 
 def _netdev(files: Files, folder: str, port: int) -> str:
@@ -115,10 +117,12 @@ def _netdev(files: Files, folder: str, port: int) -> str:
 
     Old cards have several ports on one function.
     """
-    names = sorted(
-        name
-        for name in files.names(folder)
-        if not _REPRESENTOR.match(files.text(f"{folder}/{name}/phys_port_name"))
-    )
-    numbered = [name for name in names if files.text(f"{folder}/{name}/dev_port") == str(port - 1)]
-    return (numbered or names or [""])[0]
+    names = []
+    for name in sorted(files.names(folder)):
+        port_name = files.text(f"{folder}/{name}/phys_port_name")
+        if not _REPRESENTOR.match(port_name):
+            names.append(name)
+    for name in names:
+        if files.text(f"{folder}/{name}/dev_port") == str(port - 1):
+            return name
+    return names[0] if names else ""

@@ -52,18 +52,22 @@ class Publisher:
         Raises KubeError, and then the next time reads the Node first: it may be another of the same
         name.
         """
-        there = self._metadata or self._client.call(get(self._path, metadata_only=True))["metadata"]
-        if text == (there.get("annotations") or {}).get(SWITCHES):
+        there = self._metadata
+        if there is None:
+            there = self._client.call(get(self._path, metadata_only=True))["metadata"]
+        annotations = there.get("annotations") or {}
+        if annotations.get(SWITCHES) == text:
             self._metadata = there
             return False
-        annotations = {} if text is None else {SWITCHES: text}
-        metadata = {"name": self._name, "uid": there["uid"], "annotations": annotations}
+        metadata = {
+            "name": self._name,
+            "uid": there["uid"],
+            "annotations": {} if text is None else {SWITCHES: text},
+        }
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self.forget()  # what the Node carries is unknown until the server has answered
-        written = self._client.call(
-            apply(self._path, body, MANAGER, force=True, metadata_only=True)
-        )
-        self._metadata = written["metadata"]
+        request = apply(self._path, body, MANAGER, force=True, metadata_only=True)
+        self._metadata = self._client.call(request)["metadata"]
         return True
 
     def miscabled(self) -> tuple[dict[str, Miscabled], int]:
@@ -73,9 +77,8 @@ class Publisher:
         """
         found: dict[str, Miscabled] = {}
         count = 0
-        for page in pages(
-            Request("GET", _TOPOLOGIES, {}), self._client.call, _token_of, limit=_PAGE
-        ):
+        request = Request("GET", _TOPOLOGIES, {})
+        for page in pages(request, self._client.call, _token_of, limit=_PAGE):
             count += 1
             for topology in page.get("items") or ():
                 for rail in reported(topology.get("status") or {}):

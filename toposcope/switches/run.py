@@ -15,7 +15,7 @@ from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ConfigError
 from toposcope.switches.infiniband import neighbour
-from toposcope.switches.loop import PAUSE, Switches
+from toposcope.switches.loop import PAUSE_SECONDS, Switches
 from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import read_ports
 from toposcope.switches.publish import MANAGER, RIGHTS, Publisher
@@ -41,13 +41,11 @@ def run(
             client = ApiClient(cluster, MANAGER, largest=LARGEST_ANSWER)
             stack.callback(client.close)
             receiver = stack.enter_context(contextlib.closing(LldpSockets()))
-        except (ConfigError, PermissionError) as error:  # the latter without CAP_NET_RAW
-            why = (
-                error
-                if isinstance(error, ConfigError)
-                else "cannot receive LLDP frames: CAP_NET_RAW is missing"
-            )
-            log.error("%s", why)  # noqa: TRY400 - the message is enough, a traceback would hide it
+        except ConfigError as error:
+            log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
+            return 1
+        except PermissionError:
+            log.error("cannot receive LLDP frames: CAP_NET_RAW is missing")  # noqa: TRY400 - same
             return 1
         publisher = Publisher(client, node_name)
         confinement = None
@@ -55,11 +53,15 @@ def run(
             rights = AccountRights(RIGHTS, client.namespace)
             confinement = Confinement(client, publisher.foreign_writes, rights)
         ports = functools.partial(read_ports, sysfs)
-        switches = Switches(ports, receiver, neighbour, publisher, interval, confinement)
+        switches = Switches(
+            ports, receiver, neighbour, publisher, interval=interval, confinement=confinement
+        )
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 switches.turn()
-                if select.select(receiver.filenos(), [], [], switches.seconds_until_turn())[0]:
-                    time.sleep(PAUSE)  # more may be on their way
+                wait = switches.seconds_until_turn()
+                readable, _, _ = select.select(receiver.filenos(), [], [], wait)
+                if readable:
+                    time.sleep(PAUSE_SECONDS)  # more may be on their way
     return 0

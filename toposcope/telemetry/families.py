@@ -4,7 +4,7 @@ All that an agent needs of a client library, without its 5 MB. Families and samp
 attributes of `prometheus_client`'s, so that its registry and its parser take them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
@@ -42,10 +42,11 @@ class Family(NamedTuple):
 def family(kind: str, name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
     """A gauge, counter or info; `labels` are the labels' names."""
     full = name + _SUFFIX.get(kind, "")
-    made = (
-        Sample(full, dict(zip(labels, values, strict=True)), value) for values, value in samples
-    )
-    return Family(name, text, kind, labels, tuple(made))
+    series = []
+    for values, value in samples:
+        labelled = dict(zip(labels, values, strict=True))
+        series.append(Sample(full, labelled, value))
+    return Family(name, text, kind, labels, tuple(series))
 
 
 Buckets = Iterable[tuple[float, int]]
@@ -62,36 +63,44 @@ def histogram(
     samples: list[Sample] = []
     for values, buckets, total in series:
         named = dict(zip(labels, values, strict=True))
-        counts = [
-            Sample(f"{name}_bucket", {**named, "le": _number(bound)}, count)
-            for bound, count in buckets
-        ]
-        samples += (
-            *counts,
-            Sample(f"{name}_count", named, counts[-1].value),
-            Sample(f"{name}_sum", named, total),
-        )
+        count = 0
+        for bound, count in buckets:
+            bounded = {**named, "le": _number(bound)}
+            bucket = Sample(f"{name}_bucket", bounded, count)
+            samples.append(bucket)
+        samples.append(Sample(f"{name}_count", named, count))
+        samples.append(Sample(f"{name}_sum", named, total))
     return Family(name, text, "histogram", labels, tuple(samples))
 
 
 def exposition(families: Iterable[Family]) -> bytes:
     """The answer to a scrape, as `CONTENT_TYPE` says."""
-    return "".join(line for family in families for line in _lines(family)).encode()
+    lines: list[str] = []
+    for each in families:
+        lines += _lines(each)
+    return "".join(lines).encode()
 
 
-def _lines(each: Family) -> Iterable[str]:
+def _lines(each: Family) -> Iterator[str]:
     name = each.name + _SUFFIX.get(each.type, "")
+    kind = "gauge" if each.type == "info" else each.type
     yield f"# HELP {name} {_escaped(each.documentation)}\n"
-    yield f"# TYPE {name} {'gauge' if each.type == 'info' else each.type}\n"
+    yield f"# TYPE {name} {kind}\n"
     for sample in each.samples:
-        labels = ",".join(
-            f'{label}="{_quoted(value)}"' for label, value in sorted(sample.labels.items())
-        )
-        yield (
-            f"{sample.name}{{{labels}}} {_number(sample.value)}\n"
-            if labels
-            else (f"{sample.name} {_number(sample.value)}\n")
-        )
+        labels = _labels(sample.labels)
+        number = _number(sample.value)
+        yield f"{sample.name}{labels} {number}\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    """The labels of a series in braces; empty if it has none."""
+    if not labels:
+        return ""
+    pairs = []
+    for label, value in sorted(labels.items()):
+        quoted = _quoted(value)
+        pairs.append(f'{label}="{quoted}"')
+    return "{" + ",".join(pairs) + "}"
 
 
 def _number(value: float) -> str:

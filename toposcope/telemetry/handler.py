@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from socketserver import StreamRequestHandler
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Page = tuple[bytes, str]
 """A body and its content type."""
@@ -21,6 +21,21 @@ _LINE: Final = 1 << 16
 _LINES: Final = 100
 _REQUEST_LINE: Final = 3
 _TEXT: Final = "text/plain; charset=utf-8"
+
+
+class _Headers(NamedTuple):
+    """The headers of a request, in lower case."""
+
+    values: Mapping[bytes, bytes]
+    complete: bool
+    """Whether the line that ends them came whole."""
+
+    @property
+    def end_connection(self) -> bool:
+        """Whether no other request may follow."""
+        # A body is not read, so what follows it would be taken for a request.
+        has_body = b"content-length" in self.values or b"transfer-encoding" in self.values
+        return has_body or self.values.get(b"connection") == b"close"
 
 
 class Handler(StreamRequestHandler):
@@ -41,7 +56,10 @@ class Handler(StreamRequestHandler):
         super().__init__(request, address, server)
 
     def handle(self) -> None:
-        """Answer one request after the other, until the client or a request that we do not understand ends it."""
+        """Answer one request after the other.
+
+        Until the client ends it, or a request that we do not understand.
+        """
         try:
             while self._request():
                 pass
@@ -53,31 +71,32 @@ class Handler(StreamRequestHandler):
         words = self.rfile.readline(_LINE).split()
         if not words:
             return False
-        headers = {}
+        headers = self._headers()
+        if headers is None:
+            return self._refuse(HTTPStatus.BAD_REQUEST, "too many headers")
+        is_http = len(words) == _REQUEST_LINE and words[2].startswith(b"HTTP/1.")
+        if not is_http or not headers.complete:
+            return self._refuse(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+        method, target, version = words
+        if method != b"GET":
+            return self._refuse(HTTPStatus.NOT_IMPLEMENTED, "only GET is answered")
+        is_last = version == b"HTTP/1.0" or headers.end_connection
+        path = target.decode("latin-1").partition("?")[0]
+        return self._get(path, last=is_last)
+
+    def _headers(self) -> _Headers | None:
+        """Read the headers; None for too many of them."""
+        values: dict[bytes, bytes] = {}
         for _ in range(_LINES):
             line = self.rfile.readline(_LINE)
             if not line.strip():
-                break
+                return _Headers(values, complete=line.endswith(b"\n"))
             name, _, value = line.partition(b":")
-            headers[name.strip().lower()] = value.strip().lower()
-        else:
-            return self._answer(HTTPStatus.BAD_REQUEST, b"too many headers\n", _TEXT, last=True)
-        if (
-            len(words) != _REQUEST_LINE
-            or not words[2].startswith(b"HTTP/1.")
-            or not line.endswith(b"\n")
-        ):
-            return self._answer(
-                HTTPStatus.BAD_REQUEST, b"not an HTTP/1.1 request\n", _TEXT, last=True
-            )
-        if words[0] != b"GET":
-            return self._answer(
-                HTTPStatus.NOT_IMPLEMENTED, b"only GET is answered\n", _TEXT, last=True
-            )
-        # A body is not read, so what follows it would be taken for a request.
-        last = words[2] == b"HTTP/1.0" or headers.get(b"connection") == b"close"
-        last = last or b"content-length" in headers or b"transfer-encoding" in headers
-        return self._get(words[1].decode("latin-1").partition("?")[0], last=last)
+            values[name.strip().lower()] = value.strip().lower()
+        return None
+
+    def _refuse(self, status: HTTPStatus, why: str) -> bool:
+        return self._answer(status, f"{why}\n".encode(), _TEXT, last=True)
 
     def _get(self, path: str, *, last: bool) -> bool:
         """Answer, or say which paths there are."""
@@ -86,18 +105,19 @@ class Handler(StreamRequestHandler):
         if path in self._checks:
             problem = self._checks[path]()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            return self._answer(status, (problem or "ok").encode() + b"\n", _TEXT, last=last)
-        return self._answer(
-            HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain", last=last
-        )
+            body = f"{problem or 'ok'}\n".encode()
+            return self._answer(status, body, _TEXT, last=last)
+        body = b"try /metrics, /healthz or /readyz\n"
+        return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", last=last)
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
-        head = (
+        head = [
             f"HTTP/1.1 {status} {status.phrase}",
             f"Date: {formatdate(usegmt=True)}",
             f"Content-Type: {kind}",
             f"Content-Length: {len(body)}",
-            *["Connection: close"] * last,
-        )
+        ]
+        if last:
+            head.append("Connection: close")
         self.wfile.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
         return not last

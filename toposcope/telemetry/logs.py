@@ -41,6 +41,5 @@ def set_up(log_format: str, *, verbose: bool = False) -> None:
     handler = logging.StreamHandler(sys.stderr)
     text = _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(_Json() if log_format == "json" else text)
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True
-    )
+    level = logging.DEBUG if verbose else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -15,7 +15,10 @@ from toposcope.telemetry.handler import Page
 
 
 def new_registry() -> CollectorRegistry:
-    """An empty registry without the `_created` series, which nobody reads and which double every counter's cost."""
+    """An empty registry without the `_created` series.
+
+    Nobody reads them, and they double every counter's cost.
+    """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the package leaves it untyped
     return CollectorRegistry()
 

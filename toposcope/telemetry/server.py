@@ -56,9 +56,8 @@ class TelemetryServer:
         def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
             from toposcope.telemetry.handler import Handler  # noqa: PLC0415 - see there
 
-            return Handler(
-                metrics, {"/healthz": healthy, "/readyz": ready}, request, address, server
-            )
+            checks = {"/healthz": healthy, "/readyz": ready}
+            return Handler(metrics, checks, request, address, server)
 
         self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]

@@ -66,7 +66,7 @@ class Answers:
         assert_never(question)
 
     def _plan(self, view: str) -> Plan:
-        """The plan of a view, the same one until the cluster has changed: a large one takes a second."""
+        """The plan of a view, kept until the cluster has changed: a large one takes a second."""
         if self._version != self._known.version:
             self._plans.clear()
             self._version = self._known.version

@@ -15,7 +15,7 @@ from toposcope.kube.reflector import Stop
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.changes import Moment, RecentChanges
-from toposcope.ui.facts import Facts
+from toposcope.ui.facts import Facts, Stale
 from toposcope.ui.nodes import columns
 from toposcope.ui.views import View, views_of
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 MIN_PAUSE: Final = 0.5
 """Seconds between two states at least; changes in between are batched."""
 _PAUSE_FACTOR: Final = 2.0
-"""The pause is so many times as long as the CPU time before it: states take at most a third of one CPU."""
+"""The pause is so many times the CPU time before it: states take at most a third of one CPU."""
 _GZIP_LEVEL: Final = 5
 
 
@@ -83,15 +83,15 @@ class Broadcaster:
         now = self.facts.snapshot()
         if before is None:
             views = views_of(now)
-        elif all(
-            getattr(now, name) == getattr(before.cluster, name)
-            for name in ("nodes", "topologies", "catalogue")
-        ):
-            views = before.views  # pods do not matter to them
+        elif _same_but_for_pods(now, before.cluster):
+            views = before.views
         else:
             views = views_of(now)
-            moments = Moment(before.views, before.cluster.by_name), Moment(views, now.by_name)
-            self.recent.record(*moments, _rfc3339(self._now()))
+            self.recent.record(
+                before=Moment(before.views, before.cluster.by_name),
+                after=Moment(views, now.by_name),
+                at=_rfc3339(self._now()),
+            )
         self.state = State(f"{self._epoch}-{revision}", now, views)
         self._revision = revision
         if self.listeners:  # here, so that the pause is as long as this takes
@@ -104,15 +104,15 @@ class Broadcaster:
     def status(self) -> protocol.Status:
         """How fresh everything is."""
         stale = self.facts.stale()
+        shown = protocol.Stale(int(stale.seconds), stale.sentences) if stale else None
+        return protocol.Status(self._as_of(stale), shown, self.facts.warnings())
+
+    def _as_of(self, stale: Stale | None) -> str | None:
+        """The time that everything shown is of."""
         if self._source == "files":
-            as_of = _rfc3339(self.facts.taken_at) if self.facts.taken_at else None
-        else:
-            as_of = _rfc3339(
-                self._now() - timedelta(seconds=stale[0] if stale else self.facts.age())
-            )
-        return protocol.Status(
-            as_of, protocol.Stale(int(stale[0]), stale[1]) if stale else None, self.facts.warnings()
-        )
+            return _rfc3339(self.facts.taken_at) if self.facts.taken_at else None
+        seconds = stale.seconds if stale else self.facts.age()
+        return _rfc3339(self._now() - timedelta(seconds=seconds))
 
     def news(self) -> protocol.News:
         """What every page receives."""
@@ -142,6 +142,13 @@ class Broadcaster:
                 data = msgspec.json.encode(self.snapshot(state))
                 self._packed = state.id, gzip.compress(data, _GZIP_LEVEL, mtime=0)
             return self._packed
+
+
+def _same_but_for_pods(now: Snapshot, before: Snapshot) -> bool:
+    """Whether the views are the same: pods do not matter to them."""
+    if now.catalogue != before.catalogue or now.topologies != before.topologies:
+        return False
+    return now.nodes == before.nodes
 
 
 def _rfc3339(moment: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The built page: one HTML file, one script, one style sheet, and nothing that is loaded from elsewhere."""
+"""The built page: one HTML file, one script, one style sheet; nothing comes from elsewhere."""
 
 from pathlib import Path
 from typing import Final
@@ -24,18 +24,21 @@ class PageNotBuiltError(ToposcopeError):
 
 
 class Bundle:
-    """The files of the built page; read for each request, so that a rebuilt page shows up at once."""
+    """The files of the built page; read for each request, so a rebuilt page shows up at once."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
 
     @property
     def missing(self) -> str:
-        """How to get the page where it was not built, in one line: from a clone, or where pip built the package."""
+        """How to get the page where it was not built: in a clone, or in a package built by pip."""
         if (self._folder.parent / "page" / "package.json").is_file():
             return "the page of toposcope ui is not built: run make ui"
         wheel = f"toposcope-{__version__}-py3-none-any.whl"
-        return f"this installation has no page for toposcope ui: install the released wheel, {wheel}, or use the image"
+        return (
+            "this installation has no page for toposcope ui: "
+            f"install the released wheel, {wheel}, or use the image"
+        )
 
     def page(self) -> str | None:
         """The page; None where it was not built."""

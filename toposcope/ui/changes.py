@@ -1,10 +1,11 @@
 """What changed recently, from what changed between two moments."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
+from toposcope.api.conditions import previous
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.changes import Change, Kind, changes, words
@@ -27,6 +28,18 @@ class Moment:
     views: Sequence[View]
     nodes: Mapping[str, NodeView]
 
+    def only(self, names: Iterable[str]) -> "Moment":
+        """The same with these nodes, which are among its own."""
+        return Moment(self.views, {name: self.nodes[name] for name in names})
+
+    def with_gpus(self) -> "Moment":
+        """The same with the nodes that have GPUs."""
+        nodes = {}
+        for name, node in self.nodes.items():
+            if node.has_gpus:
+                nodes[name] = node
+        return Moment(self.views, nodes)
+
 
 class RecentChanges:
     """The newest `MAX_CHANGES` changes."""
@@ -44,35 +57,43 @@ class RecentChanges:
 
     def record(self, before: Moment, after: Moment, at: str) -> None:
         """Keep what changed from one moment to the next."""
-        was, now = before.nodes, after.nodes
-        names = [name for name in was.keys() | now.keys() if was.get(name) != now.get(name)]
+        names = []
+        for name in before.nodes.keys() | after.nodes.keys():
+            if before.nodes.get(name) != after.nodes.get(name):
+                names.append(name)
         for name in names:
-            if name not in now:
-                self.since.pop(name, None)
-            elif name in was and was[name].state != now[name].state:
-                self.since[name] = at
-        if all(name in was and name in now for name in names):
-            was, now = ({name: nodes[name] for name in names} for nodes in (was, now))
-        else:  # only nodes that stay show whether one that came or went was a whole domain
-            was, now = (
-                {name: node for name, node in nodes.items() if node.has_gpus}
-                for nodes in (was, now)
-            )
-        after = Moment(after.views, now)
-        for view_id, change in _between(Moment(before.views, was), after):
+            self._note_state(name, before.nodes.get(name), after.nodes.get(name), at)
+        if all(name in before.nodes and name in after.nodes for name in names):
+            before, after = before.only(names), after.only(names)
+        else:
+            # Only nodes that stay show whether one that came or went was a whole domain.
+            before, after = before.with_gpus(), after.with_gpus()
+        for view, change in _between(before, after):
             self._number += 1
-            self._kept.append(_entry(self._number, at, view_id, change, after))
+            self._kept.append(_entry(self._number, at, view, change, after))
+
+    def _note_state(self, name: str, was: NodeView | None, now: NodeView | None, at: str) -> None:
+        """Note when the state of a node changed; of a node that is gone it is forgotten."""
+        if now is None:
+            self.since.pop(name, None)
+        elif was is not None and was.state != now.state:
+            self.since[name] = at
 
 
-def _between(before: Moment, after: Moment) -> Iterator[tuple[str | None, Change]]:
-    """Levels and conditions of each view, then the nodes of the whole cluster, by the levels of all views."""
-    old_views = {view.id: view for view in before.views}
-    new_views = {view.id: view for view in after.views}
-    for view_id in [view_id for view_id in old_views if view_id in new_views]:
-        old, new = (_without_nodes(views[view_id].scope) for views in (old_views, new_views))
-        yield from ((view_id, change) for change in changes(old, new))
-    whole = changes(_whole_cluster(before), _whole_cluster(after))
-    yield from ((None, change) for change in whole if change.kind is not Kind.LEVEL)
+def _between(before: Moment, after: Moment) -> Iterator[tuple[View | None, Change]]:
+    """Levels and conditions of each view, then the nodes of the whole cluster.
+
+    Nodes by the levels of all views.
+    """
+    now = {view.id: view for view in after.views}
+    for old in before.views:
+        new = now.get(old.id)
+        if new is not None:
+            for change in changes(_without_nodes(old.scope), _without_nodes(new.scope)):
+                yield new, change
+    for change in changes(_whole_cluster(before), _whole_cluster(after)):
+        if change.kind is not Kind.LEVEL:
+            yield None, change
 
 
 def _without_nodes(scope: Scope) -> Scope:
@@ -89,33 +110,49 @@ def _whole_cluster(moment: Moment) -> Scope:
 
 
 def _entry(
-    number: int, at: str, view_id: str | None, change: Change, after: Moment
+    number: int, at: str, view: View | None, change: Change, after: Moment
 ) -> protocol.Change:
+    text = words(change)
+    if view is not None and view.id:
+        text = f"{view.id}: {text}"
     names = some_names(change.nodes)
-    prefix = f"{view_id}: " if view_id else ""
+    if names:
+        text += f": {names}"
     return protocol.Change(
         id=number,
         at=at,
-        view=view_id,
+        view=None if view is None else view.id,
         kind=cast("Literal['level']", change.kind.value),
         count=len(change.nodes),
         nodes=list(change.nodes[:_MAX_NAMES]),
-        text=prefix + words(change) + (f": {names}" if names else ""),
-        bad=_is_bad(change, after),
+        text=text,
+        bad=_is_bad(change, view, after),
     )
 
 
-def _is_bad(change: Change, after: Moment) -> bool:
+def _is_bad(change: Change, view: View | None, after: Moment) -> bool:
     """Whether something is worse now."""
     match change.kind:
         case Kind.LEVEL:
             return bool(change.before) and not change.after
         case Kind.CONDITION:
-            return not change.after.startswith("True")
+            return not _is_true(change.subject, view)
         case Kind.MOVED:
             return not change.after
         case Kind.STATE:
-            nodes = (after.nodes[name] for name in change.nodes if name in after.nodes)
-            return any(not FAULTS.isdisjoint(marks(node)) for node in nodes)
+            return any(_is_faulty(after.nodes.get(name)) for name in change.nodes)
         case _:
             return change.kind in (Kind.DOMAIN_GONE, Kind.NODE_GONE)
+
+
+def _is_true(condition: str, view: View | None) -> bool:
+    """Whether the condition of a view's ClusterTopology is True now."""
+    topology = view.scope.topology if view else None
+    if topology is None:
+        return False
+    now = previous(topology.status, condition)
+    return now is not None and now.get("status") == "True"
+
+
+def _is_faulty(node: NodeView | None) -> bool:
+    return node is not None and not FAULTS.isdisjoint(marks(node))

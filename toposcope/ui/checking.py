@@ -12,6 +12,7 @@ import msgspec
 
 from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, answer, reasoning, why
@@ -27,8 +28,7 @@ _MAX_OBJECTS: Final = 50
 _MAX_VALUES: Final = 100_000
 """Values of one object with every alias expanded."""
 _MAX_FITS: Final = 500
-_NAMED: Final = 20
-_PASTED: Final = "pasted"
+_MOST_NAMES: Final = 20
 
 Verdicts = Literal["fits", "full", "never", "unclear", "refused", "nothing"]
 
@@ -49,17 +49,26 @@ def checked(
         results = checker.check(values)
         if not results and not document.kind:
             problems.append(kindless(document))
-        answers += [_check_of(checker, document, result, views) for result in results]
-    sentences = [
-        str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ")
-        for problem in problems
-    ]
-    if not objects and not sentences:
-        sentences = ["there is no object in the text; paste a workload as for kubectl apply"]
-    elif not answers and not sentences:
-        kinds = ", ".join(sorted({document.kind for document, _ in objects}))
-        sentences = [f"nothing to check: no supported system requests placement with {kinds}"]
+        for result in results:
+            answers.append(_check_of(checker, document, result, views))
+    sentences = [_sentence(problem) for problem in problems]
+    if not (sentences or answers):
+        sentences = [_nothing_checked(document for document, _ in objects)]
     return protocol.CheckAnswer(answers, sentences, [*snapshot.warnings, *warnings])
+
+
+def _sentence(problem: Problem) -> str:
+    """The problem, by its place in the text."""
+    where = problem.place.position or problem.place.file
+    parts = (where, problem.field, problem.message)
+    return ": ".join(part for part in parts if part)
+
+
+def _nothing_checked(documents: Iterable[Document]) -> str:
+    kinds = sorted({document.kind for document in documents})
+    if not kinds:
+        return "there is no object in the text; paste a workload as for kubectl apply"
+    return f"nothing to check: no supported system requests placement with {', '.join(kinds)}"
 
 
 def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
@@ -84,7 +93,7 @@ def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Map
 
 
 def expanded_size(values: Any) -> float:
-    """How many values an object has with every alias expanded; infinite for one that contains itself."""
+    """How many values an object has with every alias expanded; infinite for one in itself."""
     known: dict[int, float] = {}
     in_progress: set[int] = set()
 
@@ -107,13 +116,14 @@ def expanded_size(values: Any) -> float:
         return float("inf")
 
 
-def _check_of(
+def _check_of(  # dense: one field of the answer a line, most of them absent without a verdict
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
 ) -> protocol.Check:
+    """What is said of one workload."""
     workload, verdict = checked.reading.workload, checked.verdict
-    fittings = checker.fittings(workload) if workload and verdict else None
     topology = workload.topology if workload else None
-    fits = fittings.found if fittings else ()
+    fittings = checker.fittings(workload) if workload and verdict else None
+    domains = fittings.found if fittings else ()
     return protocol.Check(
         workload=workload.handle if workload else document.kind,
         system=workload.system if workload else checked.reading.subject,
@@ -128,17 +138,26 @@ def _check_of(
         findings=msgspec.convert(findings_of(document, checked), list[protocol.Finding]),
         notes=list(workload.notes) if workload else [],
         group=fittings.group.name if fittings else "",
-        fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MAX_FITS]],
+        fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in domains[:_MAX_FITS]],
         fits_exact=fittings.exact if fittings else True,
-        more_fits=len(fits) > _MAX_FITS,
-        left_out={why(left.exclusion): list(left.nodes[:_NAMED]) for left in verdict.excluded}
-        if verdict
-        else {},
+        more_fits=len(domains) > _MAX_FITS,
+        left_out=_left_out(verdict) if verdict else {},
     )
 
 
+def _left_out(verdict: Verdict) -> dict[str, list[str]]:
+    """Reason to the first names of nodes that were skipped."""
+    names = {}
+    for left in verdict.excluded:
+        names[why(left.exclusion)] = list(left.nodes[:_MOST_NAMES])
+    return names
+
+
 def _view(topology: str | None, view_ids: Collection[str]) -> str | None:
-    """The view of a topology; without any ClusterTopology, what the labels suggest goes by the name `cluster`."""
+    """The view of a topology.
+
+    Without any ClusterTopology, what the labels suggest goes by the name `cluster`.
+    """
     if topology in view_ids:
         return topology
     return "" if topology == "cluster" and "" in view_ids else None
@@ -157,24 +176,29 @@ def demands(workload: Workload) -> Iterator[str]:
 
 
 def _lines(group: Group, depth: int) -> Iterator[str]:
-    copies = f"{group.copies} x " if group.copies != 1 else ""
-    kept = [f"{word} one {level.domain}" for word, level in _kept(group)]
-    yield "  " * depth + f"{copies}{group.name}: {', '.join([*kept, _amounts(group)])}"
+    name = group.name
+    if group.copies != 1:
+        name = f"{group.copies} x {name}"
+    parts = []
+    if group.required:
+        parts.append(f"in one {group.required.domain}")
+    if group.preferred and group.preferred != group.required:
+        parts.append(f"best in one {group.preferred.domain}")
+    parts.append(_amounts(group))
+    yield "  " * depth + f"{name}: {', '.join(parts)}"
     for below in group.groups:
         yield from _lines(below, depth + 1)
-
-
-def _kept(group: Group) -> Iterator[tuple[str, Any]]:
-    if group.required:
-        yield "in", group.required
-    if group.preferred and group.preferred != group.required:
-        yield "best in", group.preferred
 
 
 def _amounts(group: Group) -> str:
     """Pods and accelerators of one copy."""
     total = group.total()
-    pods = total.get("pods", 0)
-    parts = [f"{pods} {plural(pods, 'pod')}"]
-    parts += [amount(name, count) for name, count in sorted(total.items()) if "/" in name and count]
-    return " with ".join((parts[0], ", ".join(parts[1:]))) if parts[1:] else parts[0]
+    count = total.get("pods", 0)
+    pods = f"{count} {plural(count, 'pod')}"
+    accelerators = []
+    for name, count in sorted(total.items()):
+        if "/" in name and count:
+            accelerators.append(amount(name, count))
+    if not accelerators:
+        return pods
+    return f"{pods} with {', '.join(accelerators)}"

@@ -37,7 +37,7 @@ SECONDS: Final = 20.0
 READY_SECONDS: Final = 30.0
 """How long it may take until the worker runs and knows the cluster."""
 PLAN_SECONDS: Final = 10.0
-"""The cluster of plans is renewed so often: pods come and go all the time, and to plan a large one takes a second."""
+"""The cluster of plans is renewed so often: pods come and go, and a large plan takes a second."""
 IDLE_SECONDS: Final = 600.0
 """A worker that nobody has asked for so long ends: it holds a copy of the cluster."""
 _LARGEST: Final = 32 << 20

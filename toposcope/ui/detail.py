@@ -1,12 +1,13 @@
 """One node in full: its devices, how they are connected, what is wrong with it and since when."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
 from toposcope.api.label_values import count_of
 from toposcope.hardware.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
-from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, parse
 from toposcope.hardware.pci import NEAREST_FIRST
 from toposcope.hardware.topology import State
 from toposcope.kube.gpu_shares import shares_of
@@ -20,8 +21,8 @@ from toposcope.ui.views import View
 
 _Kind = Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
 _NO_ANNOTATION: Final = (
-    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or sees no GPU; check the agent's pod "
-    "on this node"
+    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or sees no GPU; "
+    "check the agent's pod on this node"
 )
 _TOO_LARGE: Final = (
     "the matrix was too large for the annotation; run toposcope discover on the node to see it"
@@ -36,9 +37,8 @@ def detail(
     What is free is that of `cluster`; `since` is when the node's state was seen to change.
     """
     node = full.node
-    parsed, problem = _matrix(node)
-    links = parsed.links if parsed else None
     mine = [view for view in views if view.takes(node)]
+    matrix = _matrix(node)
     return protocol.Node(
         name=node.name,
         ready=node.ready,
@@ -49,44 +49,57 @@ def detail(
         gpus=node.gpus,
         free=cluster.free_gpus(node),
         resources=_resources(node, cluster),
-        shares={
-            shares.resource: shares.described for shares in shares_of(node.label, node.allocatable)
-        },
-        hardware={
-            key.removeprefix(label_keys.PREFIX): value
-            for key, value in node.labels.items()
-            if key.startswith(label_keys.PREFIX)
-        },
+        shares=_shares(node),
+        hardware=_hardware(node),
         labels=node.labels,
         taints=[str(taint) for taint in node.taints],
         conditions=dict(node.conditions),
         domains={view.id: list(domain_path(node, view)) for view in mine},
-        lacking=[level for view in mine for level in _lacking(node, view)],
-        devices=_devices(parsed.devices) if parsed else [],
-        matrix=[list(row) for row in links.cells] if links else None,
-        classes=_classes(links) if links else [],
-        numa=_numa(parsed.devices) if parsed else [],
+        lacking=_lacking(node, mine),
+        devices=list(_devices(matrix.devices)),
+        matrix=matrix.cells,
+        classes=_classes(matrix.links),
+        numa=list(_numa(matrix.devices)),
         nvswitches=count_of(node.label(label_keys.NVSWITCHES)),
-        nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)]
-        if links
-        else [],
-        reasons=list(parsed.reasons) if parsed else [],
-        disputes=list(parsed.disputes) if parsed else [],
-        miscabled=list(
-            dict.fromkeys(cable for view in mine for cable in wrong_cables(view.scope, node))
-        ),
-        problem=problem,
+        nvlink_domains=_nvlink_domains(matrix.links),
+        reasons=list(matrix.reasons),
+        disputes=list(matrix.disputes),
+        miscabled=_miscabled(node, mine),
+        problem=matrix.problem,
     )
 
 
-def _matrix(node: NodeView) -> tuple[NodeMatrix | None, str]:
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """What a node's annotation says; empty where there is none."""
+
+    devices: Sequence[Device] = ()
+    links: LinkMatrix | None = None
+    reasons: Sequence[str] = ()
+    disputes: Sequence[str] = ()
+    problem: str = ""
+    """Why there are no links."""
+
+    @property
+    def cells(self) -> list[list[str]] | None:
+        """The link between each two devices."""
+        return [list(row) for row in self.links.cells] if self.links else None
+
+
+def _matrix(node: NodeView) -> _Matrix:
     if node.matrix is None:
-        return None, _NO_ANNOTATION
+        return _Matrix(problem=_NO_ANNOTATION)
     try:
         matrix = parse(node.matrix)
     except MatrixError as error:
-        return None, str(error)
-    return matrix, "" if matrix.links else _TOO_LARGE
+        return _Matrix(problem=str(error))
+    return _Matrix(
+        devices=matrix.devices,
+        links=matrix.links,
+        reasons=matrix.reasons,
+        disputes=matrix.disputes,
+        problem="" if matrix.links else _TOO_LARGE,
+    )
 
 
 def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | None:
@@ -94,69 +107,113 @@ def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | N
         return None
     if seen:
         return protocol.Since(seen, exact=True)
+    if not written or node.state is State.OK:
+        return None
     # An agent writes only changes, so its last write is not older than its last change of state.
-    return protocol.Since(written, exact=False) if written and node.state is not State.OK else None
+    return protocol.Since(written, exact=False)
 
 
 def _resources(node: NodeView, cluster: Snapshot) -> dict[str, list[int | None]]:
     free = cluster.free(node)
-    return {
-        name: [count, None if free is None else free[name]]
-        for name, count in node.allocatable.items()
-        if is_gpu(name) or is_gpu_part(name)
-    }
+    resources: dict[str, list[int | None]] = {}
+    for name, count in node.allocatable.items():
+        if is_gpu(name) or is_gpu_part(name):
+            resources[name] = [count, None if free is None else free[name]]
+    return resources
 
 
-def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
-    missing = lacking(view.scope, node)
-    for level in view.scope.levels:
-        if level.domain in missing:
-            value = node.label(level.key)
-            why = (
-                f"it has no label {level.key}"
-                if value is None
-                else f"its label {level.key} says {value!r}"
-            )
-            yield protocol.Lacking(view.id, level.domain, why)
+def _shares(node: NodeView) -> dict[str, str]:
+    described = {}
+    for shares in shares_of(node.label, node.allocatable):
+        described[shares.resource] = shares.described
+    return described
 
 
-def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
+def _hardware(node: NodeView) -> dict[str, str]:
+    """The agent's labels, without their prefix."""
+    hardware = {}
+    for key, value in node.labels.items():
+        if key.startswith(label_keys.PREFIX):
+            hardware[key.removeprefix(label_keys.PREFIX)] = value
+    return hardware
+
+
+def _lacking(node: NodeView, views: Sequence[View]) -> list[protocol.Lacking]:
+    """The levels that the node lacks in its views, and why."""
+    entries = []
+    for view in views:
+        missing = lacking(view.scope, node)
+        for level in view.scope.levels:
+            if level.domain in missing:
+                why = _why_lacking(node.label(level.key), level.key)
+                entries.append(protocol.Lacking(view.id, level.domain, why))
+    return entries
+
+
+def _why_lacking(value: str | None, key: str) -> str:
+    if value is None:
+        return f"it has no label {key}"
+    return f"its label {key} says {value!r}"
+
+
+def _miscabled(node: NodeView, views: Sequence[View]) -> list[str]:
+    """Its wrong cables, each once."""
+    cables: dict[str, None] = {}
+    for view in views:
+        cables |= dict.fromkeys(wrong_cables(view.scope, node))
+    return list(cables)
+
+
+def _devices(devices: Sequence[Device]) -> Iterator[protocol.Device]:
     nics = {device.name: device.label for device in devices if device.kind == "nic"}
-    return [
-        protocol.Device(
+    for device in devices:
+        of_nics = device.name.split() if device.kind == "dd" else []
+        yield protocol.Device(
             label=device.label,
             kind=device.kind,
             name=device.name,
             pci=device.pci,
             numa=device.numa,
-            rails=[nics[name] for name in device.rails if name in nics],
-            nics=[nics[name] for name in device.name.split() if name in nics]
-            if device.kind == "dd"
-            else [],
+            rails=_labels(device.rails, nics),
+            nics=_labels(of_nics, nics),
             neighbour=device.neighbour,
         )
-        for device in devices
-    ]
 
 
-def _numa(devices: Sequence[Device]) -> list[protocol.Numa]:
+def _labels(names: Iterable[str], labels: Mapping[str, str]) -> list[str]:
+    """The labels of the devices that are known."""
+    return [labels[name] for name in names if name in labels]
+
+
+def _numa(devices: Sequence[Device]) -> Iterator[protocol.Numa]:
     groups: dict[int | None, list[Device]] = {}
     for device in devices:
         groups.setdefault(device.numa, []).append(device)
-    ordered = sorted(groups, key=lambda number: (number is None, number or 0))
-    return [
-        protocol.Numa(
-            number,
-            next((group.cpus for group in groups[number] if group.cpus), "") or "",
-            [group.label for group in groups[number]],
-        )
-        for number in ordered
-    ]
+    for number in sorted(groups, key=lambda number: (number is None, number or 0)):
+        group = groups[number]
+        cpus = [device.cpus for device in group if device.cpus]
+        labels = [device.label for device in group]
+        yield protocol.Numa(number, cpus[0] if cpus else "", labels)
 
 
-def _classes(links: LinkMatrix) -> list[protocol.CellClass]:
-    """Each different cell with its meaning: NVLinks first, most links first, then PCIe paths, nearest first."""
-    cells = {cell for row in links.cells for cell in row}
+def _nvlink_domains(links: LinkMatrix | None) -> list[list[str]]:
+    """The labels of the GPUs of each NVLink domain."""
+    domains: list[list[str]] = []
+    if links:
+        for domain in nvlink_domains(links):
+            domains.append([links.devices[position] for position in domain])
+    return domains
+
+
+def _classes(links: LinkMatrix | None) -> list[protocol.CellClass]:
+    """Each different cell with its meaning.
+
+    NVLinks first, most links first, then PCIe paths, nearest first.
+    """
+    cells: set[str] = set()
+    if links:
+        for row in links.cells:
+            cells.update(row)
     return [_class(cell) for cell in sorted(cells, key=_rank)]
 
 

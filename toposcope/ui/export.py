@@ -46,7 +46,8 @@ def written(exported: protocol.Export, bundle: Bundle) -> str:
     style_tag = f"<style>{_inside(style, 'style')}</style>"
     script_text = _inside(script, "script")
     policy = (
-        f"default-src 'none'; script-src {_hash(script_text)}; style-src {_hash(_inside(style, 'style'))}; "
+        f"default-src 'none'; script-src {_hash(script_text)}; "
+        f"style-src {_hash(_inside(style, 'style'))}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

@@ -1,8 +1,12 @@
-"""What is known of the cluster right now: filled by a source from its threads, read by the `Broadcaster`."""
+"""What is known of the cluster right now.
+
+Filled by a source from its threads, read by the `Broadcaster`.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 
@@ -10,6 +14,21 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """That not everything can be read."""
+
+    seconds: float
+    """Since it could."""
+    why: Mapping[str, str]
+    """By collection."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for each collection."""
+        return [f"{collection}: {why}" for collection, why in self.why.items()]
 
 
 class Facts:
@@ -96,17 +115,24 @@ class Facts:
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
         """All existing pods; None: they are unknown."""
-        found = {key: pod for key, pod in (pods or {}).items() if pod is not None}
+        known = pods is not None
+        running = {}
+        for key, pod in (pods or {}).items():
+            if pod is not None:
+                running[key] = pod
         with self._lock:
-            if (self._pods_known, self._pods) == (pods is not None, found):
+            if known == self._pods_known and running == self._pods:
                 return
-            self._pods_known, self._pods = pods is not None, found
+            self._pods_known, self._pods = known, running
         self._change()
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
         """A ClusterTopology was added or changed; None: it was deleted."""
-        others = {other: kept for other, kept in self._topologies.items() if other != name}
-        self.replace_topologies(others | ({name: topology} if topology else {}))
+        topologies = dict(self._topologies)
+        topologies.pop(name, None)
+        if topology:
+            topologies[name] = topology
+        self.replace_topologies(topologies)
 
     def replace_topologies(self, topologies: Mapping[str, Topology]) -> None:
         """All existing ClusterTopologies.
@@ -137,9 +163,11 @@ class Facts:
     def mark_failing(self, collection: str, why: str) -> None:
         """A collection cannot be read right now; what was known still stands."""
         with self._lock:
-            last_why, since = self._failing.get(
-                collection, ("", self._synced.get(collection, self._monotonic()))
-            )
+            failing = self._failing.get(collection)
+            if failing:
+                last_why, since = failing
+            else:
+                last_why, since = "", self._synced.get(collection, self._monotonic())
             self._failing[collection] = (why, since)
         if last_why != why:
             self._change()
@@ -153,7 +181,7 @@ class Facts:
             self._change()
 
     def mark_alive(self, collection: str) -> None:
-        """The server sent an event or a bookmark for a collection: all that is known of it holds."""
+        """The server sent an event or a bookmark: all that is known of the collection holds."""
         if collection in self._synced and collection not in self._failing:
             self._synced[collection] = self._monotonic()
 
@@ -182,38 +210,39 @@ class Facts:
     def snapshot(self) -> Snapshot:
         """Everything, as the other commands use it: nodes and ClusterTopologies by name."""
         with self._lock:
-            nodes, topologies = list(self._nodes.values()), list(self._topologies.values())
+            nodes = list(self._nodes.values())
+            topologies = list(self._topologies.values())
             pods = tuple(self._pods.values()) if self._pods_known else None
         nodes.sort(key=attrgetter("name"))
         topologies.sort(key=attrgetter("name"))
-        warnings = tuple(self.warnings())
         return Snapshot(
-            self.source,
-            self.taken_at,
-            tuple(nodes),
-            pods,
-            tuple(topologies),
-            (),
-            warnings,
-            self.catalogue,
+            source=self.source,
+            taken_at=self.taken_at,
+            nodes=tuple(nodes),
+            pods=pods,
+            topologies=tuple(topologies),
+            warnings=tuple(self.warnings()),
+            catalogue=self.catalogue,
         )
 
-    def stale(self) -> tuple[float, list[str]] | None:
-        """Seconds since everything could be read, and why it cannot be; None: it can."""
+    def stale(self) -> Stale | None:
+        """Since when not everything can be read, and why; None: it can."""
         with self._lock:
             if not self._failing:
                 return None
             since = min(since for _, since in self._failing.values())
-            return self._monotonic() - since, [
-                f"{what}: {why}" for what, (why, _) in self._failing.items()
-            ]
+            reasons = {collection: why for collection, (why, _) in self._failing.items()}
+            return Stale(self._monotonic() - since, reasons)
 
     def age(self) -> float:
-        """Seconds since the server last sent something: as long as nothing fails, everything known holds until then."""
+        """Seconds since the server last sent something.
+
+        As long as nothing fails, everything known holds until then.
+        """
         with self._lock:
-            return min(
-                (self._monotonic() - synced for synced in self._synced.values()), default=0.0
-            )
+            if not self._synced:
+                return 0.0
+            return self._monotonic() - max(self._synced.values())
 
     def warnings(self) -> list[str]:
         """What cannot be read at all."""
@@ -223,5 +252,7 @@ class Facts:
 
 def _taken(pod: PodView | None) -> tuple[str, int] | None:
     """Where a pod takes GPUs and how many: nothing else of it is shown. None: nowhere."""
-    gpus = gpu_count(pod.requests) if pod and pod.node else 0
-    return (pod.node, gpus) if pod and gpus else None
+    if pod is None or not pod.node:
+        return None
+    gpus = gpu_count(pod.requests)
+    return (pod.node, gpus) if gpus else None

@@ -1,4 +1,7 @@
-"""What every response carries and every request must satisfy: strict headers, and only reads from this page."""
+"""What every response carries and every request must satisfy.
+
+Strict headers, and only reads from this page.
+"""
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
@@ -11,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toposcope.ui.protocol import Problem
 
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; "
     "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 )
 _HEADERS: Final = tuple(
@@ -39,10 +43,11 @@ def problem(status: int, error: str, headers: "dict[str, str] | None" = None) ->
 
 
 class Guard:
-    """Wraps the application: checks hosts, methods and the one POST, and adds headers to every response.
+    """Wraps the application: checks hosts, methods and the one POST, adds headers to responses.
 
-    `hosts` are the names under which the page is served, without a port: any other name may be one that an attacker
-    has made to point here (DNS rebinding), and the attacker's pages would then share our origin.
+    `hosts` are the names under which the page is served, without a port: any other name may be one
+    that an attacker has made to point here (DNS rebinding), and the attacker's pages would then
+    share our origin.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = LOCAL) -> None:
@@ -74,49 +79,55 @@ class Guard:
         headers = scope["headers"]
         path: str = scope["path"]
         hosts = _values(headers, b"host")
-        if path not in _PROBES and (len(hosts) != 1 or _name(hosts[0]) not in self._hosts):
+        if path not in _PROBES and not self._is_ours(hosts):
             return HTTPStatus.MISDIRECTED_REQUEST, (
-                "this page is not served under that name; use 127.0.0.1 or localhost, or start toposcope ui with "
-                "--allow-host NAME"
+                "this page is not served under that name; use 127.0.0.1 or localhost, "
+                "or start toposcope ui with --allow-host NAME"
             )
         if path.startswith(_API) and _foreign(headers, hosts[0]):
             return HTTPStatus.FORBIDDEN, "the request comes from another site's page"
-        method = scope["method"]
-        if method in ("GET", "HEAD"):
+        if scope["method"] in ("GET", "HEAD"):
             return None
-        if method != "POST" or path != _CHECK:
-            return (
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                f"only GET and HEAD are allowed, and POST to {_CHECK}",
-            )
-        content_types = _values(headers, b"content-type")
-        if (
-            len(content_types) != 1
-            or content_types[0].partition(";")[0].strip().lower() != "application/json"
-        ):
+        if scope["method"] != "POST" or path != _CHECK:
+            allowed = f"only GET and HEAD are allowed, and POST to {_CHECK}"
+            return HTTPStatus.METHOD_NOT_ALLOWED, allowed
+        if not _is_json(headers):
             # Pages of other sites cannot send this without a preflight.
-            return (
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-                "send the workload with Content-Type: application/json",
-            )
+            wanted = "send the workload with Content-Type: application/json"
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, wanted
         return None
+
+    def _is_ours(self, hosts: Sequence[str]) -> bool:
+        """Whether the one Host header names this page."""
+        return len(hosts) == 1 and _name(hosts[0]) in self._hosts
+
+
+def _is_json(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    content_types = _values(headers, b"content-type")
+    if len(content_types) != 1:
+        return False
+    media_type, _, _ = content_types[0].partition(";")
+    return media_type.strip().lower() == "application/json"
 
 
 def _foreign(headers: Sequence[tuple[bytes, bytes]], host: str) -> bool:
-    """Whether a browser says that a page of another site makes the request: by a script, an image, a link, ...
+    """Whether a browser says that a page of another site makes the request.
 
-    Programs such as curl send none of these headers. Browsers send `Sec-Fetch-Site` over HTTPS and to localhost; over
-    plain HTTP to another name, only `Referer` tells of an image or a link, and its sender can leave it out.
+    By a script, an image, a link, ... Programs such as curl send none of these headers. Browsers
+    send `Sec-Fetch-Site` over HTTPS and to localhost; over plain HTTP to another name, only
+    `Referer` tells of an image or a link, and its sender can leave it out.
     """
-    if any(site not in ("same-origin", "none") for site in _values(headers, b"sec-fetch-site")):
-        return True
+    for site in _values(headers, b"sec-fetch-site"):
+        if site not in ("same-origin", "none"):
+            return True
     senders = [*_values(headers, b"origin"), *_values(headers, b"referer")]
     return any(_host(sender) != host.lower() for sender in senders)
 
 
 def _host(url: str) -> str:
     """Host and port of an origin or URL; empty for `null`."""
-    return url.partition("://")[2].partition("/")[0].lower()
+    _, _, address = url.partition("://")
+    return address.partition("/")[0].lower()
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:

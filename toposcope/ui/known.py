@@ -1,8 +1,9 @@
-"""What the worker knows of the cluster: the server sends it once, and afterwards only what has changed.
+"""What the worker knows of the cluster: sent once, and afterwards only what has changed.
 
-A snapshot of 100,000 nodes is too much to send with each question. Objects are never changed in place (see
-`toposcope.snapshot.model`), so one that is still the same object needs not be sent again. Nodes, pods and the others go
-in small parts: while one is being encoded the interpreter does nothing else, and the page's server has pages to serve.
+A snapshot of 100,000 nodes is too much to send with each question. Objects are never changed in
+place (see `toposcope.snapshot.model`), so one that is still the same object needs not be sent
+again. Nodes, pods and the others go in small parts: while one is being encoded the interpreter does
+nothing else, and the page's server has pages to serve.
 """
 
 import io
@@ -123,10 +124,16 @@ class Sent:
     def _difference(self, collection: Collection, now: Sequence[Any]) -> Iterator[Message]:
         before = self._objects[collection]
         # The lists keep the objects alive, so no two of them have the same number.
-        known, existing = set(map(id, before)), set(map(id, now))
-        gone = [place for place, item in enumerate(before) if id(item) not in existing]
+        known = {id(item) for item in before}
+        existing = {id(item) for item in now}
+        gone, kept = [], []
+        for place, item in enumerate(before):
+            if id(item) in existing:
+                kept.append(item)
+            else:
+                gone.append(place)
         added = [item for item in now if id(item) not in known]
-        self._objects[collection] = [item for item in before if id(item) in existing] + added
+        self._objects[collection] = kept + added
         if gone:
             yield Removed(collection, gone)
         for start in range(0, len(added), _AT_A_TIME):
@@ -199,7 +206,7 @@ class Known:
                 self.required = required
 
     def _sharing(self, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
-        """The nodes with equal mappings shared, across messages too: code that groups nodes goes by it."""
+        """The nodes with equal mappings shared, across messages too: grouping goes by identity."""
         if len(self._shared) > _MOST_SHARED:
             self._shared.clear()
         seen: dict[int, Any] = {}
@@ -212,11 +219,11 @@ class Known:
             )
 
     def _one(self, mapping: Mapping[str, Any], seen: dict[int, Any]) -> Mapping[str, Any]:
-        """The mapping that stands for all equal ones; `seen` has those of one message by identity."""
-        found = seen.get(id(mapping))
-        if found is None:
-            found = seen[id(mapping)] = self._shared.setdefault(tuple(mapping.items()), mapping)
-        shared: Mapping[str, Any] = found
+        """The mapping that stands for all equal ones; `seen`: of one message, by identity."""
+        shared: Mapping[str, Any] | None = seen.get(id(mapping))
+        if shared is None:
+            shared = self._shared.setdefault(tuple(mapping.items()), mapping)
+            seen[id(mapping)] = shared
         return shared
 
 

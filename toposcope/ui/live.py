@@ -26,13 +26,14 @@ from toposcope.ui.source import FullNode, cached_view, gpu_uuids, last_write
 _TOPOLOGIES: Final = "ClusterTopologies"
 EXPECTED: Final = ("nodes", "pods", _TOPOLOGIES)
 _MAX_DECODED: Final = 200_000
-"""After so many objects a decoder is replaced: what it shares of pods long gone must not pile up."""
+"""After so many objects a decoder is replaced: what it shares of gone pods must not pile up."""
 _JOIN_SECONDS: Final = 5.0
 """How long to wait for a thread that reads a list."""
 _WITHOUT: Final[Mapping[str, str]] = {
     "pods": "pods may not be watched with these credentials, so free resources are unknown; "
     "grant list and watch on pods in all namespaces",
-    _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, so levels are inferred from node "
+    _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, "
+    "so levels are inferred from node "
     "labels; grant list and watch on clustertopologies in gpu.topology",
 }
 """What is lost without a collection: the page does without it and shows this."""
@@ -55,7 +56,7 @@ class LiveSource:
     def __init__(
         self, cluster: Cluster, facts: Facts, program: str = "toposcope-ui", *, pods: bool = True
     ) -> None:
-        """`program` is what the API server's audit log gets to know; without `pods` they count as unknown."""
+        """`program` is for the API server's audit log; without `pods` they count as unknown."""
         self._cluster = cluster
         self._program = program
         self._pods = pods
@@ -218,7 +219,10 @@ class _RenewedDecoder:
 
 @dataclass(frozen=True, slots=True)
 class _Handler:
-    """Puts one collection into the facts: handler and observer of its reflector, see `toposcope.kube.reflector`."""
+    """Puts one collection into the facts: handler and observer of its reflector.
+
+    See `toposcope.kube.reflector`.
+    """
 
     facts: Facts
     collection: str

@@ -1,7 +1,6 @@
 """Nodes as the page receives them: column by column."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from toposcope.api import label_keys
@@ -23,12 +22,15 @@ FACTS: Final[Mapping[str, str]] = {
 }
 """Key of `protocol.Nodes.facts` to label key."""
 
-NO_AGENT: Final = f"without an agent's label {label_keys.GPUS}: check that the agent's DaemonSet has a pod there, and read its log"
+NO_AGENT: Final = (
+    f"without an agent's label {label_keys.GPUS}: "
+    "check that the agent's DaemonSet has a pod there, and read its log"
+)
 NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each spec.nodeSelector"
 
 
 def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, int]:
-    """All nodes on the page, those that have GPUs or are in a view, and how many others there are."""
+    """All nodes on the page, those with GPUs or in a view, and how many others there are."""
     shown: list[NodeView] = []
     in_views: list[tuple[str, ...]] = []
     for node in cluster.nodes:
@@ -36,61 +38,104 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
         if ids or node.has_gpus:
             shown.append(node)
             in_views.append(ids)
-    keys = dict.fromkeys(level.key for view in views for level in view.scope.levels)
-    names = frozenset(node.name for node in shown)
-    column = partial(_column, shown, names, {id(node.places): node.places for node in shown})
+    labels = _Labels(shown)
     nodes = protocol.Nodes(
         name=[node.name for node in shown],
         gpus=[node.gpus for node in shown],
-        free=None if cluster.pods is None else [cluster.free_gpus(node) or 0 for node in shown],
-        marks=_lists(map(marks, shown)),
+        free=_free(cluster, shown),
+        marks=_lists(marks(node) for node in shown),
         views=_lists(in_views),
-        facts={name: column(key) for name, key in FACTS.items()},
-        labels={key: column(key) for key in keys},
-        reasons={
-            str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))
-        },
-        apart={str(i): _apart(node) for i, node in enumerate(shown) if not in_views[i]},
+        facts={name: labels.column(key) for name, key in FACTS.items()},
+        labels=labels.columns(_level_keys(views)),
+        reasons=_reasons(shown),
+        apart=_apart(shown, in_views),
     )
     return nodes, len(cluster.nodes) - len(shown)
 
 
-def _apart(node: NodeView) -> str:
-    return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
+def _reasons(nodes: Sequence[NodeView]) -> dict[str, list[str]]:
+    """Why nodes are degraded, by their numbers."""
+    by_number = {}
+    for number, node in enumerate(nodes):
+        why = reasons(node.matrix)
+        if why:
+            by_number[str(number)] = list(why)
+    return by_number
 
 
-def _column(
-    nodes: Sequence[NodeView],
-    names: Collection[str],
-    kinds: Mapping[int, Mapping[str, int]],
-    key: str,
-) -> protocol.Column:
-    """One label of every node; `names` are those of all, `kinds` the mappings that nodes with equal keys share."""
-    carried = {kind: places.get(key) for kind, places in kinds.items()}
-    values = [
-        None if (place := carried[id(node.places)]) is None else node.values[place]
-        for node in nodes
-    ]
-    different = dict.fromkeys(values)
-    own = not different.keys().isdisjoint(names)
-    if own:  # a number stands for a node's own name, so that the names are not sent twice
-        values = [
-            OWN_NAME if value == node.name else value
-            for node, value in zip(nodes, values, strict=True)
-        ]
-        different = dict.fromkeys(values)
-    sent = [value for value in different if value is not None and value != OWN_NAME]
-    codes: dict[str | None, int] = dict.fromkeys(different, protocol.ABSENT)
-    codes.update((value, code) for code, value in enumerate(sent))
-    if own:
-        codes[OWN_NAME] = protocol.OWN_NAME
-    return protocol.Column(sent, list(map(codes.__getitem__, values)))
+def _free(cluster: Snapshot, nodes: Sequence[NodeView]) -> list[int] | None:
+    """Whole GPUs that a pod could get; None where pods are unknown."""
+    if cluster.pods is None:
+        return None
+    return [cluster.free_gpus(node) or 0 for node in nodes]
+
+
+def _level_keys(views: Sequence[View]) -> list[str]:
+    """The label keys of all levels, each once."""
+    keys: dict[str, None] = {}
+    for view in views:
+        for level in view.scope.levels:
+            keys[level.key] = None
+    return list(keys)
+
+
+def _apart(nodes: Sequence[NodeView], in_views: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Why nodes are in no view, by their numbers."""
+    by_number = {}
+    for number, node in enumerate(nodes):
+        if not in_views[number]:
+            awaits_agent = node.label(label_keys.GPUS) is None
+            by_number[str(number)] = NO_AGENT if awaits_agent else NOT_SELECTED
+    return by_number
+
+
+class _Labels:
+    """The labels of the nodes on the page, column by column."""
+
+    def __init__(self, nodes: Sequence[NodeView]) -> None:
+        self._nodes = nodes
+        self._names = frozenset(node.name for node in nodes)
+        self._kinds = {id(node.places): node.places for node in nodes}
+        """The mappings that nodes with equal keys share."""
+
+    def column(self, key: str) -> protocol.Column:
+        """One label of every node."""
+        values = self._values(key)
+        codes: dict[str | None, int] = {None: protocol.ABSENT, OWN_NAME: protocol.ABSENT}
+        if not self._names.isdisjoint(values):
+            # A number stands for a node's own name, so that the names are not sent twice.
+            values = self._without_own_names(values)
+            codes[OWN_NAME] = protocol.OWN_NAME
+        sent: list[str] = []
+        for value in dict.fromkeys(values):
+            if value is not None and value != OWN_NAME:
+                codes[value] = len(sent)
+                sent.append(value)
+        return protocol.Column(sent, [codes[value] for value in values])
+
+    def columns(self, keys: Iterable[str]) -> dict[str, protocol.Column]:
+        """Several labels of every node."""
+        return {key: self.column(key) for key in keys}
+
+    def _values(self, key: str) -> list[str | None]:
+        places = {kind: mapping.get(key) for kind, mapping in self._kinds.items()}
+        values: list[str | None] = []
+        for node in self._nodes:
+            place = places[id(node.places)]
+            values.append(None if place is None else node.values[place])
+        return values
+
+    def _without_own_names(self, values: Sequence[str | None]) -> list[str | None]:
+        kept: list[str | None] = []
+        for node, value in zip(self._nodes, values, strict=True):
+            kept.append(OWN_NAME if value == node.name else value)
+        return kept
 
 
 def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
     numbers: dict[tuple[str, ...], int] = {}
-    codes = [numbers.setdefault(tuple(list_), len(numbers)) for list_ in lists]
-    return protocol.ListColumn([list(number) for number in numbers], codes)
+    codes = [numbers.setdefault(tuple(words), len(numbers)) for words in lists]
+    return protocol.ListColumn([list(words) for words in numbers], codes)
 
 
 def domain_path(node: NodeView, view: View) -> Iterator[str]:

@@ -11,13 +11,13 @@ from toposcope.planning.gangs import named
 from toposcope.planning.plan import Plan
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, better_place, scores
-from toposcope.planning.slots import slots, without_repeats
-from toposcope.planning.whatif import Changes, whatif
+from toposcope.planning.slots import Slots, slots, without_repeats
+from toposcope.planning.whatif import Changes, WhatIf, whatif
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.ui import protocol
 
-_GANGS: Final = 100
+_MOST_GANGS: Final = 100
 
 
 class NoPlanError(ToposcopeError):
@@ -45,42 +45,49 @@ def plan_of(
 
 def overview(plan: Plan) -> protocol.Planning:
     """Slots, and the gangs that are not as close together as they could be."""
-    rows = [
-        protocol.SlotRow(
-            row.gpus,
-            row.level.domain,
-            **{view.value: count for view, count in row.fitting.items()},
-            unusable=round(row.fragmented, 3),
-        )
-        for row in without_repeats(plan.slots)
-    ]
-    gangs = [_row(score) for score in plan.scores if score.value < 1][:_GANGS]
+    rows = [_slot_row(row) for row in without_repeats(plan.slots)]
+    imperfect = [score for score in plan.scores if score.value < 1]
+    gangs = [_gang_row(score) for score in imperfect[:_MOST_GANGS]]
     return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))
 
 
-def _row(score: Score) -> protocol.GangRow:
-    gang = score.gang
-    spans = ", ".join(
-        f"{at.level.domain} {at.spans}, could be {at.empty}"
-        for at in score.spreads
-        if at.empty < at.spans
+def _slot_row(row: Slots) -> protocol.SlotRow:
+    fitting = {view.value: count for view, count in row.fitting.items()}
+    return protocol.SlotRow(
+        row.gpus, row.level.domain, **fitting, unusable=round(row.fragmented, 3)
     )
+
+
+def _gang_row(score: Score) -> protocol.GangRow:
+    gang = score.gang
+    spans = []
+    for spread in score.spreads:
+        if spread.empty < spread.spans:
+            spans.append(f"{spread.level.domain} {spread.spans}, could be {spread.empty}")
     return protocol.GangRow(
-        gang.kind, gang.handle, gang.gpus, round(score.value, 2), score.better_now, spans
+        gang.kind,
+        gang.handle,
+        gang.gpus,
+        round(score.value, 2),
+        score.better_now,
+        ", ".join(spans),
     )
 
 
 def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
     """Where a gang is and could be. Raises NoPlanError where there is no such gang."""
-    found = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
-    if not found:
+    gangs = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
+    if not gangs:
         raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
-    better = next(
-        (better_place(plan.capacity, score) for score in scores(plan.capacity, found)), None
-    )
-    level, domains = (better[0].domain, better[1]) if better else ("", ())
-    nodes = sorted({pod.node for pod in found[0].placed})
-    return protocol.GangPlace(nodes, level, [list(domain) for domain in domains])
+    nodes = sorted({pod.node for pod in gangs[0].placed})
+    better = None
+    for score in scores(plan.capacity, gangs):
+        better = better_place(plan.capacity, score)
+        break
+    if better is None:
+        return protocol.GangPlace(nodes, "", [])
+    level, domains = better
+    return protocol.GangPlace(nodes, level.domain, [list(domain) for domain in domains])
 
 
 def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
@@ -90,26 +97,41 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
 
     `path` names the domain from the broadest level down.
     """
-    capacity = plan.capacity
-    inside = (
-        name
-        for name, number in capacity.number.items()
-        if capacity.paths[number][: len(path)] == path
-    )
-    names = frozenset([node] if node in plan.snapshot.by_name else inside if path else ())
+    names = _to_drain(plan, path, node)
     if not names:
         raise NoPlanError(
             "nothing like that can be drained here; choose a domain or a node of this view"
         )
     topology = plan.scope.topology.name if plan.scope.topology else None
-    result = whatif(plan.snapshot, topology, capacity, plan.gangs, Changes(drain=names))
-    after = {(row.gpus, row.level): row for row in slots(result.after, plan.sizes, plan.per_pod)}
+    result = whatif(plan.snapshot, topology, plan.capacity, plan.gangs, Changes(drain=names))
+    fates = [protocol.Fate(gang.sentence, gang.worse) for gang in result.rehomed]
+    worst_first = sorted(fates, key=lambda fate: not fate.worse)
+    lost = _lost(plan, result)
+    return protocol.Drained(len(names), worst_first, lost, plan.required.warnings)
+
+
+def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:
+    """The node, or the nodes of the domain."""
+    if node in plan.snapshot.by_name:
+        return frozenset([node])
+    if not path:
+        return frozenset()
+    names = []
+    for name, number in plan.capacity.number.items():
+        if plan.capacity.paths[number][: len(path)] == path:
+            names.append(name)
+    return frozenset(names)
+
+
+def _lost(plan: Plan, result: WhatIf) -> list[protocol.SlotChange]:
+    """The slots that are lost now, the largest first; of each size those of the narrowest level."""
+    after = {}
+    for row in slots(result.after, plan.sizes, plan.per_pod):
+        after[row.gpus, row.level] = row.fitting[View.NOW]
     lost: dict[int, protocol.SlotChange] = {}
     for row in plan.slots:  # the narrowest level of a size comes last
         now = row.fitting[View.NOW]
-        then = after[row.gpus, row.level].fitting[View.NOW] if (row.gpus, row.level) in after else 0
+        then = after.get((row.gpus, row.level), 0)
         if then != now:
             lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
-    fates = [protocol.Fate(gang.sentence, gang.worse) for gang in result.rehomed]
-    worst_first = sorted(fates, key=lambda fate: not fate.worse)
-    return protocol.Drained(len(names), worst_first, [*lost.values()][::-1], plan.required.warnings)
+    return list(reversed(lost.values()))

@@ -2,8 +2,8 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -48,13 +48,26 @@ def counted(
     `worst` gangs are named, `now` is Unix time, and `since` says by topology, kind and handle since
     when a gang is known to be misplaced. Raises NoPlanError.
     """
-    names: list[str | None] = [
-        topology.name for topology in snapshot.topologies if not topology.owner
-    ]
-    plans = {name or "": plan_of(snapshot, name) for name in (names or [None])[:_MOST_TOPOLOGIES]}
+    names: list[str | None] = []
+    for topology in snapshot.topologies:
+        if not topology.owner:
+            names.append(topology.name)
+    plans = {}
+    for name in (names or [None])[:_MOST_TOPOLOGIES]:
+        plans[name or ""] = plan_of(snapshot, name)
     metrics = _Metrics(worst, now, since)
     text = exposition(metrics.families(plans)).decode()
     return Counted(text, metrics.misplaced)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A running gang."""
+
+    topology: str
+    scheduler: str
+    """As metrics call it."""
+    score: Score
 
 
 def families(plans: Mapping[str, Plan], worst: int) -> Iterator[Family]:
@@ -78,70 +91,94 @@ class _Metrics:
 
     def families(self, plans: Mapping[str, Plan]) -> Iterator[Family]:
         """All but those about the counting itself."""
-        scores = [(name, score) for name, plan in plans.items() for score in plan.scores]
-        ranked = [
-            name for name, _ in Counter(score.gang.scheduler for _, score in scores).most_common()
-        ]
-        schedulers = {name: name for name in ranked[:_MOST_SCHEDULERS]}
-        placed = [
-            (name, schedulers.get(score.gang.scheduler, _OTHER), score) for name, score in scores
-        ]
-        shares: dict[tuple[str, ...], list[float]] = {}
-        for topology, scheduler, score in placed:
-            for tier in score.spreads:
-                if tier.empty < tier.worst:
-                    shares.setdefault((topology, scheduler, tier.level.domain), []).append(
-                        tier.empty / tier.spans
-                    )
-        yield histogram(
-            f"{_PREFIX}gang_score",
-            "Fewest domains of the level that a running gang could span on an empty cluster / domains it spans.",
-            ("topology", "scheduler", "domain"),
-            [(key, _buckets(values), sum(values)) for key, values in shares.items()],
-        )
-        misplaced = [gang for gang in placed if gang[2].misplaced]
-        counts = Counter({(topology, scheduler): 0 for topology, scheduler, _ in placed})
-        counts.update((topology, scheduler) for topology, scheduler, _ in misplaced)
-        text = "Running gangs that would span at most half the domains of some level if they were placed now."
-        yield _gauge("misplaced_gangs", text, ("topology", "scheduler"), counts.items())
-        text = "When this server first saw the longest-misplaced gang misplaced, in Unix time."
-        since = self._oldest(misplaced)
-        yield _gauge("misplaced_since_timestamp_seconds", text, ("topology", "scheduler"), since)
-        worst = [
-            (
-                (topology, scheduler, score.gang.namespace, score.gang.kind, score.gang.name),
-                score.value,
-            )
-            for topology, scheduler, score in sorted(placed, key=lambda one: one[2].value)[
-                : self._worst
-            ]
-        ]
-        labels = ("topology", "scheduler", "namespace", "kind", "gang")
-        yield _gauge(
-            "worst_gang_score", "Score of each of the gangs that are placed worst.", labels, worst
-        )
-        rows = [
-            ((name, row.level.domain, str(row.gpus)), row)
-            for name, plan in plans.items()
-            for row in plan.slots
-        ]
-        fitting = [
-            ((*key, view.value), count) for key, row in rows for view, count in row.fitting.items()
-        ]
-        text = "Gangs of this many GPUs that fit into single domains of the level."
-        yield _gauge("slots", text, ("topology", "domain", "gpus", "when"), fitting)
-        text = "Share of the free GPUs that no gang of this many GPUs can use within domains of the level, from 0 to 1."
-        unusable = [(key, row.fragmented) for key, row in rows]
-        yield _gauge("unusable_ratio", text, ("topology", "domain", "gpus"), unusable)
+        placed = list(_placed(plans))
+        yield _scores(placed)
+        yield from self._misplaced(placed)
+        yield self._worst_gangs(placed)
+        yield from _slots(plans)
 
-    def _oldest(self, misplaced: list[tuple[str, str, Score]]) -> Samples:
+    def _misplaced(self, placed: Sequence[_Placed]) -> Iterator[Family]:
+        counts: dict[tuple[str, str], int] = {}
         oldest: dict[tuple[str, ...], float] = {}
-        for topology, scheduler, score in misplaced:
-            kind, handle = score.gang.kind, score.gang.handle
-            since = self._since.get((topology, kind, handle), self._now)
-            self.misplaced.append(Misplaced(topology, kind, handle, since))
-            oldest[topology, scheduler] = min(since, oldest.get((topology, scheduler), since))
-        return oldest.items()
+        for gang in placed:
+            key = gang.topology, gang.scheduler
+            counts[key] = counts.get(key, 0) + gang.score.misplaced
+            if gang.score.misplaced:
+                since = self._since_when(gang)
+                oldest[key] = min(since, oldest.get(key, since))
+        labels = ("topology", "scheduler")
+        text = (
+            "Running gangs that would span at most half the domains of some level "
+            "if they were placed now."
+        )
+        yield _gauge("misplaced_gangs", text, labels, counts.items())
+        text = "When this server first saw the longest-misplaced gang misplaced, in Unix time."
+        yield _gauge("misplaced_since_timestamp_seconds", text, labels, oldest.items())
+
+    def _since_when(self, placed: _Placed) -> float:
+        """Since when the gang is known to be misplaced; noted for the next count."""
+        gang = placed.score.gang
+        since = self._since.get((placed.topology, gang.kind, gang.handle), self._now)
+        self.misplaced.append(Misplaced(placed.topology, gang.kind, gang.handle, since))
+        return since
+
+    def _worst_gangs(self, placed: Sequence[_Placed]) -> Family:
+        samples = []
+        ranked = sorted(placed, key=lambda gang: gang.score.value)
+        for worst in ranked[: self._worst]:
+            gang = worst.score.gang
+            key = (worst.topology, worst.scheduler, gang.namespace, gang.kind, gang.name)
+            samples.append((key, worst.score.value))
+        labels = ("topology", "scheduler", "namespace", "kind", "gang")
+        text = "Score of each of the gangs that are placed worst."
+        return _gauge("worst_gang_score", text, labels, samples)
+
+
+def _placed(plans: Mapping[str, Plan]) -> Iterator[_Placed]:
+    """All running gangs; rare schedulers share a name."""
+    counts: Counter[str] = Counter()
+    for plan in plans.values():
+        counts.update(score.gang.scheduler for score in plan.scores)
+    named = {name for name, _ in counts.most_common(_MOST_SCHEDULERS)}
+    for topology, plan in plans.items():
+        for score in plan.scores:
+            scheduler = score.gang.scheduler
+            yield _Placed(topology, scheduler if scheduler in named else _OTHER, score)
+
+
+def _scores(placed: Sequence[_Placed]) -> Family:
+    shares: dict[tuple[str, ...], list[float]] = {}
+    for gang in placed:
+        for spread in gang.score.spreads:
+            if spread.empty < spread.worst:
+                key = (gang.topology, gang.scheduler, spread.level.domain)
+                shares.setdefault(key, []).append(spread.empty / spread.spans)
+    return histogram(
+        f"{_PREFIX}gang_score",
+        "Fewest domains of the level that a running gang could span on an empty cluster "
+        "/ domains it spans.",
+        ("topology", "scheduler", "domain"),
+        [(key, _buckets(values), sum(values)) for key, values in shares.items()],
+    )
+
+
+def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
+    fitting: list[tuple[tuple[str, ...], float]] = []
+    unusable: list[tuple[tuple[str, ...], float]] = []
+    for name, plan in plans.items():
+        for row in plan.slots:
+            key = name, row.level.domain, str(row.gpus)
+            unusable.append((key, row.fragmented))
+            for view, count in row.fitting.items():
+                fitting.append(((*key, view.value), count))
+    labels = ("topology", "domain", "gpus")
+    text = "Gangs of this many GPUs that fit into single domains of the level."
+    yield _gauge("slots", text, (*labels, "when"), fitting)
+    text = (
+        "Share of the free GPUs that no gang of this many GPUs can use "
+        "within domains of the level, from 0 to 1."
+    )
+    yield _gauge("unusable_ratio", text, labels, unusable)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
@@ -149,5 +186,11 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> F
 
 
 def _buckets(values: list[float]) -> list[tuple[float, int]]:
+    """How many values are at most each bound."""
     counts = Counter(bisect_left(_BOUNDS, value) for value in values)
-    return [*zip(_BOUNDS, accumulate(counts[place] for place in range(len(_BOUNDS))), strict=True)]
+    buckets = []
+    total = 0
+    for place, bound in enumerate(_BOUNDS):
+        total += counts[place]
+        buckets.append((bound, total))
+    return buckets

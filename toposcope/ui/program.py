@@ -1,4 +1,4 @@
-"""Connects a source, a broadcaster and a server and runs them: the program behind `toposcope ui`."""
+"""Connects a source, a broadcaster and a server and runs them: what `toposcope ui` runs."""
 
 import logging
 import secrets

@@ -36,14 +36,14 @@ class ListColumn(_Struct):
 
 
 class Nodes(_Struct):
-    """The nodes that have GPUs or that a topology selects, column by column, in the order of their names."""
+    """The nodes that have GPUs or that a topology selects, column by column, by name."""
 
     name: list[str]
     gpus: list[int]
     free: list[int] | None
     """Whole GPUs that a pod could get; None where pods are unknown."""
     marks: ListColumn
-    """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned; empty where nothing is."""
+    """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned; or nothing."""
     views: ListColumn
     """The ids of the views that the node is in; empty: in none, see `apart`."""
     facts: dict[str, Column]
@@ -51,9 +51,9 @@ class Nodes(_Struct):
     labels: dict[str, Column]
     """Label values, by label key: one column for each key that is a level of any view."""
     reasons: dict[str, list[str]]
-    """Index (as a string) to why the node is degraded, in its agent's words; only for nodes that are."""
+    """Index (as a string) to why the node is degraded, in its agent's words."""
     apart: dict[str, str]
-    """Index (as a string) to why the node is in no view: reads well after "1 node" and "3 nodes"."""
+    """Index (as a string) to why the node is in no view: continues "1 node" and "3 nodes"."""
 
 
 class LevelView(_Struct):
@@ -95,7 +95,10 @@ class View(_Struct):
     """One view of the cluster: a ClusterTopology, a segment, or what the labels alone suggest."""
 
     id: str
-    """Stable: the ClusterTopology's name, `<name>/<segment>` for a segment, empty for what labels suggest."""
+    """Stable: the ClusterTopology's name, `<name>/<segment>` for a segment.
+
+    Empty for what labels suggest.
+    """
     name: str
     kind: Literal["topology", "segment", "inferred"]
     parent: str | None
@@ -112,7 +115,7 @@ class View(_Struct):
     without_agent: int
     """Nodes with GPUs that are not among `nodes` only because no agent has labelled them."""
     conditions: list[ConditionView]
-    """As in the status; the page shows those that are not True as banners, advisory ones less prominently."""
+    """As in the status; those that are not True become banners, advisory ones less prominent."""
     problems: list[str]
     """What is wrong with the spec, and values under two parents: one sentence each."""
 
@@ -127,8 +130,8 @@ class Change(_Struct):
     view: str | None
     """The id of the view that changed; None: the cluster."""
     kind: Literal[
-        "level", "condition", "domain-gone", "domain-new", "node-gone", "node-new", "moved", "state", "hardware",
-        "view-gone", "view-new",
+        "level", "condition", "domain-gone", "domain-new", "node-gone", "node-new",
+        "moved", "state", "hardware", "view-gone", "view-new",
     ]  # fmt: skip
     count: int
     """How many nodes."""
@@ -180,7 +183,7 @@ class Snapshot(_Struct):
 
 
 class News(_Struct):
-    """`GET api/events`: an event with this, as soon as anything has changed, and every few seconds."""
+    """`GET api/events`: an event with this, after each change, and every few seconds."""
 
     id: str
     """That of the newest snapshot: a page that shows another one fetches it.
@@ -336,10 +339,13 @@ class Check(_Struct):
     system: str
     topology: str | None
     view: str | None
-    """The id of the view to which the paths in `fits` belong; None: paths mean nothing (pod affinity, no topology)."""
+    """The id of the view to which the paths in `fits` belong.
+
+    None: paths mean nothing (pod affinity, no topology).
+    """
     well: bool
     verdict: Literal["fits", "full", "never", "unclear", "refused", "nothing"]
-    """`refused`: the findings include an error; `nothing`: it requests nothing that could be placed."""
+    """`refused`: the findings include an error; `nothing`: it requests nothing placeable."""
     answer: str
     """The verdict in one sentence."""
     advice: list[str]
@@ -400,7 +406,7 @@ class Planning(_Struct):
     per_pod: int
     """GPUs of a pod of these gangs, as many as most nodes have."""
     slots: list[SlotRow]
-    """The smallest and the broadest first; without levels that have the same figures as the next narrower one."""
+    """The smallest and the broadest first; a level that repeats the next narrower is left out."""
     gangs: list[GangRow]
     """The worst first, at most 100."""
     scored: int

@@ -1,4 +1,4 @@
-"""What the page's server asks its worker, and the form of the answers: plain data that can be sent."""
+"""What the page's server asks its worker, and the form of the answers: plain data."""
 
 from enum import StrEnum
 from typing import TypeAlias

@@ -128,7 +128,7 @@ class Routes:
         stale = facts.stale()
         text = f"the cluster is being read for the first time; {facts.node_count} nodes so far"
         if stale:
-            text = f"the cluster cannot be read: {'; '.join(stale[1])}"
+            text = f"the cluster cannot be read: {'; '.join(stale.sentences)}"
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
 
     async def _node(self, request: Request) -> Response:
@@ -148,7 +148,7 @@ class Routes:
         stale = facts.stale()
         try:
             if stale:
-                trouble = f"its link matrix cannot be read right now: {'; '.join(stale[1])}"
+                trouble = f"its link matrix cannot be read right now: {'; '.join(stale.sentences)}"
             else:
                 full = self._source.node(name)
         except KubeError as error:
@@ -272,7 +272,7 @@ _TOO_MUCH: Final = (DeadlineError, MemoryLimitError, CrashError)
 
 
 def _failure(error: Exception, instead: str) -> HTTPException:
-    """One of `_FAILURES` as the page gets it; `instead` is what to do where it takes too much time or memory."""
+    """One of `_FAILURES`; `instead` is what to do where it takes too much time or memory."""
     status = next(status for kind, status in _FAILURES.items() if isinstance(error, kind))
     text = str(error)
     if isinstance(error, KubeError):

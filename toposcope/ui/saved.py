@@ -68,12 +68,9 @@ class SavedSource:
         if node is None:
             return None
         packed = self._matrices.get(name)
-        return FullNode(
-            msgspec.structs.replace(node, matrix=zlib.decompress(packed).decode())
-            if packed
-            else node,
-            "",
-        )
+        if packed:
+            node = msgspec.structs.replace(node, matrix=zlib.decompress(packed).decode())
+        return FullNode(node, "")
 
     def published(self) -> Snapshot:
         """What schedulers read, as far as it is in the files."""
@@ -88,7 +85,10 @@ class SavedSource:
             self.look_again()
 
     def look_again(self) -> None:
-        """Read the files if one has changed; when they cannot be read, what was known stands and is stale."""
+        """Read the files if one has changed.
+
+        When they cannot be read, what was known stands and is stale.
+        """
         times = self._stamps()
         if times == self._times:
             return
@@ -96,11 +96,11 @@ class SavedSource:
         try:
             self._load()
         except InputError as error:
-            shown = "; ".join(map(str, error.problems[:_MAX_PROBLEMS]))
+            why = "; ".join(str(problem) for problem in error.problems[:_MAX_PROBLEMS])
             more = len(error.problems) - _MAX_PROBLEMS
-            self._facts.mark_failing(
-                _FILES, shown + (f"; and {more} more problems" if more > 0 else "")
-            )
+            if more > 0:
+                why += f"; and {more} more problems"
+            self._facts.mark_failing(_FILES, why)
 
     def _load(self) -> None:
         required = RequiredLevels()
@@ -108,28 +108,34 @@ class SavedSource:
             self._names, keep_matrix=lambda _name, _not_ok: True, limit=self._limit, others=required
         )
         self._required = required
-        self._matrices = {
-            node.name: zlib.compress(node.matrix.encode(errors="replace"), 1)
-            for node in snapshot.nodes
-            if node.matrix
-        }
+        self._matrices = {}
+        for node in snapshot.nodes:
+            if node.matrix:
+                matrix = node.matrix.encode(errors="replace")
+                self._matrices[node.name] = zlib.compress(matrix, 1)
         self._published = replace(snapshot, nodes=(), pods=None, warnings=())
         fill(self._facts, snapshot)
         self._facts.mark_synced(_FILES)
 
     def _stamps(self) -> _Times:
-        return tuple(stamp for name in self._names for stamp in _stamps_below(Path(name)))
+        stamps: list[tuple[str, int, int]] = []
+        for name in self._names:
+            stamps += _stamps_below(Path(name))
+        return tuple(stamps)
 
 
 def _stamps_below(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, modification time and size of a file, or of all files in a directory; a pipe never changes."""
+    """Name, modification time and size of a file, or of all files in a directory.
+
+    A pipe never changes.
+    """
     if not (path.is_dir() or path.is_file()):
         yield str(path), 0, 0
         return
     try:
-        files = (
-            sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        )
+        files = [path]
+        if path.is_dir():
+            files = sorted(file for file in path.rglob("*") if file.is_file())
         for file in files:
             stat = file.stat()
             yield str(file), stat.st_mtime_ns, stat.st_size

@@ -1,5 +1,6 @@
 """Search for GPUs; nodes and domains are found by the page itself."""
 
+from collections.abc import Iterator
 from heapq import nsmallest
 from typing import Final
 
@@ -18,14 +19,16 @@ def search(facts: Facts, query: str) -> protocol.Search:
     text = query.strip().lower()
     if len(text) < _MIN_UUID:
         return protocol.Search([], more=False)
-    matches = [
-        (not uuid.lower().startswith(text), uuid, name)
-        for name, uuids in facts.uuids()
-        if text in uuids.lower()
-        for uuid in uuids.split("\n")
-        if text in uuid.lower()
-    ]
-    best = nsmallest(MAX_RESULTS + 1, matches)
-    return protocol.Search(
-        [protocol.Gpu(uuid, node) for _, uuid, node in best[:MAX_RESULTS]], len(best) > MAX_RESULTS
-    )
+    best = nsmallest(MAX_RESULTS + 1, _matches(facts, text))
+    gpus = [protocol.Gpu(uuid, node) for _, uuid, node in best[:MAX_RESULTS]]
+    return protocol.Search(gpus, len(best) > MAX_RESULTS)
+
+
+def _matches(facts: Facts, text: str) -> Iterator[tuple[bool, str, str]]:
+    """UUIDs that contain the text, with their nodes; False sorts first: they begin with it."""
+    for node, uuids in facts.uuids():
+        if text not in uuids.lower():
+            continue
+        for uuid in uuids.split("\n"):
+            if text in uuid.lower():
+                yield not uuid.lower().startswith(text), uuid, node

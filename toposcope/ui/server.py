@@ -28,12 +28,12 @@ def application(routes: Routes, hosts: Iterable[str] = LOCAL) -> ASGIApp:
 
 
 class _Limited(H11Protocol):
-    """Closes connections whose request began and never completes, and the idlest one where there are too many.
+    """Closes connections whose request never completes, and the idlest one of too many.
 
     uvicorn itself would wait for ever, and refuse new connections instead, those of probes too.
     """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._heard = self.loop.time()
         self._requested = False
@@ -48,7 +48,7 @@ class _Limited(H11Protocol):
 
     @property
     def idleness(self) -> tuple[bool, float]:
-        """Sorts connections: first those for which nothing is being done, then those that sent nothing for longest."""
+        """Sorts connections: idle ones first, then those that sent nothing for longest."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
         at_work = cycle is not None and not cycle.response_complete
         return at_work, self._heard
@@ -71,7 +71,7 @@ def _make_room(connections: Iterable[object], newest: _Limited) -> None:
     others: list[_Limited] = []
     for connection in connections:
         if isinstance(connection, _Limited) and not connection.transport.is_closing():
-            others.append(connection)  # noqa: PERF401 - easier to read
+            others.append(connection)
     if len(others) > CONNECTIONS:
         others.remove(newest)
         min(others, key=attrgetter("idleness")).transport.abort()

@@ -1,4 +1,7 @@
-"""Where facts come from: a running cluster or saved files; and what both take out of a Node besides its view."""
+"""Where facts come from: a running cluster or saved files.
+
+And what both take out of a Node besides its view.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -71,7 +74,7 @@ def gpu_uuids(annotation: str | None) -> str:
 
 
 def cached_view(node: NodeView) -> NodeView:
-    """The node with its annotation only where its state is not ok: 100,000 annotations are 250 MB."""
+    """The node, with its annotation only where it is not ok: 100,000 annotations are 250 MB."""
     if node.matrix is None or node.state not in (State.OK, None):
         return node
     return msgspec.structs.replace(node, matrix=None)

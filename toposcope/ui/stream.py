@@ -1,4 +1,7 @@
-"""`GET /api/events`: server-sent events: whether there is something newer to fetch, and how fresh it is."""
+"""`GET /api/events`: server-sent events.
+
+Whether there is something newer to fetch, and how fresh it is.
+"""
 
 import asyncio
 import contextlib

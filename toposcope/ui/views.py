@@ -1,10 +1,10 @@
-"""The views of one cluster: each ClusterTopology, its segments, or what the labels alone suggest."""
+"""The views of one cluster: each ClusterTopology, its segments, or what labels alone suggest."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from toposcope.api.conditions import ADVISORY, HIERARCHY_CONSISTENT, NO_RAILS
 from toposcope.api.label_keys import GPUS
 from toposcope.snapshot.levels import crossings_of, left_out_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.scope import Scope, select_scope
+from toposcope.snapshot.scope import Scope, TopologyNotFoundError, choose_topology, select_scope
 from toposcope.snapshot.suggest import suggest
 from toposcope.ui import protocol
 
@@ -38,30 +38,45 @@ class View:
 def views_of(snapshot: Snapshot) -> tuple[View, ...]:
     """All views of a cluster, the default one first."""
     if not snapshot.topologies:
-        inferred = select_scope(snapshot)
-        labelled = any(map(_is_labelled, inferred.nodes))
-        summary = _summary("", "labels", "inferred", None, inferred)
-        return (
-            View(summary, inferred, _is_labelled if labelled else attrgetter("has_gpus")),
-            *_suggested(snapshot),
-        )
+        return _inferred(snapshot), *_suggested(snapshot)
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
     views: list[View] = []
-    for topology in sorted(
-        snapshot.topologies, key=lambda other: (other is not main, bool(other.owner), other.name)
-    ):
+    for topology in sorted(snapshot.topologies, key=lambda topology: _order(topology, main)):
         parent = names.get(topology.owner) if topology.owner else None
         views.append(_topology_view(snapshot, topology, topology.name, "topology", parent))
         # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
-        views += () if topology.divided else _segments(snapshot, topology)
+        if not topology.divided:
+            views += _segments(snapshot, topology)
     return tuple(views)
 
 
+def _inferred(snapshot: Snapshot) -> View:
+    """What the labels alone suggest."""
+    scope = select_scope(snapshot)
+    summary = _summary("", "labels", "inferred", None, scope)
+    if any(_is_labelled(node) for node in scope.nodes):
+        return View(summary, scope, _is_labelled)
+    return View(summary, scope, attrgetter("has_gpus"))
+
+
+def _order(topology: Topology, main: Topology) -> tuple[bool, bool, str]:
+    """The main one first, segments last."""
+    return topology is not main, bool(topology.owner), topology.name
+
+
 def _main(topologies: Sequence[Topology]) -> Topology:
-    """As `toposcope.snapshot.scope` chooses; where that refuses to choose, the first by name."""
-    whole = [topology for topology in topologies if not topology.owner] or list(topologies)
-    return next((topology for topology in topologies if topology.name == "cluster"), whole[0])
+    """As commands choose; where they refuse to choose, the first that is no segment."""
+    try:
+        chosen = choose_topology(topologies, None)
+    except TopologyNotFoundError:
+        chosen = None
+    if chosen is not None:
+        return chosen
+    for topology in topologies:
+        if not topology.owner:
+            return topology
+    return topologies[0]
 
 
 def _is_labelled(node: NodeView) -> bool:
@@ -84,11 +99,11 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
     """Where no controller has been: the kinds of nodes, when there are several."""
     suggestions = suggest(snapshot.nodes, snapshot.catalogue).found
-    if len(suggestions) > 1:
-        for suggestion in suggestions:
-            yield _as_if(
-                snapshot, f"/{suggestion.name}", suggestion.name, "", suggestion.document()
-            )
+    if len(suggestions) < 2:  # noqa: PLR2004 - see above
+        return
+    for suggestion in suggestions:
+        view_id = f"/{suggestion.name}"
+        yield _as_if(snapshot, view_id, suggestion.name, "", suggestion.document())
 
 
 def _as_if(
@@ -117,49 +132,61 @@ def _summary(
     name: str,
     kind: Literal["topology", "segment", "inferred"],
     parent: str | None,
-    selected: Scope,
+    scope: Scope,
 ) -> protocol.View:
-    topology = selected.topology
-    left_out = left_out_of(selected)
-    found = list(_conditions(topology)) if topology else []
-    # What a condition says is not said twice.
-    crossed = (
-        []
-        if any(item.type == HIERARCHY_CONSISTENT for item in found)
-        else crossings_of(selected).problems
-    )
+    levels = level_views(scope, sized=False)
+    left_out = left_out_of(scope)
+    conditions = list(_conditions(scope.topology)) if scope.topology else []
     return protocol.View(
         id=view_id,
         name=name,
         kind=kind,
         parent=parent,
-        origin=selected.origin.value,
-        levels=msgspec.convert(
-            level_views(selected, sized=False), list[protocol.LevelView], from_attributes=True
-        ),
-        nodes=len(selected.nodes),
-        gpus=sum(node.gpus for node in selected.nodes),
+        origin=scope.origin.value,
+        levels=msgspec.convert(levels, list[protocol.LevelView], from_attributes=True),
+        nodes=len(scope.nodes),
+        gpus=sum(node.gpus for node in scope.nodes),
         left_out=len(left_out),
         left_out_gpus=sum(node.gpus for node in left_out),
-        without_agent=len(selected.without_agent),
-        conditions=found,
-        problems=[*(topology.problems if topology else ()), *crossed],
+        without_agent=len(scope.without_agent),
+        conditions=conditions,
+        problems=_problems(scope, conditions),
     )
+
+
+def _problems(scope: Scope, conditions: Sequence[protocol.ConditionView]) -> list[str]:
+    """What is wrong with the spec, and levels that do not nest.
+
+    What a condition says is not said twice.
+    """
+    problems: list[str] = []
+    if scope.topology:
+        problems += scope.topology.problems
+    if all(condition.type != HIERARCHY_CONSISTENT for condition in conditions):
+        problems += crossings_of(scope).problems
+    return problems
 
 
 def _conditions(topology: Topology) -> Iterator[protocol.ConditionView]:
     for condition in topology.status.get("conditions") or ():
-        kind, status = str(condition.get("type", "")), str(condition.get("status", ""))
         if condition.get("reason") == NO_RAILS:
             continue
+        kind = str(condition.get("type", ""))
         yield protocol.ConditionView(
             type=kind,
-            status=cast(
-                "Literal['True', 'False', 'Unknown']",
-                status if status in ("True", "False") else "Unknown",
-            ),
+            status=_status(condition),
             reason=str(condition.get("reason") or ""),
             message=str(condition.get("message") or ""),
             since=str(condition.get("lastTransitionTime") or ""),
             advisory=kind in ADVISORY,
         )
+
+
+def _status(condition: Mapping[str, Any]) -> Literal["True", "False", "Unknown"]:
+    match condition.get("status"):
+        case "True":
+            return "True"
+        case "False":
+            return "False"
+        case _:
+            return "Unknown"

@@ -20,7 +20,7 @@ from toposcope.ui.known import Known, decoded
 from toposcope.ui.questions import Answer, Ask, Outcome
 
 MEMORY: Final = 512 << 20
-"""Bytes of address space that a question may take, and once more what the copy of the cluster takes."""
+"""Bytes of address space that a question may take, and again what the cluster's copy takes."""
 _UNBOUNDED: Final = 1 << 62
 """Bytes: of a message from our own server, and of memory between two questions."""
 _GRACE: Final = 5.0
@@ -28,11 +28,11 @@ _GRACE: Final = 5.0
 _NICE: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
 _ENDS_FIRST: Final = "1000"
-"""For the kernel's choice of what to end where a container's memory is used up: rather this than the server."""
+"""For the kernel's choice of what to end for want of memory: rather this than the server."""
 
 
 def main(parent: int, descriptor: int) -> NoReturn:
-    """Answer the server whose process id is `parent`, over the socket that it has passed on, until it is gone."""
+    """Answer the server, process `parent`, over the socket that it passed on, until it ends."""
     _confine()
     # else it ended before the kernel knew that this process is to end with it
     if os.getppid() == parent:
@@ -45,7 +45,7 @@ def _confine() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold the cluster
     os.nice(_NICE)
     try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - a file of the kernel
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - the kernel's
             file.write(_ENDS_FIRST)
     except OSError:
         pass  # a system without it: the server may then be ended first

@@ -15,6 +15,7 @@ from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
 from toposcope.integrations.grove.publisher import GrovePublisher
 from toposcope.integrations.kai.publisher import KaiPublisher
 from toposcope.integrations.kueue.publisher import KueuePublisher
@@ -170,7 +171,7 @@ class World:
     def _new_controller(self) -> Controller:
         client, time = self._client, self._time
         publishers = (GrovePublisher(client, time), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-        return controller_of(client, Reconciler(client, publishers, time, instance="test"))
+        return controller_of(client, Reconciler(Wiring(client, publishers, time)))
 
 
 def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:

@@ -92,7 +92,7 @@ def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: C
         made = api.create(WIDGETS, widget(name))
         about = {"apiVersion": "example.com/v1", "kind": "Widget", "name": name, "uid": made["metadata"]["uid"]}
         note = f"{name} lost its rack"
-        clients().call(event(about, "Warning", "RackLost", note, "controller", "c-0", datetime.now(UTC)))
+        clients().call(event(about, "Warning", "RackLost", note, "controller", instance="c-0", now=datetime.now(UTC)))
     described = kubectl("describe", "wg", "w1")
     assert re.search(r"Warning +RackLost +\S+ +gpu.topology/controller.* w1 lost its rack\n", described)
     assert "w2" not in described

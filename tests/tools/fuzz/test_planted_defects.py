@@ -21,7 +21,7 @@ from toposcope.api.label_keys import GPU_PRODUCT
 from toposcope.hardware.topology import NodeTopology
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.controller_config import Config
-from toposcope.hierarchy.effective_levels import Absences, EffectiveLevels, effective_levels
+from toposcope.hierarchy.effective_levels import EffectiveLevels, LevelTimers, effective_levels
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.document import Field
 from toposcope.simulator.capture_text import CaptureError
@@ -30,8 +30,8 @@ from toposcope.simulator.machine import Machine
 _ENCODE = toposcope.agent.baseline.encode
 
 
-def _every_level_twice(*arguments: Any) -> EffectiveLevels:
-    result = effective_levels(*arguments)
+def _every_level_twice(*arguments: Any, **named: Any) -> EffectiveLevels:
+    result = effective_levels(*arguments, **named)
     return dataclasses.replace(result, levels=result.levels * 2)
 
 
@@ -72,10 +72,11 @@ class _Unchecked:
 
 
 def _only_where_all_have_it(
-    topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue, _bound: object
+    topology: Topology, nodes: Table, _timers: LevelTimers, now: float, *, catalogue: Catalogue, bound: object
 ) -> EffectiveLevels:
+    del bound  # what workloads require
     bare = dataclasses.replace(topology, status={})
-    return effective_levels(bare, nodes, Absences(), now, catalogue)
+    return effective_levels(bare, nodes, LevelTimers(), now, catalogue=catalogue)
 
 
 DEFECTS: list[tuple[str, str, Any, str]] = [

@@ -12,13 +12,13 @@ from tools.fuzz.subject import Outcome, documents, held, refusal, scalars, spoil
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
 from toposcope.api.levels import Level, level_problems
-from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.assess.assessment import Assessment, Evidence, assess
+from toposcope.controller.memory import Memory
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.segments import Segments, child_spec
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.controller.status_size import MOST_BYTES
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
 from toposcope.snapshot.decode import Decoder, topology_of
@@ -142,10 +142,11 @@ def _status(topology: Topology, assessment: Assessment) -> dict[str, Any]:
 
 
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
-    absences = Absences()
-    assess(topology, nodes.values(), absences, 0.0, ["rack"])
+    memory = Memory()
+    assess(topology, Evidence(nodes.values(), required=["rack"]), memory)
     # what nodes carry is believed by now
-    assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])
+    evidence = Evidence(nodes.values(), now=_GRACE + 1, required=["rack"])
+    assessment = assess(topology, evidence, memory)
     _status(topology, assessment)
     if assessment.publishable is not None:
         held(
@@ -199,7 +200,7 @@ def specs(case: Any) -> Outcome:
     topology = read(case)
     for problem in topology.problems:
         refusal(problem)
-    _status(topology, assess(topology, _NODES, Absences(), 0.0))
+    _status(topology, assess(topology, Evidence(_NODES), Memory()))
     return "refused" if topology.problems else "taken"
 
 
@@ -260,7 +261,7 @@ class _Cluster:
         """What schedulers see, as it stands: None of an assessment leaves it as it is."""
         self._name = name
         self._owner = owner
-        self._absences = Absences()
+        self._memory = Memory()
         self._status: dict[str, Any] = {}
         self._now = 0.0
 
@@ -271,13 +272,9 @@ class _Cluster:
 
     def _once(self, nodes: Sequence[NodeFacts]) -> Assessment:
         topology = self._topology()
-        assessment = assess(
-            topology,
-            nodes,
-            self._absences,
-            self._now,
-            [] if self._owner else ["rack", "nvlink-domain"],
-        )
+        required = [] if self._owner else ["rack", "nvlink-domain"]
+        evidence = Evidence(nodes, now=self._now, required=required)
+        assessment = assess(topology, evidence, self._memory)
         self._status = _status(topology, assessment)
         self._now += _GRACE + 1
         self.publishable = (

@@ -1,1 +1,4 @@
-"""NVML in a process of its own: the gateway to the library, the worker that holds it, and its supervisor."""
+"""NVML in a process of its own.
+
+The gateway to the library, the worker that holds it, and its supervisor.
+"""

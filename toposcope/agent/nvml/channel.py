@@ -1,8 +1,9 @@
-"""What agent and worker share: a socket for signals, each whole or not there, and memory for answers and steps.
+"""What agent and worker share.
 
-An answer is in memory before it is signalled, so neither side can block in the middle of one, and the forty steps that
-a worker announces in a probe cost nothing. `multiprocessing.connection` would cost each agent 1.3 MB and 10 ms of its
-start, and its `recv_bytes` waits without a limit for the rest of a message.
+A socket for signals, each whole or not there, and memory for answers and steps. An answer is in
+memory before it is signalled, so neither side can block in the middle of one, and the forty steps
+that a worker announces in a probe cost nothing. `multiprocessing.connection` would cost each agent
+1.3 MB and 10 ms of its start, and its `recv_bytes` waits without a limit for the rest of a message.
 """
 
 import fcntl
@@ -20,11 +21,17 @@ START: Final = b"S"
 REQUEST: Final = b"P"
 """To the worker: probe now."""
 LISTEN: Final = b"L"
-"""To the worker, after a probe: the next one is due then, in decimal monotonic seconds; until then report events."""
+"""To the worker, after a probe: the next one is due then, in decimal monotonic seconds.
+
+Until then report events.
+"""
 RESULT: Final = b"R"
 """To the agent: a probe is done and in memory. The next one comes only on request."""
 EVENT: Final = b"E"
-"""To the agent, between probes: something happened that calls for a probe at once; what, in words."""
+"""To the agent, between probes: something happened that calls for a probe at once.
+
+What, in words.
+"""
 
 _STEP: Final = struct.Struct("=II")
 """How many steps were announced, and how long the last one's name is, which follows."""
@@ -42,7 +49,11 @@ class ChannelError(ToposcopeError):
 
 
 class Channel:
-    """One end: `connection` is a SOCK_SEQPACKET socket, `memory` the descriptor of the memory that both ends map."""
+    """One end.
+
+    `connection` is a SOCK_SEQPACKET socket, `memory` the descriptor of the memory that both ends
+    map.
+    """
 
     def __init__(self, connection: socket.socket, memory: int) -> None:
         self._socket = connection
@@ -81,7 +92,10 @@ class Channel:
         _STEP.pack_into(self._memory, 0, (count + 1) & 0xFFFFFFFF, len(name))
 
     def step(self) -> tuple[int, str]:
-        """How many steps were announced, and the last one; its name may be mixed up while it is written."""
+        """How many steps were announced, and the last one.
+
+        Its name may be mixed up while it is written.
+        """
         count, length = _STEP.unpack_from(self._memory)
         return count, self._memory[_STEP.size : min(_STEP.size + length, _LENGTH_AT)].decode(
             errors="replace"

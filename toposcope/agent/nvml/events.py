@@ -1,4 +1,7 @@
-"""NVML events: an XID error, a GPU that became unavailable, a recovery action; each is a reason to probe at once."""
+"""NVML events: an XID error, a GPU that became unavailable, a recovery action.
+
+Each is a reason to probe at once.
+"""
 
 from typing import Any, Final
 

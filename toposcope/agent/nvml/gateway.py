@@ -1,7 +1,8 @@
-"""The one gateway to NVML: every call goes through `Nvml.ask`, and "not supported" is an answer, not an exception.
+"""The one gateway to NVML.
 
-`module` is `pynvml` or anything that answers the same functions. One thread only: the header promises thread safety,
-but NCCL still guards every call with a mutex because of past bugs.
+Every call goes through `Nvml.ask`, and "not supported" is an answer, not an exception. `module` is
+`pynvml` or anything that answers the same functions. One thread only: the header promises thread
+safety, but NCCL still guards every call with a mutex because of past bugs.
 """
 
 from collections.abc import Callable
@@ -45,7 +46,10 @@ class NvmlReturn(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """The GPU or the driver has no such thing (function, struct version, feature): a fact, not a fault."""
+        """The GPU or the driver has no such thing (function, struct version, feature).
+
+        A fact, not a fault.
+        """
         return self.code in _ABSENT
 
     @property
@@ -67,10 +71,13 @@ class Nvml:
         self._step = step
         self._fixed: dict[tuple[str | int | None, ...], Any] = {}
         self.loss: NvmlReturn | None = None
-        """The last answer that a GPU is lost; `clear_loss` comes before the questions about each GPU."""
+        """The last answer that a GPU is lost.
+
+        `clear_loss` comes before the questions about each GPU.
+        """
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
-        """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised.
+        """The result of one NVML function, or an `NvmlReturn` in place of the error that it raised.
 
         A function that the binding lacks is not found, as one that the driver lacks.
         """
@@ -105,19 +112,26 @@ class Nvml:
     def fixed(
         self, of: tuple[str | int | None, ...], *questions: tuple[Any, ...]
     ) -> tuple[Any | None, ...]:
-        """The `value` of each question (a function and its arguments), for what only a reset or a person changes.
+        """The `value` of each question (a function and its arguments).
 
-        Remembered until `forget` once all are answered, be it by "there is no such thing". `of` is what is asked: a
-        GPU's UUID, with the number of its link, or two UUIDs; nothing is remembered of a GPU without a UUID.
+        For what only a reset or a person changes: it is remembered until `forget` once all are
+        answered, be it by "there is no such thing". `of` is what is asked: a GPU's UUID, with the
+        number of its link, or two UUIDs; nothing is remembered of a GPU without a UUID.
         """
         known: tuple[Any | None, ...] | None = self._fixed.get(of)
         if known is not None:
             return known
-        answers = [self.ask(*question) for question in questions]
-        values = tuple([None if isinstance(answer, NvmlReturn) else answer for answer in answers])
-        if all(not isinstance(answer, NvmlReturn) or answer.absent for answer in answers):
-            self.remember(of, values)
-        return values
+        values = []
+        settled = True
+        for question in questions:
+            answer = self.ask(*question)
+            if isinstance(answer, NvmlReturn):
+                settled = settled and answer.absent
+                answer = None
+            values.append(answer)
+        if settled:
+            self.remember(of, tuple(values))
+        return tuple(values)
 
     def recall(self, of: tuple[str | int | None, ...]) -> Any | None:
         """What was remembered of `of`; None: nothing."""
@@ -155,9 +169,10 @@ def numbered(things: str, count: int | None) -> range:
 
     Raises ImplausibleError for more than there can be.
     """
-    if (count or 0) > _MOST:
+    number = count or 0
+    if number > _MOST:
         raise ImplausibleError(f"NVML counts {count} {things}, more than there can be")
-    return range(count or 0)
+    return range(number)
 
 
 def open_pynvml() -> Any:

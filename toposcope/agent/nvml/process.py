@@ -55,7 +55,10 @@ class Machine(NamedTuple):
 
 
 def fork(machine: Machine) -> Worker:
-    """The first worker; call it before the first thread starts, and before what only the agent needs is loaded."""
+    """The first worker.
+
+    Call it before the first thread starts, and before what only the agent needs is loaded.
+    """
     if not _early:
         return _forked(lambda _: machine)
     worker = _early.pop()
@@ -97,7 +100,10 @@ _NO_VF_RAILS: Final = ":"
 
 
 def _tell(channel: Channel, machine: Machine) -> None:
-    """Tell a worker that was started without it which machine to probe: a path for this one, else a pickle."""
+    """Tell a worker that was started without it which machine to probe.
+
+    A path for this one, else a pickle.
+    """
     if machine.open_nvml is open_pynvml:
         channel.send(START, (_VF_RAILS if machine.vf_rails else _NO_VF_RAILS) + machine.sysfs)
         return
@@ -133,7 +139,10 @@ def _forked(told: Callable[[Channel], Machine]) -> Worker:
 
 
 def _work(parent: int, channel: Channel, told: Callable[[Channel], Machine]) -> NoReturn:
-    """Be the worker until the agent, whose process id is `parent`, closes its end; then end this process."""
+    """Be the worker until the agent, whose process id is `parent`, closes its end.
+
+    Then end this process.
+    """
     status = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -154,7 +163,10 @@ def _work(parent: int, channel: Channel, told: Callable[[Channel], Machine]) -> 
 
 
 def _tied_to(parent: int) -> bool:
-    """Have the kernel kill this process when the agent dies, even in a call that hangs; False if the agent is gone."""
+    """Have the kernel kill this process when the agent dies, even in a call that hangs.
+
+    False if the agent is gone.
+    """
     import ctypes  # noqa: PLC0415 - the binding's, in the worker alone
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

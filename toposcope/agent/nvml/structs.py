@@ -22,7 +22,10 @@ from toposcope.agent.raw import RawFabric, RawPlatform
 
 _UUID_BYTES: Final = 16
 _UNICAST_POINTER: Final = 0
-"""NVML_GPU_FABRIC_CLIQUE_TYPE_UNICAST_POINTER: its first entry is what older layouts call the clique id."""
+"""NVML_GPU_FABRIC_CLIQUE_TYPE_UNICAST_POINTER.
+
+Its first entry is what older layouts call the clique id.
+"""
 
 _FABRIC: Final = (
     ("c_nvmlGpuFabricInfo_v4_t", "nvmlDeviceGetGpuFabricInfo_v4"),
@@ -38,37 +41,33 @@ _PLATFORM: Final = struct.Struct("<I16s16s5B")
 
 
 _FIELD: Final = struct.Struct("=IIqqIII4x")
-"""Field, scope, timestamp, latency, type, status, and the value as an unsigned integer of four bytes."""
+"""Field, scope, timestamp, latency, type, status, and the value.
+
+The value is taken as an unsigned integer of four bytes.
+"""
 _SUCCESS: Final = 0
 
 
 def bus_id(pci: Any) -> str:
-    """The address in a nvmlPciInfo_t, whatever its bytes are: the binding's attribute raises for what is no text."""
+    """The address in a nvmlPciInfo_t, whatever its bytes are.
+
+    The binding's attribute raises for what is no text.
+    """
     field = type(pci).busId
-    return (
-        string_at(addressof(pci) + field.offset, field.size)
-        .split(b"\0")[0]
-        .decode("ascii", "replace")
-    )
+    text = string_at(addressof(pci) + field.offset, field.size).split(b"\0")[0]
+    return text.decode("ascii", "replace")
 
 
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
     """The field values by (field, scope), without entries whose own status is an error."""
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
-    entries = bytes(answer or b"")
-    answers = _FIELD.iter_unpack(entries)
-    fields = {
-        (field, scope): value
-        for field, scope, _, _, _, status, value in answers
-        if status == _SUCCESS
-    }
-    if len(fields) < len(wanted):
-        for *_, status, _ in _FIELD.iter_unpack(entries):
-            nvml.note_loss(
-                NvmlReturn(
-                    status, "GPU is lost" if status == GPU_IS_LOST else "GPU requires restart"
-                )
-            )
+    fields = {}
+    for field, scope, _, _, _, status, value in _FIELD.iter_unpack(bytes(answer or b"")):
+        if status == _SUCCESS:
+            fields[field, scope] = value
+        else:
+            text = "GPU is lost" if status == GPU_IS_LOST else "GPU requires restart"
+            nvml.note_loss(NvmlReturn(status, text))
     return fields
 
 
@@ -101,11 +100,8 @@ def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
 
 def _fabric(info: Any) -> RawFabric:
     if hasattr(info, "cliques"):
-        cliques = tuple(
-            (int(c.type), int(c.id))
-            for c in info.cliques[: min(info.numCliques, len(info.cliques))]
-        )
-        clique = next((number for kind, number in cliques if kind == _UNICAST_POINTER), None)
+        cliques = _cliques(info)
+        clique = _unicast_clique(cliques)
     else:
         clique = int(info.cliqueId)
         cliques = ((_UNICAST_POINTER, clique),)
@@ -119,6 +115,18 @@ def _fabric(info: Any) -> RawFabric:
         health_mask=getattr(info, "healthMask", None),
         health_summary=getattr(info, "healthSummary", None),
     )
+
+
+def _unicast_clique(cliques: tuple[tuple[int, int], ...]) -> int | None:
+    for kind, number in cliques:
+        if kind == _UNICAST_POINTER:
+            return number
+    return None
+
+
+def _cliques(info: Any) -> tuple[tuple[int, int], ...]:
+    count = min(info.numCliques, len(info.cliques))
+    return tuple([(int(clique.type), int(clique.id)) for clique in info.cliques[:count]])
 
 
 def read_platform(nvml: Nvml, handle: Any) -> RawPlatform | None:

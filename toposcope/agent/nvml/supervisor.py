@@ -35,7 +35,10 @@ _MOMENT: Final = 1.0
 
 
 class ProbeError(ToposcopeError):
-    """A probe without a result; the message says what happened in which step, `reason` is metrics' word for it."""
+    """A probe without a result.
+
+    The message says what happened in which step, `reason` is metrics' word for it.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -65,7 +68,10 @@ class ProbeProcess:
         self._devices: frozenset[str] | None = None
         self._stuck = 0
         self._listening = True
-        """Whether the worker was told to since the last probe: before the first there is nothing to listen to."""
+        """Whether the worker was told to since the last probe.
+
+        Before the first there is nothing to listen to.
+        """
         self.waits_for_answer = False
         """Whether a probe is under way that may wait for the driver: a signal need not."""
         self._last: tuple[bytes, RawNode] | None = None
@@ -95,7 +101,10 @@ class ProbeProcess:
         return raw
 
     def wait(self, seconds: float, wake: socket.socket) -> str:
-        """Wait so long, or until `wake` is readable, or until something happens to the hardware: what, else empty."""
+        """Wait so long, or until `wake` is readable, or until something happens to the hardware.
+
+        What, else empty.
+        """
         until = time.monotonic() + seconds
         if self._worker and not self._listening:
             with contextlib.suppress(ChannelError):  # it ended: what follows notices
@@ -196,7 +205,10 @@ class ProbeProcess:
             return None
 
     def _end(self, patience: float = _MOMENT) -> str:
-        """End the worker, by force if it does not end by itself; how it ended, empty while the driver holds it."""
+        """End the worker, by force if it does not end by itself.
+
+        How it ended, empty while the driver holds it.
+        """
         worker, self._worker = self._worker, None
         if worker is None:
             raise AssertionError("there is no worker to end")

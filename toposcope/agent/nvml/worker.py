@@ -1,7 +1,8 @@
-"""The process that holds NVML: probes on request, and announces before each step what it is about to ask.
+"""The process that holds NVML.
 
-NVML can hang for minutes or take its process down with it (one lost GPU has done both), so nothing else lives here,
-and nothing is loaded that a probe does not need. Between probes it listens to NVML's events.
+Probes on request, and announces before each step what it is about to ask. NVML can hang for minutes
+or take its process down with it (one lost GPU has done both), so nothing else lives here, and
+nothing is loaded that a probe does not need. Between probes it listens to NVML's events.
 """
 
 import time
@@ -18,7 +19,10 @@ from toposcope.agent.raw import RawNode, encode
 from toposcope.agent.sysfs import Sysfs
 
 _LISTEN_SECONDS: Final = 5.0
-"""How long one wait for NVML events lasts; a probe that comes before it is due may begin so much later."""
+"""How long one wait for NVML events lasts.
+
+A probe that comes before it is due may begin so much later.
+"""
 _WHOLE: Final = 10
 """Every so many probes everything is asked again, and whenever anything changed. In between,
 what only a reset or a person changes is not: of 566 calls on eight GPUs 90 are left, and each
@@ -67,7 +71,10 @@ def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, vf_rails: boo
 
 
 def _listen(agent: Channel, events: EventWatch, until: float) -> bool:
-    """Report the first of NVML's events, if one comes by then and before another signal; whether one did."""
+    """Report the first of NVML's events, if one comes by then and before another signal.
+
+    Whether one did.
+    """
     while (left := until - time.monotonic()) > 0 and not agent.wait(0):
         if not events.arm():
             return False

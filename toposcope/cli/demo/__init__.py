@@ -1,8 +1,10 @@
-"""Simulate a cluster of real machines and watch everything work together; needs no GPU and no cluster.
+"""Simulate a cluster of real machines and watch everything work together; needs no GPU and no
+cluster.
 
-An embedded API server, the real agent for each of 30 simulated nodes and the real controller run as separate
-processes and talk over HTTP. Then the rack label is removed from every node, and comes back.
-"""
+An embedded API server, the real agent for each of 30 simulated nodes and the real controller
+run as separate processes and talk over HTTP. Then the rack label is removed from every node,
+and comes back.
+"""  # noqa: D205 - a paragraph of --help
 
 import argparse
 import signal

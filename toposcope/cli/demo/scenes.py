@@ -5,9 +5,10 @@ import shutil
 import signal
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from toposcope.agent.options import Options as AgentOptions
 from toposcope.agent.run import run as run_agent
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
-from toposcope.api.conditions import LEVELS_AVAILABLE, previous
+from toposcope.api.conditions import LEVELS_AVAILABLE, READY, previous
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.demo.processes import Processes
 from toposcope.cli.hardware import simulated
@@ -43,8 +44,8 @@ from toposcope.simulator.cluster import RACK_KEY, SimulatedNode, demo_cluster
 from toposcope.snapshot.live import load_live
 
 _NAME: Final = "cluster"
-_GRACE: Final = 2
-_PATIENCE: Final = 60.0
+_GRACE_SECONDS: Final = 2
+_PATIENCE_SECONDS: Final = 60.0
 _MERGE: Final = "application/merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KAI: Final = "/apis/kai.scheduler/v1alpha1/topologies"
@@ -54,6 +55,20 @@ _PENDING: Final = {
     "PodCliqueSet": "/apis/grove.io/v1alpha1/namespaces/demo/podcliquesets",
 }
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
+_CONDITION_FIELDS: Final = ("type", "status", "reason", "message")
+_CLUSTER_TOPOLOGY: Final = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "metadata": {"name": _NAME},
+    "spec": {
+        "required": ["rack"],
+        "gracePeriod": f"{_GRACE_SECONDS}s",
+        # Grove's operator makes KAI's Topology from the binding; `_operate` does it here.
+        "publish": {"kai": "Never"},
+    },
+}
+_HOME: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}
+"""The namespace of the Lease."""
 
 
 class DemoError(ToposcopeError):
@@ -94,7 +109,8 @@ class Demo:
             f"  export KUBECONFIG={self._kubeconfig}\n"
             f"  kubectl get nodes -L {label_keys.NVLINK_DOMAIN}\n"
             "  kubectl explain gtopo.spec\n"
-            "  toposcope explain pod/notebook -n demo    # why it waits; so do pod/pretrain and pcs/llm\n"
+            "  toposcope explain pod/notebook -n demo    "
+            "# why it waits; so do pod/pretrain and pcs/llm\n"
             f"  kubectl label node h200-1 {RACK_KEY}-    # and watch LevelsCovered"
         )
         self._console.file.flush()  # who waits for this line may read it from a file
@@ -112,25 +128,22 @@ class Demo:
         Only to keep: the required levels of a PodCliqueSet stay published.
         """
         with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as client:
-            client.call(
-                Request("POST", _CRDS, {}, msgspec.json.encode(manifests.crd("grove_podcliqueset")))
-            )
+            _post(client, _CRDS, manifests.crd("grove_podcliqueset"))
             for document in manifests.pending():
-                path = _PENDING[document["kind"]]
-                client.call(Request("POST", path, {}, msgspec.json.encode(document)))
+                _post(client, _PENDING[document["kind"]], document)
 
     def _show_page(self) -> None:
         """Serve the page of the cluster, from a process of its own."""
         # Only --keep has to wait for the server's libraries.
         from toposcope.telemetry.logs import set_up  # noqa: PLC0415 - see above
-        from toposcope.ui.program import address_of, listening, of_cluster  # noqa: PLC0415 - see above
+        from toposcope.ui import program as programs  # noqa: PLC0415 - see above
 
-        program = of_cluster(str(self._kubeconfig))
+        program = programs.of_cluster(str(self._kubeconfig))
         self._heading("The cluster in a browser")
         if program.bundle.page() is None:
             self.say(f"  {program.bundle.missing}")
             return
-        with listening("127.0.0.1", 0) as listener:
+        with programs.listening("127.0.0.1", 0) as listener:
 
             def serve() -> int:
                 set_up("text")
@@ -138,7 +151,7 @@ class Demo:
                 return 0
 
             self._processes.fork("ui", serve)
-            self.say(f"  {address_of(listener)}")
+            self.say(f"  {programs.address_of(listener)}")
 
     def say(self, text: str, style: str = "") -> None:
         """Print text as it is, never wrapped: terminals wrap long lines themselves."""
@@ -156,25 +169,23 @@ class Demo:
         All processes are forked before this one opens a connection or starts a thread.
         """
         self.say(
-            f"Simulating {len(self._nodes)} nodes, each with a real agent, beside an embedded API server and the real "
-            "controller."
+            f"Simulating {len(self._nodes)} nodes, each with a real agent, "
+            "beside an embedded API server and the real controller."
         )
         self._processes.fork("apiserver", self._serve)
         self._wait("API server", self._kubeconfig.exists)
         for node in self._nodes:
-            self._processes.fork(f"agent-{node.name}", lambda node=node: self._agent(node))  # type: ignore[misc]
+            self._processes.fork(f"agent-{node.name}", partial(self._agent, node))
         self._processes.fork("controller", self._controller)
 
     def _wait_until_ready(self) -> None:
+        steps = {
+            f"{len(self._nodes)} agents probe their GPUs and label their nodes": self._all_labelled,
+            "controller infers the levels and publishes them": self._is_ready,
+        }
         shown = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
         with Progress(*shown, console=self._console) as progress:
-            for text, done in (
-                (
-                    f"{len(self._nodes)} agents probe their GPUs and label their nodes",
-                    self._all_labelled,
-                ),
-                ("controller infers the levels and publishes them", self._is_ready),
-            ):
+            for text, done in steps.items():
                 task = progress.add_task(text, total=1)
                 self._wait(text, done)
                 progress.update(task, completed=1)
@@ -185,23 +196,12 @@ class Demo:
         server.load(node.node_object() for node in self._nodes)
         unfinished = self._kubeconfig.with_suffix(".new")
         server.write_kubeconfig(unfinished)
-        # Grove's operator makes KAI's Topology from the binding; `_operate` does it here.
-        spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
-        # the Lease is there
-        home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}
-        crds = (
-            manifests.cluster_topology_crd(),
-            manifests.crd("grove_binding"),
-            manifests.crd("kai_topology"),
-        )
         with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
-            for path, document in (
-                *((_CRDS, crd) for crd in crds),
-                ("/api/v1/namespaces", home),
-                (PATH, body),
-            ):
-                client.call(Request("POST", path, {}, msgspec.json.encode(document)))
+            _post(client, _CRDS, manifests.cluster_topology_crd())
+            _post(client, _CRDS, manifests.crd("grove_binding"))
+            _post(client, _CRDS, manifests.crd("kai_topology"))
+            _post(client, "/api/v1/namespaces", _HOME)
+            _post(client, PATH, _CLUSTER_TOPOLOGY)
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
         self._operate()
@@ -212,7 +212,7 @@ class Demo:
         shown: list[dict[str, str]] = []
         with closing(ApiClient(load(str(self._kubeconfig)), "grove-operator")) as client:
             while True:
-                time.sleep(_GRACE / 4)
+                time.sleep(_GRACE_SECONDS / 4)
                 with contextlib.suppress(KubeError):
                     binding = client.call(Request("GET", BINDINGS.target(_NAME).path, {}))
                     levels = [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
@@ -220,21 +220,7 @@ class Demo:
                         continue
                     if shown:  # its levels cannot be changed
                         client.call(Request("DELETE", f"{_KAI}/{_NAME}", {}))
-                    owner = {key: binding[key] for key in ("apiVersion", "kind")} | {
-                        "name": _NAME,
-                        "controller": True,
-                    }
-                    metadata = {
-                        "name": _NAME,
-                        "ownerReferences": [owner | {"uid": binding["metadata"]["uid"]}],
-                    }
-                    topology = {
-                        "apiVersion": "kai.scheduler/v1alpha1",
-                        "kind": "Topology",
-                        "metadata": metadata,
-                    }
-                    body = msgspec.json.encode({**topology, "spec": {"levels": levels}})
-                    client.call(Request("POST", _KAI, {}, body))
+                    _post(client, _KAI, _kai_topology(binding, levels))
                     shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
@@ -255,10 +241,10 @@ class Demo:
         )
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while not done():
             if time.monotonic() > deadline:
-                raise DemoError(f"{what}: not done within {_PATIENCE:.0f} s")
+                raise DemoError(f"{what}: not done within {_PATIENCE_SECONDS:.0f} s")
             time.sleep(0.1)
 
     # What the API server holds
@@ -274,65 +260,74 @@ class Demo:
         return previous(self._topology().get("status") or {}, kind) or {}
 
     def _all_labelled(self) -> bool:
-        return all(
-            label_keys.STATE in node["metadata"]["labels"] for node in self._get(NODES)["items"]
-        )
+        for node in self._get(NODES)["items"]:
+            if label_keys.STATE not in node["metadata"]["labels"]:
+                return False
+        return True
 
     def _is_ready(self) -> bool:
         status = self._topology().get("status") or {}
-        ready = previous(status, "Ready") or {}
-        return ready.get("status") == "True" and status.get("nodes") == len(self._nodes)
+        ready = previous(status, READY)
+        if ready is None or ready.get("status") != "True":
+            return False
+        return bool(status.get("nodes") == len(self._nodes))
 
     def _events(self) -> list[dict[str, Any]]:
         """About the level that goes and comes back: other conditions turn at the same time."""
-        events = self._get(_EVENTS)["items"]
-        return [
-            e for e in events if e["regarding"]["kind"] == KIND and "TopologyLevels" in e["reason"]
-        ]
+        events = []
+        for event in self._get(_EVENTS)["items"]:
+            if event["regarding"]["kind"] == KIND and "TopologyLevels" in event["reason"]:
+                events.append(event)
+        return events
 
     # The scenes
 
     def _show_labels(self) -> None:
-        shown = ("gb200-01", "h200-1", "l40s-1")
+        names = ("gb200-01", "h200-1", "l40s-1")
         self._heading("Labels that the agents wrote (one node of each kind)")
-        labels = {name: self._get(f"{NODES}/{name}")["metadata"]["labels"] for name in shown}
-        keys = sorted(
-            {key for label in labels.values() for key in label if key.startswith(label_keys.PREFIX)}
-        )
-        rows = [[key, *(labels[name].get(key, "") for name in shown)] for key in keys]
-        self._screen.show(columns(self._screen, ["", *shown], rows))
+        keys: set[str] = set()
+        labels = {}
+        for name in names:
+            labels[name] = self._get(f"{NODES}/{name}")["metadata"]["labels"]
+            keys.update(key for key in labels[name] if key.startswith(label_keys.PREFIX))
+        rows = []
+        for key in sorted(keys):
+            values = [labels[name].get(key, "") for name in names]
+            rows.append([key, *values])
+        self._screen.show(columns(self._screen, ["", *names], rows))
 
     def _show_matrix(self, name: str) -> None:
         self._heading(f"Link matrix of {name}, from its annotation {label_keys.MATRIX}")
         annotations = self._get(f"{NODES}/{name}")["metadata"]["annotations"]
-        self._screen.show(node_matrix_lines(self._screen, parse(annotations[label_keys.MATRIX])))
+        matrix = parse(annotations[label_keys.MATRIX])
+        self._screen.show(node_matrix_lines(self._screen, matrix))
 
     def _show_tree(self) -> None:
         self._heading("The hierarchy, as `toposcope tree` shows it")
-        self._screen.show(tree_lines(self._screen, load_live(self._client, "", datetime.now(UTC))))
+        snapshot = load_live(self._client, "", datetime.now(UTC))
+        self._screen.show(tree_lines(self._screen, snapshot))
 
     def _show_topology(self, topology: Mapping[str, Any]) -> None:
         self._heading("ClusterTopology, written by the controller")
-        shown = {key: topology[key] for key in ("apiVersion", "kind", "spec", "status")}
-        shown["metadata"] = {"name": topology["metadata"]["name"]}
-        shown["status"] = {
-            key: value for key, value in topology["status"].items() if key != "conditions"
+        status = dict(topology["status"])
+        conditions = status.pop("conditions")
+        shown = {
+            "apiVersion": topology["apiVersion"],
+            "kind": topology["kind"],
+            "metadata": {"name": topology["metadata"]["name"]},
+            "spec": topology["spec"],
+            "status": status,
         }
-        order = ("apiVersion", "kind", "metadata", "spec", "status")
-        self.say(
-            yaml.safe_dump({key: shown[key] for key in order}, sort_keys=False, width=110).rstrip()
-        )
+        self.say(yaml.safe_dump(shown, sort_keys=False, width=110).rstrip())
         self._heading("Its conditions")
-        fields = ("type", "status", "reason", "message")
-        rows = [
-            [condition[field] for field in fields] for condition in topology["status"]["conditions"]
-        ]
-        self._screen.show(columns(self._screen, [field.upper() for field in fields], rows))
+        rows = [_cells(condition) for condition in conditions]
+        header = [field.upper() for field in _CONDITION_FIELDS]
+        self._screen.show(columns(self._screen, header, rows))
 
     def _break_and_heal(self) -> None:
         self._heading("Now something breaks: the rack label is removed from every node")
         racks = dict(self._relabel({}))
-        self._follow("False", f"missing for longer than gracePeriod ({_GRACE} s)")
+        self._follow("False", f"missing for longer than gracePeriod ({_GRACE_SECONDS} s)")
         self._heading("And it comes back")
         dict(self._relabel(racks))
         self._follow("True", "the label is on every node again")
@@ -341,11 +336,9 @@ class Demo:
         """Set every node's rack label as given, or remove it; yields what it was."""
         for node in self._get(NODES)["items"]:
             name = node["metadata"]["name"]
-            patch = {"metadata": {"labels": {RACK_KEY: racks.get(name)}}}
+            patch = msgspec.json.encode({"metadata": {"labels": {RACK_KEY: racks.get(name)}}})
             try:
-                self._client.call(
-                    Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE)
-                )
+                self._client.call(Request("PATCH", f"{NODES}/{name}", {}, patch, _MERGE))
             except ApiError as error:
                 raise DemoError(f"cannot relabel {name}: {error}") from error
             yield name, node["metadata"]["labels"].get(RACK_KEY, "")
@@ -353,27 +346,53 @@ class Demo:
     def _follow(self, status: str, why: str) -> None:
         seen = len(self._events())
         began = time.monotonic()
-        self._wait(
-            f"{LEVELS_AVAILABLE} {status}",
-            lambda: (
-                self._condition(LEVELS_AVAILABLE).get("status") == status
-                and len(self._events()) > seen
-            ),
-        )
+
+        def turned() -> bool:
+            condition = self._condition(LEVELS_AVAILABLE)
+            return condition.get("status") == status and len(self._events()) > seen
+
+        self._wait(f"{LEVELS_AVAILABLE} {status}", turned)
         condition = self._condition(LEVELS_AVAILABLE)
         self.say(f"after {time.monotonic() - began:.1f} s ({why}):", style="dim")
         colour = "green" if status == "True" else "bold red"
-        why = f" ({condition['reason']}) {condition['message']}"
-        line = Text.assemble(("condition  ", "dim"), f"{LEVELS_AVAILABLE}=", (status, colour), why)
-        self._console.print(line, soft_wrap=not self._console.is_terminal)
+        reason = f" ({condition['reason']}) {condition['message']}"
+        self._fact("condition  ", f"{LEVELS_AVAILABLE}=", (status, colour), reason)
         binding = self._get(BINDINGS.target(_NAME).path)
-        path = " > ".join(level["domain"] for level in binding["spec"]["levels"])
-        self._console.print(
-            Text.assemble(("grove sees ", "dim"), path), soft_wrap=not self._console.is_terminal
+        self._fact(
+            "grove sees ", " > ".join(level["domain"] for level in binding["spec"]["levels"])
         )
         event = max(self._events(), key=lambda event: event["eventTime"])
-        line = Text.assemble(
-            ("event      ", "dim"),
-            f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}",
-        )
+        about = f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
+        self._fact("event      ", about)
+
+    def _fact(self, title: str, *parts: str | tuple[str, str]) -> None:
+        """Print what somebody else said."""
+        line = Text.assemble((title, "dim"), *parts)
         self._console.print(line, soft_wrap=not self._console.is_terminal)
+
+
+def _post(client: ApiClient, path: str, document: Mapping[str, Any]) -> None:
+    client.call(Request("POST", path, {}, msgspec.json.encode(document)))
+
+
+def _kai_topology(
+    binding: Mapping[str, Any], levels: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """KAI's Topology that the binding owns."""
+    owner = {
+        "apiVersion": binding["apiVersion"],
+        "kind": binding["kind"],
+        "name": _NAME,
+        "controller": True,
+        "uid": binding["metadata"]["uid"],
+    }
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": _NAME, "ownerReferences": [owner]},
+        "spec": {"levels": levels},
+    }
+
+
+def _cells(condition: Mapping[str, Any]) -> list[str]:
+    return [condition[field] for field in _CONDITION_FIELDS]

@@ -1,4 +1,4 @@
-"""Recording a probe: everything that NVML and sysfs answered, in a file that anyone may send to us."""
+"""Recording a probe: everything that NVML and sysfs answered, in a file that anyone may send us."""
 
 import os
 import time
@@ -20,13 +20,14 @@ from toposcope.simulator.recording import Call, Raised, Recording, Value, encode
 def record(
     source: Source, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns
 ) -> RawNode:
-    """Probe once, as always, and write into `file` what was asked and answered; says so on standard error.
+    """Probe once, as always, and write into `file` what was asked and answered.
 
-    A probe that fails is written down too, up to the call that did not come back. Raises what `ProbeProcess.probe`
-    raises, OSError when the file cannot be written, and RecordingError.
+    Says so on standard error. A probe that fails is written down too, up to the call that did not
+    come back. Raises what `ProbeProcess.probe` raises, OSError when the file cannot be written, and
+    RecordingError.
     """
     # Memory that crosses the processes: what the machine really answered never reaches a disk.
-    with open(os.memfd_create("recording"), "w+b", buffering=0) as journal:  # noqa: PTH123 - no path leads to it
+    with os.fdopen(os.memfd_create("recording"), "w+b", buffering=0) as journal:
         listening = source._replace(
             open_nvml=lambda: RecordingNvml(source.open_nvml(), journal.write, clock)
         )
@@ -40,20 +41,26 @@ def record(
 
 def _recording(calls: list[Call], source: Source, today: date) -> Recording:
     stand_ins = StandIns()
-    driver = (call.answer for call in calls if call.name == "nvmlSystemGetDriverVersion")
+    recorded_calls = [stand_ins.call(call) for call in calls]
+    # sysfs is read a second time, by the code that the probe reads it with.
+    entries = recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)
     return Recording(
         toposcope=__version__,
         pynvml=version("nvidia-ml-py"),
-        driver=next((str(answer.value) for answer in driver if isinstance(answer, Value)), None),
+        driver=_driver(calls),
         date=today.isoformat(),
         simulated=source.simulated,
-        calls=[stand_ins.call(call) for call in calls],
-        # sysfs is read a second time, by the code that the probe reads it with.
-        sysfs=[
-            stand_ins.entry(entry)
-            for entry in recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)
-        ],
+        calls=recorded_calls,
+        sysfs=[stand_ins.entry(entry) for entry in entries],
     )
+
+
+def _driver(calls: list[Call]) -> str | None:
+    """The driver's version, if NVML said it."""
+    for call in calls:
+        if call.name == "nvmlSystemGetDriverVersion" and isinstance(call.answer, Value):
+            return str(call.answer.value)
+    return None
 
 
 def _write(file: Path, recording: Recording) -> None:
@@ -67,6 +74,7 @@ def _write(file: Path, recording: Recording) -> None:
     errors = sum(isinstance(call.answer, Raised) for call in recording.calls)
     milliseconds = sum(call.us for call in recording.calls) / 1000
     say(
-        f"recorded {file}: {len(recording.calls)} NVML calls, {errors} of them answered with an error, "
+        f"recorded {file}: {len(recording.calls)} NVML calls, "
+        f"{errors} of them answered with an error, "
         f"{milliseconds:.1f} ms, {len(content) / 1000:.0f} kB"
     )

@@ -38,7 +38,7 @@ class RecordingNvml:
         return partial(self._call, name, found) if is_call else found
 
     def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
-        """Listening for events is no part of a probe: it is switched off, so that the recording ends with the probe."""
+        """Listening for events is no part of a probe: off, so that the recording ends with it."""
         raise self._module.NVMLError(NOT_SUPPORTED)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -78,9 +78,9 @@ class RecordingNvml:
 def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Answer:
     if isinstance(result, recording.Handle):
         return recording.Device(result.name)
-    struct = next((value._obj for value in arguments if hasattr(value, "_obj")), None)  # noqa: SLF001 - byref's target
-    if struct is not None:
-        return recording.Filled(_memory(struct), result)
+    for value in arguments:
+        if hasattr(value, "_obj"):  # of byref
+            return recording.Filled(_memory(value._obj), result)  # noqa: SLF001 - byref's target
     if isinstance(result, ctypes.Structure):
         return _memory(result)
     if isinstance(result, ctypes.Array):
@@ -94,7 +94,8 @@ def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Ans
     if result is None or isinstance(result, int | str | list):
         return recording.Value(result)
     raise TypeError(
-        f"{name} answered a {type(result).__name__}: teach toposcope/cli/recording/nvml.py to write it down"
+        f"{name} answered a {type(result).__name__}: "
+        "teach toposcope/cli/recording/nvml.py to write it down"
     )
 
 

@@ -1,9 +1,10 @@
-"""Stand-ins for whatever identifies a machine: equal where the originals are equal, zero where they are zero.
+"""Stand-ins for whatever identifies a machine: equal, or zero, where the originals are.
 
-They are numbered in the order in which they turn up. A hash would not do: a serial number has so few digits that all of
-them can be tried.
+They are numbered in the order in which they turn up. A hash would not do: a serial number has so
+few digits that all of them can be tried.
 
-What is passed on is listed here; what is not listed is replaced, or refused when its parts are not known.
+What is passed on is listed here; what is not listed is replaced, or refused when its parts are not
+known.
 """
 
 import re
@@ -104,7 +105,7 @@ class StandIns:
                 return Link(path, self.uuids(target))
 
     def text(self, text: str) -> str:
-        """An identity of any form: UUIDs are replaced in place, anything else as a whole by as many digits."""
+        """An identity of any form: UUIDs are replaced in place, anything else by as many digits."""
         replaced = self.uuids(text)
         return replaced if _UUID.search(text) else self._serial(text, len(text))
 
@@ -139,8 +140,8 @@ class StandIns:
     def _struct(self, name: str, memory: Memory) -> Memory:
         if memory.type not in _STRUCTS:
             raise RecordingError(
-                f"{name} answers with {memory.type}, and nobody said which of its members identify the machine: list "
-                "them in toposcope/cli/recording/standins.py"
+                f"{name} answers with {memory.type}, and nobody said which of its members "
+                "identify the machine: list them in toposcope/cli/recording/standins.py"
             )
         content = bytearray.fromhex(memory.bytes)
         for member in _STRUCTS[memory.type]:

@@ -1,4 +1,4 @@
-"""A file reader that notes what it was asked for: enough of /sys to build the same tree elsewhere."""
+"""A file reader that notes what it was asked for: enough of /sys to build the tree elsewhere."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,10 @@ from toposcope.simulator.recording import Entry, File, Folder, Link
 
 
 def recorded_sysfs(root: Path, *, vf_rails: bool = False) -> list[Entry]:
-    """Everything in the tree `root` that a probe reads, by path; `vf_rails`: with virtual functions as NICs."""
+    """Everything in the tree `root` that a probe reads, by path.
+
+    `vf_rails`: with virtual functions as NICs.
+    """
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
     # A probe to which NVML is of no use still reads all of sysfs.

@@ -7,7 +7,7 @@ of them has carried it for the grace period (or none does, where nobody looks a 
 Anything less leaves the verdict as it was.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,22 +19,21 @@ from toposcope.api.conditions import (
     unavailable_levels,
     unavailable_message,
 )
+from toposcope.controller.memory import Memory
 from toposcope.hierarchy.coverage import Coverage
-from toposcope.hierarchy.effective_levels import Absences
-
-_DOMAIN: Final = "domain "
-"""Prefix of required and preferred levels in `Absences`."""
-
 
 _KEPT: Final = (
-    " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; until a node carries "
-    "it, KAI places no gang that asks this topology for any level)"
+    " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; "
+    "until a node carries it, KAI places no gang that asks this topology for any level)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The condition, and the unavailable domains, sorted: the required ones, and the preferred ones."""
+    """The condition, and the unavailable domains, sorted.
+
+    The required ones, and the preferred ones.
+    """
 
     condition: Condition
     unavailable: tuple[str, ...]
@@ -59,72 +58,133 @@ def no_nodes() -> Condition:
 
 def judge(
     topology: Topology,
-    required: Iterable[str],
     coverage: Sequence[Coverage],
-    absences: Absences,
+    memory: Memory,
     now: float,
-    preferred: Iterable[str] = (),
+    *,
+    required: Collection[str],
+    preferred: Collection[str] = (),
     retained: Container[str] = (),
 ) -> Verdict:
-    """Judge the required domains, which make the condition, and the preferred ones, over at least one selected node.
+    """Judge the required domains, which make the condition, and the preferred ones.
+
+    At least one node is selected.
 
     `retained` ones are kept in Grove's binding, which the message adds.
     """
-    by_domain = {cover.level.domain: cover for cover in coverage}
-    grace = 0.0 if absences.single_look else topology.grace
-    before = previous(topology.status, LEVELS_AVAILABLE)
-    reported = unavailable_levels(before)
-
-    def is_gone(domain: str) -> bool:
-        cover = by_domain.get(domain)
-        return cover is None or not cover.nodes
-
-    def is_unavailable(domain: str, reported: Container[str]) -> bool:
-        gone = is_gone(domain)
-        overdue = absences.longer_than(
-            topology.uid, _DOMAIN + domain, gone=gone, grace=grace, now=now
-        )
-        # A restarted controller must not take a verdict back because it has no memory.
-        return overdue or (gone and domain in reported)
-
-    wanted, optional = sorted(set(required)), sorted(set(preferred))
-    absences.keep_only(topology.uid, _DOMAIN, [*wanted, *optional])
-    unavailable = tuple(domain for domain in wanted if is_unavailable(domain, reported))
-    reported_before = reported_missed(topology.status)
-    missed = tuple(domain for domain in optional if is_unavailable(domain, reported_before))
-    if unavailable:
-        text = "; ".join(
-            unavailable_message(domain) + _KEPT * (domain in retained) for domain in unavailable
-        )
-        return Verdict(
-            Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text),
-            unavailable,
-            missed,
-        )
-    waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
-    if waiting and (before is None or before.get("status") == "Unknown"):
-        return Verdict(_waiting(topology, waiting, [*filter(is_gone, waiting)]), (), missed)
-    words = "All required topology levels are available in the cluster topology"
-    return Verdict(
-        Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", words), (), missed
+    wanted = sorted(set(required))
+    optional = sorted(set(preferred))
+    memory.unavailable.keep_only([*wanted, *optional])
+    carried = _Carried.by(coverage)
+    unavailable = _unavailable(
+        topology,
+        wanted,
+        carried.domains,
+        reported=unavailable_levels(topology.status),
+        memory=memory,
+        now=now,
     )
+    missed = _unavailable(
+        topology,
+        optional,
+        carried.domains,
+        reported=reported_missed(topology.status),
+        memory=memory,
+        now=now,
+    )
+    if unavailable:
+        condition = _unavailable_condition(unavailable, retained)
+        return Verdict(condition, unavailable, missed)
+    waiting = [domain for domain in wanted if domain not in carried.usable]
+    if waiting and _is_undecided(topology):
+        unseen = [domain for domain in wanted if domain not in carried.domains]
+        condition = _waiting(topology, waiting, unseen)
+        return Verdict(condition, (), missed)
+    text = "All required topology levels are available in the cluster topology"
+    condition = Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", text)
+    return Verdict(condition, (), missed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """The domains that nodes carry, and those of them that a node which takes pods carries."""
+
+    domains: frozenset[str]
+    usable: frozenset[str]
+
+    @classmethod
+    def by(cls, coverage: Sequence[Coverage]) -> "_Carried":
+        by_domain = {cover.level.domain: cover for cover in coverage}
+        domains, usable = set(), set()
+        for domain, cover in by_domain.items():
+            if cover.nodes:
+                domains.add(domain)
+                if cover.usable:
+                    usable.add(domain)
+        return cls(frozenset(domains), frozenset(usable))
+
+
+def _unavailable(
+    topology: Topology,
+    domains: Sequence[str],
+    carried: Container[str],
+    *,
+    reported: Container[str],
+    memory: Memory,
+    now: float,
+) -> tuple[str, ...]:
+    """The domains that have been gone for the grace period.
+
+    And those that are gone and were `reported` before.
+    """
+    grace = 0.0 if memory.single_look else topology.grace
+    unavailable = []
+    for domain in domains:
+        gone = domain not in carried
+        overdue = memory.unavailable.overdue(domain, now, grace, running=gone)
+        # A restarted controller must not take a verdict back because it has no memory.
+        if overdue or (gone and domain in reported):
+            unavailable.append(domain)
+    return tuple(unavailable)
+
+
+def _is_undecided(topology: Topology) -> bool:
+    """Whether the stored status has no verdict."""
+    before = previous(topology.status, LEVELS_AVAILABLE)
+    return before is None or before.get("status") == "Unknown"
+
+
+def _unavailable_condition(domains: Sequence[str], retained: Container[str]) -> Condition:
+    sentences = []
+    for domain in domains:
+        kept = _KEPT if domain in retained else ""
+        sentences.append(unavailable_message(domain) + kept)
+    text = "; ".join(sentences)
+    return Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text)
 
 
 def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) -> Condition:
-    """Nodes are there, and the levels in `waiting` on none that takes pods; those in `unseen` on none at all."""
+    """Nodes are there, and the levels in `waiting` on none that takes pods.
+
+    Those in `unseen` on none at all.
+    """
     if not unseen:
-        text = f"Waiting for a Ready, schedulable node with level {', '.join(map(repr, waiting))}"
+        names = ", ".join(map(repr, waiting))
+        text = f"Waiting for a Ready, schedulable node with level {names}"
         return Condition(LEVELS_AVAILABLE, "Unknown", "NoUsableNodes", text)
+    names = " or ".join(map(repr, unseen))
     grace = topology.spec.get("gracePeriod") or "10m"
     text = (
-        f"No selected node has carried level {' or '.join(map(repr, unseen))} yet; a level that none carries within "
-        f"gracePeriod ({grace}) counts as unavailable"
+        f"No selected node has carried level {names} yet; "
+        f"a level that none carries within gracePeriod ({grace}) counts as unavailable"
     )
     return Condition(LEVELS_AVAILABLE, "Unknown", "LevelsNotSeen", text)
 
 
 def reported_missed(status: Mapping[str, Any]) -> frozenset[str]:
     """The preferred levels that a stored status reports as unavailable."""
-    return frozenset(
-        entry["domain"] for entry in status.get("preferredBy") or () if not entry["available"]
-    )
+    missed = set()
+    for entry in status.get("preferredBy") or ():
+        if not entry["available"]:
+            missed.add(entry["domain"])
+    return frozenset(missed)

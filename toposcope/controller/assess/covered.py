@@ -116,11 +116,13 @@ def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) 
     placeholders = placeholder_words(nodes, level.key)
     who = plural(len(lacking), "it", "them")
     return (
-        f"'{level.domain}' ({level.key}) is on {carriers.nodes} of {total} nodes "
+        f"'{level.domain}' ({level.key}) "
+        f"is on {carriers.nodes} of {total} nodes "
         f"and not a level, because {enough} must carry it "
         f"(spec.minCoveragePercent {topology.min_coverage}); "
         f"lacking: {names}{placeholders}; "
-        f"label {who}, or lower the percentage, and schedulers leave {who} out"
+        f"label {who}, or lower the percentage, "
+        f"and schedulers leave {who} out"
     )
 
 
@@ -129,8 +131,10 @@ def _odd(nodes: Table, level: Level, carrying: int) -> str:
     values = nodes.column(level.key).values
     names = nodes.first_names([value is not None for value in values], MOST_NAMES)
     return (
-        f"only {carrying} of {len(nodes)} carry '{level.domain}' ({level.key}), "
-        f"which is not a level: {_names(names, carrying, _MOST_LEVELS)}"
+        f"only {carrying} of {len(nodes)} "
+        f"carry '{level.domain}' ({level.key}), "
+        "which is not a level: "
+        f"{_names(names, carrying, _MOST_LEVELS)}"
     )
 
 

@@ -5,6 +5,7 @@ Which, on how many nodes, and what to do. Pure.
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -88,8 +89,8 @@ def _most_urgent(results: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     once: dict[tuple[str, str], Diagnostic] = {}
     for diagnostic in results:
         once.setdefault((diagnostic.key, diagnostic.reason), diagnostic)
-    urgency = {reason: place for place, reason in enumerate(_IN_ORDER)}
-    ranked = sorted(once.values(), key=lambda found: (urgency[found.reason], found.key))
+    by_key = sorted(once.values(), key=attrgetter("key"))
+    ranked = sorted(by_key, key=lambda found: _IN_ORDER.index(found.reason))
     return tuple(ranked[:MOST])
 
 
@@ -100,8 +101,14 @@ def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator
         carrying = _carrying(nodes, level.key)
         # A key that every node carries is no typo, whatever it looks like.
         if advice and (carrying < len(nodes) or advice.reason == RETIRED_KEY):
-            text = f"spec.levels[{place}].key: {_text(nodes, level.key, advice)}"
-            yield Diagnostic(level.key, level.domain, advice.reason, carrying, text)
+            text = _text(nodes, level.key, advice)
+            yield Diagnostic(
+                key=level.key,
+                domain=level.domain,
+                reason=advice.reason,
+                nodes=carrying,
+                message=f"spec.levels[{place}].key: {text}",
+            )
 
 
 def _advised(
@@ -116,8 +123,13 @@ def _advised(
         if key in domain_of and advice.reason != RETIRED_KEY:
             continue
         domain = domain_of.get(key, "")
-        text = _text(nodes, key, advice, domain)
-        yield Diagnostic(key, domain, advice.reason, _carrying(nodes, key), text)
+        yield Diagnostic(
+            key=key,
+            domain=domain,
+            reason=advice.reason,
+            nodes=_carrying(nodes, key),
+            message=_text(nodes, key, advice, domain),
+        )
 
 
 def _text(nodes: Table, key: str, advice: Advice, domain: str = "") -> str:
@@ -153,8 +165,13 @@ def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]
             f"{level.key} of level '{level.domain}' says unknown{words}: {names}; "
             "they lack the level until its writer has a value for them"
         )
-        carrying = _carrying(nodes, level.key)
-        yield Diagnostic(level.key, level.domain, PLACEHOLDER, carrying, text)
+        yield Diagnostic(
+            key=level.key,
+            domain=level.domain,
+            reason=PLACEHOLDER,
+            nodes=_carrying(nodes, level.key),
+            message=text,
+        )
 
 
 def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
@@ -165,7 +182,13 @@ def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
         f"and {who} goes by the value alone; "
         f"list {level.domain} in spec.uniqueValues, and let it ask for {unique}"
     )
-    return Diagnostic(level.key, level.domain, NAMES_MIXED, _carrying(nodes, level.key), text)
+    return Diagnostic(
+        key=level.key,
+        domain=level.domain,
+        reason=NAMES_MIXED,
+        nodes=_carrying(nodes, level.key),
+        message=text,
+    )
 
 
 def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
@@ -181,7 +204,13 @@ def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
         "so it is not published: schedulers would leave out the others; "
         f"lacking: {some_names(lacking, column.missing)}{placeholder_words(nodes, key)}"
     )
-    yield Diagnostic(key, domain, PARTLY_COVERED, carrying, text)
+    yield Diagnostic(
+        key=key,
+        domain=domain,
+        reason=PARTLY_COVERED,
+        nodes=carrying,
+        message=text,
+    )
 
 
 def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Diagnostic]:
@@ -194,7 +223,13 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Dia
         f"and groups the nodes differently; {used} is used. "
         "Is one of them out of date? To use the other, list it in spec.levels"
     )
-    yield Diagnostic(key, domain, KEYS_DISAGREE, carrying, text)
+    yield Diagnostic(
+        key=key,
+        domain=domain,
+        reason=KEYS_DISAGREE,
+        nodes=carrying,
+        message=text,
+    )
 
 
 def _is_alike(nodes: Table, used: str, other: str) -> bool:
@@ -203,7 +238,8 @@ def _is_alike(nodes: Table, used: str, other: str) -> bool:
     Nodes that lack one of the two show nothing.
     """
     pairs: set[tuple[str | int, str | int]] = set()
-    ours, theirs = nodes.column(used).values, nodes.column(other).values
+    ours = nodes.column(used).values
+    theirs = nodes.column(other).values
     groups = zip(ours, theirs, nodes.weights, strict=True)
     for place, (value, beside, weight) in enumerate(groups):
         if value is None or beside is None:

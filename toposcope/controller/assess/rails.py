@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
+from toposcope.controller.memory import Memory
 from toposcope.hardware.rails import Miscabled, Switch, reported
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table, totals
+from toposcope.hierarchy.timers import Timers
 from toposcope.text import listing, plural
 
 MOST_FINDINGS: Final = 10
@@ -34,8 +35,6 @@ _MOST_ALIKE: Final = 64
 
 A leaf has about as many ports.
 """
-_RAIL: Final = "rail "
-_NAME: Final = "switch name "
 
 Ids: TypeAlias = tuple[str | None, ...]
 """The ids of the switches that the rails of a node end in; None where one is not known."""
@@ -68,7 +67,7 @@ class _CabledNodes:
     nodes: int = 0
 
 
-def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> Rails:
+def rails(topology: Topology, nodes: Table, memory: Memory, now: float) -> Rails:
     """The findings that have lasted for the topology's grace period at `now` (monotonic seconds).
 
     Nodes that are not Ready don't count: what their agents wrote may be of former days.
@@ -85,12 +84,9 @@ def rails(topology: Topology, nodes: Table, absences: Absences, now: float) -> R
     reported_rails = {rail.key for rail in reported(topology.status)}
     reported_names = _reported_names(topology.status)
     by_key = {rail.key: rail for rail in miscabled}
-    lasting_rails = _lasting(
-        topology, absences, now, kind=_RAIL, found=by_key, before=reported_rails
-    )
-    lasting_names = _lasting(
-        topology, absences, now, kind=_NAME, found=shared_names, before=reported_names
-    )
+    grace = 0.0 if memory.single_look else topology.grace
+    lasting_rails = _lasting(memory.miscabled_rails, by_key, reported_rails, now, grace)
+    lasting_names = _lasting(memory.shared_switch_names, shared_names, reported_names, now, grace)
     return Rails(
         nodes=sum(node_counts.values()),
         miscabled=tuple(lasting_rails),
@@ -198,23 +194,20 @@ def _reported_names(status: Mapping[str, Any]) -> set[str]:
 
 
 def _lasting(
-    topology: Topology,
-    absences: Absences,
-    now: float,
-    *,
-    kind: str,
+    timers: Timers[str],
     found: Mapping[str, Finding],
     before: Container[str],
+    now: float,
+    grace: float,
 ) -> list[Finding]:
     """Those found for as long as the grace period, or named by the status.
 
     A restarted controller has no memory.
     """
-    absences.keep_only(topology.uid, kind, found)
-    grace = 0.0 if absences.single_look else topology.grace
+    timers.keep_only(found)
     lasting = []
     for key, finding in found.items():
-        overdue = absences.longer_than(topology.uid, kind + key, gone=True, grace=grace, now=now)
+        overdue = timers.overdue(key, now, grace)
         if overdue or key in before:
             lasting.append(finding)
     return lasting

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.node import Hardware, fabric_of
 from toposcope.hierarchy.table import Table
+from toposcope.hierarchy.timers import Timers
 from toposcope.text import listing, plural
 
 MOST_REBUILDS: Final = 5
@@ -25,8 +25,14 @@ MOST_REBUILDS: Final = 5
 MOST_CHASSIS: Final = 4
 """How many chassis of a rebuild are named."""
 
-_REBUILD: Final = "rebuild "
-"""Prefix of rebuilds in `Absences`: since when nothing has moved in one that is not complete."""
+
+class Progress(NamedTuple):
+    """How far a rebuild is: another one after each move."""
+
+    before: str
+    after: str
+    nodes: int
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,11 @@ class Rebuild:
         return self.before, self.after
 
     @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(self.before, self.after, self.nodes, self.left)
+
+    @property
     def place(self) -> str:
         """The chassis in words."""
         if not self.chassis:
@@ -62,10 +73,13 @@ class Rebuild:
     @property
     def sentence(self) -> str:
         """What happened."""
-        place = self.place[0].upper() + self.place[1:]
-        nodes = plural(self.nodes, "node")
-        uuids = f"cluster UUID {self.before} became {self.after}"
-        text = f"{place} was rebuilt: {uuids} on {self.nodes} {nodes}"
+        place = self.place
+        text = (
+            f"{place[0].upper()}{place[1:]} was rebuilt: "
+            f"cluster UUID {self.before} "
+            f"became {self.after} "
+            f"on {self.nodes} {plural(self.nodes, 'node')}"
+        )
         if not self.left:
             return text
         are = plural(self.left, "node is", "nodes are")
@@ -243,41 +257,34 @@ def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
 
 
 def rebuilds_of(
-    topology: Topology, nodes: Table, found: Sequence[Rebuild], absences: Absences, now: float
+    topology: Topology, nodes: Table, found: Sequence[Rebuild], timers: Timers[Progress], now: float
 ) -> Rebuilds:
     """Those of the rebuilds that selected nodes are part of, and whether they are over at `now`.
 
     `now` is in monotonic seconds.
     """
     if not found:
-        absences.keep_only(topology.uid, _REBUILD, ())
+        timers.clear()
         return NO_REBUILDS
     here = fabrics(nodes)
     mine = [rebuild for rebuild in found if rebuild.after in here]
-    unfinished = [rebuild for rebuild in mine if rebuild.left]
-    absences.keep_only(topology.uid, _REBUILD, map(_standing, unfinished))
-    under_way = [
-        rebuild for rebuild in unfinished if not _has_stopped(topology, rebuild, absences, now)
-    ]
-    over = [rebuild for rebuild in mine if rebuild not in under_way]
+    timers.keep_only([rebuild.progress for rebuild in mine if rebuild.left])
+    under_way, over = [], []
+    for rebuild in mine:
+        if rebuild.left and not timers.overdue(rebuild.progress, now, topology.grace):
+            under_way.append(rebuild)
+        else:
+            over.append(rebuild)
     return Rebuilds(tuple(under_way), tuple(over))
 
 
 def fabrics(nodes: Table) -> set[str]:
     """The cluster UUIDs of the fabrics that nodes are in."""
-    return {
-        fabric_of(hardware.domain) for hardware, _ in nodes.machines if hardware.domain is not None
-    }
-
-
-def _standing(rebuild: Rebuild) -> str:
-    """Its name in `Absences`, another one after each move."""
-    return f"{rebuild.before} {rebuild.after} {rebuild.nodes} {rebuild.left}"
-
-
-def _has_stopped(topology: Topology, rebuild: Rebuild, absences: Absences, now: float) -> bool:
-    name = _REBUILD + _standing(rebuild)
-    return absences.longer_than(topology.uid, name, gone=True, grace=topology.grace, now=now)
+    uuids = set()
+    for hardware, _ in nodes.machines:
+        if hardware.domain is not None:
+            uuids.add(fabric_of(hardware.domain))
+    return uuids
 
 
 def under_way_words(rebuilds: Iterable[Rebuild]) -> str:
@@ -286,9 +293,13 @@ def under_way_words(rebuilds: Iterable[Rebuild]) -> str:
     for rebuild in rebuilds:
         nodes_have = plural(rebuild.nodes, "node has", "nodes have")
         others_have = plural(rebuild.left, "has", "have")
-        uuids = f"from cluster UUID {rebuild.before} to {rebuild.after}"
-        moved = f"{rebuild.nodes} {nodes_have} moved {uuids}"
-        texts.append(f"{rebuild.place}: {moved}, {rebuild.left} {others_have} not")
+        texts.append(
+            f"{rebuild.place}: "
+            f"{rebuild.nodes} {nodes_have} moved "
+            f"from cluster UUID {rebuild.before} "
+            f"to {rebuild.after}, "
+            f"{rebuild.left} {others_have} not"
+        )
     if not texts:
         return ""
     return f"being rebuilt, no fault: {listing(texts, MOST_REBUILDS)}"

@@ -25,64 +25,113 @@ Overlaps = Mapping[str, int]
 def selected(topology: Topology, nodes: Table) -> Table:
     """The topology's nodes; the same table if it selects all of them."""
     choice = _choice(topology, nodes)
-    return nodes if choice is None else table_of(compress(nodes, choice), nodes.placeholders)
+    if choice is None:
+        return nodes
+    chosen = compress(nodes, choice)
+    return table_of(chosen, nodes.placeholders)
 
 
 def _mask(topology: Topology, nodes: Table) -> int:
-    """The selected nodes as a number with one byte per node, 1 if it is selected, so that `&` intersects two."""
+    """The selected nodes as a number with one byte per node, so that `&` intersects two.
+
+    The byte is 1 if the node is selected.
+    """
     choice = _choice(topology, nodes)
-    return int.from_bytes(b"\1" * len(nodes) if choice is None else bytes(choice))
+    if choice is None:
+        everything = b"\1" * len(nodes)
+        return int.from_bytes(everything)
+    return int.from_bytes(bytes(choice))
 
 
 def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
     """For each node whether it is selected; None: all are."""
     if not topology.selector:
         return None
-    keys = [requirement.key for requirement in topology.selector]
-    exact = [requirement for requirement in topology.selector if requirement.values]
-    table = nodes.expanded_for_labels(
-        [requirement.key for requirement in exact],
-        [value for requirement in exact for value in requirement.values],
-    )
-    labels = [table.labels(key) for key in keys]
-    alike: list[Any] = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
-    examples = dict(zip(alike, table.groups, strict=True))
-    chosen = {values for values, group in examples.items() if topology.selects(group)}
+    table = _with_exact_labels(topology, nodes)
+    values_of_groups = _selected_by(topology, table)
+    examples = dict(zip(values_of_groups, table.groups, strict=True))
+    chosen = set()
+    for values, group in examples.items():
+        if topology.selects(group):
+            chosen.add(values)
     if len(chosen) == len(examples):
         return None
-    taken = list(map(chosen.__contains__, alike))
-    return map(taken.__getitem__, table.group_of_node)
+    choice_of_groups = [values in chosen for values in values_of_groups]
+    # One look-up for each of many nodes, without a Python frame.
+    return map(choice_of_groups.__getitem__, table.group_of_node)
+
+
+def _with_exact_labels(topology: Topology, nodes: Table) -> Table:
+    """The table with nodes apart whose own values the selector names."""
+    keys: list[str] = []
+    values: list[str] = []
+    for requirement in topology.selector:
+        if requirement.values:
+            keys.append(requirement.key)
+            values += requirement.values
+    return nodes.expanded_for_labels(keys, values)
+
+
+def _selected_by(topology: Topology, table: Table) -> list[Any]:
+    """Of each group the values of the labels that the selector names."""
+    columns = []
+    for requirement in topology.selector:
+        columns.append(table.labels(requirement.key))
+    if len(columns) == 1:
+        return columns[0]
+    return list(zip(*columns, strict=True))
 
 
 def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps]:
-    """What each topology shares with the others, by its name; sharing with its own segments' topologies is intended."""
-    shared_with: dict[str, dict[str, int]] = {topology.name: {} for topology in topologies}
-    if len(topologies) > 1:
-        masks = {topology.name: _mask(topology, nodes) for topology in topologies}
-        for topology, other in combinations(topologies, 2):
-            shared = (masks[topology.name] & masks[other.name]).bit_count()
-            if shared and topology.uid != other.owner and other.uid != topology.owner:
-                shared_with[topology.name][other.name] = shared_with[other.name][topology.name] = (
-                    shared
-                )
+    """What each topology shares with the others, by its name.
+
+    Sharing with the topologies of its own segments is intended.
+    """
+    shared_with: dict[str, dict[str, int]] = {}
+    masks: dict[str, int] = {}
+    for topology in topologies:
+        shared_with[topology.name] = {}
+        if len(topologies) > 1:
+            masks[topology.name] = _mask(topology, nodes)
+    for topology, other in combinations(topologies, 2):
+        if topology.uid == other.owner or other.uid == topology.owner:
+            continue
+        name, other_name = topology.name, other.name
+        common = masks[name] & masks[other_name]
+        shared = common.bit_count()
+        if shared:
+            shared_with[name][other_name] = shared
+            shared_with[other_name][name] = shared
     return dict(shared_with)
 
 
 def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
     """The condition of one topology with `nodes` nodes."""
     if not shared:
-        return Condition(
-            SELECTORS_DISJOINT,
-            "True",
-            "NoSharedNodes",
-            "No other ClusterTopology selects these nodes",
-        )
-    ranked = sorted(shared.items(), key=lambda entry: (-entry[1], entry[0]))
-    named = ", ".join(f"{count} with {name!r}" for name, count in ranked[:_MOST_NAMED])
-    more = f" and some with {len(ranked) - _MOST_NAMED} more" if len(ranked) > _MOST_NAMED else ""
+        text = "No other ClusterTopology selects these nodes"
+        return Condition(SELECTORS_DISJOINT, "True", "NoSharedNodes", text)
     text = (
-        f"Of {nodes} {plural(nodes, 'node')}, {named}{more} are shared with another ClusterTopology; "
+        f"Of {nodes} {plural(nodes, 'node')}, {_most_shared(shared)} "
+        "are shared with another ClusterTopology; "
         "each is published under its own name, and workloads must say which they mean; "
         "give them selectors that exclude each other unless this is intended"
     )
     return Condition(SELECTORS_DISJOINT, "False", "NodesShared", text)
+
+
+def _most_shared(shared: Overlaps) -> str:
+    """The topologies that most nodes are shared with."""
+    by_count = sorted(shared.items(), key=_most_nodes_first)
+    texts = []
+    for name, count in by_count[:_MOST_NAMED]:
+        texts.append(f"{count} with {name!r}")
+    text = ", ".join(texts)
+    more = len(by_count) - len(texts)
+    if more:
+        text += f" and some with {more} more"
+    return text
+
+
+def _most_nodes_first(entry: tuple[str, int]) -> tuple[int, str]:
+    name, count = entry
+    return -count, name

@@ -97,7 +97,9 @@ class CachedReader:
             return
         log.info("following %s", path)
         cache = _Documents(kind, changed, self._gone)
-        new = Informer(self._factory, path, kind.name, _decode, cache, cache)
+        new = Informer(
+            self._factory, path, name=kind.name, decode=_decode, cache=cache, handler=cache
+        )
         self._followed[kind] = new
         new.start()
         if old is not None:

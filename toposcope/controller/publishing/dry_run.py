@@ -28,7 +28,7 @@ _MOST_CHARACTERS: Final = 700
 """Of a diff in a status: with what stands around it less than the 1024 that the CRD allows."""
 _MOST_MESSAGE: Final = 1024
 _MOST_PATHS: Final = 2
-"""Objects that stand for one resource: Grove's binding and KAI's Topology."""
+"""Objects that stand for one resource: its own, and one that makes way for it."""
 _NOT_FOUND: Final = 404
 _FRESH_SECONDS: Final = 60.0
 """For how long the server's answer to the same dry run is kept."""
@@ -117,7 +117,7 @@ class DryRun:
     def _publisher(self, name: str, client: Caller) -> Publisher:
         for publisher in self._make(client):
             if publisher.name == name:
-                publisher.served()  # determines the version of Kueue's
+                publisher.served()  # finds out which version there is
                 return publisher
         raise LookupError(name)
 

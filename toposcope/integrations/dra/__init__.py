@@ -1,1 +1,4 @@
-"""Dynamic resource allocation: ResourceSlices, claims on their devices, and what kube-scheduler makes of them."""
+"""Dynamic resource allocation.
+
+ResourceSlices, claims on their devices, and what kube-scheduler makes of them.
+"""

@@ -32,7 +32,8 @@ class Copies(NamedTuple):
     least: int
     most: int
     error: bool = False
-    """Whether a selector may be in error for a device: kube-scheduler then gives up on all nodes."""
+    """Whether a selector may be in error for a device: kube-scheduler then gives up on all nodes.
+    """
 
 
 UNKNOWN: Final = Copies(0, MANY)
@@ -48,7 +49,10 @@ class Request:
     tolerations: tuple[Toleration, ...] = ()
 
     def takes(self, device: Device) -> bool | None:
-        """Whether it could get the device; None: the selectors, which come before taints, cannot be evaluated."""
+        """Whether it could get the device.
+
+        None: the selectors, which come before taints, cannot be evaluated.
+        """
         for selector in self.selectors:
             found = matches(selector, device)
             if not found:
@@ -71,12 +75,17 @@ class Claim:
 
 @dataclass
 class Claims:
-    """The claims, templates and classes of a cluster, with those of the documents that are checked."""
+    """The claims, templates and classes of a cluster.
+
+    With those of the documents that are checked.
+    """
 
     specs: dict[tuple[str, str, str], Field] = field(default_factory=dict)
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     extended: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By resource that pods may request of a class, as of a device plugin: the selectors of the class."""
+    """By resource that pods may request of a class, as of a device plugin: the selectors of the
+    class.
+    """
     held: set[tuple[str, str, str]] = field(default_factory=set)
     """Claims that have their devices."""
 
@@ -180,7 +189,10 @@ _Constraint = tuple[int, int, str]
 
 
 class _Need:
-    """A request with its constraints, each told from those of other claims, and the free devices that it could get."""
+    """A request with its constraints, each told from those of other claims.
+
+    And the free devices that it could get.
+    """
 
     def __init__(self, request: Request, constraints: frozenset[_Constraint]) -> None:
         self.request = request
@@ -261,7 +273,10 @@ def _needed(members: Sequence[_Need]) -> Counter[Any]:
 
 
 def _slots(members: Sequence[_Need]) -> int:
-    """How often a component fits: in each group of equal values as often as its scarcest devices are enough."""
+    """How often a component fits.
+
+    In each group of equal values as often as its scarcest devices are enough.
+    """
     needed = _needed(members)
     groups: dict[tuple[Any, ...], Counter[Any]] = {}
     for member in {member.kind: member for member in members}.values():

@@ -1,4 +1,7 @@
-"""The kinds of resource.k8s.io (v1 since Kubernetes 1.34, and what came before), and as much of them as counts."""
+"""The kinds of resource.k8s.io (v1 since Kubernetes 1.34, and what came before).
+
+And as much of them as counts.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +23,10 @@ _METADATA: Final = ("name", "namespace")
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object in the form of v1, without what is not read: a slice is some 10 kB, and every GPU node has one."""
+    """The object in the form of v1, without what is not read.
+
+    A slice is some 10 kB, and every GPU node has one.
+    """
     root = Field(document)
     metadata = {
         name: value for name in _METADATA if (value := (root / "metadata" / name).value) is not None

@@ -1,7 +1,8 @@
-"""What NVIDIA's driver says of each GPU in its ResourceSlices, beside what NVML and sysfs say of it.
+"""What NVIDIA's driver says of each GPU in its ResourceSlices.
 
-NICs are left out: a driver publishes the PCIe root of a NIC's own function, and a ConnectX-8 with Data Direct has a
-second one beside the GPU, so neither word is wrong where they differ.
+Beside what NVML and sysfs say of it. NICs are left out: a driver publishes the PCIe root of a NIC's
+own function, and a ConnectX-8 with Data Direct has a second one beside the GPU, so neither word is
+wrong where they differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,10 @@ _NUMA_NODES: Final = (NUMA_NODE, "numaNode")
 
 
 class SeenGpu(NamedTuple):
-    """A GPU as NVML and sysfs show it; what is empty or None is not known, and compared with nothing."""
+    """A GPU as NVML and sysfs show it.
+
+    What is empty or None is not known, and compared with nothing.
+    """
 
     name: str
     """`GPU 3`."""
@@ -33,7 +37,10 @@ class SeenGpu(NamedTuple):
 
 
 def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...]:
-    """One sentence for each GPU or fact in which they differ; none where the driver publishes nothing."""
+    """One sentence for each GPU or fact in which they differ.
+
+    None where the driver publishes nothing.
+    """
     whole = [device for device in there.gpus_of(DRIVER) if device.attribute("type") != "vfio"]
     others = [device for device in there.devices if device.driver == DRIVER and device not in whole]
     return tuple(_differences(seen, whole, others)) if whole or others else ()

@@ -1,4 +1,7 @@
-"""ComputeDomains of NVIDIA's DRA driver: the nodes whose GPUs may share memory over IMEX, and each one's clique."""
+"""ComputeDomains of NVIDIA's DRA driver.
+
+The nodes whose GPUs may share memory over IMEX, and each one's clique.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,13 +21,18 @@ class ComputeDomain:
     name: str
     """`namespace/name`."""
     cliques: Mapping[str, str]
-    """By node: `<cluster UUID>.<clique id>` as the driver read it; empty where NVLink ends at the node."""
+    """By node: `<cluster UUID>.<clique id>` as the driver read it; empty where NVLink ends at the
+    node.
+    """
     waiting: frozenset[str]
     """Nodes on which the IMEX daemon is not ready."""
 
     @property
     def sentence(self) -> str:
-        """Its name, its size and, where there are several, its cliques: memory is shared within each of them only."""
+        """Its name, its size and, where there are several, its cliques.
+
+        Memory is shared within each of them only.
+        """
         cliques = len(set(self.cliques.values()))
         split = f" in {cliques} cliques, between which no memory is shared" if cliques > 1 else ""
         nodes = "1 node" if len(self.cliques) == 1 else f"{len(self.cliques)} nodes"

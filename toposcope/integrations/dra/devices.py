@@ -1,4 +1,7 @@
-"""Devices of ResourceSlices: which there are on each node, which of them claims hold, and which are whole GPUs."""
+"""Devices of ResourceSlices.
+
+Which there are on each node, which of them claims hold, and which are whole GPUs.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +25,9 @@ Attribute = str | int | bool | list[Any]
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 _WHOLE: Final = frozenset({"", "gpu", "vfio", "amdgpu"})
-"""What drivers of GPUs call a device that is a whole one, in its attribute `type`; else it is a part, such as `mig`."""
+"""What drivers of GPUs call a device that is a whole one, in its attribute `type`; else it is a
+part, such as `mig`.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +75,10 @@ class NodeDevices:
 
     @property
     def gpus(self) -> tuple[Device, ...]:
-        """The whole GPUs; one that two devices stand for, one of them for virtual machines, counts once."""
+        """The whole GPUs.
+
+        One that two devices stand for, one of them for virtual machines, counts once.
+        """
         by_uuid = {
             device.text("uuid") or device.name: device for device in self.devices if device.is_gpu
         }
@@ -131,7 +139,10 @@ _SAME: Final = ("uuid", "parentUUID", BUS_ID)
 
 
 def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
-    """What these objects say: devices in the newest generation of each pool; other kinds are skipped."""
+    """What these objects say: devices in the newest generation of each pool.
+
+    Other kinds are skipped.
+    """
     pools: dict[tuple[str, str, str], dict[int, list[Field]]] = {}
     taken: set[DeviceId] = set()
     for root in map(Field, documents):
@@ -182,7 +193,10 @@ def _value(kind: str, value: Field) -> Any:
 
 
 def allocated(claim: Field) -> Iterator[DeviceId]:
-    """The devices that a ResourceClaim holds; those of administrators, who share them, are left out."""
+    """The devices that a ResourceClaim holds.
+
+    Those of administrators, who share them, are left out.
+    """
     for result in (claim / "status" / "allocation" / "devices" / "results").items():
         if not (result / "adminAccess").flag():
             driver, pool, device = (

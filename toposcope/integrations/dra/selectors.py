@@ -1,8 +1,9 @@
-"""CEL selectors of devices, as far as they can be evaluated exactly: comparisons of attributes, `&&`, `||` and `!`.
+"""CEL selectors of devices, as far as they can be evaluated exactly.
 
-Whatever else an expression holds, and what is an error in CEL such as an attribute that a device lacks, is `None`. As
-in CEL, `false && error` is false and `true || error` is true. Brackets within more than 32 others, and expressions
-longer than an API server takes, are `None` too.
+Comparisons of attributes, `&&`, `||` and `!`. Whatever else an expression holds, and what is an
+error in CEL such as an attribute that a device lacks, is `None`. As in CEL, `false && error` is
+false and `true || error` is true. Brackets within more than 32 others, and expressions longer than
+an API server takes, are `None` too.
 """
 
 import ast
@@ -21,7 +22,8 @@ _TOKEN: Final = re.compile(
 )
 _PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
 _LONGEST: Final = 10 << 10
-"""Characters: more are refused by the API server (resource.k8s.io, CELSelectorExpressionMaxLength)."""
+"""Characters: more are refused by the API server (resource.k8s.io, CELSelectorExpressionMaxLength).
+"""
 _DEEPEST: Final = 32
 _NOT: Final = ("!",)
 _FOREIGN: Final = frozenset(
@@ -48,7 +50,10 @@ def matches(expression: str, device: Device) -> bool | None:
 
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> ast.expr | None:
-    """The expression as a tree of Python, whose precedences are the same once `!` is an operator that binds."""
+    """The expression as a tree of Python.
+
+    Whose precedences are the same once `!` is an operator that binds.
+    """
     tokens = _tokens(expression) if len(expression) <= _LONGEST else None
     if tokens is None or _depth(tokens) > _DEEPEST:
         return None
@@ -82,7 +87,10 @@ def _depth(tokens: Iterable[str]) -> int:
 
 
 def _folded(tokens: Iterable[str]) -> Iterator[str]:
-    """With one or two `!` in place of a row of them: `!!!a` is `!a`, and `!!a` is an error where `a` is no boolean."""
+    """With one or two `!` in place of a row of them.
+
+    `!!!a` is `!a`, and `!!a` is an error where `a` is no boolean.
+    """
     for token, row in groupby(tokens):
         count = sum(1 for _ in row)
         yield from [token] * (2 - count % 2 if token in _NOT else count)
@@ -125,7 +133,10 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: Device) ->
 
 
 def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
-    """`||` is decided by a part that is true, `&&` by one that is false, whatever the others are."""
+    """`||` is decided by a part that is true, `&&` by one that is false.
+
+    Whatever the others are.
+    """
     undecided = False
     for part in parts:
         try:
@@ -146,14 +157,20 @@ def _boolean(part: ast.expr, device: Device) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """CEL's equality: values of different types differ; whether a version equals a text is left open."""
+    """CEL's equality: values of different types differ.
+
+    Whether a version equals a text is left open.
+    """
     if isinstance(a, Version) or isinstance(b, Version):
         raise _UndecidedError
     return type(a) is type(b) and a == b
 
 
 def _attribute(tree: ast.expr, device: Device) -> Any:
-    """`device.attributes["domain"].name`, or with the name in brackets; None where the device lacks it."""
+    """`device.attributes["domain"].name`, or with the name in brackets.
+
+    None where the device lacks it.
+    """
     match tree:
         case ast.Attribute(ast.Subscript() as domain, name) | ast.Subscript(
             ast.Subscript() as domain, ast.Constant(str() as name)

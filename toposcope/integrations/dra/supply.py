@@ -1,7 +1,8 @@
-"""A ResourceClaimTemplate for GPUs that are really linked on the machines of a cluster, and where it can be met.
+"""A ResourceClaimTemplate for GPUs that are really linked on the machines of a cluster.
 
-A claim can ask for devices with equal attributes, not for a link. So each form of claim is held to the link matrices:
-it is sound for a product if on every machine with that product whatever it may select is linked.
+And where it can be met. A claim can ask for devices with equal attributes, not for a link. So each
+form of claim is held to the link matrices: it is sound for a product if on every machine with that
+product whatever it may select is linked.
 """
 
 import re
@@ -31,7 +32,9 @@ _OF_GPUS: Final = {
     "numa": (NUMA_NODE,),
     "nvlink": ("", PCIE_ROOT, NUMA_NODE),
 }
-"""The attributes that GPUs may have to share, the widest choice first; for NVLink also Fabric Manager's partitions."""
+"""The attributes that GPUs may have to share, the widest choice first; for NVLink also Fabric
+Manager's partitions.
+"""
 _PLACES: Final = {PCIE_ROOT: "PCIe root", NUMA_NODE: "NUMA node"}
 _ALTERNATIVES: Final = 8
 """The most that a request may list (resource/v1: FirstAvailableDeviceRequestMaxSize)."""
@@ -71,7 +74,12 @@ class Supply:
     now: int
     """Those with enough free devices."""
     left_out: Mapping[str, str]
-    """Products of which it would select GPUs that are not linked, each with a node where that is so."""
+    """Products of which it would select GPUs that are not linked.
+
+    Each with a node where that is so.
+    """
+    nic_near: str = ""
+    """The attribute that each NIC shares with its GPU; empty without NICs."""
 
 
 def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
@@ -104,7 +112,10 @@ def supply(
     link: str,
     nic_class: str | None,
 ) -> Supply:
-    """The claim that can be met on most nodes, of NICs as near as any are; without nodes where none can be met."""
+    """The claim that can be met on most nodes, of NICs as near as any are.
+
+    Without nodes where none can be met.
+    """
     shared = [*_OF_GPUS[link], *([f"{DRIVER}/partition{gpus}"] if link == "nvlink" else [])]
     forms = shared if gpus > 1 else ("",)
 
@@ -129,7 +140,10 @@ def _judged(
     near: str,
     shared: str,
 ) -> Supply:
-    """The form in which GPUs share one attribute and NICs another, for the products for which it is sound."""
+    """The form in which GPUs share one attribute and NICs another.
+
+    For the products for which it is sound.
+    """
     gpus, link, nic_class = wanted
     products = {_product(gpu) for machine in machines for gpu in machine.gpus}
     unsound: dict[str, str] = {}
@@ -156,7 +170,14 @@ def _judged(
     words = [f"{gpus} GPU{'s' if gpus > 1 else ''}", *([LINKS[link]] if link and gpus > 1 else [])]
     words += [f"each with a NIC of class {nic_class} on its {_PLACES[near]}"] if nic_class else []
     nodes, now = _met([{"devices": devices}], machines, offered, claims) if sound else ((), 0)
-    return Supply({"devices": devices}, ", ".join(words), nodes, now, unsound)
+    return Supply(
+        spec={"devices": devices},
+        words=", ".join(words),
+        nodes=nodes,
+        now=now,
+        left_out=unsound,
+        nic_near=near,
+    )
 
 
 def _product(gpu: Device) -> str:
@@ -175,7 +196,10 @@ def _groups(one: Machine, shared: str) -> Iterable[list[Device]]:
 def _by_address(
     machines: Sequence[Machine], offered: Inventory, claims: Claims, gpus: int
 ) -> Supply:
-    """Alternatives by PCI address, as bridges link GPUs; of each, those that a machine has are linked on all."""
+    """Alternatives by PCI address, as bridges link GPUs.
+
+    Of each, those that a machine has are linked on all.
+    """
     sets: Counter[frozenset[str]] = Counter()
     at = [
         {gpu.id: str(gpu.attribute(BUS_ID)) for gpu in machine.gpus if gpu.attribute(BUS_ID)}
@@ -207,7 +231,10 @@ def _by_address(
 def _met(
     specs: Sequence[Any], machines: Sequence[Machine], offered: Inventory, claims: Claims
 ) -> tuple[tuple[str, ...], int]:
-    """The nodes on which one of the claims can surely be met, and how many of them have the devices free."""
+    """The nodes on which one of the claims can surely be met.
+
+    And how many of them have the devices free.
+    """
     asked = [claims.read_spec(Field(spec)) for spec in specs]
 
     def met(taken: frozenset[DeviceId]) -> tuple[str, ...]:

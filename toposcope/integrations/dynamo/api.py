@@ -1,7 +1,8 @@
-"""Kinds and annotations of NVIDIA Dynamo, the components of a deployment, and the levels that it asks for.
+"""Kinds and annotations of NVIDIA Dynamo, the components of a deployment.
 
-v1alpha1 has a map of `services` and calls the topology `topologyProfile`; v1beta1 has a list of `components` and calls
-it `clusterTopologyName`. No name means two things, so one set of fields reads both.
+And the levels that it asks for. v1alpha1 has a map of `services` and calls the topology
+`topologyProfile`; v1beta1 has a list of `components` and calls it `clusterTopologyName`. No name
+means two things, so one set of fields reads both.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,10 @@ def transfer_policy(spec: Field) -> Field:
 
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
-    """The requests of a DynamoGraphDeployment; components use the topology that the deployment names."""
+    """The requests of a DynamoGraphDeployment.
+
+    Components use the topology that the deployment names.
+    """
     yield from read_annotations(Annotated(root))
     spec = root / "spec"
     constraint = spec / "topologyConstraint"

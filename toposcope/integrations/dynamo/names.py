@@ -1,7 +1,7 @@
-"""The lengths of names: a pod is called after the PodCliqueSet, the component and, of several nodes, the role.
+"""The lengths of names.
 
-Dynamo cuts the name of the PodCliqueSet down to what its components leave of Grove's 45 characters, but not below 8.
-Source: Dynamo's webhook, main of 2026-08.
+A pod is called after the PodCliqueSet, the component and, of several nodes, the role. Dynamo cuts the name of the PodCliqueSet down to what its components
+leave of Grove's 45 characters, but not below 8. Source: Dynamo's webhook, main of 2026-08.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ _SHORTEST: Final = 8
 
 
 def check_names(deployment: str, components: Sequence[tuple[str, Field, int]]) -> None:
-    """Note components whose names are too long; each with its field and the number of nodes of a replica."""
+    """Note components whose names are too long.
+
+    Each with its field and the number of nodes of a replica.
+    """
     lengths = {name: _length(name, nodes) for name, _, nodes in components}
     cut = max(_SHORTEST, _LIMIT - max(lengths.values(), default=0))
     for name, field, nodes in components:

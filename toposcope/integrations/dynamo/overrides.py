@@ -1,8 +1,9 @@
-"""Dynamo's `providerOverride`s: topology constraints that Dynamo copies into Grove's PodCliqueSet as they stand.
+"""Dynamo's `providerOverride`s.
 
-They stand on the deployment, on a component and on a role of one that spans several nodes. Dynamo's webhook looks at
-their frame, and not at the levels in them: those Grove judges later, when Dynamo creates the PodCliqueSet. Rules and
-messages: Dynamo's webhook and Grove's, main of 2026-08.
+Topology constraints that Dynamo copies into Grove's PodCliqueSet as they stand. They stand on the
+deployment, on a component and on a role of one that spans several nodes. Dynamo's webhook looks at
+their frame, and not at the levels in them: those Grove judges later, when Dynamo creates the
+PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
 """
 
 from collections.abc import Iterator

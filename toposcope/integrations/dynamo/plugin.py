@@ -10,4 +10,6 @@ PLUGIN: Final = Plugin(
     name="dynamo",
     title="Dynamo",
     watched=(DEPLOYMENTS,),
+    changes_checked=(DEPLOYMENTS,),
+    pod_metadata=("nvidia.com/",),
 )

@@ -1,6 +1,7 @@
-"""The roles of a component that spans several nodes: a leader and its workers, each with a pod template of its own.
+"""The roles of a component that spans several nodes.
 
-Rules and messages: Dynamo's webhook, main of 2026-08. Components of LPX have other roles, and are left alone.
+A leader and its workers, each with a pod template of its own. Rules and messages: Dynamo's webhook,
+main of 2026-08. Components of LPX have other roles, and are left alone.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
-"""Dynamo's policy for the transfer of KV caches: the topology domain that prefill and decode workers should share.
+"""Dynamo's policy for the transfer of KV caches.
 
-It decides about routes, not about placement, so nothing of it enters the constraint tree. Rules and messages: the CRD's
-CEL rules and the newest webhook.
+The topology domain that prefill and decode workers should share. It decides about routes, not about
+placement, so nothing of it enters the constraint tree. Rules and messages: the CRD's CEL rules and
+the newest webhook.
 """
 
 import re
@@ -90,10 +91,10 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
             "name the node label that carries the domain",
         )
     if not domain:
-        domain.error("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
+        domain.malformed("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
     elif not _DOMAIN.fullmatch(domain.text() or ""):
         text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
-        domain.error("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
+        domain.malformed("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
     enforcement, weight = policy / "enforcement", policy / "preferredWeight"
     if enforcement.value not in (None, "required", "preferred"):
         text = (

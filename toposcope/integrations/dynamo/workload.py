@@ -1,10 +1,12 @@
-"""Dynamo's DynamoGraphDeployment: one topology for the deployment, a level for it and for each component.
+"""Dynamo's DynamoGraphDeployment.
 
-Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which says the same of both
-versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod in `extraPodSpec`; v1beta1 has a whole pod
-template, or one for each role. The topology is looked up on the Grove pathway only, and when the deployment is created:
-levels that go later keep no change from being accepted. Dynamo makes a clique of each component, and a scaling group of
-one with several nodes, so that each of its replicas is kept together by itself.
+One topology for the deployment, a level for it and for each component. Rules and messages: the CRDs
+of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which says the same of both
+versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod in `extraPodSpec`;
+v1beta1 has a whole pod template, or one for each role. The topology is looked up on the Grove
+pathway only, and when the deployment is created: levels that go later keep no change from being
+accepted. Dynamo makes a clique of each component, and a scaling group of one with several nodes, so
+that each of its replicas is kept together by itself.
 """
 
 import re
@@ -30,7 +32,7 @@ from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.document import Field, Suggestion, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import (
@@ -98,7 +100,10 @@ def _components(spec: Field) -> Iterator[_Component]:
 
 
 def _main_container(service: Field) -> dict[str, int]:
-    """The requests of the container that Dynamo adds; `extraPodSpec.mainContainer` overrides the rest."""
+    """The requests of the container that Dynamo adds.
+
+    `extraPodSpec.mainContainer` overrides the rest.
+    """
     resources = service / "resources"
     override = requests_of(service / "extraPodSpec" / "mainContainer" / "resources")
     return _amounts(resources / "limits") | _amounts(resources / "requests") | override
@@ -292,7 +297,8 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        return f"Dynamo takes the domain: write {by_key.domain!r}"
+        taken = "Dynamo takes the domain"
+        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain.lower(), topology.domains)
 
 
@@ -411,7 +417,10 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:
-    """Constraints cannot change once the deployment exists; the two may be in different versions."""
+    """Constraints cannot change once the deployment exists.
+
+    The two may be in different versions.
+    """
     then = _constraint(before)
     if _constraint(root) != then:
         fix = (

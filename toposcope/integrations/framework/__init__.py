@@ -1,1 +1,4 @@
-"""What the integrations share: documents, pods, constraints and the levels that workloads ask for."""
+"""What the integrations share.
+
+Documents, pods, constraints and the levels that workloads ask for.
+"""

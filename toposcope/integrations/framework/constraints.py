@@ -34,7 +34,9 @@ class Pods:
     name: str
     count: int
     requests: tuple[tuple[str, int], ...]
-    """Resource name and amount per pod, sorted: `cpu` in thousandths, `memory` in bytes, everything else in units."""
+    """Resource name and amount per pod, sorted: `cpu` in thousandths, `memory` in bytes, everything
+    else in units.
+    """
     node_filter: NodeFilter = ANY_NODE
     claims: tuple[ClaimRef, ...] = ()
     """What they get devices by, which `requests` say nothing of."""
@@ -52,13 +54,18 @@ class Group:
     preferred: Level | None = None
     copies: int = 1
     anti_affinity: str = ""
-    """Groups with the same pod label here, and their copies, never share a domain of the required level.
+    """Groups with the same pod label here, and their copies, never share a domain of the required
+    level.
 
-    As for pod anti-affinity, a domain is then the value of the level's label alone, whatever lies above it.
+    As for pod anti-affinity, a domain is then the value of the level's label alone, whatever lies
+    above it.
     """
 
     def everything(self) -> Iterator[tuple["Group", int]]:
-        """This group and all below it, each with the number of times it exists in one copy of this one."""
+        """This group and all below it.
+
+        Each with the number of times it exists in one copy of this one.
+        """
         yield self, 1
         for below in self.groups:
             for group, times in below.everything():
@@ -70,23 +77,36 @@ class Group:
         return all(not (group.required or group.preferred) for group, _ in self.everything())
 
     def simplified(self) -> "Group":
-        """The same without empty groups; pods that need not stay together belong to the group around them.
+        """The same without empty groups.
 
-        A group that asks for nothing itself and has nothing but one other group in it gives way to that one.
+        Pods that need not stay together belong to the group around them. A group that asks for
+        nothing itself and has nothing but one other group in it gives way to that one.
         """
         pods = [pod for pod in self.pods if pod.count]
         constrained = []
         for below in self.groups:
-            if not below.unconstrained:
-                constrained.append(below.simplified())
+            if below.unconstrained:
+                pods += below.all_pods()
                 continue
-            for group, times in below.everything():
-                counts = ((pod, pod.count * times * below.copies) for pod in group.pods)
-                pods += [replace(pod, count=count) for pod, count in counts if count]
-        groups = tuple(group for group in constrained if group.copies and group.total())
-        if len(groups) == 1 and not pods and not (self.required or self.preferred):
-            return replace(groups[0], copies=self.copies * groups[0].copies)
-        return replace(self, pods=tuple(pods), groups=groups)
+            simpler = below.simplified()
+            if simpler.copies and simpler.total():
+                constrained.append(simpler)
+        return replace(self, pods=tuple(pods), groups=tuple(constrained))._or_only_group()
+
+    def _or_only_group(self) -> "Group":
+        """The only group in it, where it has nothing else and asks for nothing itself."""
+        if self.pods or self.required or self.preferred or len(self.groups) != 1:
+            return self
+        only = self.groups[0]
+        return replace(only, copies=self.copies * only.copies)
+
+    def all_pods(self) -> Iterator[Pods]:
+        """The pods of all copies of this group, and of all below it."""
+        for group, times in self.everything():
+            for pods in group.pods:
+                count = pods.count * times * self.copies
+                if count:
+                    yield replace(pods, count=count)
 
     def total(self) -> dict[str, int]:
         """The requests of one copy, by resource; `pods` counts the pods themselves. None is 0."""
@@ -94,18 +114,22 @@ class Group:
         for group, times in self.everything():
             for pods in group.pods:
                 for resource, amount in (("pods", 1), *pods.requests):
-                    if asked := amount * pods.count * times:
-                        total[resource] = total.get(resource, 0) + asked
+                    requested = amount * pods.count * times
+                    if requested:
+                        total[resource] = total.get(resource, 0) + requested
         return total
 
 
 def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
     """The groups that have pods, each simplified."""
-    return tuple(
-        (Group(group.name, groups=(group,)) if group.unconstrained else group).simplified()
-        for group in groups
-        if group.copies and group.total()
-    )
+    simpler = []
+    for group in groups:
+        if not (group.copies and group.total()):
+            continue
+        if group.unconstrained:
+            group = Group(group.name, groups=(group,))  # noqa: PLW2901 - its pods lose their groups
+        simpler.append(group.simplified())
+    return tuple(simpler)
 
 
 def nested(groups: Iterable[Group]) -> Iterator[Group]:
@@ -164,14 +188,20 @@ class Decision:
     refusal: str = ""
     """Why it would wait; empty: it is placed."""
     no_flavor: bool = False
-    """Whether it gets no flavor, for lack of quota or because none takes its pods, whatever room there is."""
+    """Whether it gets no flavor, for lack of quota or because none takes its pods, whatever room
+    there is.
+    """
     placed: tuple[tuple[Pods, str, int], ...] = ()
-    """Pods, their node and how many of them it gets; the node is empty where a whole domain was assigned."""
+    """Pods, their node and how many of them it gets; the node is empty where a whole domain was
+    assigned.
+    """
     topology: str | None = None
     """The topology that they were assigned on; None: nodes are left to another scheduler."""
     notes: tuple[str, ...] = ()
     partly: bool = False
-    """Whether only some of many copies were tried, for the sake of time: the others may find no room."""
+    """Whether only some of many copies were tried, for the sake of time: the others may find no
+    room.
+    """
 
 
 class Admission(Protocol):
@@ -179,10 +209,16 @@ class Admission(Protocol):
 
     @property
     def own(self) -> frozenset[tuple[str, str]]:
-        """Namespace and name of what it has admitted of this workload already: that holds nothing against it."""
+        """Namespace and name of what it has admitted of this workload already.
+
+        That holds nothing against it.
+        """
 
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
-        """What it would do now; `emptied`: were nothing else running or admitted, and all nodes Ready."""
+        """What it would do now; `emptied`.
+
+        Were nothing else running or admitted, and all nodes Ready.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +248,9 @@ class Workload:
     preemptible: bool = True
     """Whether it may be evicted: then only the limits of its queue bind it, not the quota."""
     admission: Admission | None = None
-    """How the scheduler decides, where its procedure is known; None: only what is possible is known."""
+    """How the scheduler decides, where its procedure is known; None: only what is possible is
+    known.
+    """
     doubt: str = ""
     """Why the scheduler may find no place though there is one; empty: it tries every placement."""
     certain: tuple[Group, ...] = ()

@@ -5,7 +5,7 @@ A value of the wrong type becomes a finding, and reading goes on.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from toposcope.text import escaped
 
@@ -13,6 +13,20 @@ _MAX_SHOWN: Final = 60
 
 Severity = Literal["error", "warning", "advice"]
 """Refused, or would never run as meant; accepted but not what it seems; could be better."""
+
+
+class Suggestion(str):
+    """A fix that says what was probably meant; `anywhere` is as much of it as holds in any cluster."""
+
+    __slots__ = ("anywhere",)
+
+    anywhere: str
+
+    def __new__(cls, fix: str, anywhere: str = "") -> Self:
+        """`anywhere`: all of it, where it is empty."""
+        suggestion = super().__new__(cls, fix)
+        suggestion.anywhere = anywhere or fix
+        return suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +41,12 @@ class Finding:
     message: str
     """In the system's own words where its webhook or condition has some."""
     fix: str = ""
+    value: str = ""
+    """What the field says, where that is text: the name of a level, of a topology."""
+    suggestion: str | None = None
+    """What was probably meant, as far as that holds in any cluster; None: the fix does not say."""
+    malformed: bool = False
+    """Whether the value has a wrong form, whatever there is in the cluster."""
 
 
 _LARGEST: Final = (1 << 63) - 1
@@ -54,7 +74,10 @@ class Field:
 
     @property
     def path(self) -> str:
-        """Where it is in the document: `spec.levels[0].nodeLabel`; names with dots, such as label keys, in brackets."""
+        """Where it is in the document: `spec.levels[0].nodeLabel`.
+
+        Names with dots, such as label keys, in brackets.
+        """
         if self._parent is None:
             return str(self._name)
         above = self._parent.path
@@ -68,7 +91,10 @@ class Field:
         return self if self._parent is None else self._parent.root
 
     def __truediv__(self, name: str) -> "Field":
-        """The property `name` of an object; one that is absent or null is a field with the value None."""
+        """The property `name` of an object.
+
+        One that is absent or null is a field with the value None.
+        """
         value = self.value
         if isinstance(value, dict):
             value = value.get(name)
@@ -101,7 +127,10 @@ class Field:
                 self.wrong("an object whose property names are strings")
 
     def text(self) -> str | None:
-        """A string; None where there is none or an empty one: Kubernetes takes both for "not set"."""
+        """A string; None where there is none or an empty one.
+
+        Kubernetes takes both for "not set".
+        """
         if self.value is None or isinstance(self.value, str):
             return self.value or None
         self.wrong(
@@ -145,6 +174,10 @@ class Field:
         """Note that a system would refuse this value."""
         self._note(rule, "error", message, fix)
 
+    def malformed(self, rule: str, message: str, fix: str = "") -> None:
+        """Note that a system would refuse this value for its form, whatever there is in the cluster."""
+        self._note(rule, "error", message, fix, malformed=True)
+
     def warn(self, rule: str, message: str, fix: str = "") -> None:
         """Note that this value is accepted but does not do what its author seems to expect."""
         self._note(rule, "warning", message, fix)
@@ -153,11 +186,22 @@ class Field:
         """Note that there is a better way."""
         self._note(rule, "advice", message, fix)
 
-    def _note(self, rule: str, severity: Severity, message: str, fix: str) -> None:
+    def _note(
+        self, rule: str, severity: Severity, message: str, fix: str, *, malformed: bool = False
+    ) -> None:
         """Names and values in it are the document's, which may hold anything."""
-        self.findings.append(
-            Finding(rule, severity, escaped(self.path), escaped(message), escaped(fix))
+        suggestion = escaped(fix.anywhere) if isinstance(fix, Suggestion) else None
+        finding = Finding(
+            rule=rule,
+            severity=severity,
+            field=escaped(self.path),
+            message=escaped(message),
+            fix=escaped(fix),
+            value=self.value if isinstance(self.value, str) else "",
+            suggestion=suggestion,
+            malformed=malformed,
         )
+        self.findings.append(finding)
 
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""
@@ -167,7 +211,10 @@ class Field:
 
 
 def kind_of(document: Any) -> tuple[str, str]:
-    """API group (empty for the core group) and kind; empty strings for anything but a Kubernetes object."""
+    """API group (empty for the core group) and kind.
+
+    Empty strings for anything but a Kubernetes object.
+    """
     known = document if isinstance(document, dict) else {}
     version, kind = known.get("apiVersion"), known.get("kind")
     if not isinstance(version, str) or not isinstance(kind, str):

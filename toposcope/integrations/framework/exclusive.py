@@ -1,7 +1,8 @@
-"""Exclusive placement in LeaderWorkerSet and JobSet: pod affinity and anti-affinity over one node label.
+"""Exclusive placement in LeaderWorkerSet and JobSet.
 
-The label need not be a level of any topology, and a domain is the label's value alone. The anti-affinity counts every
-running pod of another group, so their domains are occupied.
+Pod affinity and anti-affinity over one node label. The label need not be a level of any topology,
+and a domain is the label's value alone. The anti-affinity counts every running pod of another
+group, so their domains are occupied.
 """
 
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.node_affinity import Expression
 from toposcope.integrations.framework.system import ClusterFacts
@@ -29,10 +30,7 @@ def exclusive_level(
         return None
     if cluster.lacks_label(key):
         fix = did_you_mean_key(key, cluster.topologies.values())
-        if (
-            not fix.startswith(("did you mean", "label keys"))
-            and len(cluster.node_labels) <= _MAX_LISTED
-        ):
+        if not isinstance(fix, Suggestion) and len(cluster.node_labels) <= _MAX_LISTED:
             fix = did_you_mean(key, cluster.node_labels)
         annotation.error(
             rule, message, f"no node carries the label {key!r}" + (f"; {fix}" if fix else "")

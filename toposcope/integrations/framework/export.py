@@ -1,8 +1,8 @@
 """The formats that a topology is written in: what `FORMATS` in a system's `export.py` lists."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from toposcope.api.levels import Level
 from toposcope.hierarchy.table import Table
@@ -11,13 +11,26 @@ from toposcope.integrations.framework.levels import TopologyLevels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """What a user may say about one format, by flags of the same names."""
+    """What a user may say about one format, by the flags that it declares."""
 
-    cluster_id: str = ""
+    name: str | None = None
+    """Of the resource; None: that of the topology."""
+    cluster_id: str | None = None
     level: str | None = None
     block_size: int | None = None
-    node: str = ""
     pcie_gen: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFlag:
+    """A flag of one format, which sets the field of `ExportOptions` of its name."""
+
+    field: str
+    help: str
+    metavar: str | None = None
+    choices: tuple[int, ...] | None = None
+    number: str = ""
+    """It takes a number from 1; what a text that is none is not, and what to give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +38,18 @@ class Variant:
     """One way to write a format."""
 
     name: str
-    write: Callable[[TopologyLevels, ExportOptions], Any]
+    write: Callable[[TopologyLevels, ExportOptions], Mapping[str, Any]]
     """The document. Raises ExportError."""
     note: str = ""
     """What to know about it."""
+    missing: Callable[[ExportOptions], str] | None = None
+    """What the document lacks for want of a flag, and what to do; empty: nothing."""
+
+    def notes(self, options: ExportOptions) -> tuple[str, ...]:
+        """What to know about the document."""
+        missing = self.missing(options) if self.missing else ""
+        parts = [part for part in (self.note, missing) if part]
+        return ("; ".join(parts),) if parts else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,34 +60,69 @@ class LevelsFormat:
     variants: tuple[Variant, ...]
     json: bool = False
     """Whether it is written as JSON where the user does not say."""
+    flags: tuple[ExportFlag, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(Protocol):
     """The levels of a topology with its nodes."""
 
-    name: str
-    levels: tuple[Level, ...]
-    table: Table
+    @property
+    def name(self) -> str:
+        """Of the topology; empty where there is none."""
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Broadest first."""
+
+    def table(self) -> Table:
+        """The nodes by their levels."""
+
+    def level(self, name: str) -> int:
+        """The position of a level. Raises an error that says which levels there are."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedText:
+class ExportedFile:
     """A file, and notes for standard error."""
 
-    text: str
+    content: str | list[Any]
+    """A text, or a document to write as YAML."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesFormat:
-    """A format that lists nodes, as a text of its own."""
+    """A format that lists nodes; the first variant is the default."""
 
     name: str
     variants: tuple[str, ...]
-    write: Callable[[Hierarchy, str, ExportOptions], ExportedText]
+    write: Callable[[Hierarchy, str, ExportOptions], ExportedFile]
     """The file in one of the variants. Raises ExportError."""
+    flags: tuple[ExportFlag, ...] = ()
 
 
-Format = LevelsFormat | NodesFormat
-Formats = Sequence[Format]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedNode:
+    """What a file of one node is made of."""
+
+    name: str
+    matrix: str
+    """The annotation that its agent wrote."""
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFormat:
+    """A format that describes one node."""
+
+    name: str
+    variants: tuple[str, ...]
+    write: Callable[[ExportedNode, ExportOptions], ExportedFile]
+    """The file. Raises ExportError."""
+    flags: tuple[ExportFlag, ...] = ()
+
+
+Format = LevelsFormat | NodesFormat | NodeFormat
+
+LEVELS_WITHOUT_NAMES = "label keys only: this format has no names of levels"
+"""A note of formats that list label keys."""

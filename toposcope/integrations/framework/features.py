@@ -1,6 +1,6 @@
-"""What all systems' `features.py` share: kinds, conditions, messages, and the outcome of one check.
+"""What all systems' `waiting.py` share: kinds, conditions, messages, the outcome of a check.
 
-A system's `features.py` says what has to be installed and enabled for its topology constraints to
+A system's `waiting.py` says what has to be installed and enabled for its topology constraints to
 count (`check`), what its objects report (`messages`): pure functions over `WorkloadObjects`, which
 `toposcope explain` fills. What its messages mean, wherever they turn up, is in its `meanings.yaml`.
 """

@@ -1,7 +1,8 @@
-"""Regular expressions that users put into objects, for Go's matcher, which needs linear time for any of them.
+"""Regular expressions that users put into objects, for Go's matcher.
 
-Python's matcher goes back where a text can match in several ways, so only a pattern is applied here whose ways can be
-counted beforehand and are few. Others are not applied: what they match is unknown.
+Which needs linear time for any of them. Python's matcher goes back where a text can match in
+several ways, so only a pattern is applied here whose ways can be counted beforehand and are few.
+Others are not applied: what they match is unknown.
 """
 
 import re
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 LONGEST: Final = 256
-"""Characters of a pattern, and of a name that it is applied to: Kubernetes' names have up to 253."""
+"""Characters of a pattern, and of a name that it is applied to: Kubernetes' names have up to 253.
+"""
 _MOST_WAYS: Final = 1 << 18
 _DIGITS: Final = tuple("123456789")
 _PAIRS: Final = ("(?", ")*", ")+", "){")
@@ -18,7 +20,10 @@ _ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
 
 
 def compiled(pattern: str) -> re.Pattern[str] | None:
-    """The pattern, to be searched for in names; None where Python cannot apply it, or not in bounded time."""
+    """The pattern, to be searched for in names.
+
+    None where Python cannot apply it, or not in bounded time.
+    """
     if (
         len(pattern) > LONGEST
         or any(words in pattern for words in _ONLY_IN_GO)
@@ -57,7 +62,10 @@ def _ways(pattern: str) -> float:
 
 
 def _tokens(pattern: str) -> Iterator[str]:
-    """The characters with a meaning, some of them with the one after; classes and escaped characters have none."""
+    """The characters with a meaning, some of them with the one after.
+
+    Classes and escaped characters have none.
+    """
     at = 0
     while at < len(pattern):
         character, pair = pattern[at], pattern[at : at + 2]

@@ -1,6 +1,7 @@
 """Which levels the workloads of a cluster ask for.
 
-They are read from each watched object, and rolled up to the workloads' owners. An object is decoded only to the fields that its kind's reader looks at: a watch of thousands of workloads must stay
+They are read from each watched object, and rolled up to the workloads' owners. An object is decoded
+only to the fields that its kind's reader looks at: a watch of thousands of workloads must stay
 cheap, and pod templates are large.
 """
 
@@ -41,7 +42,10 @@ _STATUS: Final = {"conditions": [{"type": str, "status": str}]}
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRef:
-    """An object of the cluster, as Events refer to it; `namespace` is empty for a cluster-scoped one."""
+    """An object of the cluster, as Events refer to it.
+
+    `namespace` is empty for a cluster-scoped one.
+    """
 
     api_version: str
     kind: str
@@ -147,13 +151,16 @@ class WatchedKind(Kind):
     finished: frozenset[str] = frozenset()
     """The conditions that say that an object has run to completion."""
     derived_from: frozenset[str] = frozenset()
-    """Kinds of owners that are watched themselves: objects that they create repeat their requests."""
+    """Kinds of owners that are watched themselves: objects that they create repeat their requests.
+    """
     only_with: frozenset[str] = frozenset()
     """Watched only while a kind of one of these groups is: others give these objects no meaning."""
     by_annotations: bool = False
     """Watched only while a kind of a system is that reads annotations, or one of `only_with`."""
     translated_by: str = ""
-    """The API group whose topology resource translates the levels: what it lacks, the workload has no more."""
+    """The API group whose topology resource translates the levels: what it lacks, the workload has
+    no more.
+    """
 
     @cached_property
     def decoder(self) -> "msgspec.json.Decoder[Any]":
@@ -215,10 +222,11 @@ def read_object(
     metadata: Mapping[str, Any] = (root / "metadata").value or {}
     workload = _workload(kind.api_version(version), kind.kind, metadata)
     owner = _owner(metadata)
+    is_derived = owner is not None and owner.kind in kind.derived_from
     requests: dict[LevelRequest, None] = {}
-    if not workload.name:
-        problem = problem or "the object has no name"
-    elif not problem and (owner is None or owner.kind not in kind.derived_from):
+    if not problem and not workload.name:
+        problem = "the object has no name"
+    if not problem and not is_derived:
         try:
             requests = dict.fromkeys(kind.requests(root, read_annotations))
         except ValueError as error:

@@ -1,4 +1,7 @@
-"""The levels of one topology, as documents of other systems name them: read, compared, and checked before an export."""
+"""The levels of one topology, as documents of other systems name them.
+
+Read, compared, and checked before an export.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,6 +14,7 @@ import msgspec
 from toposcope.api.levels import Level, level_problems
 from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.integrations.framework.document import Suggestion
 
 _T = TypeVar("_T")
 _NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
@@ -19,7 +23,10 @@ _MAX_DOMAIN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class TopologyLevels:
-    """The levels of one topology, broadest first, and the names by which documents refer to them."""
+    """The levels of one topology, broadest first.
+
+    And the names by which documents refer to them.
+    """
 
     name: str
     levels: tuple[Level, ...]
@@ -57,21 +64,27 @@ class TopologyLevels:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """`did you mean 'rack'?` for the closest of the choices, else the list of them; empty when there are none."""
+    """`did you mean 'rack'?` for the closest of the choices, else the list of them.
+
+    Empty when there are none.
+    """
     ordered = sorted(set(choices))
     close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return Suggestion(f"did you mean {close[0]!r}?")
     return f"there are: {', '.join(ordered)}" if ordered else ""
 
 
 def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
-    """What to write where a label key is expected and no topology has a level with the key `name`."""
-    levels = [level for topology in topologies for level in topology.levels]
-    for level in levels:
-        if level.domain == name:
-            return f"label keys are taken here: write {level.key!r}"
-    return did_you_mean(name, (level.key for level in levels))
+    """What to write where a label key is expected, and no topology has a level of that key."""
+    keys: list[str] = []
+    for topology in topologies:
+        level = topology.by_domain(name)
+        if level is not None:
+            taken = "label keys are taken here"
+            return Suggestion(f"{taken}: write {level.key!r}", taken)
+        keys += topology.keys
+    return did_you_mean(name, keys)
 
 
 class ExportError(ToposcopeError):
@@ -160,9 +173,10 @@ def topology_object(
 def named_levels(
     keys: Iterable[str], domains: Iterable[str] = (), catalogue: Catalogue = BUILT_IN
 ) -> tuple[Level, ...]:
-    """Levels from label keys alone: the catalogue's domain of a key, else one derived from its name; each domain once.
+    """Levels from label keys alone.
 
-    `domains` run in parallel with `keys` where the document names some; an empty one counts as missing.
+    The catalogue's domain of a key, else one derived from its name; each domain once. `domains` run
+    in parallel with `keys` where the document names some; an empty one counts as missing.
     """
     levels: list[Level] = []
     given = list(domains)
@@ -170,7 +184,8 @@ def named_levels(
     for position, key in enumerate(keys):
         domain = given[position] if position < len(given) else ""
         if not domain:
-            domain = _unused(catalogue.domain_of.get(key) or _derived_from(key), taken)
+            usual = catalogue.domain_of.get(key) or _derived_from(key)
+            domain = _unused(usual, taken)
             taken.add(domain)
         levels.append(Level(domain, key))
     return tuple(levels)
@@ -178,13 +193,12 @@ def named_levels(
 
 def _derived_from(key: str) -> str:
     """A legal domain: the key's name without the characters that a domain cannot hold."""
-    text = (
-        _NOT_IN_A_DOMAIN.sub("-", key.rpartition("/")[2].lower())
-        .strip("-")[:_MAX_DOMAIN]
-        .strip("-")
-    )
-    legal = text and not level_problems([Level(text, "key")])
-    return text if legal else f"level-{text}".rstrip("-")
+    _, _, name = key.rpartition("/")
+    text = _NOT_IN_A_DOMAIN.sub("-", name.lower()).strip("-")
+    text = text[:_MAX_DOMAIN].strip("-")
+    if text and not level_problems([Level(text, "key")]):
+        return text
+    return f"level-{text}".rstrip("-")
 
 
 def _unused(domain: str, taken: set[str]) -> str:

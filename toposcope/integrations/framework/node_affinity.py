@@ -19,7 +19,10 @@ NODE_NAME: Final = "metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint that repels pods: `effect` is NoSchedule or NoExecute (PreferNoSchedule is left out)."""
+    """A taint that repels pods.
+
+    `effect` is NoSchedule or NoExecute (PreferNoSchedule is left out).
+    """
 
     key: str
     value: str
@@ -31,7 +34,10 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One requirement on a label, or on the node's name when `key` is `NODE_NAME` and `field` is set."""
+    """One requirement on a label.
+
+    Or on the node's name when `key` is `NODE_NAME` and `field` is set.
+    """
 
     key: str
     operator: Operator
@@ -93,7 +99,10 @@ class ExclusionKind(IntEnum):
 
 
 class Exclusion(NamedTuple):
-    """Why pods cannot use a node: the `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key."""
+    """Why pods cannot use a node.
+
+    The `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key.
+    """
 
     kind: ExclusionKind
     detail: str = ""
@@ -123,15 +132,17 @@ class NodeFilter:
         for key, value in self.selector:
             if labels.get(key) != value:
                 return Exclusion(ExclusionKind.SELECTOR, f"{key}={value}")
-        # An empty term matches nothing (corev1.NodeSelectorTerm).
-        if self.terms and not any(
-            term and all(rule.holds(name, labels) for rule in term) for term in self.terms
-        ):
+        if self.terms and not any(_matches(term, name, labels) for term in self.terms):
             return Exclusion(ExclusionKind.AFFINITY)
         for taint in taints:
             if not self.tolerates(taint):
                 return Exclusion(ExclusionKind.TAINT, str(taint))
         return None
+
+
+def _matches(term: Sequence[Expression], name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a term matches a node; an empty one matches nothing (corev1.NodeSelectorTerm)."""
+    return bool(term) and all(rule.holds(name, labels) for rule in term)
 
 
 ANY_NODE: Final = NodeFilter()

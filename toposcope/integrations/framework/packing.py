@@ -1,8 +1,9 @@
 """How often a pod fits into what a node offers, and the paths of domains that nodes are counted in.
 
 Schedulers differ in what they count, not in how. Placement and Kueue count pods of one kind by what
-each requests. KAI counts every pod of a group as its largest, and takes a node that is overcommitted
-in any resource, even in one that the pod does not request, for full (`times_if_not_overcommitted`).
+each requests. KAI counts every pod of a group as its largest, and takes a node that is
+overcommitted in any resource, even in one that the pod does not request, for full
+(`times_if_not_overcommitted`).
 """
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -38,12 +39,13 @@ def columns(requests: Requests, resources: Iterable[str]) -> tuple[int, ...]:
 
 
 def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> int:
-    """How often a pod fits, by columns, but no more than `most`; below 0 where more is taken than there is."""
+    """How often a pod fits, by columns, but no more than `most`.
+
+    Below 0 where more is taken than there is.
+    """
     for have, amount in zip(free, amounts, strict=True):
         if amount:
-            fits = have // amount
-            if fits < most:
-                most = fits
+            most = min(most, have // amount)
     return most
 
 

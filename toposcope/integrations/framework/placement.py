@@ -21,9 +21,8 @@ from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Resource
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
-from toposcope.integrations.framework.system import ClusterFacts, Held
+from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
-from toposcope.kube.discovery import Kind
 
 
 class ViewedNode(Protocol):
@@ -157,24 +156,17 @@ class Question:
         return self.decisions[admission]
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredField:
-    """Where the object of a gang says which level all of it has to stay within: a label key."""
-
-    kind: Kind
-    path: tuple[str, ...]
-    """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
-
-
 class Placement:
     """What one system knows about places."""
-
-    required_fields: tuple[RequiredField, ...] = ()
-    """Of the objects that it makes for gangs."""
 
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """As much of an object of `decisive` as counts; None: it decides nothing."""
         return document
+
+    def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:
+        """What the configuration of its operator, which may be malformed, says of schedulers."""
+        del configuration
+        return None
 
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
         """What is known of the cluster, with what these pods say of their gangs."""

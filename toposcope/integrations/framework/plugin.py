@@ -61,6 +61,25 @@ class GangMark:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorConfiguration:
+    """Where an operator keeps its configuration: as text in a ConfigMap."""
+
+    kind: str
+    """Of the configuration."""
+    label_selector: str
+    """Of the ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredField:
+    """Where the object of a gang says which level all of it has to stay within: a label key."""
+
+    kind: Kind
+    path: tuple[str, ...]
+    """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
     """One system, without its parts."""
@@ -81,11 +100,25 @@ class Plugin:
     """Kinds that its publisher writes, or compares with."""
     followed: tuple[PublishedKind, ...] = ()
     """Kinds that its publisher reads besides."""
+    changes_checked: tuple[Kind, ...] = ()
+    """Kinds that have rules about updates: `check` compares such an object with the existing one."""
     admits: bool = False
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()
     """What decides about a place besides topologies: queues, quota, groups of pods."""
+    names_topology: bool = True
+    """Whether its workloads name their topology; False: another object says which one."""
     gang_marks: tuple[GangMark, ...] = ()
+    pod_metadata: tuple[str, ...] = ()
+    """How labels and annotations of pods begin that matter: they name groups, or ask for a place."""
+    placing_annotations: tuple[str, ...] = ()
+    """Pods with one of these matter with all that they say about nodes, also without GPUs."""
+    configuration: OperatorConfiguration | None = None
+    """What says which schedulers its operator uses; read by its `placement.py`."""
+    required_fields: tuple[RequiredField, ...] = ()
+    """Of the objects that it makes for gangs."""
+    requiring_annotations: tuple[str, ...] = ()
+    """Annotations of pods that name a level all of their gang has to stay within."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
 

@@ -1,8 +1,9 @@
-"""The pods of a workload, for every kind that has pod templates: how many, what each requests, which nodes it may use.
+"""The pods of a workload, for every kind that has pod templates.
 
-Counts are those of the controllers: a Job runs `parallelism` pods at once, never more than are left to complete; a
-JobSet runs `replicas` Jobs of each kind; a LeaderWorkerSet runs `replicas` groups of `size` pods, one of them the
-leader; a Ray worker group runs `replicas` times `numOfHosts` pods.
+How many, what each requests, which nodes it may use. Counts are those of the controllers: a Job
+runs `parallelism` pods at once, never more than are left to complete; a JobSet runs `replicas` Jobs
+of each kind; a LeaderWorkerSet runs `replicas` groups of `size` pods, one of them the leader; a Ray
+worker group runs `replicas` times `numOfHosts` pods.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,7 +74,10 @@ def structure_of(root: Field) -> Structure | None:
 
 
 def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """`count` pods in chunks of `size`: the size of a chunk, and how many there are; the last one may be smaller."""
+    """`count` pods in chunks of `size`: the size of a chunk, and how many there are.
+
+    The last one may be smaller.
+    """
     whole, rest = divmod(count, size)
     if whole:
         yield size, whole
@@ -113,16 +117,9 @@ def _jobset(root: Field) -> Structure:
     for replicated in (root / "spec" / "replicatedJobs").items():
         job = replicated / "template"
         name = (replicated / "name").text() or replicated.path
-        spec = job / "spec"
-        sets.append(
-            _set(
-                name,
-                _parallelism(spec),
-                spec / "template",
-                (replicated / "replicas").number(1),
-                job,
-            )
-        )
+        count, template = _parallelism(job / "spec"), job / "spec" / "template"
+        jobs = (replicated / "replicas").number(1)
+        sets.append(_set(name, count, template, jobs, job))
     return Structure(tuple(sets))
 
 
@@ -132,34 +129,30 @@ def _leader_worker_set(root: Field) -> Structure:
     size = (template / "size").number(1, least=1)
     copies = (spec / "replicas").number(1)
     worker = template / "workerTemplate"
-    if not template / "leaderTemplate":
+    leader = template / "leaderTemplate"
+    if not leader:
         return Structure((_set("pods", size, worker),), copies)
-    return Structure(
-        (_set("leader", 1, template / "leaderTemplate"), _set("worker", size - 1, worker)), copies
-    )
+    return Structure((_set("leader", 1, leader), _set("worker", size - 1, worker)), copies)
 
 
 def _kubeflow(root: Field) -> Structure:
     """`pytorchReplicaSpecs`, `mpiReplicaSpecs` and so on: an object of roles."""
-    fields = (root / "spec").properties()
-    roles = [
-        role
-        for name, specs in fields
-        if name.endswith("ReplicaSpecs")
-        for role in specs.properties()
-    ]
-    return Structure(
-        tuple(_set(name, (role / "replicas").number(1), role / "template") for name, role in roles)
-    )
+    sets = []
+    for field, roles in (root / "spec").properties():
+        if not field.endswith("ReplicaSpecs"):
+            continue
+        for name, role in roles.properties():
+            sets.append(_set(name, (role / "replicas").number(1), role / "template"))
+    return Structure(tuple(sets))
 
 
-def _volcano(root: Field) -> Structure:
-    tasks = [
-        (task, (task / "name").text() or task.path) for task in (root / "spec" / "tasks").items()
-    ]
-    return Structure(
-        tuple(_set(name, (task / "replicas").number(1), task / "template") for task, name in tasks)
-    )
+def _tasks(root: Field) -> Structure:
+    """The tasks of a Job of batch.volcano.sh."""
+    sets = []
+    for task in (root / "spec" / "tasks").items():
+        name = (task / "name").text() or task.path
+        sets.append(_set(name, (task / "replicas").number(1), task / "template"))
+    return Structure(tuple(sets))
 
 
 def _ray(*path: str) -> Callable[[Field], Structure]:
@@ -170,10 +163,11 @@ def _ray(*path: str) -> Callable[[Field], Structure]:
         sets = [_set("head", 1, cluster / "headGroupSpec" / "template")]
         for number, workers in enumerate((cluster / "workerGroupSpecs").items()):
             name = (workers / "groupName").text() or f"worker-group-{number}"
-            count = (workers / "replicas").number(0) * (workers / "numOfHosts").number(1, least=1)
-            sets.append(
-                _set(name, 0 if (workers / "suspend").flag() else count, workers / "template")
-            )
+            hosts = (workers / "numOfHosts").number(1, least=1)
+            count = (workers / "replicas").number(0) * hosts
+            if (workers / "suspend").flag():
+                count = 0
+            sets.append(_set(name, count, workers / "template"))
         return Structure(tuple(sets))
 
     return read
@@ -191,7 +185,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
         ("kubeflow.org", f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
     },
-    ("batch.volcano.sh", "Job"): _volcano,
+    ("batch.volcano.sh", "Job"): _tasks,
     ("ray.io", "RayCluster"): _ray("spec"),
     ("ray.io", "RayJob"): _ray("spec", "rayClusterSpec"),
     ("ray.io", "RayService"): _ray("spec", "rayClusterConfig"),
@@ -203,38 +197,38 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
 
     `added` are the requests of containers that an operator adds to the spec.
     """
-    containers = [
-        *added,
-        *(requests_of(container / "resources") for container in (spec / "containers").items()),
-    ]
-    init = [
-        ContainerRequests(
-            requests_of(container / "resources"),
-            sidecar=(container / "restartPolicy").text() == "Always",
-        )
-        for container in (spec / "initContainers").items()
-    ]
-    total = pod_requests(
-        containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources")
-    )
-    requests = tuple(sorted((key, value) for key, value in total.items() if value))
-    return Pods(name, count, requests, node_filter_of(spec), _claims(spec))
+    containers = [*added]
+    for container in (spec / "containers").items():
+        containers.append(requests_of(container / "resources"))
+    init = []
+    for container in (spec / "initContainers").items():
+        sidecar = (container / "restartPolicy").text() == "Always"
+        init.append(ContainerRequests(requests_of(container / "resources"), sidecar=sidecar))
+    overhead, whole_pod = amounts_of(spec / "overhead"), requests_of(spec / "resources")
+    total = pod_requests(containers, init, overhead, whole_pod)
+    requests = [(resource, amount) for resource, amount in sorted(total.items()) if amount]
+    return Pods(name, count, tuple(requests), node_filter_of(spec), _claims(spec))
 
 
 def _claims(spec: Field) -> tuple[ClaimRef, ...]:
     """The claims of a pod spec, each once."""
     namespace = namespace_of(spec.root)
-    found = []
+    claims = []
     for claim in (spec / "resourceClaims").items():
-        if template := (claim / "resourceClaimTemplateName").text():
-            found.append(ClaimRef("ResourceClaimTemplate", namespace, template))
-        elif name := (claim / "resourceClaimName").text():
-            found.append(ClaimRef("ResourceClaim", namespace, name))
-    return tuple(found)
+        template = (claim / "resourceClaimTemplateName").text()
+        name = (claim / "resourceClaimName").text()
+        if template:
+            claims.append(ClaimRef("ResourceClaimTemplate", namespace, template))
+        elif name:
+            claims.append(ClaimRef("ResourceClaim", namespace, name))
+    return tuple(claims)
 
 
 def requests_of(resources: Field) -> dict[str, int]:
-    """A container's requests; a resource that only `limits` names is requested too, as the API server defaults it."""
+    """A container's requests.
+
+    A resource that only `limits` names is requested too, as the API server defaults it.
+    """
     return amounts_of(resources / "limits") | amounts_of(resources / "requests")
 
 
@@ -242,55 +236,65 @@ def amounts_of(quantities: Field) -> dict[str, int]:
     """An object of quantities by resource; invalid ones become findings and are left out."""
     amounts = {}
     for resource, quantity in quantities.properties():
-        if isinstance(quantity.value, str | int | float) and not isinstance(quantity.value, bool):
-            try:
-                value = amount(resource, quantity.value)
-            except ValueError as error:
-                message, _, fix = str(error).partition("; ")
-                quantity.error("pods/quantity", message, fix)
-                continue
-            if value < 0:
-                quantity.error(
-                    "pods/quantity", f"{quantity.value!r} is below zero", "write 0 or more"
-                )
-                continue
+        value = _amount(resource, quantity)
+        if value is not None:
             amounts[resource] = value
-        elif quantity:
-            quantity.wrong("a quantity such as 8, 500m or 2Gi")
     return amounts
+
+
+def _amount(resource: str, quantity: Field) -> int | None:
+    """A quantity in the unit of its resource; None where there is none, or an invalid one."""
+    written = quantity.value
+    if written is None:
+        return None
+    if isinstance(written, bool) or not isinstance(written, str | int | float):
+        quantity.wrong("a quantity such as 8, 500m or 2Gi")
+        return None
+    try:
+        value = amount(resource, written)
+    except ValueError as error:
+        message, _, fix = str(error).partition("; ")
+        quantity.error("pods/quantity", message, fix)
+        return None
+    if value < 0:
+        quantity.error("pods/quantity", f"{written!r} is below zero", "write 0 or more")
+        return None
+    return value
 
 
 def node_filter_of(spec: Field) -> NodeFilter:
     """Which nodes a pod spec allows."""
     affinity = spec / "affinity" / "nodeAffinity" / "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = [term_of(term) for term in (affinity / "nodeSelectorTerms").items()]
+    tolerations = [toleration_of(toleration) for toleration in (spec / "tolerations").items()]
     return NodeFilter(
         selector=tuple(sorted((spec / "nodeSelector").texts().items())),
-        terms=tuple(term_of(term) for term in (affinity / "nodeSelectorTerms").items()),
-        tolerations=tuple(
-            toleration_of(toleration) for toleration in (spec / "tolerations").items()
-        ),
+        terms=tuple(terms),
+        tolerations=tuple(tolerations),
     )
 
 
 def term_of(term: Field) -> tuple[Expression, ...]:
     """One of a node selector's terms; what is malformed in it becomes a finding."""
-    expressions = []
-    for where, on_fields in (("matchExpressions", False), ("matchFields", True)):
-        for requirement in (term / where).items():
-            key, name = (requirement / "key").text() or "", (requirement / "operator").text()
-            operator = next((known for known in OPERATORS if known == name), None)
-            if operator is None:
-                (requirement / "operator").error(
-                    "pods/operator", f"{name!r} is none of {', '.join(OPERATORS)}"
-                )
-                continue
-            values = tuple(
-                text
-                for value in (requirement / "values").items()
-                if (text := value.text()) is not None
-            )
-            expressions.append(Expression(key, operator, values, on_fields))
+    expressions: list[Expression] = []
+    for requirement in (term / "matchExpressions").items():
+        expressions += _expressions(requirement, on_fields=False)
+    for requirement in (term / "matchFields").items():
+        expressions += _expressions(requirement, on_fields=True)
     return tuple(expressions)
+
+
+def _expressions(requirement: Field, *, on_fields: bool) -> Iterator[Expression]:
+    """A requirement of a term; none where its operator is unknown."""
+    key, name = (requirement / "key").text() or "", (requirement / "operator").text()
+    for operator in OPERATORS:
+        if operator == name:
+            values = [value.text() for value in (requirement / "values").items()]
+            known = tuple(value for value in values if value is not None)
+            yield Expression(key, operator, known, on_fields)
+            return
+    text = f"{name!r} is none of {', '.join(OPERATORS)}"
+    (requirement / "operator").error("pods/operator", text)
 
 
 def toleration_of(toleration: Field) -> Toleration:

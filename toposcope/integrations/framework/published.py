@@ -1,4 +1,7 @@
-"""What all published resources have in common: where they are, who owns them, and how publishing went."""
+"""What all published resources have in common.
+
+Where they are, who owns them, and how publishing went.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, MANAGED_BY, TOPOSCOPE, Topology
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, RefusedError
 
@@ -15,7 +19,9 @@ _LONGEST_MESSAGE: Final = 1024
 
 RETRY_SECONDS: Final = 5.0
 _TRY_AGAIN: Final = frozenset({401, 404, 408, 409, 429})
-"""Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the next pass sees."""
+"""Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the
+next pass sees.
+"""
 _SERVER_ERROR: Final = 500
 _UNTYPED: Final = "failed to create typed patch"
 """kube-apiserver reports fields that the schema lacks as an internal error."""
@@ -43,7 +49,9 @@ class Published:
     message: str = ""
     again_in: float | None = None
     diff: str = ""
-    """Of a dry run: everything that would change; `message` has as much of it as fits into a status."""
+    """Of a dry run: everything that would change; `message` has as much of it as fits into a
+    status.
+    """
     retry_at: datetime | None = None
     """When a refused write is tried again."""
 
@@ -117,13 +125,21 @@ class Target:
         return self.not_in_sync("Conflict", text)
 
     def failed(self, error: ApiError) -> Published:
-        """A request failed, in the server's words; `Waiting` where the same request may succeed later."""
+        """A request failed, in the server's words.
+
+        `Waiting` where the same request may succeed later.
+        """
         passes = may_pass(error)
         again_in = error.retry_after or (RETRY_SECONDS if passes else None)
         answer = self.not_in_sync("Waiting" if passes else "Rejected", error.message, again_in)
         return (
             replace(answer, retry_at=error.retry_at) if isinstance(error, RefusedError) else answer
         )
+
+
+def _example() -> Mapping[str, Any]:
+    """One level, in the form of any system."""
+    return {"levels": [{"domain": "host", "key": HOSTNAME, "nodeLabel": HOSTNAME}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +149,8 @@ class PublishedKind(Kind):
     option: str
     """Its field in `spec.publish`."""
     namespaced: bool = field(default=False, kw_only=True)
+    example: Mapping[str, Any] = field(default_factory=_example, kw_only=True, compare=False)
+    """A spec that every version of its schema takes; fields that it lacks are ignored."""
     verdict_field: str = field(default="", kw_only=True)
     """The field of its status that its publisher looks at."""
 
@@ -142,7 +160,10 @@ class PublishedKind(Kind):
 
 
 def owned_metadata(topology: Topology) -> dict[str, Any]:
-    """The metadata of a resource published from `topology`: deleted with it, and labelled as ours."""
+    """The metadata of a resource published from `topology`.
+
+    Deleted with it, and labelled as ours.
+    """
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -154,7 +175,10 @@ def owned_metadata(topology: Topology) -> dict[str, Any]:
 
 
 def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
-    """Whether an existing object was published from this topology, and not from an earlier one of its name."""
+    """Whether an existing object was published from this topology.
+
+    And not from an earlier one of its name.
+    """
     metadata = document["metadata"]
     owners = metadata.get("ownerReferences") or ()
     labelled = (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE

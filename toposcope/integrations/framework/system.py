@@ -182,6 +182,11 @@ class System:
     instead_of: str = field(default="", kw_only=True)
     """The system that leaves a document to this one where both claim it."""
 
+    @property
+    def reads_plain_pods(self) -> bool:
+        """Whether there are documents that it reads because no system claims them."""
+        return self.places_plain_pods is not _never
+
     def read(
         self,
         document: Mapping[str, Any],

@@ -1,10 +1,91 @@
 """Why a system's pods wait: the base of `WAITING` in its `waiting.py`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
-from toposcope.integrations.framework.features import SchedulerMessage, Step, WorkloadObjects
+from toposcope.api.levels import Level
+from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.features import (
+    Ref,
+    Resource,
+    SchedulerMessage,
+    Step,
+    WorkloadObjects,
+)
+from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.kube.discovery import Kind
+from toposcope.text import Command, shell
+
+CopyName = Callable[[Mapping[str, str]], str | None]
+"""What names a pod's copy of a group by its labels.
+
+None: the pod is in none, or is not labelled for that.
+"""
+
+
+class NodeState(Protocol):
+    """A node of the cluster, as far as pods that have or seek a place on it care."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is Ready."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes new pods: Ready and not cordoned."""
+
+    def label(self, key: str) -> str | None:
+        """The value of a label, None if it has none."""
+
+
+class WaitingWorkload(WorkloadObjects, Protocol):
+    """One workload with its pods and the nodes of its cluster."""
+
+    @property
+    def explained(self) -> Ref:
+        """The object whose constraints count."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has run to completion, or failed."""
+
+    @property
+    def all_placed(self) -> bool:
+        """Whether all its pods have a node."""
+
+    @property
+    def placed(self) -> Sequence[ViewedPod]:
+        """Its pods that have a node."""
+
+    @property
+    def waiting(self) -> Sequence[ViewedPod]:
+        """Its pods that have none."""
+
+    @property
+    def cluster_nodes(self) -> Mapping[str, NodeState]:
+        """All nodes of the cluster, by name."""
+
+    def levels(self, workload: Workload) -> Sequence[Level]:
+        """All levels that count for a workload, broadest first."""
+
+    def verdict(self, workload: Workload) -> Verdict | None:
+        """Whether it would fit if none of its own pods ran."""
+
+    def verdict_within(self, workload: Workload, nodes: Collection[str]) -> Verdict | None:
+        """Whether it would fit on these nodes, beside its own pods that run."""
+
+    def answer(self, verdict: Verdict) -> str:
+        """A verdict in one sentence."""
+
+    def advice(self, verdict: Verdict) -> Sequence[str]:
+        """What to do about a verdict, a sentence each."""
 
 
 class Waiting:
@@ -14,13 +95,65 @@ class Waiting:
     """What can be explained besides pods: owners of pods, and what schedulers create for them."""
     around: tuple[Kind, ...] = ()
     """What its scheduler reads besides the workload and topologies."""
-    topology_kinds: Mapping[str, tuple[PublishedKind, ...]] = {}
-    """By the name of a reader: the topology resource that it goes by, any one of these."""
+    readers: tuple[str, ...] = ()
+    """The names of its readers that go by a topology resource."""
+    topology_kinds: tuple[PublishedKind, ...] = ()
+    """The kinds of that resource, any one of these."""
+    made_for_pods: tuple[Kind, ...] = ()
+    """Objects that somebody makes of a workload, and that say better what its pods ask for."""
+    groups_are_written: bool = False
+    """Whether people write the groups that pods name: these have no owner."""
+
+    def group_of(self, pod: ViewedPod) -> Ref | None:
+        """The group that a pod names; None: none."""
+        del pod
+        return None
 
     def check(self, workload: WorkloadObjects) -> Iterator[Step]:
         """Whether everything is enabled that keeps the pods together."""
         del workload
         yield from ()
+
+    def settles(self, finding: Finding, workload: WorkloadObjects) -> bool:
+        """Whether the cluster answers what a finding about the document leaves open."""
+        del finding, workload
+        return False
+
+    def check_nodes(self, workload: WaitingWorkload) -> Step | None:
+        """Nodes that its queue or scheduler has chosen and that cannot run the pods any more."""
+        del workload
+        return None
+
+    def check_room(self, workload: WaitingWorkload) -> Step | None:
+        """Where only some domain is left for the waiting pods, because of those that run."""
+        del workload
+        return None
+
+    def check_drift(self, resource: Resource, describe: Command) -> Step | None:
+        """Drift that the system itself reports of a topology resource.
+
+        `describe` is a command.
+        """
+        del resource, describe
+        return None
+
+    def made_from(self, resource: Resource) -> tuple[str, Kind] | None:
+        """Name and kind of the topology resource that its pods are scheduled by instead."""
+        del resource
+        return None
+
+    def copy_namer(self, system: str, group: Group) -> CopyName | None:
+        """What names the copies of a group that its objects describe; None: not known here.
+
+        `system` is the name of the reader that the group comes from.
+        """
+        del system, group
+        return None
+
+    def copy_label(self, group: Group) -> str:
+        """The label that numbers a group's pods, whoever placed them; empty: none."""
+        del group
+        return ""
 
     def messages(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
         """What its objects report about the workload, unless all is well."""
@@ -31,3 +164,21 @@ class Waiting:
         """What a message means, where no pattern of `meanings.yaml` can tell; empty: not known."""
         del text
         return ""
+
+
+def levels_command(topology: str | None = None) -> Command:
+    """The command that shows the levels of a topology."""
+    return shell("toposcope levels {}", topology) if topology else shell("toposcope levels")
+
+
+def tree_command(topology: str | None, level: str = "") -> Command:
+    """The command that shows the domains of a level of a topology."""
+    template = "toposcope tree"
+    values: list[Any] = []
+    if topology:
+        template += " {}"
+        values.append(topology)
+    if level:
+        template += " --level {}"
+        values.append(level)
+    return shell(template, *values)

@@ -1,7 +1,8 @@
-"""What Grove's webhook refuses of any PodCliqueSet besides its constraints: names, counts, pod templates.
+"""What Grove's webhook refuses of any PodCliqueSet besides its constraints.
 
-Rules and messages: Grove's CRD and webhook, main of 2026-08-19. Left out is what has nothing to do with placement:
-shared resource claims, MNNVL, environment variables, `terminationDelay`.
+Names, counts, pod templates. Rules and messages: Grove's CRD and webhook, main of 2026-08-19. Left
+out is what has nothing to do with placement: shared resource claims, MNNVL, environment variables,
+`terminationDelay`.
 """
 
 import json
@@ -15,7 +16,9 @@ from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.grove.api import clique_names
 
 _MAX_NAMES: Final = 45
-"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random suffix."""
+"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random
+suffix.
+"""
 _EXPLICIT: Final = "CliqueStartupTypeExplicit"
 _UNPLACED: Final = "remove it: Grove's scheduler decides where its pods run"
 
@@ -24,21 +27,16 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     """Note what is wrong with the cliques and scaling groups of a set."""
     replicas = root / "spec" / "replicas"
     if not replicas.number(0):
-        replicas.warn(
-            "grove/no-replicas",
-            "is 0 unless it is set: Grove creates no pods",
-            "set it to 1 or more",
-        )
+        text = "is 0 unless it is set: Grove creates no pods"
+        replicas.warn("grove/no-replicas", text, "set it to 1 or more")
     template = root / "spec" / "template"
-    cliques, groups = (
-        list((template / part).items()) for part in ("cliques", "podCliqueScalingGroups")
-    )
+    cliques = list((template / "cliques").items())
+    groups = list((template / "podCliqueScalingGroups").items())
     if not cliques:
-        (template / "cliques").error(
-            "grove/cliques", "at least one PodClique must be defined", "add one"
-        )
+        text = "at least one PodClique must be defined"
+        (template / "cliques").error("grove/cliques", text, "add one")
     names = [(clique / "name").text() or "" for clique in cliques]
-    members = [name for group in groups for name in clique_names(group)]
+    members = _members(groups)
     for clique, name in zip(cliques, names, strict=True):
         _check_name(clique, "PodCliqueTemplateSpec")
         _check_clique(clique, grouped=name in members, is_new=is_new)
@@ -47,15 +45,29 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     for group in groups:
         _check_name(group, "PodCliqueScalingGroupConfig")
         _check_group(root, group, names)
-    _check_unique(template / "cliques", (clique / "name" for clique in cliques))
-    _check_unique(template / "cliques", (clique / "spec" / "roleName" for clique in cliques))
-    _check_unique(template / "podCliqueScalingGroups", (group / "name" for group in groups))
-    _check_unique(
-        template / "podCliqueScalingGroups",
-        (name for group in groups for name in (group / "cliqueNames").items()),
-    )
+    _check_all_unique(template, cliques, groups)
     if (template / "cliqueStartupType").text() == _EXPLICIT:
         _check_order(template / "cliques", cliques, names)
+
+
+def _members(groups: list[Field]) -> list[str]:
+    """The cliques of all scaling groups."""
+    members: list[str] = []
+    for group in groups:
+        members += clique_names(group)
+    return members
+
+
+def _check_all_unique(template: Field, cliques: list[Field], groups: list[Field]) -> None:
+    """Names of cliques, roles and scaling groups; and no clique is in two of these."""
+    _check_unique(template / "cliques", [clique / "name" for clique in cliques])
+    _check_unique(template / "cliques", [clique / "spec" / "roleName" for clique in cliques])
+    where = template / "podCliqueScalingGroups"
+    _check_unique(where, [group / "name" for group in groups])
+    members: list[Field] = []
+    for group in groups:
+        members += (group / "cliqueNames").items()
+    _check_unique(where, members)
 
 
 def _check_name(part: Field, kind: str) -> None:
@@ -79,11 +91,8 @@ def _check_unique(where: Field, fields: Iterable[Field]) -> None:
     twice.pop("", None)
     if twice:
         first = next(iter(twice.values()))
-        first.error(
-            "grove/unique",
-            f"Duplicate value: {json.dumps(list(twice))}",
-            f"use each once in {where.path}",
-        )
+        text = f"Duplicate value: {json.dumps(list(twice))}"
+        first.error("grove/unique", text, f"use each once in {where.path}")
 
 
 def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
@@ -91,10 +100,11 @@ def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
     named = (("PodCliqueSet", name_of(root)), *parts)
     length = sum(len(name) for _, name in named)
     if length > _MAX_NAMES:
-        *others, last = (f"{kind} '{name}'" for kind, name in named)
+        *others, last = [f"{kind} '{name}'" for kind, name in named]
         comma = "," if len(others) > 1 else ""
         text = (
-            f"combined resource name length {length} exceeds {_MAX_NAMES}-character limit required for pod naming. "
+            f"combined resource name length {length} exceeds {_MAX_NAMES}-character limit "
+            "required for pod naming. "
             f"Consider shortening: {', '.join(others)}{comma} or {last}"
         )
         field.error("grove/name-length", text, f"shorten them by {length - _MAX_NAMES}")
@@ -107,23 +117,33 @@ def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
             (spec / required).error("grove/required", "Required value", "set it")
     replicas = _positive(spec / "replicas", 1)
     _check_minimum(spec / "minAvailable", _positive(spec / "minAvailable", replicas), replicas)
+    if spec / "autoScalingConfig":
+        _check_scaling(spec, replicas, grouped=grouped)
+    if is_new:
+        for name in ("topologySpreadConstraints", "nodeName"):
+            field = spec / "podSpec" / name
+            if field and field.value != "":
+                field.error("grove/pod-spec", "must not be set", _UNPLACED)
+
+
+def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
     scale = spec / "autoScalingConfig"
-    if scale and grouped:
-        text = "AutoScalingConfig is not allowed to be defined for PodClique that is part of scaling group"
+    if grouped:
+        text = (
+            "AutoScalingConfig is not allowed to be defined for PodClique "
+            "that is part of scaling group"
+        )
         scale.error("grove/scaling", text, "scale the group: scaleConfig")
-    elif scale:
-        least = (scale / "minReplicas").number(replicas)
-        if least < (spec / "minAvailable").number(replicas):
-            text = "must be greater than or equal to podCliqueSpec.minAvailable"
-            (scale / "minReplicas").error("grove/scaling", text, "raise it, or lower minAvailable")
-        most = (scale / "maxReplicas").number(0)
-        for bound, words in ((least, "podCliqueSpec.minReplicas"), (replicas, "replicas")):
-            if most < bound:
-                text = f"must be greater than or equal to {words}"
-                (scale / "maxReplicas").error("grove/scaling", text, f"write {bound} or more")
-    for field in ("topologySpreadConstraints", "nodeName") if is_new else ():
-        if spec / "podSpec" / field and (spec / "podSpec" / field).value != "":
-            (spec / "podSpec" / field).error("grove/pod-spec", "must not be set", _UNPLACED)
+        return
+    least = (scale / "minReplicas").number(replicas)
+    if least < (spec / "minAvailable").number(replicas):
+        text = "must be greater than or equal to podCliqueSpec.minAvailable"
+        (scale / "minReplicas").error("grove/scaling", text, "raise it, or lower minAvailable")
+    most = (scale / "maxReplicas").number(0)
+    for bound, words in ((least, "podCliqueSpec.minReplicas"), (replicas, "replicas")):
+        if most < bound:
+            text = f"must be greater than or equal to {words}"
+            (scale / "maxReplicas").error("grove/scaling", text, f"write {bound} or more")
 
 
 def _positive(count: Field, default: int) -> int:
@@ -137,11 +157,8 @@ def _positive(count: Field, default: int) -> int:
 
 def _check_minimum(field: Field, least: int, replicas: int) -> None:
     if least > replicas:
-        field.error(
-            "grove/replicas",
-            "minAvailable must not be greater than replicas",
-            f"write {replicas} or less",
-        )
+        text = "minAvailable must not be greater than replicas"
+        field.error("grove/replicas", text, f"write {replicas} or less")
 
 
 def _check_group(root: Field, group: Field, names: list[str]) -> None:
@@ -149,16 +166,10 @@ def _check_group(root: Field, group: Field, names: list[str]) -> None:
     for field in members.items():
         clique = field.text() or ""
         if clique not in names:
-            text = "unidentified PodClique names found"
-            field.error(
-                "grove/clique-found", text, did_you_mean(clique, names) or "define it in cliques"
-            )
-        _check_length(
-            root,
-            field,
-            ("PodCliqueScalingGroup", (group / "name").text() or ""),
-            ("PodClique", clique),
-        )
+            fix = did_you_mean(clique, names) or "define it in cliques"
+            field.error("grove/clique-found", "unidentified PodClique names found", fix)
+        in_group = ("PodCliqueScalingGroup", (group / "name").text() or "")
+        _check_length(root, field, in_group, ("PodClique", clique))
     replicas = _positive(group / "replicas", 1)
     least = _positive(group / "minAvailable", 1)
     _check_minimum(group / "minAvailable", least, replicas)
@@ -170,26 +181,26 @@ def _check_group(root: Field, group: Field, names: list[str]) -> None:
 
 def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
     """With an explicit order each clique starts after others, in no circle."""
-    after: dict[str, list[str]] = {}
+    after: dict[str, set[str]] = {}
     for clique, name in zip(cliques, names, strict=True):
         starts_after = clique / "spec" / "startsAfter"
-        after[name] = [field.text() or "" for field in starts_after.items()]
-        for field, other in zip(starts_after.items(), after[name], strict=True):
-            if other == name:
-                field.error(
-                    "grove/starts-after", "clique dependency cannot refer to itself", "remove it"
-                )
-            elif other not in names:
-                text = (
-                    "unknown clique names found, all clique dependencies must be defined as cliques"
-                )
-                field.error("grove/starts-after", text, did_you_mean(other, names))
+        for field in starts_after.items():
+            _check_dependency(field, name, names)
         _check_unique(starts_after, starts_after.items())
+        others = {field.text() or "" for field in starts_after.items()}
+        after[name] = others - {name}
     try:
-        TopologicalSorter({name: set(others) - {name} for name, others in after.items()}).prepare()
+        TopologicalSorter(after).prepare()
     except CycleError:
-        where.error(
-            "grove/starts-after",
-            "clique must not have circular dependencies",
-            "break the circle in startsAfter",
-        )
+        text = "clique must not have circular dependencies"
+        where.error("grove/starts-after", text, "break the circle in startsAfter")
+
+
+def _check_dependency(field: Field, name: str, names: list[str]) -> None:
+    other = field.text() or ""
+    if other == name:
+        text = "clique dependency cannot refer to itself"
+        field.error("grove/starts-after", text, "remove it")
+    elif other not in names:
+        text = "unknown clique names found, all clique dependencies must be defined as cliques"
+        field.error("grove/starts-after", text, did_you_mean(other, names))

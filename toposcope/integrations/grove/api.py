@@ -33,7 +33,9 @@ BINDINGS: Final = PublishedKind(
 OLDER_TOPOLOGIES: Final = PublishedKind(
     GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove", verdict_field=_VERDICTS
 )
-"""What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
+"""What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's
+operator.
+"""
 SCALING_GROUP: Final = Kind(
     GROUP, "PodCliqueScalingGroup", "podcliquescalinggroups", ("v1alpha1",), short=("pcsg",)
 )

@@ -1,14 +1,15 @@
-"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them, and the topology that they agree on.
+"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them.
 
-Rules and messages: Grove's CRD and webhook, main of 2026-08-19; v0.1.0-alpha.10 to alpha.12 have the same.
+And the topology that they agree on. Rules and messages: Grove's CRD and webhook, main of
+2026-08-19; v0.1.0-alpha.10 to alpha.12 have the same.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import clique_names
@@ -18,7 +19,10 @@ Note = Callable[[Field, str, str, str], None]
 
 _DOMAIN: Final = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _MAX_DOMAIN: Final = 63
-_ONE_NAME: Final = "all topologyConstraint.topologyName values within a PodCliqueSet must match in the current implementation"
+_ONE_NAME: Final = (
+    "all topologyConstraint.topologyName values within a PodCliqueSet must match "
+    "in the current implementation"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +59,28 @@ class Constraint:
 
 
 def constraint_of(owner: str, name: str, field: Field) -> Constraint:
-    """The constraint in a field, which may not be set; `name` is that of the clique or scaling group."""
+    """The constraint in a field, which may not be set.
+
+    `name` is that of the clique or scaling group.
+    """
     pack = field / "pack"
-    places = (field / "topologyName", field / "packDomain", pack / "required", pack / "preferred")
-    texts = [place.text() or "" for place in places]
-    return Constraint(f"{owner} '{name}'" if name else owner, name, field, *texts)
+    return Constraint(
+        owner=f"{owner} '{name}'" if name else owner,
+        name=name,
+        field=field,
+        topology=(field / "topologyName").text() or "",
+        pack_domain=(field / "packDomain").text() or "",
+        pack_required=(pack / "required").text() or "",
+        preferred=(pack / "preferred").text() or "",
+    )
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """All places of a PodCliqueSet that can have one; `members` are the cliques of each scaling group."""
+    """All places of a PodCliqueSet that can have one.
+
+    `members` are the cliques of each scaling group.
+    """
 
     top: Constraint
     groups: Sequence[Constraint]
@@ -74,19 +90,13 @@ class Constraints:
     @classmethod
     def of(cls, template: Field) -> "Constraints":
         """Those of a set's template."""
-
-        def parts(kind: str, fields: Iterable[Field]) -> list[Constraint]:
-            return [
-                constraint_of(kind, (part / "name").text() or "", part / "topologyConstraint")
-                for part in fields
-            ]
-
         groups = list((template / "podCliqueScalingGroups").items())
+        cliques = (template / "cliques").items()
         return cls(
             constraint_of("PodCliqueSet", "", template / "topologyConstraint"),
-            parts("PodCliqueScalingGroup", groups),
+            [_constraint_of_part("PodCliqueScalingGroup", group) for group in groups],
             [clique_names(group) for group in groups],
-            parts("PodClique", (template / "cliques").items()),
+            [_constraint_of_part("PodClique", clique) for clique in cliques],
         )
 
     def __iter__(self) -> Iterator[Constraint]:
@@ -95,76 +105,111 @@ class Constraints:
 
     def clique(self, name: str) -> Constraint | None:
         """The place of a clique."""
-        return next((clique for clique in self.cliques if clique.name == name), None)
+        for clique in self.cliques:
+            if clique.name == name:
+                return clique
+        return None
 
     def topology(self, note: Note, fix: str = "") -> str | None:
-        """The topology that all constraints name or inherit; None where they name none, or do not agree."""
-        problems = 0
-        names: list[str] = []
+        """The topology that all constraints name or inherit.
 
-        def resolved(constraint: Constraint, inherited: str) -> str:
-            nonlocal problems
-            name = constraint.topology or inherited
-            if not name:
-                text = "topologyName is required when topologyConstraint is set and cannot be inherited"
-                advice = "; ".join(
-                    filter(None, ("set it on spec.template.topologyConstraint", fix))
-                )
-                note(constraint.field / "topologyName", "grove/topology-name", text, advice)
-            elif inherited and name != inherited:
-                note(
-                    constraint.field / "topologyName",
-                    "grove/one-topology",
-                    _ONE_NAME,
-                    f"use {inherited!r} everywhere",
-                )
-            else:
-                names.append(name)
-                return name
-            problems += 1
-            return ""
-
-        top = resolved(self.top, "") if self.top else ""
+        None where they name none, or do not agree.
+        """
+        names = _Names(note, fix)
+        top = names.resolve(self.top, "") if self.top else ""
         of_group: dict[str, str] = {}
         for group, members in zip(self.groups, self.members, strict=True):
-            if group and (name := resolved(group, top)):
+            name = names.resolve(group, top) if group else ""
+            if name:
                 of_group = dict.fromkeys(members, name) | of_group
-        for clique in filter(None, self.cliques):
-            resolved(clique, of_group.get(clique.name, top))
-        if len(set(names)) > 1:
-            for constraint in self:
-                if constraint.topology:
-                    fix = "use one name everywhere, or make two PodCliqueSets"
-                    note(constraint.field / "topologyName", "grove/one-topology", _ONE_NAME, fix)
+        for clique in self.cliques:
+            if clique:
+                names.resolve(clique, of_group.get(clique.name, top))
+        if len(set(names.resolved)) > 1:
+            self._note_several(note)
             return None
-        return names[0] if names and not problems else None
+        if names.problems or not names.resolved:
+            return None
+        return names.resolved[0]
+
+    def _note_several(self, note: Note) -> None:
+        """Note every name of a topology."""
+        fix = "use one name everywhere, or make two PodCliqueSets"
+        for constraint in self:
+            if constraint.topology:
+                note(constraint.field / "topologyName", "grove/one-topology", _ONE_NAME, fix)
 
     def check_levels(self, topology: TopologyLevels, note: Note) -> None:
-        """Every domain is a level of the topology, and no part is kept together more broadly than the whole."""
-        unknown = False
+        """Every domain is a level of the topology.
+
+        And no part is kept together more broadly than the whole.
+        """
+        all_exist = True
         for constraint in self:
-            places = (
-                constraint.field / "packDomain",
-                constraint.field / "pack" / "required",
-                constraint.preferred_field,
-            )
-            for place in places:
-                domain = place.text()
-                if domain and _legal(domain) and not topology.by_domain(domain):
-                    unknown = True
-                    levels = " ".join(topology.domains)
-                    message = (
-                        f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
-                    )
-                    note(place, "grove/domain-exists", message, _fix(domain, topology))
-        if unknown:  # Grove stops here
+            if not _check_domains(constraint, topology, note):
+                all_exist = False
+        if not all_exist:  # Grove stops here
             return
-        if self.top:
-            for part in filter(None, (*self.cliques, *self.groups)):
-                _check_order(self.top, part, topology, note)
+        for whole, part in self._nested():
+            if whole and part:
+                _check_order(whole, part, topology, note)
+
+    def _nested(self) -> Iterator[tuple[Constraint, Constraint]]:
+        """Each place with those inside of it, in the order of Grove's checks."""
+        for part in (*self.cliques, *self.groups):
+            yield self.top, part
         for group, members in zip(self.groups, self.members, strict=True):
-            for clique in filter(None, map(self.clique, members if group else ())):
-                _check_order(group, clique, topology, note)
+            for name in members:
+                clique = self.clique(name)
+                if clique is not None:
+                    yield group, clique
+
+
+def _constraint_of_part(kind: str, part: Field) -> Constraint:
+    name = (part / "name").text() or ""
+    return constraint_of(kind, name, part / "topologyConstraint")
+
+
+class _Names:
+    """The names of topologies that the constraints of a set come to."""
+
+    def __init__(self, note: Note, fix: str) -> None:
+        self._note = note
+        self._fix = fix
+        self.resolved: list[str] = []
+        self.problems = 0
+
+    def resolve(self, constraint: Constraint, inherited: str) -> str:
+        """The name of one, its own or inherited; empty where it has none, or another than above."""
+        field, name = constraint.field / "topologyName", constraint.topology or inherited
+        if not name:
+            text = "topologyName is required when topologyConstraint is set and cannot be inherited"
+            fix = "set it on spec.template.topologyConstraint"
+            if self._fix:
+                fix += f"; {self._fix}"
+            self._note(field, "grove/topology-name", text, fix)
+        elif inherited and name != inherited:
+            fix = f"use {inherited!r} everywhere"
+            self._note(field, "grove/one-topology", _ONE_NAME, fix)
+        else:
+            self.resolved.append(name)
+            return name
+        self.problems += 1
+        return ""
+
+
+def _check_domains(constraint: Constraint, topology: TopologyLevels, note: Note) -> bool:
+    """Whether every domain of a constraint is a level of the topology; others are noted."""
+    all_exist = True
+    pack_domain, pack = constraint.field / "packDomain", constraint.field / "pack"
+    for place in (pack_domain, pack / "required", constraint.preferred_field):
+        domain = place.text()
+        if domain and _legal(domain) and not topology.by_domain(domain):
+            all_exist = False
+            levels = " ".join(topology.domains)
+            message = f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
+            note(place, "grove/domain-exists", message, _fix(domain, topology))
+    return all_exist
 
 
 def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, note: Note) -> None:
@@ -177,13 +222,16 @@ def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, 
         (whole.preferred_field, whole.preferred, part.preferred),
     )
     for field, broad, narrow in pairs:
-        levels = topology.by_domain(broad), topology.by_domain(narrow)
-        if levels[0] and levels[1] and topology.rank(levels[0]) > topology.rank(levels[1]):
+        above, below = topology.by_domain(broad), topology.by_domain(narrow)
+        if above and below and topology.rank(above) > topology.rank(below):
             message = (
                 f"{whole.owner} topology constraint domain '{broad}' is narrower than "
                 f"{part.owner} topology constraint domain '{narrow}'"
             )
-            fix = f"use {narrow!r} or something broader here, or {broad!r} or something narrower on {part.owner}"
+            fix = (
+                f"use {narrow!r} or something broader here, "
+                f"or {broad!r} or something narrower on {part.owner}"
+            )
             note(field, "grove/hierarchy", message, fix)
 
 
@@ -195,51 +243,63 @@ def check_schema(
     is_new: bool,
     note: Note = Field.error,
 ) -> None:
-    """What the CRD's schema and CEL rules refuse; values that are in `old` too are not validated again."""
+    """What the CRD's schema and CEL rules refuse.
+
+    Values that are in `old` too are not validated again.
+    """
     for constraint in constraints:
-        unknown = {
-            finding.field
-            for finding in constraint.field.findings
-            if finding.rule.endswith("/field")
-        }
-        misspelt = any(field.startswith(f"{constraint.field.path}.") for field in unknown)
-        if misspelt or constraint.field.value in old:
+        if constraint.field.value in old or _is_misspelt(constraint):
             continue
         field, pack = constraint.field, constraint.field / "pack"
         deprecated, required = field / "packDomain", pack / "required"
         for domain in (deprecated, required, constraint.preferred_field):
             _check_domain(domain, topology, note)
-        if not pack and not deprecated:
-            text = "topologyConstraint must specify pack or deprecated packDomain"
-            note(pack, "grove/pack", text, "set pack.required")
-        if pack and not (required or constraint.preferred_field):
-            text = "pack must specify at least one of required or preferred"
-            note(pack, "grove/pack", text, "name a level, or remove it")
-        if deprecated and required:
-            text = "must not set both pack.required and deprecated packDomain"
-            note(required, "grove/pack", text, "remove packDomain")
-        if deprecated and is_new:
-            text = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
-            fix = f"write pack: {{required: {deprecated.value}}} (only Grove before 0.1.0-alpha.10 needs packDomain)"
-            note(deprecated, "grove/pack-domain", text, fix)
+        _check_pack(constraint, is_new=is_new, note=note)
+
+
+def _check_pack(constraint: Constraint, *, is_new: bool, note: Note) -> None:
+    """Note a `pack` that is missing or empty, and a `packDomain` where it may not be."""
+    pack = constraint.field / "pack"
+    deprecated, required = constraint.field / "packDomain", pack / "required"
+    if not pack and not deprecated:
+        text = "topologyConstraint must specify pack or deprecated packDomain"
+        note(pack, "grove/pack", text, "set pack.required")
+    if pack and not (required or constraint.preferred_field):
+        text = "pack must specify at least one of required or preferred"
+        note(pack, "grove/pack", text, "name a level, or remove it")
+    if deprecated and required:
+        text = "must not set both pack.required and deprecated packDomain"
+        note(required, "grove/pack", text, "remove packDomain")
+    if deprecated and is_new:
+        text = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
+        fix = (
+            f"write pack: {{required: {deprecated.value}}} "
+            "(only Grove before 0.1.0-alpha.10 needs packDomain)"
+        )
+        note(deprecated, "grove/pack-domain", text, fix)
+
+
+def _is_misspelt(constraint: Constraint) -> bool:
+    """Whether it has fields that nobody knows: one of these may be what it lacks."""
+    inside = f"{constraint.field.path}."
+    for finding in constraint.field.findings:
+        if finding.rule.endswith("/field") and finding.field.startswith(inside):
+            return True
+    return False
 
 
 def _check_domain(field: Field, topology: TopologyLevels | None, note: Note) -> None:
     domain = field.value
     if not isinstance(domain, str) or _legal(domain):
         return
-    fits = f"should match '^{_DOMAIN.pattern}$'" if domain else "should be at least 1 chars long"
-    text = (
-        f"may not be more than {_MAX_DOMAIN} bytes"
-        if _DOMAIN.fullmatch(domain)
-        else f"{field.path} in body {fits}"
-    )
-    note(
-        field,
-        "grove/domain-pattern",
-        text,
-        _fix(domain.lower(), topology) or "write the domain of a level",
-    )
+    if _DOMAIN.fullmatch(domain):
+        text = f"may not be more than {_MAX_DOMAIN} bytes"
+    elif domain:
+        text = f"{field.path} in body should match '^{_DOMAIN.pattern}$'"
+    else:
+        text = f"{field.path} in body should be at least 1 chars long"
+    fix = _fix(domain.lower(), topology) or "write the domain of a level"
+    note(field, "grove/domain-pattern", text, fix)
 
 
 def _legal(domain: str) -> bool:
@@ -250,11 +310,10 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
     if topology is None:
         return ""
     by_key = topology.level(domain)
-    return (
-        f"Grove takes the domain: write {by_key.domain!r}"
-        if by_key
-        else did_you_mean(domain, topology.domains)
-    )
+    if by_key:
+        taken = "Grove takes the domain"
+        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
+    return did_you_mean(domain, topology.domains)
 
 
 def known_topology(

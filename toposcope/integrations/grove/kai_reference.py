@@ -1,18 +1,22 @@
-"""Who writes the KAI Topology of a name, Grove or Toposcope, and the entry by which Grove's binding names ours.
+"""Who writes the KAI Topology of a name, Grove or Toposcope.
 
-From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a KAI Topology for every
-ClusterTopologyBinding that does not name one; where the binding names one, it only compares. Grove's operator does not
-start while a binding without that entry stands beside a KAI Topology of its name that it did not make. No write here
+And the entry by which Grove's binding names ours. From v0.1.0-alpha.9 on, and in the development
+versions before it, Grove makes a KAI Topology for every ClusterTopologyBinding that does not name
+one; where the binding names one, it only compares. Grove's operator does not start while a binding
+without that entry stands beside a KAI Topology of its name that it did not make. No write here
 leads to that state, even if this controller crashes after any of them:
 
-- Ours exists when Grove is installed: the binding is created with the entry, in one write. Nothing is deleted.
-- Ours is created again, because its levels changed or somebody deleted it: the entry stays in between.
-- Ours is to go (`spec.publish.kai: Never`): first the Topology, then the entry. In between the entry names nothing:
-  Grove reports that and starts, and the next pass finds a leftover entry of ours. The other way round, a binding
-  without the entry would stand beside our Topology until the next pass.
+- Ours exists when Grove is installed: the binding is created with the entry, in one write. Nothing
+  is deleted.
+- Ours is created again, because its levels changed or somebody deleted it: the entry stays in
+  between.
+- Ours is to go (`spec.publish.kai: Never`): first the Topology, then the entry. In between the
+  entry names nothing: Grove reports that and starts, and the next pass finds a leftover entry of
+  ours. The other way round, a binding without the entry would stand beside our Topology until the
+  next pass.
 
-An annotation marks the entry as ours, not field ownership: to server-side apply the list is one value, which passes as
-a whole to whoever adds an entry for another scheduler.
+An annotation marks the entry as ours, not field ownership: to server-side apply the list is one
+value, which passes as a whole to whoever adds an entry for another scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +32,9 @@ from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.kube.errors import ApiError
 
 NAMED: Final = f"{PREFIX}names-kai-topology"
-"""Annotation of a binding: Toposcope wrote its entry for KAI, which names the Topology in the value."""
+"""Annotation of a binding: Toposcope wrote its entry for KAI, which names the Topology in the
+value.
+"""
 REFERENCES: Final = {
     BINDINGS.kind: "schedulerTopologyBindings",
     OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences",
@@ -41,12 +47,18 @@ _REFUSALS: Final = ("scheduler backend", "schedulerTopology")
 def names_kai_topology(binding: Mapping[str, Any]) -> bool:
     """Whether the binding names a KAI Topology that others write, so that Grove makes none."""
     spec = binding.get("spec") or {}
-    entries = (entry for field in REFERENCES.values() for entry in spec.get(field) or ())
-    return any(entry["schedulerName"] == KAI_SCHEDULER for entry in entries)
+    for field in REFERENCES.values():
+        for entry in spec.get(field) or ():
+            if entry["schedulerName"] == KAI_SCHEDULER:
+                return True
+    return False
 
 
 def made_by_grove(kai: Mapping[str, Any], name: str) -> bool:
-    """Whether Grove made the KAI Topology, from the present binding of that name or from an earlier one."""
+    """Whether Grove made the KAI Topology.
+
+    From the present binding of that name or from an earlier one.
+    """
     owner = _controller(kai)
     group = str(owner.get("apiVersion")).partition("/")[0]
     return group == BINDINGS.group and owner.get("kind") in REFERENCES and owner.get("name") == name
@@ -74,9 +86,10 @@ def should_name(
     *,
     served: bool,
 ) -> bool:
-    """Whether the binding (None: not created yet) should name the KAI Topology of its name, which is `kai` now.
+    """Whether the binding (None.
 
-    `served` says whether the API server has KAI's kind. Not for a binding in which others have named one.
+    Not created yet) should name the KAI Topology of its name, which is `kai` now. `served` says
+    whether the API server has KAI's kind. Not for a binding in which others have named one.
     """
     named = binding is not None and names_kai_topology(binding)
     never = topology.publish.get("kai") == "Never"
@@ -100,45 +113,51 @@ def body_of(
 ) -> dict[str, Any]:
     """The binding to write over the present one; entries for other schedulers stay."""
     spec: dict[str, Any] = {"levels": level_entries(levels)}
-    field = REFERENCES[target.kind]
-    entries = ((binding or {}).get("spec") or {}).get(field)
-    if not is_named_by_others(binding) and (named or entries is not None):
-        # An empty list, not an absent one: a value that somebody else has applied too would stay
-        # when we let go of it.
-        ours = [{"schedulerName": KAI_SCHEDULER, "topologyReference": target.name}] if named else []
-        spec[field] = [
-            entry for entry in entries or () if entry["schedulerName"] != KAI_SCHEDULER
-        ] + ours
+    if not is_named_by_others(binding):
+        field = REFERENCES[target.kind]
+        existing = ((binding or {}).get("spec") or {}).get(field)
+        if named or existing is not None:
+            # An empty list, not an absent one: a value that somebody else has applied too would
+            # stay when we let go of it.
+            spec[field] = _entries(existing or (), target.name if named else "")
     body = target.body(topology, spec)
     if named:
         body["metadata"]["annotations"] = {NAMED: target.name}
     return body
 
 
+def _entries(existing: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """Those for other schedulers, and one that names our Topology unless its name is empty."""
+    entries = [entry for entry in existing if entry["schedulerName"] != KAI_SCHEDULER]
+    if name:
+        entries.append({"schedulerName": KAI_SCHEDULER, "topologyReference": name})
+    return entries
+
+
 def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     """Whether the binding already has everything that `body` would write."""
-    spec, wanted = binding.get("spec") or {}, body["spec"]
-    same_spec = all(spec.get(field) == value for field, value in wanted.items())
-    return same_spec and _annotation(binding) == _annotation(body)
+    spec = binding.get("spec") or {}
+    for field, value in body["spec"].items():
+        if spec.get(field) != value:
+            return False
+    return _annotation(binding) == _annotation(body)
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
-    """What Grove says of a KAI Topology that the binding names and that differs; empty without a current report."""
+    """What Grove says of a KAI Topology that the binding names and that differs.
+
+    Empty without a current report.
+    """
     status = binding.get("status") or {}
-    if not names_kai_topology(binding) or status.get("observedGeneration") != binding[
-        "metadata"
-    ].get("generation"):
+    is_current = status.get("observedGeneration") == binding["metadata"].get("generation")
+    if not is_current or not names_kai_topology(binding):
         return ""
-    reports = (
-        s
-        for s in status.get("schedulerTopologyStatuses") or ()
-        if s["schedulerName"] == KAI_SCHEDULER
-    )
-    return "; ".join(
-        f"Grove says of KAI's Topology {report['topologyReference']}: {report.get('message') or 'not in sync'}"
-        for report in reports
-        if not report["inSync"]
-    )
+    reports = []
+    for report in status.get("schedulerTopologyStatuses") or ():
+        if report["schedulerName"] == KAI_SCHEDULER and not report["inSync"]:
+            name, message = report["topologyReference"], report.get("message") or "not in sync"
+            reports.append(f"Grove says of KAI's Topology {name}: {message}")
+    return "; ".join(reports)
 
 
 def refusal_fix(target: Target, error: ApiError) -> str:
@@ -146,9 +165,10 @@ def refusal_fix(target: Target, error: ApiError) -> str:
     if not any(phrase in error.message for phrase in _REFUSALS):
         return ""
     return (
-        f"the binding names the KAI Topology {target.name}, which Toposcope keeps, and Grove refuses that: enable the "
-        f"backend {KAI_SCHEDULER} in Grove's configuration, or set spec.publish.grove to Never; or set "
-        "spec.publish.kai to Never, and the Topology is deleted so that Grove makes its own"
+        f"the binding names the KAI Topology {target.name}, which Toposcope keeps, and Grove "
+        f"refuses that: enable the backend {KAI_SCHEDULER} in Grove's configuration, or set "
+        "spec.publish.grove to Never; or set spec.publish.kai to Never, and the Topology is "
+        "deleted so that Grove makes its own"
     )
 
 

@@ -1,7 +1,10 @@
-"""What only the cluster shows of Grove's workloads: whether KAI, which places their pods, has the levels."""
+"""What only the cluster shows of Grove's workloads.
 
-from collections.abc import Iterator
-from typing import Final
+Whether KAI, which places their pods, has the levels.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Workload, levels_asked_for
 from toposcope.integrations.framework.document import Finding
@@ -9,21 +12,21 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     ClusterView,
     Placement,
-    RequiredField,
     ViewedResource,
 )
-from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.grove.api import BINDINGS, GANG, OLDER_TOPOLOGIES
-from toposcope.integrations.grove.features import named_kai_topology
+from toposcope.integrations.framework.system import ClusterFacts, SchedulerProfiles
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.plugin import PLUGIN
+from toposcope.integrations.grove.schedulers import profiles_of
+from toposcope.integrations.grove.waiting import named_kai_topology
 from toposcope.text import listing
 
 _BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
 
 
 class _Placement(Placement):
-    required_fields = (RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),)
-    """Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)."""
+    def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:
+        return profiles_of(configuration)
 
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView

@@ -2,9 +2,16 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.framework.plugin import (
+    GangMaker,
+    GangMark,
+    OperatorConfiguration,
+    Plugin,
+    RequiredField,
+)
 from toposcope.integrations.grove.api import (
     BINDINGS,
+    GANG,
     GANG_OF,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
@@ -16,6 +23,14 @@ PLUGIN: Final = Plugin(
     title="Grove",
     scheduler="KAI",
     watched=(POD_CLIQUE_SETS,),
+    changes_checked=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),
     gang_marks=(GangMark("PodGang", (GANG_OF,), GangMaker.SCHEDULER),),
+    pod_metadata=("grove.io/",),
+    configuration=OperatorConfiguration(
+        kind="OperatorConfiguration",
+        label_selector="app.kubernetes.io/name=grove-operator",
+    ),
+    # Source: Grove v0.1.0-alpha.12 (scheduler/api/core/v1alpha1, PodGang)
+    required_fields=(RequiredField(GANG, ("topologyConstraint", "packConstraint", "required")),),
 )

@@ -112,9 +112,14 @@ class GrovePublisher:
             named = kai_reference.should_name(topology, binding, kai, served=kai_served)
             if not (named or kai_served):
                 return _without_kai(target)
-        body = kai_reference.body_of(target, topology, levels, binding, named=named)
         obstacle = None if named else kai
         found = _Found(target=target, topology=topology, binding=binding, obstacle=obstacle)
+        return self._keep(found, levels, named=named)
+
+    def _keep(self, found: _Found, levels: Sequence[Level], *, named: bool) -> Published:
+        """Make the binding have `levels`, and name the KAI Topology or not."""
+        target, binding = found.target, found.binding
+        body = kai_reference.body_of(target, found.topology, levels, binding, named=named)
         if binding is not None and kai_reference.matches(binding, body):
             waiting = self._clear(found, None)
             return waiting or self._in_sync(target, binding)

@@ -1,12 +1,13 @@
-"""Grove's topology resource: `ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8).
+"""Grove's topology resource.
 
-Helm values: up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes its
-ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are in the bindings. Both
-make KAI the default scheduler, which alone keeps constraints: the charts leave that at default-scheduler. Scheduler
-profiles came with alpha.8; earlier versions ignore them.
+`ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8). Helm values:
+up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes
+its ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are
+in the bindings. Both make KAI the default scheduler, which alone keeps constraints: the charts
+leave that at default-scheduler. Scheduler profiles came with alpha.8; earlier versions ignore them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,10 +25,11 @@ _SCHEDULER: Final = {"scheduler": {"defaultProfileName": KAI_SCHEDULER}}
 
 
 def target(resources: Collection[str], name: str) -> Target | None:
-    """The object to publish, where Grove's API serves these resources; None: nothing that we could write.
+    """The object to publish, where Grove's API serves these resources.
 
-    The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no status and belongs to the operator. That of the development
-    versions after them has one, and is the binding under another name.
+    None: nothing that we could write. The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no
+    status and belongs to the operator. That of the development versions after them has one, and is
+    the binding under another name.
     """
     if BINDINGS.plural in resources:
         return BINDINGS.target(name)
@@ -98,21 +100,35 @@ def read_values(document: Any) -> formats.TopologyLevels:
 
 
 def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
-    """How the operator's ClusterTopology differs from the levels that nodes carry: wrong keys, or else the order."""
+    """How the operator's ClusterTopology differs from the levels that nodes carry.
+
+    Wrong keys, or else the order.
+    """
+    theirs = _written(document)
+    wrong = list(_wrong_keys(theirs, levels))
+    if wrong:
+        return wrong
+    in_their_order = [level for level in levels if level in theirs]
+    if in_their_order != theirs:
+        return [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
+    return []
+
+
+def _written(document: Mapping[str, Any]) -> list[Level]:
     spec = document.get("spec") or {}
-    theirs = [
-        Level(str(entry.get("domain")), str(entry.get("key"))) for entry in spec.get("levels") or ()
-    ]
+    levels = []
+    for entry in spec.get("levels") or ():
+        levels.append(Level(str(entry.get("domain")), str(entry.get("key"))))
+    return levels
+
+
+def _wrong_keys(theirs: Sequence[Level], levels: Sequence[Level]) -> Iterator[str]:
     keys = {level.domain: level.key for level in levels}
-    wrong = [
-        f"level '{level.domain}' has the key {level.key}, nodes carry "
-        + (f"{keys[level.domain]} for it" if level.domain in keys else "no such level")
-        for level in theirs
-        if keys.get(level.domain) != level.key
-    ]
-    if not wrong and [level for level in levels if level in theirs] != theirs:
-        wrong = [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
-    return wrong
+    for level in theirs:
+        key = keys.get(level.domain)
+        if key != level.key:
+            carried = "no such level" if key is None else f"{key} for it"
+            yield f"level '{level.domain}' has the key {level.key}, nodes carry {carried}"
 
 
 def _path(levels: Sequence[Level]) -> str:
@@ -121,12 +137,14 @@ def _path(levels: Sequence[Level]) -> str:
 
 def _older(topology: formats.TopologyLevels) -> formats.TopologyLevels:
     """The topology, if Grove v0.1.0-alpha.4 to alpha.8 would accept it. Raises ExportError."""
-    problems = [
-        f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {', '.join(OLDER_DOMAINS)} only; "
-        "upgrade Grove, or leave the level out with --without"
-        for level in formats.exportable(topology).levels
-        if level.domain not in OLDER_DOMAINS
-    ]
+    problems = []
+    for level in formats.exportable(topology).levels:
+        if level.domain not in OLDER_DOMAINS:
+            problems.append(
+                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows "
+                f"{', '.join(OLDER_DOMAINS)} only; "
+                "upgrade Grove, or leave the level out with --without"
+            )
     if problems:
         raise formats.ExportError(*problems)
     return topology

@@ -1,10 +1,11 @@
-"""What Grove's webhook refuses of a change to a PodCliqueSet; levels that stay as they are it does not look at again.
+"""What Grove's webhook refuses of a change to a PodCliqueSet.
 
-Rules and messages: Grove's webhook, main of 2026-08-19. Before v0.1.0-alpha.9 a constraint had `packDomain` and no
-`topologyName`: such a set may get the name, and any may move `packDomain` to `pack.required`.
+Levels that stay as they are it does not look at again. Rules and messages: Grove's webhook, main of
+2026-08-19. Before v0.1.0-alpha.9 a constraint had `packDomain` and no `topologyName`: such a set
+may get the name, and any may move `packDomain` to `pack.required`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
@@ -16,7 +17,10 @@ _ORDERED: Final = ("CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 
 
 def is_repair(old: Constraints) -> bool:
-    """Whether the set comes from a Grove without `topologyName`: then Grove checks its levels like a new one's."""
+    """Whether the set comes from a Grove without `topologyName`.
+
+    Then Grove checks its levels like a new one's.
+    """
     legacy = any(constraint.pack_domain and not constraint.topology for constraint in old)
     return legacy and old.topology(_ignored) is None and all(c.required or c.preferred for c in old)
 
@@ -35,18 +39,25 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
     if not named and not (repair and _repairs(old.top, new.top)):
         text = f'topologyName cannot be changed from "{old.top.topology}" to "{new.top.topology}"'
         (new.top.field / "topologyName").error("grove/immutable", text, RECREATE)
-    pairs = [(old.top, new.top)] if named else []
+    if named:
+        _check_same(old.top, new.top, repair=repair)
+    for then, now in _pairs(old, new):
+        _check_same(then, now, repair=repair)
+
+
+def _pairs(old: Constraints, new: Constraints) -> Iterator[tuple[Constraint, Constraint]]:
+    """The places of cliques, then of scaling groups, that are in both."""
     for olds, news in ((old.cliques, new.cliques), (old.groups, new.groups)):
         by_name = {constraint.name: constraint for constraint in olds}
-        pairs += [
-            (by_name[constraint.name], constraint)
-            for constraint in news
-            if constraint.name in by_name
-        ]
-    for then, now in pairs:
-        text = change(then, now)
-        if text and not (repair and _repairs(then, now)):
-            now.field.error("grove/immutable", text, RECREATE)
+        for constraint in news:
+            if constraint.name in by_name:
+                yield by_name[constraint.name], constraint
+
+
+def _check_same(then: Constraint, now: Constraint, *, repair: bool) -> None:
+    text = change(then, now)
+    if text and not (repair and _repairs(then, now)):
+        now.field.error("grove/immutable", text, RECREATE)
 
 
 def _values(constraint: Constraint) -> tuple[object, ...]:
@@ -80,7 +91,10 @@ def _migrates(old: Constraint, new: Constraint) -> bool:
 
 
 def change(old: Constraint, new: Constraint) -> str:
-    """What Grove says of a change; empty where nothing changes, or `packDomain` becomes `pack.required` alone."""
+    """What Grove says of a change.
+
+    Empty where nothing changes, or `packDomain` becomes `pack.required` alone.
+    """
     if _values(old) == _values(new) or _migrates(old, new):
         return ""
     about = f"{new.owner} topology constraint"
@@ -92,8 +106,9 @@ def change(old: Constraint, new: Constraint) -> str:
         return f"{about} topologyName cannot be changed from '{old.topology}' to '{new.topology}'"
     if _moves(old, new):
         return (
-            f"{new.owner} deprecated packDomain migration can only move packDomain to pack.required without changing "
-            f'the required or preferred topology domain (old required="{old.pack_domain}" preferred="{old.preferred}", '
+            f"{new.owner} deprecated packDomain migration can only move packDomain to "
+            "pack.required without changing the required or preferred topology domain "
+            f'(old required="{old.pack_domain}" preferred="{old.preferred}", '
             f'new required="{new.required}" preferred="{new.preferred}")'
         )
     return (
@@ -108,13 +123,11 @@ def _named(parts: Iterable[Field]) -> dict[str, Field]:
 
 def _same(new: Field, old: Field, default: object = None) -> None:
     """Note a value that changes; `default` is what the API server fills in."""
-    now, then = (default if field.value is None else field.value for field in (new, old))
+    now = default if new.value is None else new.value
+    then = default if old.value is None else old.value
     if now != then:
-        new.error(
-            "grove/immutable",
-            _IMMUTABLE,
-            f"it is {then!r} in the cluster" if old else "it is not set there",
-        )
+        fix = f"it is {then!r} in the cluster" if old else "it is not set there"
+        new.error("grove/immutable", _IMMUTABLE, fix)
 
 
 def _check_cliques(template: Field, before: Field) -> None:
@@ -136,12 +149,13 @@ def _check_cliques(template: Field, before: Field) -> None:
                 "clique order cannot be changed when StartupType is InOrder or Explicit. "
                 f"Expected '{name}' at position {position}, got '{name}'"
             )
-            clique.error(
-                "grove/composition", text, f"put it at position {list(old).index(name)} again"
-            )
+            fix = f"put it at position {list(old).index(name)} again"
+            clique.error("grove/composition", text, fix)
         spec, then = clique / "spec", old[name] / "spec"
         # What is not set in the document becomes the number of replicas, but only at creation.
-        fields = ("roleName", "startsAfter", *(("minAvailable",) if spec / "minAvailable" else ()))
+        fields = ["roleName", "startsAfter"]
+        if spec / "minAvailable":
+            fields.append("minAvailable")
         for field in fields:
             _same(spec / field, then / field)
         _same(spec / "podSpec" / "schedulerName", then / "podSpec" / "schedulerName")
@@ -151,16 +165,16 @@ def _check_groups(template: Field, before: Field) -> None:
     where = template / "podCliqueScalingGroups"
     new, old = list(where.items()), _named((before / "podCliqueScalingGroups").items())
     if len(new) != len(old):
-        where.error(
-            "grove/composition",
-            "not allowed to add or remove PodCliqueScalingGroupConfigs",
-            RECREATE,
-        )
+        text = "not allowed to add or remove PodCliqueScalingGroupConfigs"
+        where.error("grove/composition", text, RECREATE)
         return
     for group in new:
         name = (group / "name").text() or ""
         if name not in old:
-            text = f"not allowed to change scaling group composition, new scaling group name '{name}' is not allowed"
+            text = (
+                "not allowed to change scaling group composition, "
+                f"new scaling group name '{name}' is not allowed"
+            )
             (group / "name").error("grove/composition", text, RECREATE)
             continue
         _same(group / "cliqueNames", old[name] / "cliqueNames")

@@ -11,7 +11,7 @@ PodGang of its own, with the scaling group's constraint or else the set's. A Pod
 leaves room.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -33,6 +33,7 @@ from toposcope.integrations.grove.api import POD_CLIQUE_SETS, clique_names
 from toposcope.integrations.grove.constraint import (
     Constraint,
     Constraints,
+    Note,
     check_schema,
     known_topology,
 )
@@ -41,43 +42,53 @@ from toposcope.integrations.grove.update import check_unchanged, is_repair
 from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.integrations.kai.gang_size import starts_with
 
-_SCALED: Final = "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the {} of the others"
+_SCALED: Final = (
+    "KAI places replicas of a scaling group beyond its minAvailable by themselves: "
+    "not always in the {} of the others"
+)
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """What starts together; `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group."""
+    """What starts together; `least` is `minAvailable` of scaling groups, `pods` that of cliques.
+
+    By name of group.
+    """
     base, scaled = [], []
-    for group in (_started(below, pods) for below in whole.groups):
+    for below in whole.groups:
+        group = _started(below, pods)
         first = min(least.get(group.name, group.copies), group.copies)
         base.append(replace(group, copies=first))
-        required, preferred = group.required, group.preferred
-        if not (required or preferred):
-            required, preferred = whole.required, whole.preferred
-        copies = (group.copies - first) * whole.copies
-        scaled.append(replace(group, required=required, preferred=preferred, copies=copies))
+        further = replace(group, copies=(group.copies - first) * whole.copies)
+        if not (group.required or group.preferred):
+            further = replace(further, required=whole.required, preferred=whole.preferred)
+        if further.copies:
+            scaled.append(further)
     yield replace(whole, groups=tuple(sorted(base, key=_name)))
-    yield from (group for group in scaled if group.copies)
+    yield from scaled
 
 
 def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
     """What `check` says of a set whose parts do not all start together."""
-    minimum, total = (
-        sum(group.total().get("pods", 0) * group.copies for group in groups)
-        for groups in (gangs, (whole,))
-    )
+    minimum, total = _pods_of(gangs), _pods_of([whole])
     if minimum < total:
         yield starts_with(minimum, total)
     if len(gangs) > 1 and whole.required:
         yield _SCALED.format(whole.required.domain)
 
 
+def _pods_of(groups: Iterable[Group]) -> int:
+    """How many pods all copies of these groups have."""
+    return sum(group.total().get("pods", 0) * group.copies for group in groups)
+
+
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
     """The same with the pods of each clique that start together."""
-    some = tuple(
-        replace(kind, count=min(kind.count, pods.get(group.name, kind.count)))
-        for kind in group.pods
-    )
-    return replace(group, pods=some, groups=tuple(_started(below, pods) for below in group.groups))
+    kinds = []
+    for kind in group.pods:
+        count = min(kind.count, pods.get(group.name, kind.count))
+        kinds.append(replace(kind, count=count))
+    groups = [_started(below, pods) for below in group.groups]
+    return replace(group, pods=tuple(kinds), groups=tuple(groups))
 
 
 def _name(group: Group) -> str:
@@ -105,64 +116,97 @@ _NEVER_BY_KAI: Final = (
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
-def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    template = root / "spec" / "template"
-    check_fields(
-        root, schema("grove", POD_CLIQUE_SETS.kind), "grove/field", "Grove v0.1.0-alpha.12"
-    )
-    constraints = Constraints.of(template)
-    old = None if before is None else Constraints.of(before / "spec" / "template")
-    # Of a change to an object Grove checks no levels, unless they lacked their topology's name.
-    note = (
-        Field.error if old is None or is_repair(old) or not is_change(root, before) else Field.warn
-    )
-    name, topology = known_topology(constraints, cluster, note)
-    values = [] if old is None else [constraint.field.value for constraint in old]
-    check_schema(constraints, topology, values, is_new=old is None)
-    if topology:
-        constraints.check_levels(topology, note)
-    if cluster.grove and not cluster.grove.topology_aware:
-        for constraint in constraints:
+class _Set:
+    """A PodCliqueSet and what it was before, with its constraints."""
+
+    def __init__(self, root: Field, cluster: ClusterFacts, before: Field | None) -> None:
+        self._root = root
+        self._template = root / "spec" / "template"
+        self._cluster = cluster
+        self._before = before
+        self.constraints = Constraints.of(self._template)
+        self._old = None if before is None else Constraints.of(before / "spec" / "template")
+        self.topology_name: str | None = None
+        self.topology: TopologyLevels | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether any part of it has a constraint."""
+        return any(True for _ in self.constraints)
+
+    def check_constraints(self) -> None:
+        """Note what is wrong with the constraints, and find the topology that they name."""
+        note, constraints = self._note(), self.constraints
+        self.topology_name, self.topology = known_topology(constraints, self._cluster, note)
+        values = [constraint.field.value for constraint in self._old or ()]
+        check_schema(constraints, self.topology, values, is_new=self._before is None)
+        if self.topology:
+            constraints.check_levels(self.topology, note)
+        operator = self._cluster.grove
+        if operator and not operator.topology_aware:
             fix = "enable it in Grove's chart: config.topologyAwareScheduling.enabled: true"
-            note(constraint.field, "grove/disabled", _DISABLED, fix)
-    check_parts(root, is_new=before is None)
-    if before is not None and old is not None:
-        check_unchanged(template, before / "spec" / "template", constraints, old)
-    constrained = any(True for _ in constraints)
-    submitted = before is None or is_change(root, before)
-    scheduler = check_schedulers(root, cluster.grove, constrained=constrained, submitted=submitted)
-    redundant = _check_preferred(constraints, topology)
-    group = _tree(root, constraints, topology)
+            for constraint in constraints:
+                note(constraint.field, "grove/disabled", _DISABLED, fix)
+
+    def _note(self) -> Note:
+        """How Grove takes wrong levels.
+
+        Of a change to an object it checks none, unless they lacked their topology's name.
+        """
+        if self._old is None or is_repair(self._old) or not is_change(self._root, self._before):
+            return Field.error
+        return Field.warn
+
+    def check_rest(self) -> str:
+        """Note what is wrong with everything else; the scheduler of its pods, empty: not known."""
+        root, before = self._root, self._before
+        check_parts(root, is_new=before is None)
+        if before is not None and self._old is not None:
+            was = before / "spec" / "template"
+            check_unchanged(self._template, was, self.constraints, self._old)
+        submitted = before is None or is_change(root, before)
+        profiles = self._cluster.grove
+        return check_schedulers(root, profiles, constrained=self.constrained, submitted=submitted)
+
+
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    known = schema("grove", POD_CLIQUE_SETS.kind)
+    check_fields(root, known, "grove/field", "Grove v0.1.0-alpha.12")
+    clique_set = _Set(root, cluster, before)
+    clique_set.check_constraints()
+    scheduler = clique_set.check_rest()
+    redundant = _check_preferred(clique_set.constraints, clique_set.topology)
+    group = _tree(root, clique_set.constraints, clique_set.topology)
+    rules = {finding.rule for finding in root.findings}
     notes: tuple[str, ...] = ()
-    if not _LEVEL_RULES.isdisjoint(finding.rule for finding in root.findings):
+    if not _LEVEL_RULES.isdisjoint(rules):
         notes = (LEVELS_FIRST,)
-    elif constrained and scheduler == KUBE_SCHEDULER:
+    elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
         notes = (_NOT_KEPT,)
     elif redundant:
         notes = (_NEVER_BY_KAI,)
     placeable = not notes
     gangs: tuple[Group, ...] = ()
-    nested = all(finding.rule != "grove/hierarchy" for finding in root.findings)
-    if scheduler == KAI_SCHEDULER and nested:
-        groups, cliques = (
-            _least(template, "podCliqueScalingGroups", "scaling group"),
-            _least(template, "cliques", "clique"),
-        )
-        gangs = tuple(pod_gangs(group, groups, cliques))
+    if scheduler == KAI_SCHEDULER and "grove/hierarchy" not in rules:
+        gangs = _gangs_of(root / "spec" / "template", group)
         notes = notes or tuple(notes_of(group, gangs))
-    gang = True if gangs else None
-    return Reading(
-        Workload(
-            "Grove",
-            handle_of(root),
-            (group,),
-            name,
-            placeable=placeable,
-            notes=notes,
-            gang=gang,
-            pod_groups=gangs,
-        )
+    workload = Workload(
+        "Grove",
+        handle_of(root),
+        groups=(group,),
+        topology=clique_set.topology_name,
+        placeable=placeable,
+        notes=notes,
+        gang=True if gangs else None,
+        pod_groups=gangs,
     )
+    return Reading(workload)
+
+
+def _gangs_of(template: Field, group: Group) -> tuple[Group, ...]:
+    least_groups = _least(template, "podCliqueScalingGroups", "scaling group")
+    least_pods = _least(template, "cliques", "clique")
+    return tuple(pod_gangs(group, least_groups, least_pods))
 
 
 SYSTEM: Final = System(
@@ -172,28 +216,28 @@ READERS: Final = (SYSTEM,)
 
 
 def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) -> bool:
-    """Warn of preferred levels that are not narrower than the required one; whether one is broader."""
+    """Warn of preferred levels that are not narrower than the required one.
+
+    Whether one is broader.
+    """
     redundant = False
     for constraint in constraints:
-        required, preferred = (
-            _level(topology, domain) for domain in (constraint.required, constraint.preferred)
-        )
+        required = _level(topology, constraint.required)
+        preferred = _level(topology, constraint.preferred)
         if topology is None or required is None or preferred is None:
             continue
-        field, broader = (
-            constraint.preferred_field,
-            topology.rank(preferred) - topology.rank(required),
-        )
-        if broader < 0:
+        field = constraint.preferred_field
+        steps_down = topology.rank(preferred) - topology.rank(required)
+        if steps_down < 0:
             redundant = True
             text = f"{field.path} is coarser than {constraint.required_field.path} and is redundant"
-            field.warn(
-                "grove/preferred-no-effect",
-                text,
-                f"remove it, or name a narrower level: {_NEVER_BY_KAI}",
+            fix = f"remove it, or name a narrower level: {_NEVER_BY_KAI}"
+            field.warn("grove/preferred-no-effect", text, fix)
+        elif steps_down == 0:
+            text = (
+                f"preferred {preferred.domain!r} is not narrower than the required level, "
+                "so it has no effect"
             )
-        elif not broader:
-            text = f"preferred {preferred.domain!r} is not narrower than the required level, so it has no effect"
             field.warn("grove/preferred-no-effect", text, "name a narrower level, or remove it")
     return redundant
 
@@ -204,50 +248,65 @@ def _level(topology: TopologyLevels | None, domain: str) -> Level | None:
 
 def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None) -> Group:
     """The whole set; each of its replicas is kept together by itself."""
-
-    def group(name: str, own: Constraint, *below: Group, copies: int = 1) -> Group:
-        required, preferred = _level(topology, own.required), _level(topology, own.preferred)
-        if (
-            topology
-            and required
-            and preferred
-            and topology.rank(preferred) < topology.rank(required)
-        ):
-            preferred = None
-        return Group(name, (), below, required, preferred, copies)
-
-    def clique(own: Constraint, place: Field) -> Group:
-        name, spec = (place / "name").text() or place.path, place / "spec"
-        pods = pods_of(name, (spec / "replicas").number(1), spec / "podSpec")
-        kept = group(f"clique {name}", own)
-        return Group(kept.name, (pods,), (), kept.required, kept.preferred)
-
     template = root / "spec" / "template"
+    cliques: dict[str, Group] = {}
     places = zip(constraints.cliques, (template / "cliques").items(), strict=True)
-    cliques = {own.name or place.path: clique(own, place) for own, place in places}
+    for constraint, place in places:
+        cliques[constraint.name or place.path] = _clique(place, constraint, topology)
     below = []
     grouped: set[str] = set()
-    for own, place in zip(
-        constraints.groups, (template / "podCliqueScalingGroups").items(), strict=True
-    ):
-        members = [name for name in clique_names(place) if name in cliques and name not in grouped]
-        grouped.update(members)
-        inner = (cliques[name] for name in members)
-        name = f"scaling group {own.name or place.path}"
-        below.append(group(name, own, *inner, copies=(place / "replicas").number(1)))
+    places = zip(constraints.groups, (template / "podCliqueScalingGroups").items(), strict=True)
+    for constraint, place in places:
+        members = []
+        for name in clique_names(place):
+            if name in cliques and name not in grouped:
+                members.append(cliques[name])
+                grouped.add(name)
+        scaling_group = Group(
+            f"scaling group {constraint.name or place.path}",
+            groups=tuple(members),
+            copies=(place / "replicas").number(1),
+        )
+        below.append(_constrained(scaling_group, constraint, topology))
     below += [clique for name, clique in cliques.items() if name not in grouped]
     copies = (root / "spec" / "replicas").number(1)
-    return group(name_of(root, POD_CLIQUE_SETS.kind), constraints.top, *below, copies=copies)
+    whole = Group(name_of(root, POD_CLIQUE_SETS.kind), groups=tuple(below), copies=copies)
+    return _constrained(whole, constraints.top, topology)
+
+
+def _clique(place: Field, constraint: Constraint, topology: TopologyLevels | None) -> Group:
+    name, spec = (place / "name").text() or place.path, place / "spec"
+    pods = pods_of(name, (spec / "replicas").number(1), spec / "podSpec")
+    return _constrained(Group(f"clique {name}", (pods,)), constraint, topology)
+
+
+def _constrained(group: Group, constraint: Constraint, topology: TopologyLevels | None) -> Group:
+    """The group with its levels; a preferred one that is broader has no effect."""
+    required = _level(topology, constraint.required)
+    preferred = _level(topology, constraint.preferred)
+    if _is_broader(preferred, required, topology):
+        preferred = None
+    return replace(group, required=required, preferred=preferred)
+
+
+def _is_broader(
+    preferred: Level | None, required: Level | None, topology: TopologyLevels | None
+) -> bool:
+    if topology is None or preferred is None or required is None:
+        return False
+    return topology.rank(preferred) < topology.rank(required)
 
 
 def _least(template: Field, places: str, of: str) -> dict[str, int]:
-    """`minAvailable` of each scaling group or clique, by the name of its group."""
-    named = (
-        ((place / "name").text() or place.path, place) for place in (template / places).items()
-    )
-    specs = {name: place / "spec" if of == "clique" else place for name, place in named}
-    # Its default is 1 of a scaling group, and all replicas of a clique.
-    least = {name: (spec / "minAvailable").number(0) for name, spec in specs.items()}
-    return {
-        f"{of} {name}": number or 1 for name, number in least.items() if number or of != "clique"
-    }
+    """`minAvailable` of each scaling group or clique, by the name of its group.
+
+    Its default is 1 of a scaling group, and all replicas of a clique.
+    """
+    least = {}
+    for place in (template / places).items():
+        name = (place / "name").text() or place.path
+        spec = place / "spec" if of == "clique" else place
+        number = (spec / "minAvailable").number(0)
+        if number or of != "clique":
+            least[f"{of} {name}"] = number or 1
+    return least

@@ -12,4 +12,5 @@ PLUGIN: Final = Plugin(
     watched=(JOBSETS,),
     gang_marks=(GangMark("JobSet", (SET_OF,), GangMaker.CONTROLLER),),
     exclusive_pod_labels=(JOB_KEY,),
+    pod_metadata=("jobset.sigs.k8s.io/",),
 )

@@ -32,7 +32,9 @@ from toposcope.integrations.jobset.api import (
 )
 
 MAX_JOBS: Final = 256
-"""With the node-selector strategy each Job has nodes of its own; more Jobs than this are not checked one by one."""
+"""With the node-selector strategy each Job has nodes of its own; more Jobs than this are not
+checked one by one.
+"""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:

@@ -1,8 +1,10 @@
-"""How KAI places a gang: it chooses a domain, fills nodes pod by pod, and takes back nothing but a whole domain.
+"""How KAI places a gang.
 
-A placement may exist that KAI does not find. Source: KAI 0.17.0 with its default plugins and bin packing
-(pkg/scheduler/actions/common/allocate.go, pkg/scheduler/plugins/{topology,nodeplacement,resourcetype,subgrouporder}).
-Groups stand in the order of their sub-groups' names, as KAI takes them.
+It chooses a domain, fills nodes pod by pod, and takes back nothing but a whole domain. A placement
+may exist that KAI does not find. Source: KAI 0.17.0 with its default plugins and bin packing
+(pkg/scheduler/actions/common/allocate.go,
+pkg/scheduler/plugins/{topology,nodeplacement,resourcetype,subgrouporder}). Groups stand in the
+order of their sub-groups' names, as KAI takes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +33,10 @@ Why = Literal["narrower", "largest", "order"]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One node: its values of the topology's levels, broadest first, and what is free on it (`pods` included)."""
+    """One node: its values of the topology's levels, broadest first.
+
+    And what is free on it (`pods` included).
+    """
 
     path: Path | None
     """None: it lacks a level, so it is none of the topology's."""
@@ -96,9 +101,10 @@ class _Table:
 
 @dataclass(slots=True)
 class _Offers:
-    """What the domains within `common`, the narrowest one with all nodes in it, offer to one copy of a group.
+    """What the domains within `common`, the narrowest one with all nodes in it.
 
-    KAI looks at no broader one: that counts as full, so a required level above it is met only by a preferred level.
+    Offer to one copy of a group. KAI looks at no broader one: that counts as full, so a required
+    level above it is met only by a preferred level.
     """
 
     common: Path
@@ -124,7 +130,10 @@ class _Offers:
         )
 
     def at(self, depth: int) -> list[Path]:
-        """The domains at a depth in KAI's order: those with the least room first, on every level above as well."""
+        """The domains at a depth in KAI's order.
+
+        Those with the least room first, on every level above as well.
+        """
         if depth <= len(self.common):
             return [self.common[:depth]]
         ranks = {
@@ -180,9 +189,10 @@ class Allocator:
         return None
 
     def place_one_by_one(self, group: Group) -> tuple[Path | None, int]:
-        """Place the group's pods one after the other: the first one decides the domain of the required level.
+        """Place the group's pods one after the other.
 
-        The domain (None where no level is required, or where the first pod finds none), and how many are placed.
+        The first one decides the domain of the required level. The domain (None where no level is
+        required, or where the first pod finds none), and how many are placed.
         """
         self._prepare((group,))
         first = replace(group.pods[0], count=1)
@@ -296,7 +306,10 @@ class Allocator:
     def _domains(
         self, group: Group, nodes: Sequence[int]
     ) -> tuple[Mapping[int, int], list[list[int]]]:
-        """The scores of nodes in preferred domains, and the nodes of each domain that seems to take the group."""
+        """The scores of nodes in preferred domains.
+
+        And the nodes of each domain that seems to take the group.
+        """
         required, preferred = self._depth(group.required), self._depth(group.preferred)
         valid = [number for number in nodes if self.leaves[number].path is not None]
         common = self._common(valid, preferred)
@@ -336,9 +349,10 @@ class Allocator:
         return tuple(common)
 
     def _wanted(self, group: Group) -> tuple[dict[int, int], int, bool]:
-        """What one copy requests by column, how many pods it has, and whether KAI counts these, not the requests.
+        """What one copy requests by column, and how many pods it has.
 
-        It counts pods when all of them request the same resources, whatever the amounts.
+        And whether KAI counts these, not the requests. It counts pods when all of them request the same resources, whatever the
+        amounts.
         """
         total = group.total()
         wanted = {
@@ -385,12 +399,18 @@ class Allocator:
 
 
 def in_name_order(count: int) -> Iterator[int]:
-    """The indexes of `count` sub-groups that are called by a number, in the order of their names: 0, 1, 10, 11, 2."""
+    """The indexes of `count` sub-groups that are called by a number, in the order of their names.
+
+    0, 1, 10, 11, 2.
+    """
     return iter(sorted(range(count), key=str))
 
 
 def _weight(failure: Unplaced) -> tuple[bool, bool, int]:
-    """The failure that says most: one of KAI's own limits before a lack of room, of these the closest."""
+    """The failure that says most.
+
+    One of KAI's own limits before a lack of room, of these the closest.
+    """
     return failure.why == "narrower", failure.why == "largest", failure.fits
 
 

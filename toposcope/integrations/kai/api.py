@@ -1,8 +1,9 @@
-"""Kinds, annotations and labels of KAI Scheduler, and the levels that its PodGroups and annotations ask for.
+"""Kinds, annotations and labels of KAI Scheduler.
 
-Levels are label keys, or aliases (v0.17). KAI's grouper makes PodGroups of the annotations of the workload that owns
-the pods, and of those of its pod templates for kinds whose replicas differ; segments stand on the pod template and use
-the workload's topology when they name none.
+And the levels that its PodGroups and annotations ask for. Levels are label keys, or aliases
+(v0.17). KAI's grouper makes PodGroups of the annotations of the workload that owns the pods, and of
+those of its pod templates for kinds whose replicas differ; segments stand on the pod template and
+use the workload's topology when they name none.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,8 @@ PLACEMENTS: Final = (REQUIRED, PREFERRED)
 SEGMENTS: Final = (SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 BATCH_MIN_MEMBER: Final = PREFIX + "batch-min-member"
 SKIP_GROUPER: Final = PREFIX + "skip-podgrouper"
-"""Annotation `"true"` on a pod or an owner of it: the grouper leaves the pod's PodGroup as it is."""
+"""Annotation `"true"` on a pod or an owner of it: the grouper leaves the pod's PodGroup as it is.
+"""
 
 # Source of these two: KAI's `PodGroupAnnotationForPod` and `SubGroupLabelKey`
 # (pkg/common/constants).
@@ -49,7 +51,9 @@ UNREAD: Final = {
     "scheduling.run.ai/pod-group": f'name the PodGroup in {GROUP_OF}, with {SKIP_GROUPER}: "true"',
     "scheduling.run.ai/topology-policy": f"set {TOPOLOGY} and {REQUIRED} on the workload",
 }
-"""Annotations that recipes for KAI have and that none of its releases reads, and what to write instead."""
+"""Annotations that recipes for KAI have and that none of its releases reads, and what to write
+instead.
+"""
 
 _CONSTRAINT: Final = {"topology": str, "requiredTopologyLevel": str, "preferredTopologyLevel": str}
 _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}

@@ -1,14 +1,15 @@
-"""KAI's topology constraints, wherever they stand: the topology exists, it has the levels, preferred is not broader.
+"""KAI's topology constraints, wherever they stand.
 
-Rules: the scheduler of KAI 0.17.0 (pkg/scheduler/plugins/topology/job_filtering.go), which looks for the levels from
-the narrowest up and stops at the required one.
+The topology exists, it has the levels, preferred is not broader. Rules: the scheduler of KAI 0.17.0
+(pkg/scheduler/plugins/topology/job_filtering.go), which looks for the levels from the narrowest up
+and stops at the required one.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts
 
@@ -52,7 +53,10 @@ class Constraints:
 
     @property
     def placeable(self) -> bool:
-        """Whether all constraints are understood, and on one topology: the placement looks at one hierarchy."""
+        """Whether all constraints are understood, and on one topology.
+
+        The placement looks at one hierarchy.
+        """
         return len(self._topologies) <= 1 and not self._invalid
 
     @property
@@ -142,7 +146,7 @@ def _level(owner: str, kind: str, name: Field, topology: TopologyLevels) -> Leve
     level = topology.by_key(key)
     if level is None:
         alias = did_you_mean(key, dict(topology.aliases)) if topology.aliases else ""
-        fix = alias if alias.startswith("did you mean") else did_you_mean_key(key, (topology,))
+        fix = alias if isinstance(alias, Suggestion) else did_you_mean_key(key, (topology,))
         name.error(
             "kai/level-exists",
             f"topology constraint error: {owner} specified '{key}' as the {kind} topology constraint level, "

@@ -27,7 +27,10 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 def keeps_its_group(root: Field, structure: Structure) -> bool:
-    """Whether the grouper leaves its pods in the PodGroup that they name; it does so for pods without an owner."""
+    """Whether the grouper leaves its pods in the PodGroup that they name.
+
+    It does so for pods without an owner.
+    """
     places = (
         root / "metadata" / "annotations",
         *(pod_set.annotations for pod_set in structure.sets),
@@ -37,7 +40,10 @@ def keeps_its_group(root: Field, structure: Structure) -> bool:
 
 
 def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
-    """What the annotation says, `most` at most; 0 where there is none, or one that KAI makes no gang of."""
+    """What the annotation says, `most` at most.
+
+    0 where there is none, or one that KAI makes no gang of.
+    """
     annotation = annotations / BATCH_MIN_MEMBER
     text = annotation.text()
     if text is None:
@@ -83,7 +89,10 @@ def kubeflow_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
 
 
 def check_startup_order(root: Field, names: Sequence[str], constraint: Field) -> None:
-    """What becomes of a JobSet that creates its kinds of Jobs one after the other; `names` are in the order of it."""
+    """What becomes of a JobSet that creates its kinds of Jobs one after the other.
+
+    `names` are in the order of it.
+    """
     order = root / "spec" / "startupPolicy" / "startupPolicyOrder"
     if order.text() != "InOrder" or not names[1:]:
         return

@@ -48,7 +48,10 @@ _REASONS: Final = (
 
 
 def meaning_of_no_room(text: str) -> str:
-    """What KAI's message about room means and what to do; empty where it says nothing about room."""
+    """What KAI's message about room means and what to do.
+
+    Empty where it says nothing about room.
+    """
     return "; ".join(_sentences(text))
 
 

@@ -27,7 +27,6 @@ from toposcope.integrations.framework.placement import (
     KnownLevels,
     Placement,
     Question,
-    RequiredField,
     ViewedPod,
     ViewedResource,
     kind_of_pod,
@@ -42,15 +41,12 @@ from toposcope.integrations.kai.allocation import (
     TooLargeError,
     Unplaced,
 )
-from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
+from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.queues import excess, missing
 from toposcope.text import plural
 
 
 class _Placement(Placement):
-    required_fields = (RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),)
-    """Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)."""
-
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
         """With the existing pods of each PodGroup."""
         counts: dict[PodGroupName, Counter[PodGroupMember]] = {}

@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin, RequiredField
 from toposcope.integrations.kai.api import (
     GROUP_OF,
     POD_GROUPS,
     QUEUES,
+    REQUIRED,
     TOPOLOGIES,
     annotated,
 )
@@ -20,4 +21,9 @@ PLUGIN: Final = Plugin(
     published=(TOPOLOGIES,),
     decisive=(QUEUES,),
     gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
+    pod_metadata=("kai.scheduler/", GROUP_OF),
+    placing_annotations=(GROUP_OF,),
+    # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)
+    required_fields=(RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),),
+    requiring_annotations=(REQUIRED,),
 )

@@ -1,9 +1,10 @@
-"""KAI's PodGroup: constraints of the group and of its sub-groups, which form a tree by their parents.
+"""KAI's PodGroup: constraints of the group and of its sub-groups.
 
-Rules and messages: the CRD and the webhook of KAI 0.17. A PodGroup says how many pods belong together and not what
-they request: the pods that name it do, in the cluster or in the same files. Without them its tree has pods without
-requests, and whether there is room stays open. Room is for `minMember` pods: KAI starts the group with that many, and
-the others when there is room for them.
+Which form a tree by their parents. Rules and messages: the CRD and the webhook of KAI 0.17. A
+PodGroup says how many pods belong together and not what they request: the pods that name it do, in
+the cluster or in the same files. Without them its tree has pods without requests, and whether there
+is room stays open. Room is for `minMember` pods: KAI starts the group with that many, and the
+others when there is room for them.
 """
 
 import re
@@ -40,7 +41,10 @@ _MAX_DEPTH: Final = 64
 
 
 def _check_schema(root: Field, cluster: ClusterFacts) -> None:
-    """What the API server refuses; `topologyPolicy.scope` is in recipes for KAI and in no release to 0.17.0."""
+    """What the API server refuses.
+
+    `topologyPolicy.scope` is in recipes for KAI and in no release to 0.17.0.
+    """
     version, policy = root / "apiVersion", root / "spec" / "topologyPolicy"
     if version.value not in (f"{POD_GROUPS.group}/{known}" for known in POD_GROUPS.versions):
         text = f"KAI serves no PodGroup of {version.value}"
@@ -150,7 +154,10 @@ class _Tree:
         self._by_name.setdefault(name, subgroup)
 
     def _parent(self, subgroup: Field) -> str:
-        """The name of its parent; empty for the PodGroup itself, and where the parent does not exist."""
+        """The name of its parent.
+
+        Empty for the PodGroup itself, and where the parent does not exist.
+        """
         parent = (subgroup / "parent").text()
         if parent is None or parent in self._by_name:
             return parent or ""
@@ -159,7 +166,10 @@ class _Tree:
         return ""
 
     def _check_cycles(self) -> None:
-        """Note sub-groups that cannot be reached from the PodGroup, and cut the tree where it is too deep."""
+        """Note sub-groups that cannot be reached from the PodGroup.
+
+        And cut the tree where it is too deep.
+        """
         reached: set[str] = set()
         todo = [("", 0)]
         while todo:
@@ -228,7 +238,10 @@ class _Tree:
         return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
 
     def _first(self, parent: str, minimum: Field) -> list[str]:
-        """The children that have to start with it: KAI takes the first `minSubGroup` of them by their names."""
+        """The children that have to start with it.
+
+        KAI takes the first `minSubGroup` of them by their names.
+        """
         children = sorted(self._children.get(parent, ()))
         number = minimum.number(len(children)) if minimum else len(children)
         if 0 < number < len(children):
@@ -247,7 +260,10 @@ class _Tree:
 
 
 def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMembers:
-    """The pods of workloads whose templates name a PodGroup, by PodGroup, where KAI's grouper leaves them in it."""
+    """The pods of workloads whose templates name a PodGroup, by PodGroup.
+
+    Where KAI's grouper leaves them in it.
+    """
     groups: dict[PodGroupName, list[PodGroupMember]] = {}
     for document in documents:
         if GROUP_OF not in str(document):
@@ -268,9 +284,10 @@ def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMemb
 def pods_of_group(
     members: Sequence[PodGroupMember], subgroup: str, minimum: int
 ) -> tuple[tuple[Pods, ...], str]:
-    """`minimum` pods of a sub-group (empty: of the whole group) with their requests, and a note about them.
+    """`minimum` pods of a sub-group (empty.
 
-    No pods: their requests are not known, and the note says why.
+    Of the whole group) with their requests, and a note about them. No pods: their requests are not
+    known, and the note says why.
     """
     kinds: Counter[Pods] = Counter()
     for member in members:

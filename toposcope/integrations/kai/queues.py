@@ -37,7 +37,10 @@ class Excess:
 
 
 def queue_of(places: Sequence[Field]) -> str:
-    """The queue that these metadata name, a workload's own and then its templates': by label, or by project."""
+    """The queue that these metadata name, a workload's own and then its templates'.
+
+    By label, or by project.
+    """
     project = _label(places, "project")
     of_project = "-".join(filter(None, (project, project and _label(places[1:], NODE_POOL))))
     return _label(places, QUEUE) or of_project or DEFAULT
@@ -56,7 +59,10 @@ def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> 
 
 
 def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
-    """What KAI says of a queue that does not exist for it; None where it does, or where queues are not known."""
+    """What KAI says of a queue that does not exist for it.
+
+    None where it does, or where queues are not known.
+    """
     queues = _queues(cluster)
     name, seen = queue, {""}
     while queues is not None and name not in seen:
@@ -79,7 +85,10 @@ def excess(
     *,
     preemptible: bool,
 ) -> Excess | None:
-    """The first limit or quota that `wanted` goes beyond; `own` is what the workload itself has in it already."""
+    """The first limit or quota that `wanted` goes beyond.
+
+    `own` is what the workload itself has in it already.
+    """
     queues = _queues(cluster) or {}
     seen = set()
     while queue in queues and queue not in seen:

@@ -1,6 +1,7 @@
-"""KAI's `Topology` (kai.scheduler/v1alpha1, v0.12 and later): label keys, and from v0.17 on an alias for each.
+"""KAI's `Topology` (kai.scheduler/v1alpha1, v0.12 and later).
 
-Rules and messages of `TOPOLOGY`: the CRD of KAI 0.17 (schema and CEL) and KAI's webhook.
+Label keys, and from v0.17 on an alias for each. Rules and messages of `TOPOLOGY`: the CRD of KAI
+0.17 (schema and CEL) and KAI's webhook.
 """
 
 from collections import Counter

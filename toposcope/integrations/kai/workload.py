@@ -36,7 +36,10 @@ _NOT_KAI: Final = (None, "default-scheduler")
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Every workload with one of the annotations on itself or on a template in it, unless the grouper skips it."""
+    """Every workload with one of the annotations on itself or on a template in it.
+
+    Unless the grouper skips it.
+    """
     root = Field(document)
     structure = structure_of(root)
     if structure is None or gang_size.keeps_its_group(root, structure):
@@ -176,7 +179,10 @@ class _Tree:
         return tuple(pods for pods in some if pods.count)
 
     def _jobs(self, above: Constraint) -> tuple[Group, ...]:
-        """A JobSet's Jobs: each is a sub-group, and those of one kind are a sub-group around them."""
+        """A JobSet's Jobs: each is a sub-group.
+
+        And those of one kind are a sub-group around them.
+        """
         gang_size.check_startup_order(
             self._root, [pod_set.name for pod_set in self._structure.sets], self._own / api.REQUIRED
         )
@@ -215,7 +221,10 @@ class _Tree:
         )
 
     def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
-        """A PyTorchJob's masters, all of which start at once, and workers, or the segments that are needed at first."""
+        """A PyTorchJob's masters, all of which start at once, and workers.
+
+        Or the segments that are needed at first.
+        """
         sets = {pod_set.name: pod_set for pod_set in self._structure.sets}
         total = sum(pod_set.count for pod_set in sets.values())
         minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
@@ -438,7 +447,10 @@ def _ray_name(pod_set: PodSet) -> str:
 
 
 def _in_name_order(own: Constraint, pod_set: PodSet, size: int, minimum: int) -> Iterator[Group]:
-    """The segments that hold the first `minimum` pods; the last may be smaller, and stands where its name does."""
+    """The segments that hold the first `minimum` pods.
+
+    The last may be smaller, and stands where its name does.
+    """
     sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)][
         : -(-minimum // size)
     ]

@@ -1,8 +1,10 @@
-"""kube-scheduler's own gangs: what PodGroups and the pods that name them ask for, for `check` and `explain`.
+"""kube-scheduler's own gangs.
 
-Rules and messages: Kubernetes 1.36 (TopologyPlacementGenerator, GangScheduling, the validation of scheduling.k8s.io).
-Of all nodes with the constraint's label those of one value are a placement, and nodes without it are in none. In each
-placement pods are taken one by one, none is taken back, and `minCount` of them must find a node.
+What PodGroups and the pods that name them ask for, for `check` and `explain`. Rules and messages:
+Kubernetes 1.36 (TopologyPlacementGenerator, GangScheduling, the validation of scheduling.k8s.io).
+Of all nodes with the constraint's label those of one value are a placement, and nodes without it
+are in none. In each placement pods are taken one by one, none is taken back, and `minCount` of them
+must find a node.
 """
 
 from collections import Counter
@@ -80,7 +82,10 @@ def _named(root: Field) -> dict[PodGroupName, tuple[Pods, ...]]:
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """The kinds of scheduling.k8s.io, Jobs with `spec.scheduling`, and whatever has pods that name a PodGroup."""
+    """The kinds of scheduling.k8s.io, Jobs with `spec.scheduling`.
+
+    And whatever has pods that name a PodGroup.
+    """
     kind = kind_of(document)
     if kind in (POD_GROUPS.key, COMPOSITES.key, WORKLOADS.key):
         return True
@@ -282,9 +287,10 @@ def _counted(
 
 
 def largest(kinds: Sequence[Pods]) -> Pods:
-    """As many pods, each of which takes what the largest takes of everything, and goes where each of them may go.
+    """As many pods, each of which takes what the largest takes of everything.
 
-    Where all of these fit, pods taken one by one always do: as long as one is left, some node has room for it.
+    And goes where each of them may go. Where all of these fit, pods taken one by one always do: as
+    long as one is left, some node has room for it.
     """
     requests: dict[str, int] = {}
     for resource, amount in (request for pods in kinds for request in pods.requests):

@@ -24,7 +24,10 @@ def parent_of(group: Field) -> str:
 
 
 def around(group: Field, composites: Mapping[str, Field]) -> tuple[Field, str]:
-    """The outermost group around one, itself if there is none; and the name of a parent without which no tree ends."""
+    """The outermost group around one, itself if there is none.
+
+    And the name of a parent without which no tree ends.
+    """
     above, name = group, parent_of(group)
     for _ in range(_MAX_DEPTH):
         if name not in composites:

@@ -65,7 +65,10 @@ def _meaning(part: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a list that a comma before a number, or a full stop, ends; not within the braces of a taint."""
+    """The parts of a list that a comma before a number, or a full stop, ends.
+
+    Not within the braces of a taint.
+    """
     begin, within = 0, False
     for at, character in enumerate(text):
         if character in "{}":

@@ -1,4 +1,7 @@
-"""Kubernetes' own workloads: whether there is room for their pods anywhere; and kube-scheduler's own gangs, `gangs`."""
+"""Kubernetes' own workloads: whether there is room for their pods anywhere.
+
+And kube-scheduler's own gangs, `gangs`.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,8 @@
-"""Kinds, annotations and labels of Kueue, and the levels that its Workloads and annotations ask for.
+"""Kinds, annotations and labels of Kueue.
 
-Levels are label keys. Which topology it will be depends on the ResourceFlavor that Kueue chooses, so no request names
-one. `unconstrained` asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
+And the levels that its Workloads and annotations ask for. Levels are label keys. Which topology it
+will be depends on the ResourceFlavor that Kueue chooses, so no request names one. `unconstrained`
+asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -68,7 +69,8 @@ FIELDS: Final = {
     SLICE_LAYERS: "podsetSliceRequiredTopologyConstraints",
     GROUP_NAME: "podSetGroupName",
 }
-"""The fields of a Workload's topologyRequest by the annotations of pod templates that become them."""
+"""The fields of a Workload's topologyRequest by the annotations of pod templates that become them.
+"""
 ANNOTATIONS: Final = {annotation: annotation for annotation in FIELDS}
 
 

@@ -1,8 +1,9 @@
-"""How Kueue assigns pod sets to topology domains: pod sets in their order, each at once and for good.
+"""How Kueue assigns pod sets to topology domains.
 
-A placement may exist that Kueue does not find: it never takes a pod set back to make room for the next one. Source:
-Kueue 0.19 (pkg/cache/scheduler/tas_flavor_snapshot.go, KEP 2724) with its default feature gates: best fit, and for pod
-sets without a level the domain with the least free capacity (TASProfileMixed).
+Pod sets in their order, each at once and for good. A placement may exist that Kueue does not find:
+it never takes a pod set back to make room for the next one. Source: Kueue 0.19
+(pkg/cache/scheduler/tas_flavor_snapshot.go, KEP 2724) with its default feature gates: best fit, and
+for pod sets without a level the domain with the least free capacity (TASProfileMixed).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,16 +25,23 @@ class OrderedPods:
     slices: tuple[tuple[str, int], ...] = ()
     """Level and size of each slice layer, the broadest first."""
     group: str | None = None
-    """Pod sets of one group share a domain: the one with the smaller count, a single pod, leads the others."""
+    """Pod sets of one group share a domain: the one with the smaller count, a single pod, leads the
+    others.
+    """
     explicit: bool = True
-    """Whether it says anything of topology; False: it is placed all the same where each flavor has a topology."""
+    """Whether it says anything of topology; False: it is placed all the same where each flavor has
+    a topology.
+    """
     least: int | None = None
     """So many pods would do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One node, or a domain where no level is the node: its values of the topology's levels, broadest first."""
+    """One node, or a domain where no level is the node.
+
+    Its values of the topology's levels, broadest first.
+    """
 
     path: Path
     free: dict[str, int]
@@ -45,7 +53,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Unassigned:
-    """The first pod set for which Kueue finds no room, and how many of its pods (or slices) it finds room for."""
+    """The first pod set for which Kueue finds no room.
+
+    And how many of its pods (or slices) it finds room for.
+    """
 
     pod_set: str
     fits: int
@@ -121,7 +132,10 @@ class Assigner:
 
 
 def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[tuple[OrderedPods | None, OrderedPods]]:
-    """Leader and workers of each group in the order of their first pod sets; the one with more pods are the workers."""
+    """Leader and workers of each group in the order of their first pod sets.
+
+    The one with more pods are the workers.
+    """
     groups: dict[object, list[OrderedPods]] = {}
     for position, pod_set in enumerate(pod_sets):
         groups.setdefault(position if pod_set.group is None else pod_set.group, []).append(pod_set)
@@ -235,7 +249,10 @@ class _Search:
             domain.slices_with_leader = domain.slices - min(lost for _, lost in able)
 
     def _fitting(self, level: int) -> "tuple[int, list[_Domain]] | Unassigned":
-        """The domains that together have room, at the level asked for or, where that is preferred, at one above."""
+        """The domains that together have room, at the level asked for or, where that is preferred.
+
+        At one above.
+        """
         wanted = self._workers.pods.count // self._slice_size
         domains = self._sorted_with_leader(self._by_level[level])
         if not domains:  # no node has all levels
@@ -259,7 +276,10 @@ class _Search:
     def _spread(
         self, level: int, domains: list[_Domain], wanted: int
     ) -> "tuple[int, list[_Domain]] | Unassigned":
-        """Several domains, the largest first (without a level the smallest): leaders first, then the rest."""
+        """Several domains, the largest first (without a level the smallest).
+
+        Leaders first, then the rest.
+        """
         domains = self._leader_first(
             domains, self._workers.pods.count, self._leaders, self._slice_size, slices=True
         )
@@ -321,7 +341,10 @@ class _Search:
     def _tightest(
         self, domains: list[_Domain], wanted: int, leaders: int, *, slices: bool
     ) -> _Domain:
-        """The first of the domains with the least room that is enough; the first of all where none has enough."""
+        """The first of the domains with the least room that is enough.
+
+        The first of all where none has enough.
+        """
         able = [domain for domain in domains if domain.leaders >= leaders]
         enough = [
             domain for domain in able if _room(domain, slices=slices, leader=leaders > 0) >= wanted

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Admission, Decision, Group, Pods
 from toposcope.integrations.framework.placement import ClusterView, Placement, Question
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kueue.api import POD_SET_OF, WORKLOAD, WORKLOAD_OF
-from toposcope.integrations.kueue.queues import held
+from toposcope.integrations.kueue.queues import held, kept
 
 
 class _Placement(Placement):
+    def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """As much as counts; None for a Workload that holds nothing, because there are many."""
+        return kept(document)
+
     def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
         """What Kueue holds for admitted pods that have no node yet."""
         if not cluster.objects.get(WORKLOAD.key):

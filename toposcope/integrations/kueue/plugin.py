@@ -7,6 +7,7 @@ from toposcope.integrations.kueue.api import (
     FLAVORS,
     POD_GROUP,
     READ,
+    REQUIRED,
     TOPOLOGIES,
     WORKLOAD_OF,
     WORKLOADS,
@@ -23,8 +24,11 @@ PLUGIN: Final = Plugin(
     followed=(FLAVORS,),
     admits=True,
     decisive=READ,
+    names_topology=False,  # the flavor does
     gang_marks=(
         GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, annotation=True),
         GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),
     ),
+    pod_metadata=("kueue.x-k8s.io/",),
+    requiring_annotations=(REQUIRED,),
 )

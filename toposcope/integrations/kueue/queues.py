@@ -1,38 +1,42 @@
-"""From a workload's queue to what it may use: LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use.
+"""From a workload's queue to what it may use.
 
-Rules and messages: Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects
-of v1beta1 and v1beta2 agree in what is read, but for the name of the cohort.
+LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use. Rules and messages: Kueue 0.19
+(pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects of v1beta1
+and v1beta2 agree in what is read, but for the name of the cohort.
 
-`status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2 compresses them
-(`slices`): one value for a whole slice of domains, or a root for each with a common prefix and suffix.
+`status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2
+compresses them (`slices`): one value for a whole slice of domains, or a root for each with a common
+prefix and suffix.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.features import Object, condition
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
-from toposcope.integrations.framework.pods import amounts_of, node_filter_of, pods_of
+from toposcope.integrations.framework.pods import node_filter_of, pods_of
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
-    COHORT,
     FLAVORS,
     LOCAL_QUEUE,
     QUEUE_NAME,
     WORKLOAD,
 )
+from toposcope.integrations.kueue.quota import FlavorResource, QuotaNode, quota_of
 from toposcope.kube.discovery import Kind
-from toposcope.kube.pod_resources import amount
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedDomain:
-    """One domain with the pods that it got; `values` are those of the labels `levels`, broadest first."""
+    """One domain with the pods that it got.
+
+    `values` are those of the labels `levels`, broadest first.
+    """
 
     pod_set: str
     levels: tuple[str, ...]
@@ -47,73 +51,82 @@ def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
     """
     for pod_set in (Field(workload) / "status" / "admission" / "podSetAssignments").items():
         name, assignment = (pod_set / "name").text() or "main", pod_set / "topologyAssignment"
-        levels = tuple(level.text() or "" for level in (assignment / "levels").items())
+        levels = tuple([level.text() or "" for level in (assignment / "levels").items()])
         for domain in (assignment / "domains").items():
-            values = tuple(value.text() or "" for value in (domain / "values").items())
+            values = tuple([value.text() or "" for value in (domain / "values").items()])
             yield AssignedDomain(name, levels, values, (domain / "count").number(1))
         for piece in (assignment / "slices").items():
-            domains = (piece / "domainCount").number(0)
-            columns = [
-                list(_values(level, domains)) for level in (piece / "valuesPerLevel").items()
-            ]
-            counts = [count.number(1) for count in (piece / "podCounts" / "individual").items()]
-            everywhere = (piece / "podCounts" / "universal").number(1)
-            for number, values in enumerate(zip(*columns, strict=False)):
-                yield AssignedDomain(
-                    name, levels, values, counts[number] if number < len(counts) else everywhere
-                )
+            yield from _of_slice(piece, name, levels)
+
+
+def _of_slice(piece: Field, pod_set: str, levels: tuple[str, ...]) -> Iterator[AssignedDomain]:
+    """The domains of a slice, each of which has one value of each level."""
+    count = (piece / "domainCount").number(0)
+    columns = [list(_values(level, count)) for level in (piece / "valuesPerLevel").items()]
+    pods = [entry.number(1) for entry in (piece / "podCounts" / "individual").items()]
+    everywhere = (piece / "podCounts" / "universal").number(1)
+    for number, values in enumerate(zip(*columns, strict=False)):
+        pods_here = pods[number] if number < len(pods) else everywhere
+        yield AssignedDomain(pod_set, levels, values, pods_here)
 
 
 def _values(level: Field, domains: int) -> Iterator[str]:
-    if universal := (level / "universal").text():
+    """The values of one level, domain by domain."""
+    universal = (level / "universal").text()
+    if universal:
         # No more than the domains that the other levels name; a slice of one level has but this
         # one.
-        yield from (universal for _ in range(min(domains, _MOST)))
+        for _ in range(min(domains, _MOST)):
+            yield universal
         return
     individual = level / "individual"
     prefix, suffix = (individual / "prefix").text() or "", (individual / "suffix").text() or ""
-    yield from (f"{prefix}{root.text() or ''}{suffix}" for root in (individual / "roots").items())
+    for root in (individual / "roots").items():
+        yield f"{prefix}{root.text() or ''}{suffix}"
 
 
-_MOST = 100_000
+_MOST: Final = 100_000
 """Kueue's own limit of domains in a slice."""
 
 
 DEFAULT: Final = "default"
 """The LocalQueue of workloads that name none."""
-_STOPPED: Final = {"Hold", "HoldAndDrain"}
+_STOPPED: Final = frozenset({"Hold", "HoldAndDrain"})
+_NO_PREEMPTION: Final = frozenset({None, "Never"})
 _NAMESPACE: Final = "kubernetes.io/metadata.name"
-
-FlavorResource = tuple[str, str]
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """As much of one of these objects as counts; None for a Workload that holds nothing, because there are many."""
+    """As much of one of these objects as counts.
+
+    None for a Workload that holds nothing, because there are many.
+    """
     if kind_of(document) != WORKLOAD.key:
         return document
     root = Field(document)
     finished = condition(document, "Finished")
     if not root / "status" / "admission" or (finished and finished.status == "True"):
         return None
-    metadata = {
-        key: (root / "metadata" / key).value for key in ("name", "namespace", "ownerReferences")
+    return {
+        "apiVersion": document.get("apiVersion"),
+        "kind": document.get("kind"),
+        "metadata": _some(root / "metadata", "name", "namespace", "ownerReferences"),
+        "spec": {
+            "podSets": [_kept_pod_set(pod_set) for pod_set in (root / "spec" / "podSets").items()],
+            "priority": (root / "spec" / "priority").value,
+        },
+        "status": _some(root / "status", "admission", "reclaimablePods"),
     }
-    pod_sets = []
-    for pod_set in (root / "spec" / "podSets").items():
-        spec = pod_set / "template" / "spec"
-        requests = dict(pods_of("", 1, spec).requests)
-        pod_sets.append(
-            {
-                "name": (pod_set / "name").value,
-                "count": (pod_set / "count").value,
-                "requests": requests,
-            }
-        )
-    priority = (root / "spec" / "priority").value
-    status = {key: (root / "status" / key).value for key in ("admission", "reclaimablePods")}
-    kept_spec = {"podSets": pod_sets, "priority": priority}
-    about = {key: document.get(key) for key in ("apiVersion", "kind")}
-    return {**about, "metadata": metadata, "spec": kept_spec, "status": status}
+
+
+def _some(field: Field, *names: str) -> dict[str, Any]:
+    """Some properties of an object."""
+    return {name: (field / name).value for name in names}
+
+
+def _kept_pod_set(pod_set: Field) -> dict[str, Any]:
+    requests = pods_of("", 1, pod_set / "template" / "spec").requests
+    return {**_some(pod_set, "name", "count"), "requests": dict(requests)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +142,10 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that come from the same flavor, and the flavors in the order in which Kueue tries them."""
+    """Resources that come from the same flavor.
+
+    And the flavors in the order in which Kueue tries them.
+    """
 
     resources: tuple[str, ...]
     flavors: tuple[Flavor, ...]
@@ -154,11 +170,17 @@ class Queue:
     @property
     def flavors(self) -> tuple[Flavor, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys(flavor for group in self.groups for flavor in group.flavors))
+        flavors: dict[Flavor, None] = {}
+        for group in self.groups:
+            flavors.update(dict.fromkeys(group.flavors))
+        return tuple(flavors)
 
     @property
     def only_topologies(self) -> bool:
-        """Whether each flavor has a topology: then Kueue assigns nodes even to pods without an annotation."""
+        """Whether each flavor has a topology.
+
+        Then Kueue assigns nodes even to pods without an annotation.
+        """
         return bool(self.flavors) and all(flavor.topology for flavor in self.flavors)
 
 
@@ -168,57 +190,72 @@ def known(cluster: ClusterFacts) -> bool:
 
 
 def queue_name(root: Field, cluster: ClusterFacts) -> str:
-    """The LocalQueue that the workload names, else the one called `default` in its namespace; empty without either."""
-    if name := _named(root).text():
+    """The LocalQueue that the workload names, else the one called `default` in its namespace.
+
+    Empty without either.
+    """
+    name = _named(root).text()
+    if name:
         return name
-    queues = ((name_of(queue), namespace_of(queue)) for queue in _all(cluster, LOCAL_QUEUE))
-    return (
-        DEFAULT
-        if kind_of(root.value) != WORKLOAD.key and (DEFAULT, namespace_of(root)) in queues
-        else ""
-    )
+    if kind_of(root.value) == WORKLOAD.key:
+        return ""
+    for queue in _all(cluster, LOCAL_QUEUE):
+        if name_of(queue) == DEFAULT and namespace_of(queue) == namespace_of(root):
+            return DEFAULT
+    return ""
 
 
 def _named(root: Field) -> Field:
-    is_workload = kind_of(root.value) == WORKLOAD.key
-    return root / "spec" / "queueName" if is_workload else root / "metadata" / "labels" / QUEUE_NAME
+    """Where a workload names its queue."""
+    if kind_of(root.value) == WORKLOAD.key:
+        return root / "spec" / "queueName"
+    return root / "metadata" / "labels" / QUEUE_NAME
 
 
 def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
-    """The ClusterQueue that admits the workload, where the queues are `known`; what is wrong with it is noted."""
-    named, name, namespace = _named(root), queue_name(root, cluster), namespace_of(root)
-    queues = {
-        name_of(queue): queue
-        for queue in _all(cluster, LOCAL_QUEUE)
-        if namespace_of(queue) == namespace
-    }
-    queue = queues.get(name)
+    """The ClusterQueue that admits the workload, where the queues are `known`.
+
+    What is wrong with it is noted.
+    """
+    named, name = _named(root), queue_name(root, cluster)
+    queue = _local_queue(named, name, namespace_of(root), cluster)
     if queue is None:
-        fix = (
-            did_you_mean(name, queues)
-            or f"kubectl get {LOCAL_QUEUE.name} -A; the namespace of the workload counts"
-        )
+        return None
+    cluster_queue = _named_by(queue, named, cluster)
+    if cluster_queue is None:
+        return None
+    for stopped, what in ((queue, "LocalQueue"), (cluster_queue, "ClusterQueue")):
+        if (stopped / "spec" / "stopPolicy").text() in _STOPPED:
+            text = f"{what} {name_of(stopped)} is stopped"
+            fix = "its spec.stopPolicy says so; None starts it again"
+            named.error("kueue/queue-stopped", text, fix)
+            return None
+    return _ClusterQueue(cluster_queue, cluster, root).queue()
+
+
+def _local_queue(named: Field, name: str, namespace: str, cluster: ClusterFacts) -> Field | None:
+    """The LocalQueue of this name; None where there is none, which is noted."""
+    queues = {}
+    for queue in _all(cluster, LOCAL_QUEUE):
+        if namespace_of(queue) == namespace:
+            queues[name_of(queue)] = queue
+    if name not in queues:
+        where = f"kubectl get {LOCAL_QUEUE.name} -A; the namespace of the workload counts"
+        fix = did_you_mean(name, queues) or where
         named.error("kueue/queue-exists", f"LocalQueue {name} doesn't exist", fix)
         return None
-    cluster_name = (queue / "spec" / "clusterQueue").text() or ""
+    return queues[name]
+
+
+def _named_by(queue: Field, named: Field, cluster: ClusterFacts) -> Field | None:
+    """The ClusterQueue of a LocalQueue; None where there is none, which is noted."""
+    name = (queue / "spec" / "clusterQueue").text() or ""
     cluster_queues = {name_of(other): other for other in _all(cluster, CLUSTER_QUEUE)}
-    cluster_queue = cluster_queues.get(cluster_name)
-    if cluster_queue is None:
-        fix = f"LocalQueue {name} names it: {did_you_mean(cluster_name, cluster_queues)}"
-        named.error("kueue/queue-exists", f"ClusterQueue {cluster_name} doesn't exist", fix)
+    if name not in cluster_queues:
+        fix = f"LocalQueue {name_of(queue)} names it: {did_you_mean(name, cluster_queues)}"
+        named.error("kueue/queue-exists", f"ClusterQueue {name} doesn't exist", fix)
         return None
-    for stopped, what in (
-        (queue, f"LocalQueue {name}"),
-        (cluster_queue, f"ClusterQueue {cluster_name}"),
-    ):
-        if (stopped / "spec" / "stopPolicy").text() in _STOPPED:
-            named.error(
-                "kueue/queue-stopped",
-                f"{what} is stopped",
-                "its spec.stopPolicy says so; None starts it again",
-            )
-            return None
-    return _cluster_queue(named, namespace, cluster_queue, cluster, _own(root))
+    return cluster_queues[name]
 
 
 def _all(cluster: ClusterFacts, kind: Kind) -> list[Field]:
@@ -228,83 +265,150 @@ def _all(cluster: ClusterFacts, kind: Kind) -> list[Field]:
 def own_workloads(root: Field, cluster: ClusterFacts) -> frozenset[tuple[str, str]]:
     """Namespace and name of the admitted Workloads of this document."""
     own = _own(root)
-    return frozenset(
-        (namespace_of(raw), name_of(raw)) for raw in _all(cluster, WORKLOAD) if own(raw)
-    )
+    names = []
+    for workload in _all(cluster, WORKLOAD):
+        if own(workload):
+            names.append((namespace_of(workload), name_of(workload)))
+    return frozenset(names)
 
 
 def _own(root: Field) -> Callable[[Field], bool]:
-    """Whether a Workload is the one of this document: it is admitted already, and would be admitted anew."""
+    """Whether a Workload is the one of this document.
+
+    It is admitted already, and would be admitted anew.
+    """
     kind, name, namespace = kind_of(root.value)[1], name_of(root), namespace_of(root)
 
     def own(workload: Field) -> bool:
         if namespace_of(workload) != namespace:
             return False
-        owners = (workload / "metadata" / "ownerReferences").items()
-        is_owner = any(
-            ((owner / "kind").value, (owner / "name").value) == (kind, name) for owner in owners
-        )
-        return is_owner or (kind == WORKLOAD.kind and name_of(workload) == name)
+        for owner in (workload / "metadata" / "ownerReferences").items():
+            if (owner / "kind").value == kind and (owner / "name").value == name:
+                return True
+        return kind == WORKLOAD.kind and name_of(workload) == name
 
     return own
 
 
-def _cluster_queue(
-    named: Field, namespace: str, queue: Field, cluster: ClusterFacts, own: Callable[[Field], bool]
-) -> Queue | None:
-    name, spec = name_of(queue), queue / "spec"
-    flavors = {name_of(flavor): _flavor(flavor) for flavor in _all(cluster, FLAVORS)}
-    groups = [
-        (
-            [text for field in (group / "coveredResources").items() if (text := field.text())],
-            [text for flavor in (group / "flavors").items() if (text := (flavor / "name").text())],
-        )
-        for group in (spec / "resourceGroups").items()
-    ]
-    if missing := [flavor for _, names in groups for flavor in names if flavor not in flavors]:
-        text = f"ClusterQueue {name} is inactive: references missing ResourceFlavor(s): {','.join(missing)}"
-        named.error("kueue/flavor-exists", text, did_you_mean(missing[0], flavors))
-        return None
-    used = [flavors[flavor] for _, names in groups for flavor in names]
-    for flavor in used if cluster.knows_topologies else ():
-        if flavor.topology and flavor.topology not in cluster.topologies:
-            text = f'there is no Topology "{flavor.topology}" for TAS flavor "{flavor.name}"'
-            fix = cluster.missing(flavor.topology)
-            named.error("kueue/topology-exists", f"ClusterQueue {name} is inactive: {text}", fix)
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A resource group as it is written: resources, and names of flavors."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
+class _ClusterQueue:
+    """A ClusterQueue read for one workload; what is wrong with it is noted where that names it."""
+
+    def __init__(self, queue: Field, cluster: ClusterFacts, root: Field) -> None:
+        self._spec = queue / "spec"
+        self._name = name_of(queue)
+        self._cluster = cluster
+        self._named = _named(root)
+        self._namespace = namespace_of(root)
+        own = _own(root)
+        self._workloads = [other for other in _all(cluster, WORKLOAD) if not own(other)]
+        self._flavors = {name_of(flavor): _flavor(flavor) for flavor in _all(cluster, FLAVORS)}
+        self._offers = [_offer(group) for group in (self._spec / "resourceGroups").items()]
+
+    def queue(self) -> Queue | None:
+        """As a workload finds it; None where it admits none."""
+        if not (self._has_flavors() and self._has_topologies()):
             return None
-    matches, notes = _selects(spec / "namespaceSelector", namespace)
-    if not matches:
-        text = (
-            f"the namespace {namespace} doesn't match the namespaceSelector of ClusterQueue {name}"
+        selection = _selects(self._spec / "namespaceSelector", self._namespace)
+        if not selection.matches:
+            text = (
+                f"the namespace {self._namespace} doesn't match the namespaceSelector "
+                f"of ClusterQueue {self._name}"
+            )
+            self._named.error("kueue/namespace", text, "{} selects every namespace")
+            return None
+        # Workloads that are not known are not the same as none.
+        workloads = self._workloads if WORKLOAD.key in self._cluster.objects else None
+        quotas = quota_of(self._name, self._cluster, workloads)
+        groups = []
+        for offer in self._offers:
+            flavors = [self._flavors[name] for name in offer.flavors]
+            groups.append(ResourceGroup(offer.resources, tuple(flavors)))
+        pairs = list(self._pairs())
+        when_borrowing = (self._spec / "flavorFungibility" / "whenCanBorrow").text()
+        return Queue(
+            name=self._name,
+            groups=tuple(groups),
+            nominal={pair: quotas.quota(pair).nominal - quotas.usage(pair) for pair in pairs},
+            available={pair: max(quotas.available(pair), 0) for pair in pairs},
+            capacity={pair: quotas.potential(pair) for pair in pairs},
+            prefers_own_quota=when_borrowing == "TryNextFlavor",
+            notes=(*selection.notes, *self._notes(quotas)),
         )
-        named.error("kueue/namespace", text, "{} selects every namespace")
-        return None
-    if list((spec / "admissionChecks").items()) or spec / "admissionChecksStrategy":
-        notes += (
-            f"ClusterQueue {name} has admission checks, which decide after the quota and are not looked at",
-        )
-    workloads = [workload for workload in _all(cluster, WORKLOAD) if not own(workload)]
-    quotas = _quotas(name, cluster, workloads if WORKLOAD.key in cluster.objects else None)
-    if note := _preemption(spec, quotas, workloads):
-        notes += (note,)
-    resources = [
-        (flavor.name, resource)
-        for resources, names in groups
-        for flavor in map(flavors.__getitem__, names)
-        for resource in resources
-    ]
-    return Queue(
-        name,
-        tuple(
-            ResourceGroup(tuple(resources), tuple(flavors[name] for name in names))
-            for resources, names in groups
-        ),
-        {resource: quotas.nominal(resource) - quotas.usage(resource) for resource in resources},
-        {resource: max(quotas.available(resource), 0) for resource in resources},
-        {resource: quotas.potential(resource) for resource in resources},
-        (spec / "flavorFungibility" / "whenCanBorrow").text() == "TryNextFlavor",
-        notes,
-    )
+
+    def _pairs(self) -> Iterator[FlavorResource]:
+        for offer in self._offers:
+            for flavor in offer.flavors:
+                for resource in offer.resources:
+                    yield flavor, resource
+
+    def _has_flavors(self) -> bool:
+        """Note flavors that it names and that do not exist."""
+        missing = []
+        for offer in self._offers:
+            missing += [name for name in offer.flavors if name not in self._flavors]
+        if missing:
+            text = (
+                f"ClusterQueue {self._name} is inactive: "
+                f"references missing ResourceFlavor(s): {','.join(missing)}"
+            )
+            fix = did_you_mean(missing[0], self._flavors)
+            self._named.error("kueue/flavor-exists", text, fix)
+        return not missing
+
+    def _has_topologies(self) -> bool:
+        """Note the first flavor whose topology does not exist."""
+        if not self._cluster.knows_topologies:
+            return True
+        for offer in self._offers:
+            for name in offer.flavors:
+                topology = self._flavors[name].topology
+                if topology and topology not in self._cluster.topologies:
+                    text = (
+                        f"ClusterQueue {self._name} is inactive: "
+                        f'there is no Topology "{topology}" for TAS flavor "{name}"'
+                    )
+                    fix = self._cluster.missing(topology)
+                    self._named.error("kueue/topology-exists", text, fix)
+                    return False
+        return True
+
+    def _notes(self, quotas: QuotaNode) -> Iterator[str]:
+        checks = list((self._spec / "admissionChecks").items())
+        if checks or self._spec / "admissionChecksStrategy":
+            yield (
+                f"ClusterQueue {self._name} has admission checks, "
+                "which decide after the quota and are not looked at"
+            )
+        if self._may_preempt(quotas):
+            yield (
+                "the ClusterQueue preempts: where room or quota lacks, "
+                "Kueue may evict workloads of lower priority for it"
+            )
+
+    def _may_preempt(self, quotas: QuotaNode) -> bool:
+        """Whether Kueue may make room by preemption, and there is something to evict."""
+        policies = self._spec / "preemption"
+        own = (policies / "withinClusterQueue").text()
+        others = (policies / "reclaimWithinCohort").text()
+        if own in _NO_PREEMPTION and others in _NO_PREEMPTION:
+            return False
+        if self._workloads:
+            return True
+        return any(node.used for node in (quotas, *quotas.root().children))
+
+
+def _offer(group: Field) -> _Offer:
+    resources = [resource.text() for resource in (group / "coveredResources").items()]
+    flavors = [(flavor / "name").text() for flavor in (group / "flavors").items()]
+    return _Offer(tuple(filter(None, resources)), tuple(filter(None, flavors)))
 
 
 def _flavor(root: Field) -> Flavor:
@@ -313,181 +417,38 @@ def _flavor(root: Field) -> Flavor:
         "nodeSelector": (spec / "nodeLabels").value,
         "tolerations": (spec / "tolerations").value,
     }
-    taints = tuple(
-        Taint(
-            (taint / "key").text() or "",
-            (taint / "value").text() or "",
-            (taint / "effect").text() or "",
-        )
-        for taint in (spec / "nodeTaints").items()
-        if (taint / "effect").text() in ("NoSchedule", "NoExecute")
-    )
-    return Flavor(
-        name_of(root), node_filter_of(Field(pods)), taints, (spec / "topologyName").text()
-    )
+    taints = []
+    for taint in (spec / "nodeTaints").items():
+        effect = (taint / "effect").text() or ""
+        if effect in ("NoSchedule", "NoExecute"):
+            key, value = (taint / "key").text() or "", (taint / "value").text() or ""
+            taints.append(Taint(key, value, effect))
+    topology = (spec / "topologyName").text()
+    return Flavor(name_of(root), node_filter_of(Field(pods)), tuple(taints), topology)
 
 
-def _selects(selector: Field, namespace: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether a selector takes the namespace, whose labels are not known but for its name, and what is not known."""
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """Whether a selector takes a namespace, and what of that is not known."""
+
+    matches: bool
+    notes: tuple[str, ...] = ()
+
+
+def _selects(selector: Field, namespace: str) -> _Selection:
+    """Whether a selector takes the namespace, whose labels are not known but for its name."""
     if not selector:
-        return False, ()
+        return _Selection(matches=False)
     labels = (selector / "matchLabels").texts()
     if labels.pop(_NAMESPACE, namespace) != namespace:
-        return False, ()
+        return _Selection(matches=False)
     if labels or list((selector / "matchExpressions").items()):
-        return True, (
-            f"whether the labels of namespace {namespace} match the ClusterQueue's selector is not checked",
+        note = (
+            f"whether the labels of namespace {namespace} match the ClusterQueue's selector "
+            "is not checked"
         )
-    return True, ()
-
-
-@dataclass(slots=True, eq=False)
-class _QuotaNode:
-    """A ClusterQueue or a cohort: what it has, lends and borrows."""
-
-    quotas: dict[FlavorResource, tuple[int, int | None, int | None]] = field(default_factory=dict)
-    """Nominal quota, borrowing limit, lending limit."""
-    parent: "_QuotaNode | None" = None
-    children: "list[_QuotaNode]" = field(default_factory=list)
-    used: dict[FlavorResource, int] = field(default_factory=dict)
-    """By workloads of a ClusterQueue."""
-
-    def nominal(self, one: FlavorResource) -> int:
-        return self.quotas.get(one, (0, None, None))[0]
-
-    def subtree(self, one: FlavorResource) -> int:
-        return self.nominal(one) + sum(
-            child.subtree(one) - child.local(one) for child in self.children
-        )
-
-    def local(self, one: FlavorResource) -> int:
-        """What it never lends."""
-        lending = self.quotas.get(one, (0, None, None))[2]
-        return 0 if lending is None else max(0, self.subtree(one) - lending)
-
-    def usage(self, one: FlavorResource) -> int:
-        return self.used.get(one, 0) + sum(
-            max(0, child.usage(one) - child.local(one)) for child in self.children
-        )
-
-    def available(self, one: FlavorResource) -> int:
-        """What is left here and above; below zero where more was admitted than there is now."""
-        if self.parent is None:
-            return self.subtree(one) - self.usage(one)
-        above, local, usage = self.parent.available(one), self.local(one), self.usage(one)
-        borrowing = self.quotas.get(one, (0, None, None))[1]
-        if borrowing is not None:
-            above = min(self.subtree(one) - local - max(0, usage - local) + borrowing, above)
-        return max(0, local - usage) + above
-
-    def potential(self, one: FlavorResource) -> int:
-        """The most that there could be."""
-        if self.parent is None:
-            return self.subtree(one)
-        most = self.local(one) + self.parent.potential(one)
-        borrowing = self.quotas.get(one, (0, None, None))[1]
-        return most if borrowing is None else min(self.subtree(one) + borrowing, most)
-
-    def root(self) -> "_QuotaNode":
-        return self.parent.root() if self.parent else self
-
-
-def _quotas(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None) -> _QuotaNode:
-    """The quota of a ClusterQueue within its cohorts, with what Workloads use, else with what ClusterQueues report."""
-    cohorts: dict[str, _QuotaNode] = {}
-    parents: dict[str, str] = {}
-    for cohort in _all(cluster, COHORT):
-        cohorts[name_of(cohort)] = _QuotaNode(_written(cohort / "spec"))
-        parents[name_of(cohort)] = (cohort / "spec" / "parentName").text() or ""
-    queues: dict[str, _QuotaNode] = {}
-    for queue in _all(cluster, CLUSTER_QUEUE):
-        spec = queue / "spec"
-        node = queues[name_of(queue)] = _QuotaNode(_written(spec))
-        if cohort_name := (spec / "cohortName").text() or (spec / "cohort").text():
-            node.parent = cohorts.setdefault(cohort_name, _QuotaNode())
-            node.parent.children.append(node)
-        if workloads is None:
-            node.used = _reported(queue / "status" / "flavorsReservation")
-    for child, above in parents.items():
-        parent = cohorts.setdefault(above, _QuotaNode()) if above else None
-        if parent and cohorts[child] is not parent.root():  # Kueue admits nothing in a cycle
-            cohorts[child].parent = parent
-            parent.children.append(cohorts[child])
-    for workload in workloads or ():
-        admission = workload / "status" / "admission"
-        queue_node = queues.get((admission / "clusterQueue").text() or "")
-        for pair, used in _used(workload) if queue_node else ():
-            if queue_node:
-                queue_node.used[pair] = queue_node.used.get(pair, 0) + used
-    return queues[name]
-
-
-def _written(spec: Field) -> dict[FlavorResource, tuple[int, int | None, int | None]]:
-    quotas = {}
-    for group in (spec / "resourceGroups").items():
-        for flavor in (group / "flavors").items():
-            for quota in (flavor / "resources").items():
-                resource = (quota / "name").text() or ""
-                limits = [
-                    _amount(resource, quota / key)
-                    for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
-                ]
-                quotas[(flavor / "name").text() or "", resource] = (
-                    limits[0] or 0,
-                    limits[1],
-                    limits[2],
-                )
-    return quotas
-
-
-def _amount(resource: str, quantity: Field) -> int | None:
-    try:
-        return (
-            amount(resource, quantity.value)
-            if isinstance(quantity.value, str | int | float)
-            else None
-        )
-    except ValueError:
-        return None
-
-
-def _reported(reservations: Field) -> dict[FlavorResource, int]:
-    return {
-        ((flavor / "name").text() or "", resource): _amount(resource, entry / "total") or 0
-        for flavor in reservations.items()
-        for entry in (flavor / "resources").items()
-        if (resource := (entry / "name").text())
-    }
-
-
-def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
-    """The quota that an admitted Workload holds, without pods that need it no more."""
-    counts = _counts(workload / "spec" / "podSets", 1)
-    reclaimed = _counts(workload / "status" / "reclaimablePods", 0)
-    for pod_set in (workload / "status" / "admission" / "podSetAssignments").items():
-        name = (pod_set / "name").text()
-        admitted = (pod_set / "count").number(counts.get(name, 1))
-        left = min(admitted, counts.get(name, admitted) - reclaimed.get(name, 0))
-        usage = amounts_of(pod_set / "resourceUsage")
-        for resource, flavor in (pod_set / "flavors").texts().items():
-            used = usage.get(resource, 0)
-            yield (flavor, resource), used * left // admitted if 0 <= left < admitted else used
-
-
-def _counts(entries: Field, default: int) -> dict[str | None, int]:
-    return {(entry / "name").text(): (entry / "count").number(default) for entry in entries.items()}
-
-
-def _preemption(spec: Field, quotas: _QuotaNode, workloads: Iterable[Field]) -> str:
-    """That Kueue may make room by preemption; empty where it does not."""
-    policies = spec / "preemption"
-    kinds = ("withinClusterQueue", "reclaimWithinCohort")
-    able = [policy for policy in kinds if (policies / policy).text() not in (None, "Never")]
-    if not able or (
-        not any(workloads) and not any(node.used for node in (quotas, *quotas.root().children))
-    ):
-        return ""
-    return "the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it"
+        return _Selection(matches=True, notes=(note,))
+    return _Selection(matches=True)
 
 
 def held(
@@ -498,25 +459,43 @@ def held(
     A domain is a hostname where the topology ends with it, else the values of all levels. `bound`
     are the labels of the nodes that pods have got, by namespace, Workload and pod set of the pods.
     """
-    result: dict[tuple[str, str], dict[tuple[str, ...], dict[str, int]]] = {}
+    holdings: dict[tuple[str, str], dict[tuple[str, ...], dict[str, int]]] = {}
     for workload in _all(cluster, WORKLOAD):
         key = namespace_of(workload), name_of(workload)
-        requests = {
-            str((pods / "name").value): _requests(pods)
-            for pods in (workload / "spec" / "podSets").items()
-        }
-        on: dict[tuple[str, tuple[str, ...]], Counter[tuple[str | None, ...]]] = {}
-        for domain in assigned_domains(workload.value):
-            if (domain.pod_set, domain.levels) not in on:
-                nodes = bound.get((*key, domain.pod_set), ())
-                on[domain.pod_set, domain.levels] = Counter(
-                    tuple(map(node.get, domain.levels)) for node in nodes
-                )
-            there = on[domain.pod_set, domain.levels][domain.values]
-            taken = result.setdefault(key, {}).setdefault(domain.values, {})
-            for resource, request in requests.get(domain.pod_set, {}).items():
-                taken[resource] = taken.get(resource, 0) + request * max(0, domain.pods - there)
-    return result
+        holding = _held_by(workload, key, bound)
+        if holding:
+            holdings[key] = holding
+    return holdings
+
+
+def _held_by(
+    workload: Field,
+    key: tuple[str, str],
+    bound: Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]],
+) -> dict[tuple[str, ...], dict[str, int]]:
+    """What one of them holds, by domain."""
+    requests = {}
+    for pod_set in (workload / "spec" / "podSets").items():
+        requests[str((pod_set / "name").value)] = _requests(pod_set)
+    placed: dict[tuple[str, tuple[str, ...]], Counter[tuple[str | None, ...]]] = {}
+    holding: dict[tuple[str, ...], dict[str, int]] = {}
+    for domain in assigned_domains(workload.value):
+        column = domain.pod_set, domain.levels
+        if column not in placed:
+            nodes = bound.get((*key, domain.pod_set), ())
+            placed[column] = _pods_by_domain(nodes, domain.levels)
+        waiting = max(0, domain.pods - placed[column][domain.values])
+        taken = holding.setdefault(domain.values, {})
+        for resource, request in requests.get(domain.pod_set, {}).items():
+            taken[resource] = taken.get(resource, 0) + request * waiting
+    return holding
+
+
+def _pods_by_domain(
+    nodes: Sequence[Mapping[str, str]], levels: Sequence[str]
+) -> Counter[tuple[str | None, ...]]:
+    """How many of these nodes of pods are in each domain."""
+    return Counter([tuple([labels.get(level) for level in levels]) for labels in nodes])
 
 
 def _requests(pod_set: Field) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""What one pod set asks of Kueue, in the annotations of its pod template or in a Workload; and groups of pod sets.
+"""What one pod set asks of Kueue, in the annotations of its pod template or in a Workload.
 
-Rules and messages: Kueue 0.19, the webhooks of its job integrations (`ValidateTASPodSetRequest`,
-`ValidatePodSetGroupingTopology`).
+And groups of pod sets. Rules and messages: Kueue 0.19, the webhooks of its job integrations
+(`ValidateTASPodSetRequest`, `ValidatePodSetGroupingTopology`).
 """
 
 import json
@@ -273,7 +273,10 @@ class _Reader:
 
 
 def check_groups(requests: Iterable[Request]) -> None:
-    """Note what is wrong with the groups that pod sets form: a leader and its workers in one domain."""
+    """Note what is wrong with the groups that pod sets form.
+
+    A leader and its workers in one domain.
+    """
     groups: dict[str, list[Request]] = {}
     for request in requests:
         if request.group:

@@ -1,7 +1,9 @@
-"""How Kueue admits a workload: a flavor for each resource by quota, then nodes of its topology, and the next flavor.
+"""How Kueue admits a workload.
 
-Source: Kueue 0.19 (pkg/scheduler/flavorassigner, podset_reducer.go, cluster_queue.go) with its default feature gates,
-without victims to preempt. A workload that finds no room in one flavor is tried in the next one that has quota.
+A flavor for each resource by quota, then nodes of its topology, and the next flavor. Source: Kueue
+0.19 (pkg/scheduler/flavorassigner, podset_reducer.go, cluster_queue.go) with its default feature
+gates, without victims to preempt. A workload that finds no room in one flavor is tried in the next
+one that has quota.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,12 +22,15 @@ from toposcope.integrations.kueue.assignment import (
     OrderedPods,
     Unassigned,
 )
-from toposcope.integrations.kueue.queues import Flavor, FlavorResource, Queue, ResourceGroup
+from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup
+from toposcope.integrations.kueue.quota import FlavorResource
 from toposcope.text import plural
 
 VERSION: Final = "Kueue 0.19"
 _MOST_EVALUATIONS: Final = 200_000
-"""Of a node for a pod set: copies beyond it are left to the search for room, which knows equal pods."""
+"""Of a node for a pod set: copies beyond it are left to the search for room, which knows equal
+pods.
+"""
 
 _COARSE: Final = (
     f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, whatever taints and labels the "
@@ -43,7 +48,8 @@ class _Refusal:
 
 
 _Tried = list[dict[str, int]]
-"""By pod set and resource: the number of the flavor that was assigned last; -1 after the last one."""
+"""By pod set and resource: the number of the flavor that was assigned last; -1 after the last one.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +140,10 @@ class _Trial:
     def _reduced(
         self, counts: list[int], tried: _Tried
     ) -> list[tuple[Assigner, list[Assignment]]] | _Refusal | None:
-        """With fewer pods, where the workload allows: as many as fit, found by bisection as Kueue does."""
+        """With fewer pods, where the workload allows.
+
+        As many as fit, found by bisection as Kueue does.
+        """
         least = [pod_set.least for pod_set in self._admission.pod_sets]
         spare = [
             count - (count if low is None else low)
@@ -209,7 +218,10 @@ class _Trial:
         return result, next_tried
 
     def lacks_quota(self, copies: int) -> str:
-        """What more copies like the last one lack in its flavor, where the queue has no other; empty: nothing."""
+        """What more copies like the last one lack in its flavor, where the queue has no other.
+
+        Empty: nothing.
+        """
         for (flavor, resource), amount in (
             self._last.items() if len(self._queue.flavors) == 1 else ()
         ):
@@ -243,7 +255,10 @@ class _Trial:
         tried: _Tried,
         usage: Mapping[FlavorResource, int],
     ) -> tuple[dict[str, Flavor] | None, dict[str, int], _Refusal | None]:
-        """A flavor for each resource, and its number for the next cycle; None where one finds none."""
+        """A flavor for each resource, and its number for the next cycle.
+
+        None where one finds none.
+        """
         found: dict[str, Flavor] = {}
         numbers: dict[str, int] = {}
         busy: _Refusal | None = None
@@ -278,7 +293,10 @@ class _Trial:
         first: int,
         usage: Mapping[FlavorResource, int],
     ) -> tuple[Flavor | None, int, _Refusal | None]:
-        """The first flavor with quota, or the best of those that may have it later; and the last that was looked at."""
+        """The first flavor with quota, or the best of those that may have it later.
+
+        And the last that was looked at.
+        """
         best: tuple[_Mode, Flavor | None, _Refusal | None] = "never", None, None
         reasons: list[_Refusal] = []
         number = first
@@ -330,7 +348,10 @@ class _Trial:
         return f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, {asked} requested"
 
     def _mismatch(self, flavor: Flavor, group: ResourceGroup, members: Sequence[int]) -> str:
-        """Why Kueue passes the flavor over for these pod sets, in its words where it has some; empty: it does not."""
+        """Why Kueue passes the flavor over for these pod sets, in its words where it has some.
+
+        Empty: it does not.
+        """
         for pod_set in (self._admission.pod_sets[member] for member in members):
             if text := self._topology_mismatch(flavor, group, pod_set):
                 return text
@@ -445,7 +466,10 @@ def _usable(node: OfferedNode) -> Callable[[NodeFilter], bool]:
 
 
 def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
-    """Only what a filter says about these labels; a term that says nothing of them makes all of the terms match."""
+    """Only what a filter says about these labels.
+
+    A term that says nothing of them makes all of the terms match.
+    """
     terms = [
         tuple(rule for rule in term if not rule.field and rule.key in labels)
         for term in node_filter.terms

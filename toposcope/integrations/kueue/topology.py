@@ -1,6 +1,7 @@
-"""Kueue's `Topology`: label keys, the same fields in three API versions; and the ResourceFlavor that names it.
+"""Kueue's `Topology`: label keys, the same fields in three API versions.
 
-Rules and messages: the CRDs of Kueue 0.19 (schema and CEL) and the status of its ClusterQueue.
+And the ResourceFlavor that names it. Rules and messages: the CRDs of Kueue 0.19 (schema and CEL)
+and the status of its ClusterQueue.
 """
 
 from typing import Any, Final

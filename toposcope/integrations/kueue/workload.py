@@ -1,8 +1,9 @@
-"""Kueue: pod sets kept together, in slices, or two of them together; from annotations or from a Workload.
+"""Kueue: pod sets kept together, in slices, or two of them together.
 
-Rules and messages: Kueue 0.19 (topology-aware scheduling). Which topology it will be depends on the ResourceFlavor
-that Kueue chooses, so any that has all the levels may be meant. Levels are label keys. A preferred level is given up
-for the next broader one, and at last for none.
+From annotations or from a Workload. Rules and messages: Kueue 0.19 (topology-aware scheduling).
+Which topology it will be depends on the ResourceFlavor that Kueue chooses, so any that has all the
+levels may be meant. Levels are label keys. A preferred level is given up for the next broader one,
+and at last for none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -55,7 +56,9 @@ _DIGITS: Final = 9
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Workloads, and every kind with pod templates that names a queue or has an annotation on one of them."""
+    """Workloads, and every kind with pod templates that names a queue or has an annotation on one
+    of them.
+    """
     if kind_of(document) == api.WORKLOADS.key:
         return True
     root = Field(document)
@@ -99,7 +102,10 @@ def _reading(
     cluster: ClusterFacts,
     notes: list[str],
 ) -> Reading:
-    """One workload for each topology that it may get: where the queue is known, those of its flavors."""
+    """One workload for each topology that it may get.
+
+    Where the queue is known, those of its flavors.
+    """
     queued = bool(queue_name(root, cluster))
     queue = queue_of(root, cluster) if queued and known(cluster) else None
     if queued and queue is None and known(cluster):
@@ -156,7 +162,10 @@ def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
 def _flavors(
     requests: list[Request], queue: Queue, cluster: ClusterFacts, notes: list[str]
 ) -> list[tuple[Flavor, TopologyLevels | None]]:
-    """The flavors whose topologies have every level that is named, in order; what keeps others out is noted."""
+    """The flavors whose topologies have every level that is named, in order.
+
+    What keeps others out is noted.
+    """
     of_topology = [flavor for flavor in queue.flavors if flavor.topology]
     if not of_topology:
         request = next(request for request in requests if request.explicit)
@@ -229,7 +238,10 @@ def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
 
 
 def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
-    """The queue, without which nothing counts; annotations where Kueue does not look; pods that are each alone."""
+    """The queue, without which nothing counts; annotations where Kueue does not look.
+
+    Pods that are each alone.
+    """
     metadata = root / "metadata"
     kind = kind_of(root.value)[1]
     if not queued:
@@ -312,7 +324,10 @@ def _candidates(
 def _ordered(
     requests: list[Request], complete: list[TopologyLevels], notes: list[str]
 ) -> list[TopologyLevels]:
-    """The topologies whose order the request keeps to; where there is none, an error says what is wrong with it."""
+    """The topologies whose order the request keeps to.
+
+    Where there is none, an error says what is wrong with it.
+    """
     ordered = [
         topology
         for topology in complete
@@ -332,7 +347,10 @@ def _ordered(
 
 
 def _disorder(request: Request, topology: TopologyLevels) -> tuple[NamedLevel, NamedLevel] | None:
-    """Two levels of a request of which the inner one is broader than the outer; layers may not even be equal."""
+    """Two levels of a request of which the inner one is broader than the outer.
+
+    Layers may not even be equal.
+    """
     outer, strict = request.level, False
     for slices in request.slices:
         inner = slices.level
@@ -391,7 +409,10 @@ def _admission(
     cluster: ClusterFacts,
     queue: Queue,
 ) -> KueueAdmission:
-    """The pod sets as Kueue admits them: one workload for each copy, and for each pod where it sees them apart."""
+    """The pod sets as Kueue admits them.
+
+    One workload for each copy, and for each pod where it sees them apart.
+    """
     pod_sets = tuple(
         OrderedPods(
             replace(
@@ -454,7 +475,10 @@ def _group(
 def _sliced(
     pod_set: PodSet, count: int, slices: tuple[Slices, ...], topology: TopologyLevels | None
 ) -> tuple[tuple[Pods, ...], tuple[Group, ...]]:
-    """`count` pods of the set in slices, and those in smaller ones; without slices the pods themselves."""
+    """`count` pods of the set in slices, and those in smaller ones.
+
+    Without slices the pods themselves.
+    """
     if not slices or topology is None:
         return (pod_set.some(count),), ()
     level = topology.by_key(slices[0].level.key)

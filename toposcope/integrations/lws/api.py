@@ -1,4 +1,7 @@
-"""Kinds, annotations and labels of LeaderWorkerSet (0.7 and later), and the levels that its objects ask for."""
+"""Kinds, annotations and labels of LeaderWorkerSet (0.7 and later).
+
+And the levels that its objects ask for.
+"""
 
 from collections.abc import Iterator
 from typing import Final

@@ -4,6 +4,7 @@ from typing import Final
 
 from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
 from toposcope.integrations.lws.api import (
+    EXCLUSIVE,
     GROUP_INDEX,
     GROUP_KEY,
     LEADER_WORKER_SETS,
@@ -18,4 +19,6 @@ PLUGIN: Final = Plugin(
     watched=(LEADER_WORKER_SETS,),
     gang_marks=(GangMark("LeaderWorkerSet", (SET_OF, GROUP_INDEX), GangMaker.CONTROLLER),),
     exclusive_pod_labels=(GROUP_KEY, SUBGROUP_KEY),
+    pod_metadata=("leaderworkerset.sigs.k8s.io/",),
+    requiring_annotations=(EXCLUSIVE,),
 )

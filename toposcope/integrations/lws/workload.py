@@ -28,7 +28,10 @@ _NO_LABEL: Final = "node does not have topology label: "
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """LeaderWorkerSets with one of the annotations, or with sub-groups, which have rules of their own."""
+    """LeaderWorkerSets with one of the annotations, or with sub-groups.
+
+    Which have rules of their own.
+    """
     if kind_of(document) != LEADER_WORKER_SETS.key:
         return False
     root = Field(document)

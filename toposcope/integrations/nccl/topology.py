@@ -1,7 +1,8 @@
-"""NCCL's topology XML of one node, as `NCCL_TOPO_FILE` takes it, from what the node's agent wrote down.
+"""NCCL's topology XML of one node, as `NCCL_TOPO_FILE` takes it.
 
-The form is that of NCCL's own dump (`NCCL_TOPO_DUMP_FILE`; src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a
-file leaves out from the machine it runs on, so nothing is guessed here: what is not known is left out, and listed.
+From what the node's agent wrote down. The form is that of NCCL's own dump (`NCCL_TOPO_DUMP_FILE`;
+src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a file leaves out from the machine it runs
+on, so nothing is guessed here: what is not known is left out, and listed.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,7 +45,10 @@ _ALWAYS_UNKNOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NcclTopology:
-    """The file, and what is not known of the node, one sentence each (they stand in the file too)."""
+    """The file, and what is not known of the node.
+
+    One sentence each (they stand in the file too).
+    """
 
     text: str
     unknown: tuple[str, ...]
@@ -185,7 +189,10 @@ class _Writer:
                     self._group(cpu, group)
 
     def _group(self, cpu: ET.Element, group: Group) -> None:
-        """Devices alone hang from the CPU, those behind one switch from it, those behind several from one above."""
+        """Devices alone hang from the CPU, those behind one switch from it.
+
+        Those behind several from one above.
+        """
         parent = self._bridge(cpu) if len(group.switches) > 1 else cpu
         for switch in group.switches:
             alone = len(switch) == 1 and len(group.switches) == 1
@@ -218,7 +225,10 @@ class _Writer:
             ET.SubElement(ET.SubElement(pci, "nic"), "net", name=device.name)
 
     def _nvlinks(self, position: int) -> list[tuple[str, int, str]]:
-        """Target, links and target's class: GPU by GPU, or all links of the GPU where they end in switches."""
+        """Target, links and target's class.
+
+        GPU by GPU, or all links of the GPU where they end in switches.
+        """
         counts = list(map(nv_links, self._links.cells[position][: self._links.gpus]))
         if self._interconnect == Interconnect.NVSWITCH:
             return [(_HIDDEN_SWITCH, max(counts), _SWITCH_CLASS)] if any(counts) else []
@@ -232,7 +242,10 @@ class _Writer:
 
 
 def cpu_mask(cpus: str) -> str | None:
-    """The kernel's list of CPUs as its mask in hexadecimal: `0-3,32` is `00000001,0000000f`; None for no such list."""
+    """The kernel's list of CPUs as its mask in hexadecimal: `0-3,32` is `00000001,0000000f`.
+
+    None for no such list.
+    """
     try:
         mask = sum(1 << cpu for cpu in parse_list(cpus))
     except ValueError:

@@ -8,4 +8,5 @@ PLUGIN: Final = Plugin(
     package=__package__,
     name="osmo",
     title="OSMO",
+    pod_metadata=("osmo.",),
 )

@@ -1,9 +1,10 @@
-"""The PodGroup of one OSMO task group: the constraint tree that was asked for, and where OSMO's differs from it.
+"""The PodGroup of one OSMO task group.
 
-OSMO sorts a task's requirements by the pool's order and makes a path of groups of them, so a group is the same one only
-below the same groups. Source: OSMO's PodGroupTopologyBuilder (2026-08). It takes the first requirement of a group for
-all, keeps only the last of a chain of single groups, joins the names of a path with `-`, and has no place for tasks
-without requirements.
+The constraint tree that was asked for, and where OSMO's differs from it. OSMO sorts a task's
+requirements by the pool's order and makes a path of groups of them, so a group is the same one only
+below the same groups. Source: OSMO's PodGroupTopologyBuilder (2026-08). It takes the first
+requirement of a group for all, keeps only the last of a chain of single groups, joins the names of
+a path with `-`, and has no place for tasks without requirements.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,10 @@ class Task:
 
 @dataclass(slots=True)
 class Branch:
-    """The tasks of one group below the same groups; the root is the whole task group, with no requirement."""
+    """The tasks of one group below the same groups.
+
+    The root is the whole task group, with no requirement.
+    """
 
     path: tuple[str, ...] = ()
     requirements: list[Requirement] = field(default_factory=list)
@@ -100,7 +104,10 @@ def group_of(branch: Branch, name: str) -> Group:
 
 
 def check_differences(tasks: Field, name: str, root: Branch) -> None:
-    """Note where OSMO's PodGroup says something else; `tasks` is where the task group `name` stands."""
+    """Note where OSMO's PodGroup says something else.
+
+    `tasks` is where the task group `name` stands.
+    """
     for branch in root.walk():
         if len({requirement.required for requirement in branch.requirements}) > 1:
             first = branch.requirements[0]
@@ -137,11 +144,12 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
 
 
 def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:
-    """Required groups of which nothing is left in the PodGroup, each with the preferred one that is kept instead.
+    """Required groups of which nothing is left in the PodGroup.
 
-    From the root down a chain of single groups becomes one constraint on the whole PodGroup: its last one. A chain that
-    begins at a branching is cut to its last group in the same way; below a sub-group nothing is lost. Where the last
-    one is required it is narrower, and the others follow from it.
+    Each with the preferred one that is kept instead. From the root down a chain of single groups
+    becomes one constraint on the whole PodGroup: its last one. A chain that begins at a branching
+    is cut to its last group in the same way; below a sub-group nothing is lost. Where the last one
+    is required it is narrower, and the others follow from it.
     """
     whole = _chain(root)
     for chain in (whole[1:], *map(_chain, whole[-1].below.values())):

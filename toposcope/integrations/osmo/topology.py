@@ -1,8 +1,9 @@
-"""OSMO's pools and backends: the topology keys of a pool, and what its administrator should know about them.
+"""OSMO's pools and backends.
 
-They come as JSON or YAML, as `osmo config show POOL` prints and `osmo config update POOL` takes them: all pools under
-`pools`, an object of pools by name, or one pool. None of them is an object of the Kubernetes API. OSMO makes KAI's
-Topology of a pool's `topology_keys`, in their order.
+The topology keys of a pool, and what its administrator should know about them. They come as JSON or
+YAML, as `osmo config show POOL` prints and `osmo config update POOL` takes them: all pools under
+`pools`, an object of pools by name, or one pool. None of them is an object of the Kubernetes API.
+OSMO makes KAI's Topology of a pool's `topology_keys`, in their order.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +56,10 @@ def read(document: Any) -> TopologyLevels:
 
 
 def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
-    """The pools of a document with their keys in the pool's order; a level's domain is the key's name in the pool."""
+    """The pools of a document with their keys in the pool's order.
+
+    A level's domain is the key's name in the pool.
+    """
     for name, pool in _named(Field(document), "pools", _KEYS):
         entries = [
             ((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()
@@ -65,7 +69,10 @@ def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
 
 
 def topology_of(pool: str) -> str:
-    """What the Topology is called that OSMO makes of a pool; its real name has the backend's namespace in it, too."""
+    """What the Topology is called that OSMO makes of a pool.
+
+    Its real name has the backend's namespace in it, too.
+    """
     return "-".join(filter(None, (_MADE, pool, "topology")))
 
 
@@ -87,7 +94,10 @@ def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
-    """Objects with the property `having`: the document itself, the items of `plural`, or its own properties."""
+    """Objects with the property `having`.
+
+    The document itself, the items of `plural`, or its own properties.
+    """
     if having in root.value:
         yield (root / "name").text() or "", root
         return

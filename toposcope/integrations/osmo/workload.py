@@ -111,7 +111,10 @@ class _Workflow:
         return workloads
 
     def _check_made(self) -> bool:
-        """Whether KAI has the pool's Topology with all levels that are asked for, or is not known."""
+        """Whether KAI has the pool's Topology with all levels that are asked for.
+
+        Or is not known.
+        """
         cluster = self._cluster
         levels = {
             need.level.key for asked in self._requirements.values() for need in asked if need.level

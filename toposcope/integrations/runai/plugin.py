@@ -8,4 +8,5 @@ PLUGIN: Final = Plugin(
     package=__package__,
     name="runai",
     title="Run:ai",
+    pod_metadata=("scheduling.run.ai/", "runai/", "run.ai/"),
 )

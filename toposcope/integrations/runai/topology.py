@@ -1,6 +1,7 @@
-"""Run:ai's network topologies, as its API takes and returns them: a name and node labels, the farthest first.
+"""Run:ai's network topologies, as its API takes and returns them.
 
-Each node pool has one. Run:ai makes KAI's Topology of it, so KAI's rules hold too.
+A name and node labels, the farthest first. Each node pool has one. Run:ai makes KAI's Topology of
+it, so KAI's rules hold too.
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,10 @@ def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
 
 
 def levels_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> TopologyLevels:
-    """The levels of a document that may be malformed; a domain is the catalogue's, else the label key itself."""
+    """The levels of a document that may be malformed.
+
+    A domain is the catalogue's, else the label key itself.
+    """
     root = Field(document)
     keys = [key for level in (root / "levels").items() if (key := level.text())]
     levels = tuple(Level(domain_of.get(key, key), key) for key in dict.fromkeys(keys))

@@ -20,12 +20,16 @@ from toposcope.integrations.kai import workload as kai
 
 SCHEDULER: Final = "runai-scheduler"
 _PROJECT: Final = "runai-"
-"""The namespace of a project is called `runai-<project>`; Run:ai sets the scheduler of every workload in it."""
+"""The namespace of a project is called `runai-<project>`; Run:ai sets the scheduler of every
+workload in it.
+"""
 _POOL_LABELS: Final = ("kai.scheduler/node-pool", "runai/node-pool")
 _DISTRIBUTED: Final = frozenset({"kubeflow.org", "ray.io", JOBSET[0], LEADER_WORKER_SET[0]})
 """API groups of the workloads that Run:ai treats as distributed."""
 _KAI_ALONE: Final = frozenset({"kai/scheduler-name", "kai/no-level"})
-"""Rules of KAI that do not hold where Run:ai sets the scheduler, and adds levels where there are none."""
+"""Rules of KAI that do not hold where Run:ai sets the scheduler, and adds levels where there are
+none.
+"""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -73,7 +77,10 @@ def _asks(annotations: Field) -> bool:
 
 
 def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
-    """The topology of the node pool: the one that the workload names, else the only one there is."""
+    """The topology of the node pool.
+
+    The one that the workload names, else the only one there is.
+    """
     annotations = root / "metadata" / "annotations"
     named = annotations / api.TOPOLOGY
     if named.text():

@@ -9,15 +9,16 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
+from toposcope.text import by_numbers
+
 _NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})", re.ASCII)
-_PARTS: Final = re.compile(r"([0-9]+)")
 _LONGEST: Final = 60_000
 """Names in one range: Slurm's parser takes 65,536."""
 
 
 def hostlist(names: Iterable[str]) -> str:
     """All names as one expression, in natural order; each of them once."""
-    ordered = sorted(set(names), key=natural)
+    ordered = sorted(set(names), key=by_numbers)
     parts = []
     for prefix, group in groupby(ordered, key=_prefix):
         members = list(group)
@@ -28,12 +29,6 @@ def hostlist(names: Iterable[str]) -> str:
                 f"{prefix}[{','.join(_ranges([name[len(prefix) :] for name in members]))}]"
             )
     return ",".join(parts)
-
-
-def natural(name: str) -> tuple[tuple[str, ...], tuple[int, ...], str]:
-    """A key that sorts names with equal words by their numbers: `node2` before `node10`."""
-    pieces = _PARTS.split(name)
-    return tuple(pieces[::2]), tuple(map(int, pieces[1::2])), name
 
 
 def _prefix(name: str) -> str | None:

@@ -1,8 +1,9 @@
-"""What Slurm calls a domain, so that whoever knows one node's labels can name its switch and its block.
+"""What Slurm calls a domain.
 
-How the domains of a level are named is decided for the level as a whole, from all nodes: `named_levels`. After that a
-name follows from the path alone: `name_of`. So `toposcope export` and the agent of each node use the same names.
-Without `Table`, because agents import this.
+So that whoever knows one node's labels can name its switch and its block. How the domains of a
+level are named is decided for the level as a whole, from all nodes: `named_levels`. After that a
+name follows from the path alone: `name_of`. So `toposcope export` and the agent of each node use
+the same names. Without `Table`, because agents import this.
 """
 
 import hashlib
@@ -46,7 +47,9 @@ class NamedLevel:
     key: str
     style: Style = Style.VALUE
     prefixed: bool = False
-    """Whether names begin with the level's domain, because one has the name of a node outside or beside others."""
+    """Whether names begin with the level's domain, because one has the name of a node outside or
+    beside others.
+    """
 
     def lone(self, value: str, node: str) -> bool:
         """Whether this is the domain of a node that is alone in it and gave it its name."""
@@ -55,10 +58,13 @@ class NamedLevel:
 
 @dataclass(frozen=True, slots=True)
 class SlurmNames:
-    """How the domains of one topology are named in Slurm's topologies `<topology>-tree` and `<topology>-block`."""
+    """How the domains of one topology are named in Slurm's topologies `<topology>-tree` and
+    `<topology>-block`.
+    """
 
     tree: tuple[NamedLevel, ...]
-    """The levels that are switches, broadest first; with none of them all nodes hang from `ROOT`."""
+    """The levels that are switches, broadest first; with none of them all nodes hang from `ROOT`.
+    """
     above: tuple[Level, ...] = ()
     """The levels above the blocks, broadest first."""
     block: NamedLevel | None = None
@@ -97,9 +103,9 @@ def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -
 def named_levels(
     levels: Sequence[Level], domains: Mapping[Path, str | None], taken: Collection[str]
 ) -> tuple[NamedLevel, ...]:
-    """How to name the domains of each level so that all names differ, also from those in `taken` (the nodes' names).
+    """How to name the domains of each level so that all names differ.
 
-    `domains` as in `names_of`.
+    Also from those in `taken` (the nodes' names). `domains` as in `names_of`.
     """
     named = [NamedLevel(level.domain, level.key) for level in levels]
     for path, only in domains.items():
@@ -115,7 +121,10 @@ def named_levels(
 def _steps(
     domains: Mapping[Path, str | None], named: Sequence[NamedLevel], taken: Collection[str]
 ) -> dict[int, NamedLevel]:
-    """For each level with a name that is not its domain's alone: the next way to name its domains."""
+    """For each level with a name that is not its domain's alone.
+
+    The next way to name its domains.
+    """
     names = names_of(domains, named)
     uses = Counter(names.values())
     steps = {}
@@ -132,9 +141,9 @@ def _steps(
 def units(
     topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]
 ) -> str | None:
-    """Slurm's `topology` of a node: its leaf switch and its block; None if it lacks the levels of both.
+    """Slurm's `topology` of a node: its leaf switch and its block.
 
-    `value_of` says the node's domain value by label key.
+    None if it lacks the levels of both. `value_of` says the node's domain value by label key.
     """
     found = []
     tree = _path(names.tree, value_of)

@@ -1,6 +1,7 @@
-"""Slurm's `topology.yaml` (25.05 and later) and `topology.conf`, for the plugins topology/tree and topology/block.
+"""Slurm's `topology.yaml` (25.05 and later) and `topology.conf`.
 
-Source of the forms: topology.yaml(5) and topology.conf(5).
+For the plugins topology/tree and topology/block. Source of the forms: topology.yaml(5) and
+topology.conf(5).
 """
 
 import contextlib
@@ -13,7 +14,7 @@ from toposcope.api.label_values import is_label_value
 from toposcope.api.levels import Level
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.levels import ExportError
-from toposcope.integrations.slurm.hostlist import hostlist, natural
+from toposcope.integrations.slurm.hostlist import hostlist
 from toposcope.integrations.slurm.names import (
     ROOT,
     NamedLevel,
@@ -22,7 +23,7 @@ from toposcope.integrations.slurm.names import (
     named_levels,
     names_of,
 )
-from toposcope.text import printable
+from toposcope.text import by_numbers, printable
 
 _MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
@@ -56,12 +57,17 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks in an order in which neighbours are near each other, and the sizes that Slurm may plan with."""
+    """The blocks in an order in which neighbours are near each other.
+
+    And the sizes that Slurm may plan with.
+    """
 
     level: Level
     blocks: tuple[Block, ...]
     sizes: tuple[int, ...]
-    """In nodes: the smallest block, then as many doublings as all lie in one domain of the level above."""
+    """In nodes: the smallest block, then as many doublings as all lie in one domain of the level
+    above.
+    """
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
     too_small: tuple[str, ...] = ()
@@ -141,7 +147,7 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
         level=levels[-1],
         blocks=tuple(Block(names[path], tuple(members[path])) for path in paths),
         sizes=tuple(base * count for count in _doublings(paths)),
-        left_out=tuple(sorted(left_out, key=natural)),
+        left_out=tuple(sorted(left_out, key=by_numbers)),
         too_small=tuple(
             names[path]
             for path in sorted(small, key=_order)
@@ -209,9 +215,10 @@ def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str
 
 
 def _refuse_unfit(paths: Iterable[Path]) -> None:
-    """Refuse values that no label can have: in a line of topology.conf their blanks and `=` would add parameters.
+    """Refuse values that no label can have.
 
-    A saved file may hold them, an API server does not. Raises ExportError.
+    In a line of topology.conf their blanks and `=` would add parameters. A saved file may hold
+    them, an API server does not. Raises ExportError.
     """
     unfit: set[str] = set()
     for path in paths:
@@ -224,7 +231,10 @@ def _refuse_unfit(paths: Iterable[Path]) -> None:
 
 
 def _doublings(paths: Sequence[Path]) -> list[int]:
-    """How many neighbouring blocks make a larger one: powers of two, as long as each such group has one parent."""
+    """How many neighbouring blocks make a larger one.
+
+    Powers of two, as long as each such group has one parent.
+    """
     sizes = [1]
     while (count := sizes[-1] * 2) <= len(paths) and len(sizes) < _MAX_DOUBLINGS:
         groups = [paths[start : start + count] for start in range(0, len(paths), count)]
@@ -235,7 +245,7 @@ def _doublings(paths: Sequence[Path]) -> list[int]:
 
 
 def _order(path: Path) -> list[tuple[tuple[str, ...], tuple[int, ...], str]]:
-    return [natural(value) for value in path]
+    return [by_numbers(value) for value in path]
 
 
 def _no_nodes(levels: Sequence[Level]) -> str:
@@ -246,7 +256,10 @@ def _no_nodes(levels: Sequence[Level]) -> str:
 
 
 def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
-    """The document of `topology.yaml`: the tree as the cluster's default, beside it the blocks if there are any."""
+    """The document of `topology.yaml`.
+
+    The tree as the cluster's default, beside it the blocks if there are any.
+    """
     documents: list[dict[str, Any]] = [
         {
             "topology": f"{name}-tree",
@@ -280,7 +293,10 @@ def tree_conf(tree: Tree) -> list[str]:
 
 
 def block_conf(blocks: Blocks) -> list[str]:
-    """The lines of `topology.conf` for topology/block; neighbouring lines make the larger blocks."""
+    """The lines of `topology.conf` for topology/block.
+
+    Neighbouring lines make the larger blocks.
+    """
     lines = [f"BlockName={block.name} {_list('Nodes', block.nodes)}" for block in blocks.blocks]
     return [*lines, "BlockSizes=" + ",".join(map(str, blocks.sizes))]
 

@@ -23,7 +23,8 @@ TIER: Final = "volcano.sh/tier/{}"
 GROUP_OF: Final = "scheduling.k8s.io/group-name"
 """Annotation of a pod: its PodGroup. Source: Volcano 1.15 (`KubeGroupNameAnnotationKey`)."""
 OF_NO_GROUP: Final = "podgroup-"
-"""How the names begin of PodGroups that Volcano makes for the pods of an owner that asks for none."""
+"""How the names begin of PodGroups that Volcano makes for the pods of an owner that asks for none.
+"""
 _ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 _KNOWN: Final = frozenset({*BUILT_IN.domains, *BUILT_IN.domain_of})
 _TOPOLOGY: Final = {

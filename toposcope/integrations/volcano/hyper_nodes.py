@@ -1,16 +1,18 @@
-"""HyperNodes: a topology as Volcano's scheduler reads it, one object for each domain of each level above the host.
+"""HyperNodes: a topology as Volcano's scheduler reads it.
 
-Tiers are numbers that hold for the whole cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is
-the level's domain. Members are named one by one: a selector by labels makes the scheduler look at all nodes with every
-change of one, and keeps nodes that have left. Source: Volcano 1.15 (pkg/scheduler/api/hyper_node_info.go).
+One object for each domain of each level above the host. Tiers are numbers that hold for the whole
+cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's domain.
+Members are named one by one: a selector by labels makes the scheduler look at all nodes with every
+change of one, and keeps nodes that have left. Source: Volcano 1.15
+(pkg/scheduler/api/hyper_node_info.go).
 """
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import requirements
@@ -21,11 +23,22 @@ from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.foreign_patterns import compiled
 from toposcope.integrations.framework.published import PublishedKind
+from toposcope.kube.confinement import NOBODY
 
+_EXAMPLE: Final = {
+    "tier": 1,
+    "members": [{"type": "Node", "selector": {"exactMatch": {"name": NOBODY}}}],
+}
 HYPER_NODES: Final = PublishedKind(
-    "topology.volcano.sh", "HyperNode", "hypernodes", ("v1alpha1",), "volcano"
+    "topology.volcano.sh",
+    "HyperNode",
+    "hypernodes",
+    ("v1alpha1",),
+    "volcano",
+    example=_EXAMPLE,
 )
 Names = frozenset[str]
+_Path = tuple[str, ...]
 _DIGITS: Final = 10
 _LONGEST_PART: Final = 63
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -33,7 +46,10 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """One domain: the names of its nodes at the narrowest level, else of the HyperNodes below it; sorted."""
+    """One domain: the names of its nodes at the narrowest level, else of the HyperNodes below it.
+
+    Sorted.
+    """
 
     tier: int
     domain: str
@@ -46,12 +62,12 @@ class HyperNode:
 
         `kept` are members beside its own.
         """
-        members = [member(self.of, name) for name in sorted({*self.members, *kept})]
-        return {
-            "tier": self.tier,
-            **({"tierName": self.domain} if named else {}),
-            "members": members,
-        }
+        names = sorted({*self.members, *kept})
+        spec: dict[str, Any] = {"tier": self.tier}
+        if named:
+            spec["tierName"] = self.domain
+        spec["members"] = [member(self.of, name) for name in names]
+        return spec
 
 
 def member(of: str, name: str) -> dict[str, Any]:
@@ -61,33 +77,42 @@ def member(of: str, name: str) -> dict[str, Any]:
 
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
-    fields = (Field(document) / "spec" / "members").items()
-    members = [(member / "type", member / "selector" / "exactMatch" / "name") for member in fields]
-    return next((of.text() or "" for of, _ in members), ""), [
-        name.text() or "" for _, name in members
-    ]
+    of, names = "", []
+    for number, entry in enumerate((Field(document) / "spec" / "members").items()):
+        if number == 0:
+            of = (entry / "type").text() or ""
+        names.append((entry / "selector" / "exactMatch" / "name").text() or "")
+    return of, names
 
 
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
-    """The levels that get HyperNodes: not hosts, which are Volcano's leaves, nor NVLink domains of one node each."""
-    alone = {HOSTNAME, *([NVLINK_DOMAIN] if nodes.column(NVLINK_DOMAIN).unique else [])}
-    return [level for level in levels if level.key not in alone]
+    """The levels that get HyperNodes.
+
+    Not hosts, which are Volcano's leaves, nor NVLink domains of one node each.
+    """
+    without = {HOSTNAME}
+    if nodes.column(NVLINK_DOMAIN).unique:
+        without.add(NVLINK_DOMAIN)
+    return [level for level in levels if level.key not in without]
 
 
 def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
-    """The tier of each domain, one above all that stand below it in any topology; `topologies` from broad to narrow.
+    """The tier of each domain, one above all that stand below it in any topology.
 
-    Empty where one topology has two domains the other way round than another.
+    `topologies` from broad to narrow. Empty where one topology has two domains the other way round
+    than another.
     """
     below: dict[str, set[str]] = {}
     for domains in topologies:
-        below.update({domain: set() for domain in domains if domain not in below})
+        for domain in domains:
+            below.setdefault(domain, set())
         for broad, narrow in pairwise(domains):
             below[broad].add(narrow)
     tiers: dict[str, int] = {}
     try:
         for domain in TopologicalSorter(below).static_order():
-            tiers[domain] = 1 + max((tiers[lower] for lower in below[domain]), default=0)
+            highest_below = max((tiers[lower] for lower in below[domain]), default=0)
+            tiers[domain] = 1 + highest_below
     except CycleError:
         return {}
     return tiers
@@ -100,38 +125,57 @@ def draw(
 
     A node that lacks one of the levels is in none.
     """
-    members: dict[tuple[str, ...], set[Any]] = {}
-    for node, path in zip(
-        nodes, zip(*[nodes.values(level.key) for level in levels], strict=True), strict=False
-    ):
-        if None not in path:
-            members.setdefault(path, set()).add(node.name)
-            for depth in range(1, len(path)):
-                members.setdefault(path[:depth], set()).add(path[: depth + 1])
+    members = _members_by_path(levels, nodes)
     names = {path: _name(topology, levels, path) for path in members}
     drawn = {}
-    for path, inside in sorted(members.items(), key=lambda item: (-len(item[0]), item[0])):
+    for path in sorted(members, key=_narrowest_first):
         level, above = levels[len(path) - 1], len(levels) - len(path)
-        of, named = (
-            "HyperNode" if above else "Node",
-            sorted(names.get(member, member) for member in inside),
-        )
-        drawn[names[path]] = HyperNode(
-            tiers.get(level.domain, above + 1), level.domain, of, tuple(named)
-        )
+        if above:
+            of, inside = "HyperNode", [names[below] for below in members[path]]
+        else:
+            of, inside = "Node", list(members[path])
+        tier = tiers.get(level.domain, above + 1)
+        drawn[names[path]] = HyperNode(tier, level.domain, of, tuple(sorted(inside)))
     return drawn
 
 
+def _narrowest_first(path: _Path) -> tuple[int, _Path]:
+    return -len(path), path
+
+
+def _members_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, set[Any]]:
+    """What each domain consists of: names of nodes at the narrowest level, else paths below."""
+    members: dict[_Path, set[Any]] = {}
+    columns = [nodes.values(level.key) for level in levels]
+    for node, path in zip(nodes, zip(*columns, strict=True), strict=False):
+        if None in path:
+            continue
+        members.setdefault(path, set()).add(node.name)
+        for depth in range(1, len(path)):
+            members.setdefault(path[:depth], set()).add(path[: depth + 1])
+    return members
+
+
 def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
-    """A name that says which domain it is and, by a hash of the whole path, is no other domain's."""
+    """A name that says which domain it is.
+
+    By a hash of the whole path it is no other domain's.
+    """
     keys = [level.key for level in levels[: len(path)]]
-    digest = hashlib.sha256("\0".join((topology, *keys, *path)).encode()).hexdigest()[:_DIGITS]
-    domain = levels[len(path) - 1].domain
-    said = (topology, *(() if path[-1].startswith(domain) else [domain]), path[-1])
-    parts = (
-        _NOT_IN_A_NAME.sub("-", part.lower()).strip("-")[:_LONGEST_PART].strip("-") for part in said
-    )
-    return "-".join((*filter(None, parts), digest))
+    identity = "\0".join((topology, *keys, *path))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
+    domain, value = levels[len(path) - 1].domain, path[-1]
+    parts = [_legal(topology)]
+    if not value.startswith(domain):
+        parts.append(_legal(domain))
+    parts.append(_legal(value))
+    return "-".join([*filter(None, parts), digest])
+
+
+def _legal(text: str) -> str:
+    """As much of a text as can be part of a name."""
+    legal = _NOT_IN_A_NAME.sub("-", text.lower()).strip("-")
+    return legal[:_LONGEST_PART].strip("-")
 
 
 @dataclass
@@ -147,29 +191,35 @@ class _Members:
 def nodes_inside(
     documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]
 ) -> dict[str, Names | None]:
-    """The names of the nodes below each of any HyperNodes; members that are not there count for nothing.
+    """The names of the nodes below each of any HyperNodes.
 
-    None: a member is a regular expression that is not applied here (see `foreign_patterns`).
+    Members that are not there count for nothing. None: a member is a regular expression that is not
+    applied here (see `foreign_patterns`).
     """
-    direct = {
-        name: _members(Field(document), documents, nodes) for name, document in documents.items()
-    }
-    try:
-        order = list(
-            TopologicalSorter(
-                {name: members.children for name, members in direct.items()}
-            ).static_order()
-        )
-    except CycleError:
-        return {
-            name: _union([direct[below] for below in _descendants(name, direct)]) for name in direct
-        }
+    direct: dict[str, _Members] = {}
+    for name, document in documents.items():
+        direct[name] = _members(Field(document), documents, nodes)
+    children = {name: members.children for name, members in direct.items()}
     inside: dict[str, Names | None] = {}
-    for name in order:
-        own = _union([direct[name]])
-        below = [inside[child] for child in direct[name].children]
-        inside[name] = None if own is None or None in below else own.union(*filter(None, below))
+    try:
+        for name in TopologicalSorter(children).static_order():
+            parts = [inside[child] for child in direct[name].children]
+            inside[name] = _joined([_union([direct[name]]), *parts])
+    except CycleError:
+        for name in direct:
+            below = _descendants(name, direct)
+            inside[name] = _union([direct[lower] for lower in below])
     return inside
+
+
+def _joined(parts: Iterable[Names | None]) -> Names | None:
+    """All of these nodes; None where some cannot be told."""
+    nodes: set[str] = set()
+    for part in parts:
+        if part is None:
+            return None
+        nodes |= part
+    return frozenset(nodes)
 
 
 def _union(members: Iterable[_Members]) -> Names | None:
@@ -185,24 +235,38 @@ def _union(members: Iterable[_Members]) -> Names | None:
 def _members(
     hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]
 ) -> _Members:
-    found = _Members()
+    members = _Members()
     for member in (hyper_node / "spec" / "members").items():
         selector = member / "selector"
         exact, labels = (selector / "exactMatch" / "name").text(), selector / "labelMatch"
-        if pattern := (selector / "regexMatch" / "pattern").text():
-            matcher = compiled(pattern)
-            found.known = found.known and matcher is not None
-            found.nodes |= {node for node in nodes if matcher and matcher.search(node)}
+        pattern = (selector / "regexMatch" / "pattern").text()
+        if pattern:
+            _add_matching(members, pattern, nodes)
         elif labels.value:
-            wanted = requirements(labels.value)
-            found.nodes |= {
-                node for node, facts in nodes.items() if all(rule.holds(facts) for rule in wanted)
-            }
+            members.nodes.update(_labelled(nodes, labels.value))
         elif exact and (member / "type").text() == "HyperNode":
-            found.children += [exact] if exact in documents else []
+            if exact in documents:
+                members.children.append(exact)
         elif exact and exact in nodes:
-            found.nodes.add(exact)
-    return found
+            members.nodes.add(exact)
+    return members
+
+
+def _add_matching(members: _Members, pattern: str, nodes: Iterable[str]) -> None:
+    """Add the nodes whose names match; where the pattern is not applied, they are not known."""
+    matcher = compiled(pattern)
+    if matcher is None:
+        members.known = False
+        return
+    members.nodes.update([node for node in nodes if matcher.search(node)])
+
+
+def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
+    """The nodes that a label selector matches."""
+    wanted = requirements(selector)
+    for node, facts in nodes.items():
+        if all(rule.holds(facts) for rule in wanted):
+            yield node
 
 
 def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
@@ -221,37 +285,67 @@ def levels_of_tiers(
     specs: Mapping[str, Field],
     inside: Mapping[str, Names | None],
 ) -> dict[int, Level | None]:
-    """The level of each tier whose HyperNodes have some of these `nodes`; None: they are the domains of none.
+    """The level of each tier whose HyperNodes have some of these `nodes`.
 
-    A HyperNode whose nodes are not known may have some of them, and is the domain of no level.
+    None: they are the domains of none. A HyperNode whose nodes are not known may have some of them,
+    and is the domain of no level.
 
-    `levels` are those that get HyperNodes; `specs` and the nodes `inside` are those of each that there is.
+    `levels` are those that get HyperNodes; `specs` and the nodes `inside` are those of each that
+    there is.
     """
+    drawn = _drawn_domains(levels, nodes)
+    tiers = _names_by_tier(nodes, specs, inside)
+    levels_by_tier: dict[int, Level | None] = {}
+    last = len(levels)
+    for tier, names in sorted(tiers.items()):
+        candidates = []
+        for level in levels:
+            if all(inside[name] in drawn[level.domain] for name in names):
+                candidates.append(level)
+        # Where a block has one rack they are the same nodes: the higher tier is the block.
+        broader = [level for level in candidates if levels.index(level) < last]
+        tier_name = (specs[names[0]] / "tierName").text()
+        best = _best(candidates, broader, tier_name)
+        levels_by_tier[tier] = best
+        if best is not None:
+            last = levels.index(best)
+    return levels_by_tier
+
+
+def _best(candidates: Sequence[Level], broader: Sequence[Level], name: str | None) -> Level | None:
+    """The level that is named, else the narrowest that is broader, else any; None: none."""
+    for level in candidates:
+        if name in (level.domain, level.key):
+            return level
+    if broader:
+        return broader[-1]
+    return candidates[0] if candidates else None
+
+
+def _names_by_tier(
+    nodes: Table, specs: Mapping[str, Field], inside: Mapping[str, Names | None]
+) -> dict[int, list[str]]:
+    """The HyperNodes of each tier that have, or may have, some of the nodes."""
     mine = {node.name for node in nodes}
     tiers: dict[int, list[str]] = {}
     for name, spec in specs.items():
         members = inside[name]
         if members is None or not mine.isdisjoint(members):
             tiers.setdefault((spec / "tier").number(0), []).append(name)
-    within: dict[str, list[str]] = {}
+    return tiers
+
+
+def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names]]:
+    """The nodes of each domain as it would be drawn, by the domain of its level."""
     domains: dict[str, set[Names]] = {level.domain: set() for level in levels}
+    within: dict[str, list[str]] = {}
     for name, drawn in draw("", levels, nodes, {}).items():
-        within[name] = list(
-            drawn.members if drawn.of == "Node" else chain(*map(within.__getitem__, drawn.members))
-        )
-        domains[drawn.domain].add(frozenset(within[name]))
-    found: dict[int, Level | None] = {}
-    last = len(levels)
-    for tier, names in sorted(tiers.items()):
-        alike = [
-            level
-            for level in levels
-            if all(inside[name] in domains[level.domain] for name in names)
-        ]
-        called = (specs[names[0]] / "tierName").text()
-        named = [level for level in alike if called in (level.domain, level.key)]
-        # Where a block has one rack they are the same nodes: the higher tier is the block.
-        broader = [level for level in alike if levels.index(level) < last]
-        found[tier] = level = next(iter((*named, *reversed(broader), *alike)), None)
-        last = levels.index(level) if level else last
-    return found
+        if drawn.of == "Node":
+            members = list(drawn.members)
+        else:
+            members = []
+            for below in drawn.members:
+                members += within[below]
+        within[name] = members
+        domains[drawn.domain].add(frozenset(members))
+    return domains

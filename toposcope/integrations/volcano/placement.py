@@ -9,10 +9,8 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     KnownLevels,
     Placement,
-    RequiredField,
     ViewedResource,
 )
-from toposcope.integrations.volcano.api import POD_GROUPS
 from toposcope.integrations.volcano.hyper_nodes import (
     HYPER_NODES,
     levels_of_tiers,
@@ -23,11 +21,6 @@ from toposcope.integrations.volcano.hyper_nodes import (
 
 
 class _Placement(Placement):
-    required_fields = (RequiredField(POD_GROUPS, ("networkTopology", "highestTierName")),)
-    """Source: Volcano 1.15 (PodGroup). A tier's name is a level's domain or label key; tiers by
-    number are not read.
-    """
-
     def topologies(
         self, resources: Sequence[ViewedResource], known: KnownLevels
     ) -> dict[str, TopologyLevels]:

@@ -8,14 +8,15 @@ another now goes at once.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
-from toposcope.hierarchy.effective_levels import Absences
 from toposcope.hierarchy.table import Table
+from toposcope.hierarchy.timers import Timers
 from toposcope.integrations.framework.published import (
     MANAGER,
     Published,
@@ -64,7 +65,8 @@ class HyperNodePlans:
         """The domains of each published topology by its uid, broadest first."""
         self.drawn: dict[str, dict[str, HyperNode]] = {}
         """By the uid of the topology, then by name."""
-        self.absences = Absences()
+        self.unplanned: defaultdict[str, Timers[str]] = defaultdict(Timers)
+        """HyperNodes without a domain by name, by the uid of the topology."""
         self.tier_names = True
         """Whether the cluster's Volcano knows `tierName`, as far as is known."""
 
@@ -190,8 +192,8 @@ class VolcanoPublisher:
         self, unplanned: Mapping[str, Document], plan: Mapping[str, HyperNode], topology: Topology
     ) -> _Kept:
         """Which of ours without a domain stay for now."""
-        absences, now = self._plans.absences, self._runtime.monotonic()
-        absences.keep_only(topology.uid, "", unplanned)
+        timers, now = self._plans.unplanned[topology.uid], self._runtime.monotonic()
+        timers.keep_only(unplanned)
         planned_nodes: set[str] = set()
         for planned in plan.values():
             if planned.of == "Node":
@@ -203,15 +205,12 @@ class VolcanoPublisher:
                 moved = kept.isdisjoint(members)
             else:
                 moved = not planned_nodes.isdisjoint(members)
-            overdue = absences.longer_than(
-                topology.uid, name, gone=True, grace=topology.grace, now=now
-            )
+            overdue = timers.overdue(name, now, topology.grace)
             if not moved and (topology.retain or not overdue):
                 kept.add(name)
         if not kept:
             return _Kept(frozenset(), None)
-        seconds = absences.next_deadline({topology.uid: topology.grace}, now)
-        return _Kept(frozenset(kept), seconds)
+        return _Kept(frozenset(kept), timers.next_deadline(topology.grace, now))
 
     def _write_plan(
         self,

@@ -7,16 +7,15 @@ binds no pod, whatever else it says.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.integrations.framework.pods import Structure, structure_of
+from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.gangs import largest
 from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
@@ -29,11 +28,14 @@ _BOTH: Final = (
 _AUTO: Final = (
     f"have Toposcope make them: spec.publish.{HYPER_NODES.option}: Auto in a ClusterTopology"
 )
-_ONE_BY_ONE: Final = "Volcano takes pods and parts that differ one by one and takes none back, so it may miss a place"
+_ONE_BY_ONE: Final = (
+    "Volcano takes pods and parts that differ one by one and takes none back, "
+    "so it may miss a place"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Limit:
     """A hard `networkTopology` that holds pods together: the highest tier, or its name."""
 
     tier: int | None
@@ -49,11 +51,14 @@ class _Wanted:
 
 
 def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
-    """The level of each tier that has HyperNodes of this topology; None: they are no level that labels make."""
+    """The level of each tier that has HyperNodes of this topology.
+
+    None: they are no level that labels make.
+    """
     return {int(tier): topology.by_key(key) for tier, key in topology.aliases}
 
 
-def _wanted(group: Field, cluster: ClusterFacts) -> _Wanted | None:
+def _limit_of(group: Field, cluster: ClusterFacts) -> _Limit | None:
     """The constraint of a Job, a PodGroup or a part of one; None where pods may go anywhere.
 
     What a webhook refuses becomes a finding, and what the scheduler makes of a tier that no
@@ -65,136 +70,230 @@ def _wanted(group: Field, cluster: ClusterFacts) -> _Wanted | None:
         topology.error("volcano/tier-or-name", _BOTH, "keep one of them")
     if not topology or (topology / "mode").text() == "soft":
         return None
-    wanted = _Wanted(field.number(1) if field else None, named.text() or "")
-    if wanted.tier is None and not wanted.name:
+    limit = _Limit(field.number(1) if field else None, named.text() or "")
+    if limit.tier is None and not limit.name:
+        text = "names no tier: the pods may go anywhere (Volcano 1.14 and later)"
         fix = "write highestTierAllowed or highestTierName"
-        topology.warn(
-            "volcano/no-tier",
-            "names no tier: the pods may go anywhere (Volcano 1.14 and later)",
-            fix,
-        )
+        topology.warn("volcano/no-tier", text, fix)
         return None
     if HYPER_NODES.option not in cluster.read:
-        return wanted
-    tiers = {tier for topology in cluster.topologies.values() for tier in _tiers_of(topology)}
-    levels = [level for topology in cluster.topologies.values() for level in topology.levels]
+        return limit
+    return limit if _check_tier(topology, limit, cluster) else None
+
+
+def _check_tier(field: Field, limit: _Limit, cluster: ClusterFacts) -> bool:
+    """Note a tier that no HyperNode has; whether the constraint holds pods together."""
+    tiers: set[int] = set()
+    for topology in cluster.topologies.values():
+        tiers.update(_tiers_of(topology))
     if not tiers:
-        text = "there is no HyperNode, and without any the whole cluster counts as one: the pods may go anywhere"
-        topology.error("volcano/topology-exists", text, cluster.missing("") or _AUTO)
-    elif wanted.tier is None and all(
-        wanted.name not in (level.domain, level.key) for level in levels
-    ):
-        text = f"failed to find hypernode tier name {wanted.name}: so the scheduler logs, and places the pods anywhere"
-        named.error(
-            "volcano/level-exists",
-            text,
-            did_you_mean(wanted.name, [level.domain for level in levels]),
+        text = (
+            "there is no HyperNode, and without any the whole cluster counts as one: "
+            "the pods may go anywhere"
         )
-    elif wanted.tier is not None and wanted.tier < min(tiers):
-        text = f"no HyperNode has tier {wanted.tier} or a lower one, so that no place is ever found"
-        field.error("volcano/level-exists", text, f"the lowest tier is {min(tiers)}")
-    elif wanted.tier is not None and wanted.tier > max(tiers):
-        text = f"is above all HyperNodes, the highest of which have tier {max(tiers)}: the pods may go anywhere"
-        field.warn("volcano/tier-above-all", text, "name a tier that there is")
-        return None
-    return wanted
+        field.error("volcano/topology-exists", text, cluster.missing("") or _AUTO)
+        return True
+    if limit.tier is None:
+        _check_name(field / "highestTierName", limit.name, cluster)
+        return True
+    number = field / "highestTierAllowed"
+    if limit.tier < min(tiers):
+        text = f"no HyperNode has tier {limit.tier} or a lower one, so that no place is ever found"
+        number.error("volcano/level-exists", text, f"the lowest tier is {min(tiers)}")
+    if limit.tier > max(tiers):
+        text = (
+            f"is above all HyperNodes, the highest of which have tier {max(tiers)}: "
+            "the pods may go anywhere"
+        )
+        number.warn("volcano/tier-above-all", text, "name a tier that there is")
+        return False
+    return True
+
+
+def _check_name(field: Field, name: str, cluster: ClusterFacts) -> None:
+    """Note a name of a tier that no level has."""
+    domains: list[str] = []
+    for topology in cluster.topologies.values():
+        if topology.level(name) is not None:
+            return
+        domains += topology.domains
+    text = (
+        f"failed to find hypernode tier name {name}: so the scheduler logs, "
+        "and places the pods anywhere"
+    )
+    field.error("volcano/level-exists", text, did_you_mean(name, domains))
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
     return kind_of(document) in (JOBS.key, POD_GROUPS.key)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A task of a Job or a policy of a PodGroup."""
+
+    field: Field
+    limit: _Limit | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    """A Job or a PodGroup with its constraints."""
+
+    root: Field
+    limit: _Limit | None
+    parts: tuple[_Part, ...]
+
+    @property
+    def limits(self) -> list[_Limit]:
+        """All of its constraints."""
+        limits = (self.limit, *(part.limit for part in self.parts))
+        return [limit for limit in limits if limit is not None]
+
+
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # the same rules hold for a change
-    spec, of_job = root / "spec", kind_of(root.value) == JOBS.key
-    whole = _wanted(spec, cluster)
-    if of_job:
-        parts = [
-            (task, _wanted(task / "partitionPolicy", cluster)) for task in (spec / "tasks").items()
-        ]
-    else:
-        parts = [(policy, _wanted(policy, cluster)) for policy in (spec / "subGroupPolicy").items()]
-    asked = [limit for limit in (whole, *(wanted for _, wanted in parts)) if limit]
+    is_job = kind_of(root.value) == JOBS.key
+    gang = _gang_of(root, cluster, is_job=is_job)
+    read = _job if is_job else _pod_group
     # HyperNodes are one forest: a tree in which each constraint is a level will do.
-    trees = [
-        topology
-        for topology in cluster.topologies.values()
-        if all(limit.level(topology) for limit in asked)
-    ]
-    on = partial(_job if of_job else _pod_group, root, whole, parts)
-    workloads = [on(topology) for topology in trees if asked] or [on(None)]
+    workloads = []
+    if gang.limits:
+        for topology in cluster.topologies.values():
+            if all(limit.level(topology) for limit in gang.limits):
+                workloads.append(read(gang, topology))
+    if not workloads:
+        workloads.append(read(gang, None))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
+
+
+def _gang_of(root: Field, cluster: ClusterFacts, *, is_job: bool) -> _Gang:
+    spec = root / "spec"
+    whole = _limit_of(spec, cluster)
+    parts = []
+    if is_job:
+        for task in (spec / "tasks").items():
+            parts.append(_Part(task, _limit_of(task / "partitionPolicy", cluster)))
+    else:
+        for policy in (spec / "subGroupPolicy").items():
+            parts.append(_Part(policy, _limit_of(policy, cluster)))
+    return _Gang(root, whole, tuple(parts))
 
 
 SYSTEM: Final = System(NAME, _claims, _read, HYPER_NODES.option)
 READERS: Final = (SYSTEM,)
 
 
-def _kept(group: Group, wanted: _Wanted | None, topology: TopologyLevels | None) -> Group:
+def _kept(group: Group, limit: _Limit | None, topology: TopologyLevels | None) -> Group:
     """The group with what is asked for it."""
-    return replace(group, required=wanted.level(topology)) if wanted and topology else group
+    if limit is None or topology is None:
+        return group
+    return replace(group, required=limit.level(topology))
 
 
-_Parts = Sequence[tuple[Field, _Wanted | None]]
-"""The tasks of a Job or the policies of a PodGroup, each with its constraint."""
-
-
-def _pod_group(
-    root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None
-) -> Workload:
-    groups = [
-        _kept(Group((policy / "name").text() or "sub-group"), limit, topology)
-        for policy, limit in parts
-    ]
-    group = _kept(Group(name_of(root, "PodGroup"), groups=tuple(groups)), whole, topology)
-    note = "which pods it has is not read: room is not checked; check the Job that they come from"
-    name = topology.name if topology else None
-    return Workload(NAME, handle_of(root), (group,), name, placeable=False, notes=(note,))
-
-
-def _job(
-    root: Field, whole: _Wanted | None, parts: _Parts, topology: TopologyLevels | None
-) -> Workload:
-    sets = (structure_of(root) or Structure(())).sets
-    tasks = [(task, pod_set, wanted) for (task, wanted), pod_set in zip(parts, sets, strict=True)]
-    least = [_least(task, pod_set.count) for task, pod_set, _ in tasks]
-    total = (root / "spec" / "minAvailable").number(sum(least))
-    groups, kinds, notes = [], Counter[Pods](), []
-    for (task, pod_set, wanted), needed in zip(tasks, least, strict=True):
-        count = total if len(tasks) == 1 else needed
-        if wanted is None:
-            kinds[replace(pod_set.pods, name="pods", count=1)] += count
-            continue
-        size = (task / "partitionPolicy" / "partitionSize").number(1) or 1
-        part = Group(f"partition of {pod_set.name}", (pod_set.some(size),), copies=count // size)
-        groups.append(_kept(part, wanted, topology))
-    pods = tuple(replace(kind, count=count) for kind, count in kinds.items() if count)
-    group = _kept(Group(name_of(root, "Job"), pods, tuple(groups)), whole, topology)
-    replicas = sum(pod_set.count for pod_set in sets)
-    certain = total == sum(least) or len(tasks) == 1
-    if total < replicas and certain:
-        notes.append(f"room is for the {total} pods of minAvailable, of {replicas}")
-    if not certain:
-        text = f"minAvailable is {total} of {replicas} pods of several tasks: which of them count is not known"
-        notes.append(f"{text}: room is not checked")
-    if unknown := topology is None and any((whole, *(wanted for _, wanted in parts))):
-        notes.append("which level its tier is, is not known: room is not checked")
-    asked = (root / "spec", *(task / "partitionPolicy" for task, _, _ in tasks))
-    if any((limit / "networkTopology" / "mode").text() == "soft" for limit in asked):
-        notes.append("that Volcano prefers the lowest tier where mode is soft is not looked at")
-    queue = (root / "spec" / "queue").text() or "default"
-    notes.append(f"the quota of Volcano's queue {queue} is not looked at")
-    several = len(pods) + len(groups) > 1
+def _pod_group(gang: _Gang, topology: TopologyLevels | None) -> Workload:
+    groups = []
+    for part in gang.parts:
+        name = (part.field / "name").text() or "sub-group"
+        groups.append(_kept(Group(name), part.limit, topology))
+    whole = Group(name_of(gang.root, "PodGroup"), groups=tuple(groups))
     return Workload(
         NAME,
-        handle_of(root),
-        (group,),
-        topology.name if topology else None,
-        placeable=certain and not unknown,
-        notes=tuple(notes),
-        doubt=_ONE_BY_ONE if several else "",
-        certain=(replace(group, pods=(largest(pods),)),) if several and not groups else (),
+        handle_of(gang.root),
+        groups=(_kept(whole, gang.limit, topology),),
+        topology=topology.name if topology else None,
+        placeable=False,
+        notes=(
+            "which pods it has is not read: room is not checked; check the Job that they come from",
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A task of a Job: its pods, and how many of them must start together."""
+
+    field: Field
+    limit: _Limit | None
+    pod_set: PodSet
+    least: int
+
+
+def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
+    tasks = _tasks_of(gang)
+    sum_of_least = sum(task.least for task in tasks)
+    total = (gang.root / "spec" / "minAvailable").number(sum_of_least)
+    certain = total == sum_of_least or len(tasks) == 1
+    level_unknown = topology is None and bool(gang.limits)
+    whole = _group_of(gang, tasks, total, topology)
+    several = len(whole.pods) + len(whole.groups) > 1
+    surely: tuple[Group, ...] = ()
+    if several and not whole.groups:
+        surely = (replace(whole, pods=(largest(whole.pods),)),)
+    notes = [*_notes_on_room(tasks, total, certain=certain)]
+    if level_unknown:
+        notes.append("which level its tier is, is not known: room is not checked")
+    return Workload(
+        NAME,
+        handle_of(gang.root),
+        groups=(whole,),
+        topology=topology.name if topology else None,
+        placeable=certain and not level_unknown,
+        notes=(*notes, *_notes_on_job(gang)),
+        doubt=_ONE_BY_ONE if several else "",
+        certain=surely,
+    )
+
+
+def _tasks_of(gang: _Gang) -> list[_Task]:
+    sets = (structure_of(gang.root) or Structure(())).sets
+    tasks = []
+    for part, pod_set in zip(gang.parts, sets, strict=True):
+        least = _least(part.field, pod_set.count)
+        tasks.append(_Task(part.field, part.limit, pod_set, least))
+    return tasks
+
+
+def _group_of(
+    gang: _Gang, tasks: Sequence[_Task], total: int, topology: TopologyLevels | None
+) -> Group:
+    """What starts together: partitions that have a constraint of their own, and all other pods."""
+    partitions = []
+    loose = Counter[Pods]()
+    for task in tasks:
+        count = total if len(tasks) == 1 else task.least
+        if task.limit is None:
+            loose[replace(task.pod_set.pods, name="pods", count=1)] += count
+            continue
+        size = (task.field / "partitionPolicy" / "partitionSize").number(1) or 1
+        name, pods = f"partition of {task.pod_set.name}", task.pod_set.some(size)
+        partition = Group(name, (pods,), copies=count // size)
+        partitions.append(_kept(partition, task.limit, topology))
+    pods_outside = [replace(kind, count=count) for kind, count in loose.items() if count]
+    whole = Group(name_of(gang.root, "Job"), tuple(pods_outside), tuple(partitions))
+    return _kept(whole, gang.limit, topology)
+
+
+def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iterator[str]:
+    replicas = sum(task.pod_set.count for task in tasks)
+    if not certain:
+        yield (
+            f"minAvailable is {total} of {replicas} pods of several tasks: "
+            "which of them count is not known: room is not checked"
+        )
+    elif total < replicas:
+        yield f"room is for the {total} pods of minAvailable, of {replicas}"
+
+
+def _notes_on_job(gang: _Gang) -> Iterator[str]:
+    spec = gang.root / "spec"
+    places = [spec]
+    for part in gang.parts:
+        places.append(part.field / "partitionPolicy")
+    if any((place / "networkTopology" / "mode").text() == "soft" for place in places):
+        yield "that Volcano prefers the lowest tier where mode is soft is not looked at"
+    queue = (spec / "queue").text() or "default"
+    yield f"the quota of Volcano's queue {queue} is not looked at"
 
 
 def _least(task: Field, replicas: int) -> int:
@@ -203,15 +302,18 @@ def _least(task: Field, replicas: int) -> int:
     if not policy:
         return (task / "minAvailable").number(replicas)
     total, size = (policy / "totalPartitions").number(0), (policy / "partitionSize").number(0)
+    _check_partitions(task, replicas, total, size)
+    least = (policy / "minPartitions").number(0)
+    return least * size if least else (task / "minAvailable").number(replicas)
+
+
+def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None:
     name = (task / "name").text() or task.path
     for field, number in (("totalPartitions", total), ("partitionSize", size)):
         if number <= 0:
             text = f"'{field[0].upper()}{field[1:]}' must be greater than 0 in task: {name}"
-            (policy / field).error(
-                "volcano/partitions", text, "say how many there are, and of how many pods"
-            )
+            fix = "say how many there are, and of how many pods"
+            (task / "partitionPolicy" / field).error("volcano/partitions", text, fix)
     if total > 0 and size > 0 and replicas != total * size:
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {name}"
         (task / "replicas").error("volcano/partitions", text, f"write {total * size}")
-    least = (policy / "minPartitions").number(0)
-    return least * size if least else (task / "minAvailable").number(replicas)

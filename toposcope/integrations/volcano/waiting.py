@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework import features
-from toposcope.integrations.volcano.api import POD_GROUPS
+from toposcope.integrations.framework.waiting import Waiting
+from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, members_of
 from toposcope.text import shell
 
 _SCHEDULER: Final = "Volcano"
 
 
-def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether each HyperNode has one parent: for one with two the scheduler holds back all jobs with a topology."""
     if not (
         workload.asks_for_levels
@@ -38,9 +39,22 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         yield features.passed("each HyperNode has one parent at most")
 
 
-def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
         for reported in features.conditions(document):
             if reported.type == "Unschedulable" and reported.status == "True" and reported.message:
                 yield features.SchedulerMessage(ref.handle, reported.message)
+
+
+class _Volcano(Waiting):
+    subjects = (POD_GROUPS, JOBS)
+
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+        return _check(workload)
+
+    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _messages(workload)
+
+
+WAITING: Final = _Volcano()

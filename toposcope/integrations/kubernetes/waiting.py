@@ -8,15 +8,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework import features
-from toposcope.integrations.kubernetes.api import POD_GROUPS
-from toposcope.integrations.kubernetes.gangs import GATES, NAME
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Ref
+from toposcope.integrations.framework.placement import ViewedPod
+from toposcope.integrations.framework.waiting import Waiting
+from toposcope.integrations.kubernetes.api import COMPOSITES, POD_GROUPS, WORKLOADS
+from toposcope.integrations.kubernetes.gangs import GATES, NAME, group_of
+from toposcope.integrations.kubernetes.messages import meaning_of_no_node
+from toposcope.kube.discovery import Kind
 from toposcope.text import shell
 
 _SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 """What says whether it found nodes: from Kubernetes 1.37 on, and before."""
 
 
-def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether kube-scheduler has looked at the PodGroups: with a feature gate off it places their pods one by one."""
     if not any(demand.system == NAME for demand in workload.workloads):
         return
@@ -42,9 +48,38 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
             yield features.passed(f"kube-scheduler schedules {ref.handle} as a group")
 
 
-def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
         for reported in features.conditions(document):
             if reported.type in _SCHEDULED and reported.status == "False" and reported.message:
                 yield features.SchedulerMessage(ref.handle, reported.message)
+
+
+class _Kubernetes(Waiting):
+    subjects = (
+        POD_GROUPS,
+        COMPOSITES,
+        WORKLOADS,
+        Kind("batch", "Job", "jobs", ("v1",)),
+        Kind("apps", "Deployment", "deployments", ("v1",), short=("deploy",)),
+        Kind("apps", "StatefulSet", "statefulsets", ("v1",), short=("sts",)),
+        Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
+    )
+    groups_are_written = True
+
+    def group_of(self, pod: ViewedPod) -> Ref | None:
+        name = group_of(Field(pod.wants))
+        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name) if name else None
+
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+        return _check(workload)
+
+    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _messages(workload)
+
+    def meaning(self, text: str) -> str:
+        return meaning_of_no_node(text)
+
+
+WAITING: Final = _Kubernetes()

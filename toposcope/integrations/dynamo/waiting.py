@@ -1,15 +1,17 @@
 """Dynamo: it passes a deployment's constraints on to Grove in a PodCliqueSet; and its messages."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework import features
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS
-from toposcope.integrations.grove.features import CONDITION
+from toposcope.integrations.framework.waiting import Waiting
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
+from toposcope.integrations.grove.waiting import CONDITION
 from toposcope.text import shell
 
 
-def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether the PodCliqueSet of a constrained deployment exists."""
     graph = next(workload.members(DEPLOYMENTS), None)
     if graph is None or not any(demand.topology for demand in workload.workloads):
@@ -24,7 +26,7 @@ def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         yield features.unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
 
 
-def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Its condition where it is not True, or where it is True only because Dynamo treats Grove's Unknown as True."""
     reported = [
         features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)
@@ -39,3 +41,18 @@ def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerM
                 f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
             )
             yield features.SchedulerMessage(ref.handle, str(own), words)
+
+
+class _Dynamo(Waiting):
+    subjects = (DEPLOYMENTS,)
+    readers = ("Dynamo",)
+    topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
+
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+        return _check(workload)
+
+    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _messages(workload)
+
+
+WAITING: Final = _Dynamo()

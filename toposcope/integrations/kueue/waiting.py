@@ -1,17 +1,23 @@
-"""Kueue: the workload's queue leads to a flavor with a topology, and the queues are active; and its messages."""
+"""Kueue: its queue leads to a flavor with a topology, and the queues are active; and its messages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from toposcope.integrations.framework import features
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import Field, Finding
+from toposcope.integrations.framework.features import Step
+from toposcope.integrations.framework.waiting import CopyName, Waiting, WaitingWorkload
 from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
     FLAVORS,
     LOCAL_QUEUE,
+    POD_SET_OF,
     QUEUE_NAME,
+    TOPOLOGIES,
     WORKLOAD,
 )
+from toposcope.integrations.kueue.assigned_nodes import check_assignment
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
@@ -24,7 +30,7 @@ _WAITING: Final = {
 """Type and status of the conditions that say why a Workload does not run."""
 
 
-def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """From the workload's queue name to the flavors of its ClusterQueue."""
     if not any(demand.system == "Kueue" for demand in workload.workloads):
         return
@@ -108,9 +114,42 @@ def _check_flavors(
     return features.passed(f"ClusterQueue {name} offers {offered}")
 
 
-def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its Kueue Workloads are not admitted, or no longer."""
     for ref, document in workload.members(WORKLOAD):
         for reported in features.conditions(document):
             if reported.message and (reported.type, reported.status) in _WAITING:
                 yield features.SchedulerMessage(ref.handle, str(reported))
+
+
+class _Kueue(Waiting):
+    subjects = (WORKLOAD,)
+    around = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS)
+    readers = ("Kueue",)
+    topology_kinds = (TOPOLOGIES,)
+
+    def check(self, workload: features.WorkloadObjects) -> Iterator[Step]:
+        return _check(workload)
+
+    def settles(self, finding: Finding, workload: features.WorkloadObjects) -> bool:
+        # it is managed anyway
+        return finding.rule == "kueue/queue-name" and any(workload.members(WORKLOAD))
+
+    def check_nodes(self, workload: WaitingWorkload) -> Step | None:
+        return check_assignment(workload)
+
+    def copy_namer(self, system: str, group: Group) -> CopyName | None:
+        kind, _, name = group.name.rpartition(" ")
+        if system != "Kueue" or kind != "pod set":
+            return None
+
+        def of_pod_set(labels: Mapping[str, str]) -> str | None:
+            return "" if labels.get(POD_SET_OF, name) == name else None
+
+        return of_pod_set
+
+    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _messages(workload)
+
+
+WAITING: Final = _Kueue()

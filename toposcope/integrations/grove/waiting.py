@@ -4,17 +4,28 @@ Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and la
 reads no node, so its condition is quoted and not taken as the truth about levels.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from toposcope.api.conditions import Condition
 from toposcope.integrations.framework import features
-from toposcope.integrations.framework.document import Field
-from toposcope.integrations.grove.api import GANG, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import Field, Finding, kind_of
+from toposcope.integrations.framework.waiting import CopyName, Waiting
+from toposcope.integrations.grove.api import (
+    BINDINGS,
+    CLIQUE,
+    GANG,
+    OLDER_TOPOLOGIES,
+    POD_CLIQUE_SETS,
+    SCALING_GROUP,
+)
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
 from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
-from toposcope.integrations.kai.features import check_topology
+from toposcope.integrations.kai.waiting import check_topology
+from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
 CONDITION: Final = "TopologyLevelsUnavailable"
@@ -34,10 +45,17 @@ _LATE: Final = (
     "PodCliqueSet changes or its operator starts: restart that"
 )
 _STAY: Final = "pods that run already stay where they are"
+_SET_COPY: Final = "grove.io/podcliqueset-replica-index"
+_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
+_SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
+_CLIQUE: Final = "grove.io/podclique"
+"""Labels of its pods. Grove 0.1.0-alpha.9."""
+_MOST_DIGITS: Final = 9
+_SYSTEM: Final = "Grove"
 _OPERATOR: Final = shell("kubectl get pods -A -l app.kubernetes.io/name=grove-operator")
 
 
-def check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """What Grove reports on the PodCliqueSet and what it created from it."""
     if not workload.asks_for_levels:
         return
@@ -111,7 +129,7 @@ def _packs(value: Any) -> bool:
     return isinstance(value, list) and any(map(_packs, value))
 
 
-def check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether KAI has a Topology for each binding that the workload uses."""
     for demand in workload.workloads:
         binding = workload.resource(demand) if demand.system in ("Dynamo", "Grove") else None
@@ -142,7 +160,7 @@ def named_kai_topology(binding: features.Object) -> str:
     return ""
 
 
-def check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
+def _check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
     """Grove's own comparison of a binding with the backends' topologies; None: no drift.
 
     `describe` is a command.
@@ -163,9 +181,90 @@ def check_drift(binding: features.Resource, describe: Command) -> features.Step 
     return features.unknown(message, *details, commands=(describe,))
 
 
-def messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
         found = features.condition(document, CONDITION)
         if found and found.status != "False":
             yield features.SchedulerMessage(ref.handle, str(found))
+
+
+def _copy_namer(group: Group) -> CopyName:
+    """What names the copies of a set, of a scaling group or of a clique."""
+    kind, _, name = group.name.rpartition(" ")
+
+    def of_scaling_group(labels: Mapping[str, str]) -> str | None:
+        label = labels.get(_SCALING_GROUP, "")
+        if not _is_grove_name(label, name):
+            return None
+        return f"{label}-{labels.get(_SCALING_GROUP_COPY, '?')}"
+
+    def of_clique(labels: Mapping[str, str]) -> str | None:
+        label = labels.get(_CLIQUE, "")
+        return label if _is_grove_name(label, name) else None
+
+    gangs = []
+    for part in group.groups:
+        part_kind, _, part_name = part.name.rpartition(" ")
+        if part_kind.endswith("scaling group"):
+            gangs.append((part_name, part.copies))
+
+    def of_set(labels: Mapping[str, str]) -> str | None:
+        return None if is_apart(labels, gangs) else labels.get(_SET_COPY)
+
+    if kind == "scaling group":
+        return of_scaling_group
+    return of_clique if kind == "clique" else of_set
+
+
+def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> bool:
+    """Whether the pod is in a replica of a scaling group that is a gang of its own.
+
+    `gangs`: how many replicas of each are not.
+    """
+    index = labels.get(_SCALING_GROUP_COPY, "")
+    if not index.isdecimal() or len(index) > _MOST_DIGITS:
+        return False
+
+    scaling_group = labels.get(_SCALING_GROUP, "")
+    for name, count in gangs:
+        if _is_grove_name(scaling_group, name) and int(index) >= count:
+            return True
+    return False
+
+
+def _is_grove_name(text: str, name: str) -> bool:
+    """Grove puts the set and the index of its copy before a name: `llm-0-decode`."""
+    return re.fullmatch(rf".*-\d+-{re.escape(name)}", text) is not None
+
+
+class _Grove(Waiting):
+    subjects = (POD_CLIQUE_SETS, SCALING_GROUP, CLIQUE, GANG)
+    readers = (_SYSTEM,)
+    topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
+    made_for_pods = (POD_CLIQUE_SETS,)
+
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+        yield from _check(workload)
+        yield from _check_kai(workload)
+
+    def settles(self, finding: Finding, workload: features.WorkloadObjects) -> bool:
+        # the pods say who it is
+        return finding.rule == "grove/scheduler-default" and bool(workload.schedulers)
+
+    def check_drift(self, resource: features.Resource, describe: Command) -> features.Step | None:
+        return _check_drift(resource, describe)
+
+    def made_from(self, resource: features.Resource) -> tuple[str, Kind] | None:
+        if kind_of(resource.document) != BINDINGS.key:
+            return None
+        return named_kai_topology(resource.document) or resource.name, KAI_TOPOLOGIES
+
+    def copy_namer(self, system: str, group: Group) -> CopyName | None:
+        return _copy_namer(group) if system == _SYSTEM else None
+
+    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _messages(workload)
+
+
+WAITING: Final = _Grove()

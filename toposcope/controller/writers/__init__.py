@@ -1,0 +1,1 @@
+"""What the controller writes, one module for each kind of object."""

@@ -1,0 +1,95 @@
+"""Events, no more than the API server can take.
+
+Those on Workloads and Nodes go through here too.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.controller.assess.rebuilds import Rebuild
+from toposcope.controller.events import (
+    EventRateLimit,
+    LevelEvent,
+    condition_events,
+    level_events,
+    rail_events,
+    rebuild_events,
+)
+from toposcope.controller.fence import NotLeaderError
+from toposcope.controller.findings import Findings
+from toposcope.controller.wiring import Wiring
+from toposcope.kube.errors import KubeError
+from toposcope.kube.requests import event
+
+log = logging.getLogger(__name__)
+
+REPORTER: Final = "controller"
+
+
+class EventWriter:
+    """Records Events: a rate limit for levels, and one for everything else.
+
+    One node without labels is news for each of many topologies, and must not silence a lost level.
+    """
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._instance = wiring.runtime.instance()
+        self._level_limit = EventRateLimit()
+        self._condition_limit = EventRateLimit()
+
+    def write(self, findings: Findings, status: Mapping[str, Any]) -> None:
+        """Record what turned between the topology's last status and `status`."""
+        topology = findings.topology
+        due = level_events(topology, status, findings.demanded)
+        self._record_some(topology, due, self._level_limit)
+        due = condition_events(topology, status)
+        due += rail_events(topology, findings.assessment.rails)
+        self._record_some(topology, due, self._condition_limit)
+
+    def write_rebuilds(self, topology: Topology, rebuilds: Sequence[Rebuild]) -> None:
+        """Record fabrics that were rebuilt."""
+        self._record_some(topology, rebuild_events(topology, rebuilds), self._condition_limit)
+
+    def _record_some(
+        self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit
+    ) -> None:
+        """Record as many Events as the rate limit allows; the condition covers the rest."""
+        allowed = []
+        for change in due:
+            now = self._wiring.runtime.monotonic()
+            if limit.allow(now):
+                allowed.append(change)
+        for change in allowed:
+            self._record(topology, change)
+        refused = len(due) - len(allowed)
+        if refused:
+            text = "ClusterTopology %s: %d Events of %d are not recorded: too many in a short time"
+            log.warning(text, topology.name, refused, len(due))
+
+    def _record(self, topology: Topology, due: LevelEvent) -> None:
+        regarding = due.regarding
+        namespace = regarding.get("namespace", "")
+        about = f"{regarding['kind']} {namespace}/{regarding['name']}"
+        severity = logging.WARNING if due.warning else logging.INFO
+        log.log(severity, "ClusterTopology %s: %s: %s", topology.name, about, due.note)
+        if self._wiring.show:
+            return
+        request = event(
+            dict(regarding),
+            "Warning" if due.warning else "Normal",
+            due.reason,
+            due.note,
+            REPORTER,
+            instance=self._instance,
+            now=self._wiring.runtime.now(),
+        )
+        try:
+            self._wiring.client.call(request)
+        except NotLeaderError:
+            raise
+        except KubeError as error:
+            # Losing an Event must not stop the pass.
+            log.warning("cannot record an Event about %s: %s", about, error)

@@ -1,0 +1,146 @@
+"""The status of each ClusterTopology.
+
+What was written last is remembered until the watch shows it, so that one change is written once.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
+from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped
+from toposcope.controller.assess.availability import unsynced
+from toposcope.controller.publishing.dry_run import unified
+from toposcope.controller.status import left_out, reduced
+from toposcope.controller.status_schema import StatusSchema
+from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.outcome import Outcome
+from toposcope.integrations.framework.published import MANAGER
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.requests import apply
+
+log = logging.getLogger(__name__)
+
+_UNPROCESSABLE: Final = 422
+"""The API server's answer to a status that its schema refuses."""
+_UNDECLARED: Final = 500
+"""Its answer to a status with a field that it does not know."""
+
+
+class StatusWriter:
+    """Writes statuses as the CRD in the cluster declares them."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self._pending: dict[str, list[Mapping[str, Any]]] = {}
+        """By the uid of the topology: the status that the watch shows, and those written since."""
+        self.schema = StatusSchema(wiring.client, wiring.runtime)
+        """What the CRD in the cluster declares of a status."""
+        self.refused: dict[str, str] = {}
+        """Why the API server refuses a topology's status, by name, until it accepts a whole one."""
+
+    def latest(self, topology: Topology) -> Topology:
+        """The topology with the status that we wrote last.
+
+        The watch may still show an older one.
+        """
+        pending = self._pending.setdefault(topology.uid, [])
+        if topology.status not in pending:  # somebody else wrote it, or this is the first pass
+            pending[:] = [topology.status]
+        # ours goes: one copy is enough
+        seen = pending.index(topology.status)
+        pending[: seen + 1] = [topology.status]
+        return replace(topology, status=pending[-1])
+
+    def keep_only(self, topologies: Sequence[Topology]) -> None:
+        """Forget the topologies that are gone."""
+        present = {topology.uid for topology in topologies}
+        for uid in self._pending.keys() - present:
+            del self._pending[uid]
+
+    def keep_refused(self, names: Mapping[str, object]) -> None:
+        """Forget refusals of other topologies."""
+        for name in self.refused.keys() - names.keys():
+            del self.refused[name]
+
+    def write(self, topology: Topology, status: dict[str, Any]) -> Outcome:
+        """Write the status, or where the API server refuses it only its conditions.
+
+        Raises KubeError where nothing was written, but not if the topology is gone.
+        """
+        if self._wiring.show:
+            self._show(topology, status)
+            return Outcome()
+        try:
+            self._apply(topology, status)
+        except ApiError as error:
+            if error.status == _UNDECLARED:
+                self.schema.look_again()  # the next pass writes what the CRD declares
+            if error.status != _UNPROCESSABLE:
+                raise
+            self.refused[topology.name] = error.message
+            less = reduced(topology, status, error, self._wiring.runtime.now())
+            if less != topology.status:
+                self._apply(topology, less)
+            return Outcome(refusal=error)
+        return Outcome()
+
+    def accepted(self, topology: Topology) -> None:
+        """Note that the API server has a whole status of the topology."""
+        self.refused.pop(topology.name, None)
+
+    def leave_out(self, topology: Topology, *, most: int) -> None:
+        """Say of one beyond the supported number, `most`, that it is. Raises KubeError."""
+        status = left_out(topology, most, self._wiring.runtime.now())
+        if status != topology.status:
+            self._write_or_raise(topology, status)
+
+    def wait_for_nodes(self, topology: Topology, why: KubeError) -> None:
+        """Say of a topology without a verdict why nodes cannot be listed; others keep theirs.
+
+        Raises KubeError.
+        """
+        topology = self.latest(topology)
+        if previous(topology.status, LEVELS_AVAILABLE) is not None:
+            return
+        condition = unsynced(str(why))
+        now = self._wiring.runtime.now()
+        conditions = stamped([condition], topology.status, topology.generation, now)
+        status = {
+            **topology.status,
+            "observedGeneration": topology.generation,
+            "conditions": conditions,
+        }
+        self._write_or_raise(topology, status)
+
+    def _write_or_raise(self, topology: Topology, status: dict[str, Any]) -> None:
+        outcome = self.write(topology, status)
+        if outcome.refusal:
+            raise outcome.refusal
+
+    def _show(self, topology: Topology, status: dict[str, Any]) -> None:
+        """Show what would change, and go on as if it had been written."""
+        assert self._wiring.show  # noqa: S101 - for the type checker
+        name = f"{KIND.lower()}/{topology.name}"
+        before = {"status": topology.status}
+        after = {"status": status}
+        self._wiring.show(unified(before, after, name))
+        self._pending[topology.uid].append(status)
+
+    def _apply(self, topology: Topology, status: dict[str, Any]) -> None:
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": topology.name, "uid": topology.uid},
+            "status": status,
+        }
+        request = apply(f"{PATH}/{topology.name}/status", body, MANAGER, force=True)
+        try:
+            self._wiring.client.call(request)
+        except ApiError as error:
+            if not (error.not_found or error.conflict):
+                raise
+            log.info("ClusterTopology %s was deleted", topology.name)
+            return
+        self._pending[topology.uid].append(status)

@@ -1,0 +1,55 @@
+"""How long something has been so: a level gone, a segment new, a rail miscabled."""
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Timers(Generic[Key]):
+    """Since when each key has been so, in monotonic seconds. One instance for each concern.
+
+    Losing it only delays a verdict.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[Key, float] = {}
+
+    def overdue(self, key: Key, now: float, grace: float, *, running: bool = True) -> bool:
+        """Whether the timer of `key` has run for more than `grace` seconds (0: whether it runs).
+
+        It starts at the first call, and stops when it is not `running` any more.
+        """
+        if not running:
+            self.stop(key)
+            return False
+        since = self._since.setdefault(key, now)
+        return now - since > grace or not grace
+
+    def stop(self, key: Key) -> None:
+        """Forget one key."""
+        self._since.pop(key, None)
+
+    def keep_only(self, keys: Iterable[Key]) -> None:
+        """Forget all keys but these."""
+        if not self._since:
+            return
+        kept = set(keys)
+        for key in [*self._since]:
+            if key not in kept:
+                del self._since[key]
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        self._since.clear()
+
+    def next_deadline(self, grace: float, now: float) -> float | None:
+        """Seconds until the next timer has run for `grace`; None when none will."""
+        soonest = None
+        for since in self._since.values():
+            wait = since + grace - now
+            if wait < 0:
+                continue
+            if soonest is None or wait < soonest:
+                soonest = wait
+        return soonest

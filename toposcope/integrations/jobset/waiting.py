@@ -1,0 +1,29 @@
+"""JobSet: which pods belong to which of its Jobs. Labels: JobSet 0.9."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.waiting import CopyName, Waiting
+from toposcope.integrations.jobset.api import JOB_KEY
+from toposcope.kube.discovery import Kind
+
+_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+
+
+class _JobSet(Waiting):
+    subjects = (Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),)
+
+    def copy_namer(self, system: str, group: Group) -> CopyName | None:
+        del system  # whoever places them
+        kind, _, name = group.name.rpartition(" ")
+        if kind != "job of":
+            return None
+
+        def of_job(labels: Mapping[str, str]) -> str | None:
+            return labels.get(JOB_KEY) if labels.get(_JOB_NAME) == name else None
+
+        return of_job
+
+
+WAITING: Final = _JobSet()

@@ -1,0 +1,131 @@
+"""Pods that can go to one domain only, because KAI bound the first pods of their gang there.
+
+Source: KAI 0.17.0, pkg/scheduler/plugins/topology/job_filtering.go: once pods of a group have
+nodes, the others may go to the domains of the required level that hold these, and nowhere else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from toposcope.api.levels import Level
+from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.features import Step, failed, passed
+from toposcope.integrations.framework.waiting import WaitingWorkload, tree_command
+from toposcope.integrations.kai.api import BATCH_MIN_MEMBER
+from toposcope.integrations.kai.gang_size import JOB
+
+_SYSTEM: Final = "KAI"
+_Path = tuple[str, ...]
+
+
+def check_bound(explained: WaitingWorkload) -> Step | None:
+    """Whether the waiting pods find room in the domain that holds the others.
+
+    None where they are not bound to one.
+    """
+    for workload in explained.workloads:
+        gang = _bound_gang(explained, workload)
+        if gang:
+            return _step(explained, gang)
+
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundGang:
+    """A group of equal pods that KAI keeps in the domain of its first pods."""
+
+    workload: Workload
+    group: Group
+    upper: tuple[Level, ...]
+    """The levels down to the one that it requires."""
+    domain: _Path
+    """Where its first pods are."""
+
+
+def _bound_gang(explained: WaitingWorkload, workload: Workload) -> _BoundGang | None:
+    if workload.system != _SYSTEM or not workload.placeable or len(workload.groups) != 1:
+        return None
+
+    (group,) = workload.groups
+    is_of_equal_pods = group.copies == 1 and len(group.pods) == 1 and not group.groups
+    if group.required is None or not is_of_equal_pods:
+        return None
+
+    upper = _upper(explained, workload, group.required)
+    domains = {_domain(explained, pod.node, upper) for pod in explained.placed}
+    if len(domains) != 1:
+        return None
+
+    domain = domains.pop()
+    if not domain or len(domain) != len(upper):
+        return None
+    return _BoundGang(workload, group, upper, domain)
+
+
+def _upper(explained: WaitingWorkload, workload: Workload, level: Level) -> tuple[Level, ...]:
+    levels = tuple(explained.levels(workload))
+    return levels[: levels.index(level) + 1] if level in levels else ()
+
+
+def _domain(explained: WaitingWorkload, name: str, upper: tuple[Level, ...]) -> _Path:
+    node = explained.cluster_nodes.get(name)
+    if node is None:
+        return ()
+
+    values = (node.label(level.key) for level in upper)
+    return tuple(value for value in values if value is not None)
+
+
+def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
+    placed, left = len(explained.placed), len(explained.waiting)
+    inside = []
+    for name in explained.cluster_nodes:
+        if _domain(explained, name, gang.upper) == gang.domain:
+            inside.append(name)
+
+    waiting = replace(_of_size(gang.group, left), preferred=None)
+    others = replace(gang.workload, groups=(waiting,), gang=None)
+    verdict = explained.verdict_within(others, inside)
+    level = gang.upper[-1].domain
+    where, total = f"{level} {gang.domain[-1]}", placed + left
+    if verdict is None or verdict.kind == "fits":
+        return passed(
+            f"{where}, which holds {placed} of its {total} pods, has room for the other {left}"
+        )
+
+    return failed(
+        f"{placed} of its {total} pods are in {where}, "
+        f"KAI places the other {left} nowhere else, and there is no room",
+        explained.answer(verdict),
+        *explained.advice(verdict),
+        *_way_out(explained, gang.workload, total),
+        commands=(tree_command(gang.workload.topology, level),),
+    )
+
+
+def _of_size(group: Group, count: int) -> Group:
+    """The group with so many of its pods."""
+    return replace(group, pods=(replace(group.pods[0], count=count),))
+
+
+def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iterator[str]:
+    """Where all of its pods would fit, were they to start anew and together."""
+    whole = _of_size(workload.groups[0], total)
+    verdict = explained.verdict(replace(workload, groups=(whole,), gang=True))
+    if verdict is None or verdict.kind != "fits":
+        return
+
+    answer = explained.answer(verdict)
+    ref = explained.explained
+    if workload.gang:
+        yield f"delete its pods, and KAI places all of them again: {answer}"
+    elif (ref.group, ref.kind) == JOB:
+        minimum = f'{BATCH_MIN_MEMBER}: "{total}"'
+        yield f"or recreate the Job with {minimum}, so that its pods start together: {answer}"
+    else:
+        yield (
+            f"or make its pods a PodGroup with minMember: {total}, "
+            f"so that they start together: {answer}"
+        )

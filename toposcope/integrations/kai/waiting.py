@@ -1,0 +1,70 @@
+"""KAI: whether it has the Topology that a workload is scheduled by, and its messages."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework import features
+from toposcope.integrations.framework.features import Ref, Step
+from toposcope.integrations.framework.placement import ViewedPod
+from toposcope.integrations.framework.waiting import Waiting, WaitingWorkload
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, TOPOLOGIES
+from toposcope.integrations.kai.bound_gangs import check_bound
+from toposcope.integrations.kai.messages import meaning_of_no_room
+from toposcope.kube.discovery import Kind
+from toposcope.text import Command, shell
+
+
+def check_topology(
+    workload: features.WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]
+) -> features.Step:
+    """Whether KAI has the Topology of this name.
+
+    `creator` says, in a sentence, who is expected to create it.
+    """
+    if workload.published(name, TOPOLOGIES):
+        return features.passed(f"KAI has the Topology {name}")
+    if why := workload.store.why_unknown(TOPOLOGIES):
+        return features.unknown(f"cannot tell whether KAI has the Topology {name}: {why}")
+    message = f"KAI has no Topology {name}, so it cannot keep Grove's pods together"
+    return features.failed(
+        message, creator, commands=(shell("kubectl get {}", TOPOLOGIES.name), *commands)
+    )
+
+
+def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+    """The conditions of its PodGroups, unless they are False."""
+    for ref, document in workload.members(POD_GROUPS):
+        for condition in (
+            *features.conditions(document, "schedulingConditions"),
+            *features.conditions(document),
+        ):
+            if condition.message and condition.status != "False":
+                yield features.SchedulerMessage(ref.handle, condition.message)
+
+
+class _Kai(Waiting):
+    subjects = (
+        POD_GROUPS,
+        Kind("kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",)),
+        Kind("kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1")),
+        Kind("ray.io", "RayCluster", "rayclusters", ("v1",)),
+        Kind("ray.io", "RayJob", "rayjobs", ("v1",)),
+    )
+    readers = ("KAI",)
+    topology_kinds = (TOPOLOGIES,)
+
+    def group_of(self, pod: ViewedPod) -> Ref | None:
+        name = pod.annotations.get(GROUP_OF)
+        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name) if name else None
+
+    def check_room(self, workload: WaitingWorkload) -> Step | None:
+        return check_bound(workload)
+
+    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _messages(workload)
+
+    def meaning(self, text: str) -> str:
+        return meaning_of_no_room(text)
+
+
+WAITING: Final = _Kai()

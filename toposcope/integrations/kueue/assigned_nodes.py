@@ -1,0 +1,144 @@
+"""The nodes to which Kueue assigned pods, as they are now: gone, not Ready or cordoned."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
+from toposcope.integrations.framework.waiting import NodeState, WaitingWorkload
+from toposcope.integrations.kueue.api import WORKLOAD
+from toposcope.integrations.kueue.queues import AssignedDomain, assigned_domains
+from toposcope.text import listing, plural, shell
+
+_MOST_NAMES: Final = 5
+_State = Literal["gone", "not Ready", "cordoned"]
+_REPLACES: Final[dict[_State, str]] = {
+    "gone": (
+        "Kueue 0.19 looks at once for another node in the domain that the pods share, "
+        "and evicts the Workload if there is none; a second failed node evicts it, too"
+    ),
+    "not Ready": (
+        "Kueue 0.19 replaces the node once none of the Workload's pods runs there: "
+        "Kubernetes deletes them after their tolerationSeconds (5 minutes by default), "
+        "or delete them yourself"
+    ),
+    "cordoned": (
+        "pods that run there stay; for those that cannot start there, "
+        "Kueue 0.19 replaces the node once none of the Workload's pods runs on it: "
+        "uncordon it, or delete them"
+    ),
+}
+"""What Kueue does where kubernetes.io/hostname is the lowest level:
+pkg/controller/tas/node_controller.go of 0.19.2, default feature gates (TASFailedNodeReplacement,
+TASReplaceNodeOnPodTermination and so on)."""
+_KEEPS: Final = (
+    "Kueue 0.19 replaces nodes only in topologies whose lowest level is kubernetes.io/hostname; "
+    "to make Kueue assign the Workload again, set its spec.active to false, and to true again"
+)
+
+
+class _LostDomain(NamedTuple):
+    """A domain that cannot run the pods that were assigned to it."""
+
+    domain: AssignedDomain
+    state: _State
+
+    @property
+    def is_node(self) -> bool:
+        return self.domain.levels[-1:] == (HOSTNAME,)
+
+
+def check_assignment(explained: WaitingWorkload) -> Step | None:
+    """A domain of a Workload's topologyAssignment that cannot run its pods; None: none is known."""
+    if explained.finished or not explained.cluster_nodes:
+        return None
+
+    for ref, workload in explained.members(WORKLOAD):
+        if _has_finished(workload):
+            continue
+        lost = list(_lost(explained, workload))
+        if lost:
+            return _step(ref, workload, lost)
+
+    return None
+
+
+def _has_finished(workload: Object) -> bool:
+    reported = condition(workload, "Finished")
+    return reported is not None and reported.status == "True"
+
+
+_Path = tuple[str | None, ...]
+
+
+def _lost(explained: WaitingWorkload, workload: Object) -> Iterator[_LostDomain]:
+    by_levels: dict[tuple[str, ...], Mapping[_Path, list[NodeState]]] = {}
+    for domain in assigned_domains(workload):
+        nodes = by_levels.get(domain.levels)
+        if nodes is None:
+            nodes = by_levels[domain.levels] = _nodes_by_path(explained, domain.levels)
+
+        state = _state(nodes.get(domain.values, []))
+        stays = state == "cordoned" and explained.all_placed
+        if state and not stays:  # what runs on a cordoned node stays there
+            yield _LostDomain(domain, state)
+
+
+def _nodes_by_path(
+    explained: WaitingWorkload, levels: Sequence[str]
+) -> Mapping[_Path, list[NodeState]]:
+    nodes: dict[_Path, list[NodeState]] = {}
+    for node in explained.cluster_nodes.values():
+        path = tuple(_value(node, level) for level in levels)
+        nodes.setdefault(path, []).append(node)
+    return nodes
+
+
+def _value(node: NodeState, level: str) -> str | None:
+    value = node.label(level)
+    return node.name if not value and level == HOSTNAME else value or None
+
+
+def _state(nodes: Sequence[NodeState]) -> _State | None:
+    if not nodes:
+        return "gone"
+    if not any(node.ready for node in nodes):
+        return "not Ready"
+    if not any(node.usable for node in nodes):
+        return "cordoned"
+    return None
+
+
+def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> Step:
+    first, *others = lost
+    domain = first.domain
+    if first.is_node:
+        name = domain.values[-1]
+        what = f"node {name}"
+        look = shell("kubectl get node {}", name)
+    else:
+        what = f"domain {'/'.join(domain.values)} ({', '.join(domain.levels)})"
+        look = shell("kubectl get nodes -L {}", ",".join(domain.levels))
+
+    also = []
+    for other in others[:_MOST_NAMES]:
+        also.append(f"also {other.domain.values[-1]}: {other.state}")
+
+    pods = f"{domain.pods} {plural(domain.pods, 'pod')} of pod set {domain.pod_set}"
+    describe = "kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml"
+    return failed(
+        f"Kueue assigned {pods} to {what}, which is {first.state}",
+        *also,
+        _marked(workload),
+        _REPLACES[first.state] if first.is_node else _KEEPS,
+        commands=(shell(describe, ref.name, ref.namespace), look),
+    )
+
+
+def _marked(workload: Object) -> str:
+    """The nodes that Kueue itself has given up; empty: none."""
+    names = []
+    for node in (Field(workload) / "status" / "unhealthyNodes").items():
+        names.append((node / "name").text() or "")
+    return f"Kueue has marked as failed: {listing(names, _MOST_NAMES)}" if names else ""

@@ -1,0 +1,200 @@
+"""The quota of ClusterQueues within their cohorts: what there is, is lent, borrowed and used.
+
+Rules: Kueue 0.19 (pkg/cache/scheduler/resource_node.go). Objects of v1beta1 and v1beta2 agree in
+what is read, but for the name of the cohort.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from toposcope.integrations.framework.document import Field, name_of
+from toposcope.integrations.framework.pods import amounts_of
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.kueue.api import CLUSTER_QUEUE, COHORT
+from toposcope.kube.pod_resources import amount
+
+FlavorResource = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a ClusterQueue or a cohort has of one resource of a flavor; None: no limit."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+_NONE: Final = Quota()
+
+
+@dataclass(slots=True, eq=False)
+class QuotaNode:
+    """A ClusterQueue or a cohort: what it has, lends and borrows."""
+
+    quotas: dict[FlavorResource, Quota] = field(default_factory=dict)
+    parent: "QuotaNode | None" = None
+    children: "list[QuotaNode]" = field(default_factory=list)
+    used: dict[FlavorResource, int] = field(default_factory=dict)
+    """By workloads of a ClusterQueue."""
+
+    def quota(self, resource: FlavorResource) -> Quota:
+        """What it has itself."""
+        return self.quotas.get(resource, _NONE)
+
+    def subtree(self, resource: FlavorResource) -> int:
+        """What it has, with what those below lend."""
+        total = self.quota(resource).nominal
+        for child in self.children:
+            total += child.subtree(resource) - child.local(resource)
+        return total
+
+    def local(self, resource: FlavorResource) -> int:
+        """What it never lends."""
+        lending_limit = self.quota(resource).lending_limit
+        if lending_limit is None:
+            return 0
+        return max(0, self.subtree(resource) - lending_limit)
+
+    def usage(self, resource: FlavorResource) -> int:
+        """What is used here, with what those below have borrowed."""
+        total = self.used.get(resource, 0)
+        for child in self.children:
+            total += max(0, child.usage(resource) - child.local(resource))
+        return total
+
+    def available(self, resource: FlavorResource) -> int:
+        """What is left here and above; below zero where more was admitted than there is now."""
+        usage = self.usage(resource)
+        if self.parent is None:
+            return self.subtree(resource) - usage
+        above, local = self.parent.available(resource), self.local(resource)
+        borrowing_limit = self.quota(resource).borrowing_limit
+        if borrowing_limit is not None:
+            lent = self.subtree(resource) - local
+            borrowed = max(0, usage - local)
+            above = min(lent - borrowed + borrowing_limit, above)
+        return max(0, local - usage) + above
+
+    def potential(self, resource: FlavorResource) -> int:
+        """The most that there could be."""
+        if self.parent is None:
+            return self.subtree(resource)
+        most = self.local(resource) + self.parent.potential(resource)
+        borrowing_limit = self.quota(resource).borrowing_limit
+        if borrowing_limit is None:
+            return most
+        return min(self.subtree(resource) + borrowing_limit, most)
+
+    def root(self) -> "QuotaNode":
+        """The topmost cohort, or itself."""
+        return self.parent.root() if self.parent else self
+
+    def adopt(self, child: "QuotaNode") -> None:
+        """Have a ClusterQueue or a cohort below it."""
+        child.parent = self
+        self.children.append(child)
+
+
+def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None) -> QuotaNode:
+    """The quota of a ClusterQueue within its cohorts, with what Workloads use.
+
+    None: Workloads are not known, and what ClusterQueues report is used.
+    """
+    cohorts: dict[str, QuotaNode] = {}
+    parents: dict[str, str] = {}
+    for cohort in _all(cluster, COHORT.key):
+        cohorts[name_of(cohort)] = QuotaNode(_written(cohort / "spec"))
+        parents[name_of(cohort)] = (cohort / "spec" / "parentName").text() or ""
+    queues: dict[str, QuotaNode] = {}
+    for queue in _all(cluster, CLUSTER_QUEUE.key):
+        spec = queue / "spec"
+        node = queues[name_of(queue)] = QuotaNode(_written(spec))
+        cohort_name = (spec / "cohortName").text() or (spec / "cohort").text()
+        if cohort_name:
+            cohorts.setdefault(cohort_name, QuotaNode()).adopt(node)
+        if workloads is None:
+            node.used = _reported(queue / "status" / "flavorsReservation")
+    for child_name, parent_name in parents.items():
+        if parent_name:
+            child, parent = cohorts[child_name], cohorts.setdefault(parent_name, QuotaNode())
+            if child is not parent.root():  # Kueue admits nothing in a cycle
+                parent.adopt(child)
+    for workload in workloads or ():
+        _use(queues, workload)
+    return queues[name]
+
+
+def _all(cluster: ClusterFacts, kind: tuple[str, str]) -> list[Field]:
+    return [Field(document) for document in cluster.objects.get(kind, ())]
+
+
+def _written(spec: Field) -> dict[FlavorResource, Quota]:
+    """The quotas of a ClusterQueue or cohort."""
+    quotas = {}
+    for group in (spec / "resourceGroups").items():
+        for flavor in (group / "flavors").items():
+            flavor_name = (flavor / "name").text() or ""
+            for entry in (flavor / "resources").items():
+                resource = (entry / "name").text() or ""
+                quotas[flavor_name, resource] = Quota(
+                    nominal=_amount(resource, entry / "nominalQuota") or 0,
+                    borrowing_limit=_amount(resource, entry / "borrowingLimit"),
+                    lending_limit=_amount(resource, entry / "lendingLimit"),
+                )
+    return quotas
+
+
+def _amount(resource: str, quantity: Field) -> int | None:
+    if not isinstance(quantity.value, str | int | float):
+        return None
+    try:
+        return amount(resource, quantity.value)
+    except ValueError:
+        return None
+
+
+def _reported(reservations: Field) -> dict[FlavorResource, int]:
+    """What a ClusterQueue says that is reserved in it."""
+    reserved = {}
+    for flavor in reservations.items():
+        flavor_name = (flavor / "name").text() or ""
+        for entry in (flavor / "resources").items():
+            resource = (entry / "name").text()
+            if resource:
+                reserved[flavor_name, resource] = _amount(resource, entry / "total") or 0
+    return reserved
+
+
+def _use(queues: dict[str, QuotaNode], workload: Field) -> None:
+    """Count what an admitted Workload holds."""
+    admission = workload / "status" / "admission"
+    queue = queues.get((admission / "clusterQueue").text() or "")
+    if queue is None:
+        return
+    for resource, used in _used(workload):
+        queue.used[resource] = queue.used.get(resource, 0) + used
+
+
+def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
+    """The quota that an admitted Workload holds, without pods that need it no more."""
+    counts = _counts(workload / "spec" / "podSets", 1)
+    reclaimed = _counts(workload / "status" / "reclaimablePods", 0)
+    for pod_set in (workload / "status" / "admission" / "podSetAssignments").items():
+        name = (pod_set / "name").text()
+        admitted = (pod_set / "count").number(counts.get(name, 1))
+        needed = min(admitted, counts.get(name, admitted) - reclaimed.get(name, 0))
+        usage = amounts_of(pod_set / "resourceUsage")
+        for resource, flavor in (pod_set / "flavors").texts().items():
+            used = usage.get(resource, 0)
+            if 0 <= needed < admitted:
+                used = used * needed // admitted
+            yield (flavor, resource), used
+
+
+def _counts(entries: Field, default: int) -> dict[str | None, int]:
+    counts = {}
+    for entry in entries.items():
+        counts[(entry / "name").text()] = (entry / "count").number(default)
+    return counts

@@ -1,0 +1,123 @@
+"""Slurm's topology, as topology.yaml or as topology.conf of one of two plugins."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from toposcope.integrations.framework.export import (
+    ExportedFile,
+    ExportFlag,
+    ExportOptions,
+    Hierarchy,
+    NodesFormat,
+)
+from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.slurm.topology import (
+    Blocks,
+    block_conf,
+    block_level,
+    blocks,
+    topology_yaml,
+    tree,
+    tree_conf,
+)
+from toposcope.text import by_numbers, first_few
+
+_YAML: Final = "topology.yaml"
+_TREE: Final = "tree"
+_BLOCK: Final = "block"
+_NAMES: Final = (
+    "nodes have their Kubernetes names: use the same ones in slurm.conf, "
+    "or under Slinky its annotation"
+)
+
+
+def _write(hierarchy: Hierarchy, variant: str, options: ExportOptions) -> ExportedFile:
+    """The file in one variant. Raises ExportError, and what `Hierarchy.level` raises."""
+    name = options.name or hierarchy.name or "cluster"
+    if variant == _TREE:
+        switches = tree(hierarchy.levels, hierarchy.table())
+        notes = [_NAMES, *_left_out(switches.left_out, "lacks a level")]
+        return ExportedFile(_conf(name, _TREE, tree_conf(switches)), tuple(notes))
+    if variant == _BLOCK:
+        groups = _blocks(hierarchy, options)
+        notes = [_NAMES, *_about(groups)]
+        return ExportedFile(_conf(name, _BLOCK, block_conf(groups)), tuple(notes))
+    return _topology_yaml(hierarchy, name, options)
+
+
+def _topology_yaml(hierarchy: Hierarchy, name: str, options: ExportOptions) -> ExportedFile:
+    """The tree, and blocks where there are any."""
+    notes = [_NAMES]
+    groups = None
+    try:
+        groups = _blocks(hierarchy, options)
+    except ExportError as error:
+        if options.level is not None or options.block_size is not None:
+            raise
+        for problem in error.problems:
+            notes.append(f"no topology/block: {problem}")
+    else:
+        notes += _about(groups)
+    switches = tree(hierarchy.levels, hierarchy.table())
+    notes += _left_out(switches.left_out, "not in the tree: lacks a level")
+    if groups:
+        notes += _without_nodes(groups.too_small)
+    return ExportedFile(topology_yaml(name, switches, groups), tuple(notes))
+
+
+def _blocks(hierarchy: Hierarchy, options: ExportOptions) -> Blocks:
+    """The blocks at the level of the flag, else at the narrowest possible."""
+    table = hierarchy.table()
+    if options.level is None:
+        place = block_level(hierarchy.levels, table)
+    else:
+        place = hierarchy.level(options.level)
+    return blocks(hierarchy.levels[: place + 1], table, options.block_size)
+
+
+def _about(groups: Blocks) -> list[str]:
+    sizes = ", ".join(str(size) for size in groups.sizes)
+    planned = f"blocks are {groups.level.domain} domains, planned in sizes of {sizes} nodes"
+    why = "in no block: lacks a level or shares its domain with too few"
+    return [planned, *_left_out(groups.left_out, why)]
+
+
+def _conf(name: str, plugin: str, lines: Sequence[str]) -> str:
+    head = f"# Topology {name}; slurm.conf needs TopologyPlugin=topology/{plugin}"
+    return "".join(f"{line}\n" for line in (head, *lines))
+
+
+def _left_out(names: Sequence[str], why: str) -> list[str]:
+    if not names:
+        return []
+    count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
+    return [f"{count} left out ({why}): {first_few(sorted(names, key=by_numbers))}"]
+
+
+def _without_nodes(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    count = "1 block is" if len(names) == 1 else f"{len(names)} blocks are"
+    why = "for Slinky's annotations (too few nodes)"
+    return [f"{count} listed without nodes, {why}: {first_few(names)}"]
+
+
+FORMATS: Final = (
+    NodesFormat(
+        name="slurm",
+        variants=(_YAML, _TREE, _BLOCK),
+        write=_write,
+        flags=(
+            ExportFlag(
+                field="level",
+                help="the level whose domains become blocks; default: the narrowest possible",
+            ),
+            ExportFlag(
+                field="block_size",
+                metavar="N",
+                number="a number of nodes; give 1 or more",
+                help="nodes in the smallest block",
+            ),
+        ),
+    ),
+)

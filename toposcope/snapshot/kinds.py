@@ -1,0 +1,45 @@
+"""What a snapshot keeps besides nodes, pods and ClusterTopologies, by kind, as the systems say."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from toposcope.integrations.dra import api as dra
+from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.registry import DECISIVE, PLUGINS, PUBLISHED
+
+Keep = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""As much of an object as counts; None: it decides nothing."""
+
+PUBLISHED_KEYS: Final = frozenset(kind.key for kind in PUBLISHED)
+OBJECT_KEYS: Final = frozenset(kind.key for kind in (*DECISIVE, *dra.READ, *dra.ASKED))
+"""Group and kind of objects that decide about places."""
+CONFIGURED: Final = tuple(plugin for plugin in PLUGINS if plugin.configuration)
+"""Systems whose operator has a configuration that matters."""
+
+
+@cache
+def keepers() -> Mapping[tuple[str, str], Keep]:
+    """What to keep of each kind that decides."""
+    found: dict[tuple[str, str], Keep] = {}
+    for plugin in PLUGINS:
+        for kind in plugin.decisive:
+            found[kind.key] = _keeper(plugin)
+
+    for kind in (*dra.READ, *dra.ASKED):
+        found[kind.key] = dra.kept
+
+    return found
+
+
+def _keeper(plugin: Plugin) -> Keep:
+    part = plugin.part(Part.PLACEMENT)
+    if part is None:
+        return _whole
+
+    keep: Keep = part.PLACEMENT.kept
+    return keep
+
+
+def _whole(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return document
