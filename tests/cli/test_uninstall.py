@@ -215,6 +215,7 @@ def test_pods_that_still_run_end_it_before_labels_go(cluster: ApiUnderTest, clie
     assert find_all(client).empty
 
 
+@pytest.mark.regression
 def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clients: Clients) -> None:
     """The page, and what others run under the same name."""
     create_pod(cluster, "page", OURS | {"app.kubernetes.io/component": "ui"})

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.schedulers import clusters, play
 from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
@@ -23,6 +24,8 @@ from toposcope.planning.whatif import Changes, NewNodes, WhatIf, whatif
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
+
+pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("SEED") or "20261122")
 EACH = 10

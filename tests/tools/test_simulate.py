@@ -24,6 +24,8 @@ from tools.simulate.runs import run
 from tools.simulate.world import ACTORS, SimulatedMachine, Worker, World
 from toposcope.agent.nvml.supervisor import ProbeError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 _SEED = """
 import logging; logging.disable(logging.CRITICAL)
@@ -129,6 +131,7 @@ def test_every_planted_defect_has_a_seed() -> None:
     assert {row.defect for row in rows("planted_defects.yaml", Defect)} == PLANTED.keys()
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "row", yaml.safe_load(CORPUS.read_text(encoding="utf-8")), ids=lambda row: f"seed {row['seed']}: {row['case']}"
 )
@@ -163,6 +166,7 @@ def test_faults_are_left_out_until_none_can_be() -> None:
     assert steps.written(steps.shrink(steps.read(text, ACTORS), fails)) == "lease-deleted@2+1;late@3+4:controller-1"
 
 
+@pytest.mark.regression
 def test_nvml_that_crashes_while_it_is_asked_fails_the_probe_and_not_the_simulation() -> None:
     machine, clock = SimulatedMachine("n1", "t4-1", 1, Path()), Mock(rng=random.Random(1))
     clock.wait.side_effect = lambda _: machine.set_faults("calls: [{call: nvmlDeviceGetCount, crash: true}]")

@@ -61,6 +61,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("text", ["hang", "wait", "freeze"])
 def test_a_question_without_end_is_ended_and_the_next_one_is_answered(at_work: Computing, text: str) -> None:
     assert said(at_work, "first") == ["first"]

@@ -80,6 +80,7 @@ def test_without_pods_there_are_no_plans() -> None:
         plan_of(APART, "cluster/segment")
 
 
+@pytest.mark.regression
 def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
     gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]

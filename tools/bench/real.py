@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -167,19 +168,25 @@ def _changes(
     folder: Path, environment: Mapping[str, str], client: ApiClient, count: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Milliseconds from each change to the status a client sees, and of as many plain requests."""
-    waits, trips = [], []
+    waits = []
+    trips = []
     forget_status(client)
     with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
-        before, _ = news.after(running, lambda status: bool(status.get("published")))
+        status, _ = news.after(running, lambda status: bool(status.get("published")))
         for name, rack in moves(client, count):
+            request = merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}})
+            has_changed = partial(_has_other_levels, status.get("levels"))
             idle(running.pid)
             trips.append(round_trip(client))
-            client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+            client.call(request)
             stored = time.monotonic()
-            old = before.get("levels")
-            before, came = news.after(running, lambda status, old=old: status.get("levels") != old)  # type: ignore[misc]
+            status, came = news.after(running, has_changed)
             waits.append(1000 * max(came - stored, 0.0))
     return tuple(waits), tuple(trips)
+
+
+def _has_other_levels(levels: Any, status: Mapping[str, Any]) -> bool:
+    return bool(status.get("levels") != levels)
 
 
 def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
@@ -191,20 +198,28 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     else is at work.
     """
     cluster = client.call(get(f"{PATH}/cluster"))
+    first, *rest = cluster["status"]["levels"]
     waits = []
     with _statuses(client) as news:
         for turn in range(count):
             time.sleep(_PAUSE)
-            first, *rest = cluster["status"]["levels"]
             levels = [{**first, "domains": first["domains"] + turn + 1}, *rest]
-            metadata = {"name": "cluster", "uid": cluster["metadata"]["uid"]}
-            status = {**cluster["status"], "levels": levels}
-            body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
+            body = {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "metadata": {"name": "cluster", "uid": cluster["metadata"]["uid"]},
+                "status": {**cluster["status"], "levels": levels},
+            }
+            request = apply(f"{PATH}/cluster/status", body, MANAGER, force=True)
             began = time.monotonic()
-            client.call(apply(f"{PATH}/cluster/status", body, MANAGER, force=True))
-            _, came = news.after(None, lambda status, levels=levels: status.get("levels") == levels)  # type: ignore[misc]
+            client.call(request)
+            _, came = news.after(None, partial(_has_levels, levels))
             waits.append(1000 * (came - began))
     return tuple(waits)
+
+
+def _has_levels(levels: Any, status: Mapping[str, Any]) -> bool:
+    return bool(status.get("levels") == levels)
 
 
 class News:

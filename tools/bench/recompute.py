@@ -65,8 +65,12 @@ def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str 
     rows = [fact.values for fact in facts]
     took = cpu(lambda: assess(_TOPOLOGY, Evidence(Table(index.copy())), Memory()), runs)
     counting = cpu(lambda: Counter(iter(rows)), runs)
-    peer = Peer("count distinct tuples of values", counting)
-    return Figure(f"full recompute, {len(facts):,} nodes{what}", took, target, (peer,))
+    return Figure(
+        f"full recompute, {len(facts):,} nodes{what}",
+        took,
+        target,
+        (Peer("count distinct tuples of values", counting),),
+    )
 
 
 def _small_facts(nodes: int, host: str = "{}", rails: int = 0) -> list[NodeFacts]:

@@ -95,23 +95,26 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
         if quick and nodes > min(_SIZES):
             return
         with scratch() as folder:
-            file, small = folder / "cluster.json", folder / "cluster.toposcope"
-            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            file = folder / "cluster.json"
+            small = folder / "cluster.toposcope"
+            pods = write_cluster(file, nodes)
             first = runs_on(file, runs)
             saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
-            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
             again = runs_on(small, max(3, runs))
+            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
             small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
+        cluster = f"of {nodes:,} nodes and {pods:,} pods"
         beside = {
             "read the bytes only": first["read"],
             "read, decode the names only": first["decode"],
         }
+        beside_saved = {"read the bytes only": again["read"]}
         for command in ("tree", "check"):
-            yield from _figures(f"{command} {of} {file_size}", first[command], beside)
-        yield from _figures(f"save {of} {file_size}", saved, beside)
+            yield from _figures(f"{command} {cluster} {file_size}", first[command], beside)
+        yield from _figures(f"save {cluster} {file_size}", saved, beside)
         for command in ("tree", "check"):
-            beside = {"read the bytes only": again["read"]}
-            yield from _figures(f"{command} {of}, saved {small_size}", again[command], beside)
+            what = f"{command} {cluster}, saved {small_size}"
+            yield from _figures(what, again[command], beside_saved)
 
 
 def planning_figures(*, quick: bool) -> Iterator[Figure]:
@@ -119,21 +122,26 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
     for nodes, seconds in _BEYOND.items():
         if quick and nodes > min(_BEYOND):
             return
+        runs = _SIZES[nodes]
         with scratch() as folder:
-            file, small = folder / "cluster.json", folder / "cluster.toposcope"
-            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            file = folder / "cluster.json"
+            small = folder / "cluster.toposcope"
+            pods = write_cluster(file, nodes)
+            source = ("--from", str(small))
             _run(_COMMAND, b"saved", "save", str(small), "--from", str(file))
-            loaded = _several(_SIZES[nodes], _LOAD, b"pods", str(small))
-            beside = {"load nodes and pods only": loaded}
-            floor = Sample(tuple(run[0] for run in loaded), "s")
+            loaded = _several(runs, _LOAD, b"pods", str(small))
+            loading = _column(loaded, 0, "s").value
             for command, expected in _PLANNING.items():
-                results = _several(
-                    _SIZES[nodes], _COMMAND, expected, *command.split(), "--from", str(small)
+                results = _several(runs, _COMMAND, expected, *command.split(), *source)
+                beyond = [max(0.0, cpu - loading) for cpu, *_ in results]
+                name = command.replace(_WORKLOAD, "FILE")
+                what = f"{name} of {nodes:,} nodes and {pods:,} pods"
+                yield Figure(
+                    f"{what}, CPU after loading",
+                    Sample(tuple(beyond), "s"),
+                    Target(seconds),
                 )
-                beyond = Sample(tuple(max(0.0, run[0] - floor.value) for run in results), "s")
-                what = f"{command.replace(_WORKLOAD, 'FILE')} {of}"
-                yield Figure(f"{what}, CPU after loading", beyond, Target(seconds))
-                yield from _figures(what, results, beside)
+                yield from _figures(what, results, {"load nodes and pods only": loaded})
 
 
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:

@@ -121,10 +121,12 @@ def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
             place = f"{where} {key}".strip()
             lines += differences(wanted.get(key), actual.get(key), place)
     elif _are_lists_of_one_length(wanted, actual):
-        for number, (wanted_item, item) in enumerate(zip(wanted, actual, strict=True)):
-            lines += differences(wanted_item, item, f"{where}[{number}]")
+        for number, wanted_item in enumerate(wanted):
+            lines += differences(wanted_item, actual[number], f"{where}[{number}]")
     elif wanted != actual:
-        lines.append(f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}")
+        actual_text = str(actual)[:160]
+        wanted_text = str(wanted)[:160]
+        lines.append(f"{where}: is {actual_text}, should be {wanted_text}")
     return lines
 
 

@@ -252,16 +252,22 @@ def _delete_published(world: World, _target: str) -> None:
 
 
 def _edit_labels(world: World, machine: Machine) -> None:
-    world.api.get(f"{NODES}/{machine.node}")  # else an apply would make one
+    path = f"{NODES}/{machine.node}"
+    world.api.get(path)  # else an apply would make one
     machine.now.edited = True
-    metadata = {
-        "name": machine.node,
-        "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"},
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": machine.node,
+            "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"},
+        },
     }
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-    _done(world.api.apply(f"{NODES}/{machine.node}", body, "by-hand", force=True))
-    gone = {"metadata": {"labels": {f"{PREFIX}nvlink-domain": None, f"{PREFIX}state": None}}}
-    _done(world.api.request("PATCH", f"{NODES}/{machine.node}", gone, content_type=MERGE))
+    applied = world.api.apply(path, node, "by-hand", force=True)
+    _done(applied)
+    gone = {f"{PREFIX}nvlink-domain": None, f"{PREFIX}state": None}
+    patch = {"metadata": {"labels": gone}}
+    _done(world.api.request("PATCH", path, patch, content_type=MERGE))
 
 
 def _label_cliques(world: World, *, runs: bool) -> None:

@@ -54,13 +54,15 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The page with its links to files of the repository as they are on the site."""
     at = _in_repository(page.file.src_uri)
+    folder = posixpath.dirname(page.file.src_uri)
 
     def fitted(match: re.Match[str]) -> str:
-        path = _resolved(at, match[2])
+        opening, link, fragment, closing = match.groups()
+        path = _resolved(at, link)
         if path is None:
             return match[0]
-        target = posixpath.relpath(_on_site(path), posixpath.dirname(page.file.src_uri) or ".")
-        return f"{match[1]}{target}{match[3] or ''}{match[4]}"
+        target = posixpath.relpath(_on_site(path), folder or ".")
+        return f"{opening}{target}{fragment or ''}{closing}"
 
     return _LINK.sub(fitted, markdown)
 

@@ -81,9 +81,11 @@ def labels() -> str:
     shown = [described(profile).labels.known for profile in EXAMPLES.values()]
     rows = []
     for key, meaning in meanings().items():
-        if key not in ANNOTATIONS:
-            examples = [_example(known, key) for known in shown]
-            rows.append([code(_shown(key)), meaning, *examples])
+        if key in ANNOTATIONS:
+            continue
+        name = code(_shown(key))
+        examples = [_example(known, key) for known in shown]
+        rows.append([name, meaning, *examples])
     return markdown(["label", "meaning", *EXAMPLES], rows)
 
 
@@ -133,22 +135,27 @@ def retired() -> str:
 
 def mistaken() -> str:
     """Keys that are no level."""
+    head = ["key", "probably meant", "why it is not a level"]
     rows = []
     for key, (instead, why) in MISTAKEN.items():
-        rows.append([code(key), code(instead), why])
+        row = [code(key), code(instead), why]
+        rows.append(row)
     for key, why in UNKNOWN.items():
-        rows.append([code(key), "", why])
-    return markdown(["key", "probably meant", "why it is not a level"], rows)
+        row = [code(key), "", why]
+        rows.append(row)
+    return markdown(head, rows)
 
 
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
     crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
     (version,) = crd["spec"]["versions"]
-    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    schema = version["schema"]["openAPIV3Schema"]
+    of_part = schema["properties"][part]
     rows = []
-    for path, field in _fields(properties[part], part):
-        rows.append([code(path), _type(field), _meaning(field)])
+    for path, field in _fields(of_part, part):
+        row = [code(path), _type(field), _meaning(field)]
+        rows.append(row)
     return markdown(["field", "type", "meaning"], rows)
 
 
@@ -227,15 +234,18 @@ def command(name: str) -> tuple[str, list[argparse.Action]]:
 
 def form(action: argparse.Action) -> str:
     """As in a usage line: `-l KEY=VALUE`, `--all`, `TOPOLOGY`."""
-    metavar = action.metavar or (
-        "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
-    )
+    metavar = action.metavar
     if isinstance(metavar, tuple):
         metavar = " ".join(metavar)
+    if not metavar and action.choices:
+        metavar = "|".join(str(choice) for choice in action.choices)
+    if not metavar:
+        metavar = action.dest.upper()
     if not action.option_strings:
         return code(metavar)
     value = "" if action.nargs == 0 else f" {metavar}"
-    return ", ".join(code(option + value) for option in action.option_strings)
+    forms = [code(option + value) for option in action.option_strings]
+    return ", ".join(forms)
 
 
 def meaning(action: argparse.Action) -> str:
@@ -253,20 +263,26 @@ def values() -> str:
     """Every value of the chart, with its default and what the comment above it says."""
     rows: list[list[str]] = []
     path: list[str] = []
-    said: list[str] = []
+    comment: list[str] = []
     lines = [*VALUES.read_text(encoding="utf-8").splitlines(), ""]
     for line, following in pairwise(lines):
         match = _VALUE.fullmatch(line)
         if match is None:
-            said = [*said, line.strip("# ")] if "#" in line else []
+            if "#" not in line:
+                comment.clear()
+            else:
+                comment.append(line.strip("# "))
             continue
         depth = len(match["indent"]) // 2
         path[depth:] = [match["name"]]
-        if match["default"] is not None:
-            rows.append([code(".".join(path)), code(match["default"]), " ".join(said)])
-        elif said and following.strip():
-            rows.append([code(".".join(path)), "", " ".join(said)])
-        said = []
+        name = code(".".join(path))
+        text = " ".join(comment)
+        default = match["default"]
+        if default is not None:
+            rows.append([name, code(default), text])
+        elif comment and following.strip():
+            rows.append([name, "", text])
+        comment.clear()
     return markdown(["value", "default", "meaning"], rows)
 
 

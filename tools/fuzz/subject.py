@@ -16,6 +16,7 @@ Attempt = Callable[[Any], Outcome]
 _SAMPLES: Final = Path(__file__).parent / "samples"
 
 _LONGEST: Final = 4000
+_EDGES: Final = (0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308)
 _PYTHON_TALK: Final = re.compile(
     r"Traceback|object has no attribute|NoneType|unhashable|unsupported operand"
     r"|not subscriptable|not iterable|index out of range|unpack|codec can't"
@@ -118,9 +119,18 @@ def strings(*likely: str) -> SearchStrategy[str]:
 
 def scalars(*likely: Any) -> SearchStrategy[Any]:
     """Any value of JSON that is neither a list nor an object."""
-    edges = st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308])
-    numbers = st.one_of(edges, st.integers(), st.floats(allow_nan=False, allow_infinity=False))
-    return st.one_of(st.none(), st.booleans(), numbers, strings(*map(str, likely)))
+    texts = [str(value) for value in likely]
+    numbers = st.one_of(
+        st.sampled_from(_EDGES),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )
+    return st.one_of(
+        st.none(),
+        st.booleans(),
+        numbers,
+        strings(*texts),
+    )
 
 
 def values(*likely: Any) -> SearchStrategy[Any]:

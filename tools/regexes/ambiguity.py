@@ -53,7 +53,10 @@ class _Judge:
         self._loops = [frozenset(loop) for loop in loops if self._is_loop(loop)]
 
     def exponential(self) -> bool:
-        return any(self._two_ways(loop) for loop in self._loops if not loop <= self._found.sure)
+        for loop in self._loops:
+            if not loop <= self._found.sure and self._two_ways(loop):
+                return True
+        return False
 
     def quadratic(self) -> bool:
         for second in self._loops:
@@ -67,7 +70,10 @@ class _Judge:
         return False
 
     def _is_loop(self, loop: list[int]) -> bool:
-        return len(loop) > 1 or (loop[0], loop[0]) in self._found.edges
+        if len(loop) > 1:
+            return True
+        only = loop[0]
+        return (only, only) in self._found.edges
 
     def _left_at_once(self, loop: frozenset[int]) -> bool:
         """Whether the loop is possessive, and nothing around it repeats it."""

@@ -80,11 +80,14 @@ def regexes(root: Path, package: str) -> list[Regex]:
     for path in sorted((root / package).rglob("*.py")):
         relative = path.relative_to(root)
         name = ".".join(relative.with_suffix("").parts)
-        modules[name] = _module(name, str(relative), path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        modules[name] = _module(name, str(relative), text)
     finder = _Finder(modules)
     patterns: list[Regex] = []
     for module in modules.values():
-        patterns += sorted(finder.of(module), key=lambda regex: regex.line)
+        of_module = list(finder.of(module))
+        of_module.sort(key=lambda regex: regex.line)
+        patterns += of_module
     return patterns
 
 
@@ -169,20 +172,32 @@ class _Finder:
             if name:
                 yield self._regex(module, node, name, targets.get(id(node)))
 
+    def _modes_of(self, module: _Module, name: str, target: str | None) -> frozenset[Mode]:
+        if name in _MODES:
+            return frozenset((_MODES[name],))
+        return self._modes(module, target)
+
     def _regex(self, module: _Module, call: ast.Call, name: str, target: str | None) -> Regex:
         arguments = {word.arg: word.value for word in call.keywords}
         pattern = call.args[0] if call.args else arguments["pattern"]
-        flags = arguments.get("flags") or (
-            call.args[1] if name == "compile" and len(call.args) > 1 else None
-        )
-        modes = frozenset((_MODES[name],)) if name in _MODES else self._modes(module, target)
+        flags = arguments.get("flags")
+        if flags is None and name == "compile" and len(call.args) > 1:
+            flags = call.args[1]
         try:
             value = self._value(module, pattern)
             number = _flags(flags)
         except _NotConstantError:
-            value, number = None, 0
-        reason = _reason(module, call)
-        return Regex(module.path, call.lineno, value, number, modes, reason, ast.unparse(pattern))
+            value = None
+            number = 0
+        return Regex(
+            path=module.path,
+            line=call.lineno,
+            pattern=value,
+            flags=number,
+            modes=self._modes_of(module, name, target),
+            reason=_reason(module, call),
+            source=ast.unparse(pattern),
+        )
 
     def _modes(self, module: _Module, target: str | None) -> frozenset[Mode]:
         """How the compiled pattern of this name is applied, here and where it is imported."""

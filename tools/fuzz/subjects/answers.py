@@ -76,25 +76,28 @@ def _plain(draw: DrawFn) -> _Plain:
 def _answer(draw: DrawFn) -> bytes:
     """One answer as it comes over a socket."""
     documents = draw(st.lists(spoiled(_GOOD, "ADDED", "n1", "9", "ERROR"), max_size=4))
-    body = (
-        draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"])) if not documents else b""
-    )
+    body = b""
+    if not documents:
+        body = draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"]))
     for document in documents:
         with contextlib.suppress(UnicodeEncodeError, OverflowError):
             body += msgspec.json.encode(document) + b"\n"
-    headers = draw(
-        st.lists(st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x")), max_size=3)
-    )
+    header = st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x"))
+    headers = draw(st.lists(header, max_size=3))
     match draw(st.sampled_from(["length", "length", "chunks", "chunks", "none"])):
         case "length":
             headers.append(f"Content-Length: {len(body)}")
         case "chunks":
             headers.append("Transfer-Encoding: chunked")
-            body = _chunks(body, draw(st.sampled_from([1, 7, 4096]))) + b"0\r\n\r\n"
+            size = draw(st.sampled_from([1, 7, 4096]))
+            body = _chunks(body, size) + b"0\r\n\r\n"
     line = draw(st.sampled_from([_LINES[0]] * 8 + list(_LINES)))
-    head = "\r\n".join([line, *headers]).encode("utf-8", "replace") + b"\r\n\r\n"
-    whole = (head + body)[:_MOST]
-    return whole[: draw(st.integers(0, len(whole)))] if draw(st.integers(0, 5)) == 0 else whole
+    head = "\r\n".join([line, *headers]).encode("utf-8", "replace")
+    whole = (head + b"\r\n\r\n" + body)[:_MOST]
+    if draw(st.integers(0, 5)) == 0:
+        cut = draw(st.integers(0, len(whole)))
+        return whole[:cut]
+    return whole
 
 
 class _Wired(Connection):

@@ -423,12 +423,9 @@ def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFact
 def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """No honest node is in two segments, and nodes that are alike are in the same one."""
     there = cluster.members(honest)
-    kinds: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
     for node in honest:
-        mine = tuple(name for name, nodes in there.items() if node.name in nodes)
-        held(len(mine) <= 1, f"{node.name} is in the segments {', '.join(mine)}")
-        kinds.setdefault(node.keys, set()).add(mine)
-    held(
-        all(len(kind) == 1 for kind in kinds.values()),
-        f"nodes that are alike are in different segments: {there}",
-    )
+        segments = tuple(name for name, nodes in there.items() if node.name in nodes)
+        held(len(segments) <= 1, f"{node.name} is in the segments {', '.join(segments)}")
+        first = kinds.setdefault(node.keys, segments)
+        held(first == segments, f"nodes that are alike are in different segments: {there}")
