@@ -56,7 +56,6 @@ def decided(source: str) -> tuple[Any, Any]:
         "message = f'topology {7}: lost'\ndecided = message.split()[1]",
         "import re\nLOST = re.compile(\"level '(.*)' is lost\")\ndecided = LOST.findall(f\"level '{1}' is lost\")",
         "def why(): return 'nothing is there'\ndecided = why() == 'nothing is there'",
-        "FIRST = 'its levels come first'\nnote = FIRST\ndecided = note == FIRST",
         "class F: message = 'it is lost'\ndecided = F.message == 'it is lost'",
         "import re\ntext = 'no room for it'\ndecided = bool(re.search('no room', text))",
     ],
@@ -74,6 +73,7 @@ def test_what_goes_by_a_sentence_is_found(source: str) -> None:
             "TEXTS = ('node is full', 'no quota')\nheard = 'the' + ' node' + ' is' + ' full'\n"
             "decided = [text in heard for text in TEXTS]"
         ),
+        "FIRST = 'its levels come first'\nnote = FIRST\ndecided = note == FIRST",
         "texts = ['no room there', 'no node fits']\nfor text in texts: decided = text in texts",
         "from enum import StrEnum\nclass S(StrEnum):\n    A = 'not ready'\ndecided = S('not' + ' ready').name",
         "decided = 'zone block rack'.split()",

@@ -10,7 +10,7 @@ from tests.support.controller import NoWorkloads, condition, make_topology, shar
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.api.label_keys import GPUS
-from toposcope.controller import reconcile
+from toposcope.controller import assessor
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.hierarchy.node import NodeFacts
@@ -70,7 +70,7 @@ def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
     kept, out = ("True", "NothingServed"), ("False", "TooManyTopologies")
     assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [kept] * 6
-    monkeypatch.setattr(reconcile, "MOST_TOPOLOGIES", MOST)
+    monkeypatch.setattr(assessor, "MOST_TOPOLOGIES", MOST)
     before = status_of(api, "t0")
     assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [out] * 3 + [kept] * 3

@@ -45,12 +45,15 @@ def test_copies_of_grove_sets_scaling_groups_and_cliques() -> None:
         grove("c", "llm-1-router", set_copy="1"),
         grove("d", "llm-0-pre-router"),
     ]
-    top, scaling = Group("llm", PODS, required=RACK, copies=2), Group("scaling group decode", PODS, required=RACK)
+    top, scaling = (
+        Group("llm", PODS, required=RACK, copies=2),
+        replace(Group.of_kind("scaling group", "decode", PODS), required=RACK),
+    )
     assert names(copies_of("Grove", top, pods, whole=True)) == {"0": ["a", "b", "d"], "1": ["c"]}
     assert names(copies_of("Grove", scaling, pods, whole=False)) == {"llm-0-decode-0": ["a"], "llm-0-decode-1": ["b"]}
     # Of the scaling group only `copies` are in the gang of the set, the others are gangs of their own.
     assert names(copies_of("Grove", replace(top, groups=(scaling,)), pods, whole=True)) == {"0": ["a", "d"], "1": ["c"]}
-    router = Group("clique router", PODS, required=RACK)
+    router = replace(Group.of_kind("clique", "router", PODS), required=RACK)
     assert names(copies_of("Grove", router, pods, whole=False)) == {"": ["c"]}
 
 
@@ -64,7 +67,7 @@ def test_copies_of_leader_worker_set_groups_and_sub_groups() -> None:
 
 def test_kueue_pod_sets() -> None:
     pods = [labelled(name, {"kueue.x-k8s.io/podset": name}) for name in ("leader", "worker")]
-    group = Group("pod set worker", PODS, required=RACK)
+    group = replace(Group.of_kind("pod set", "worker", PODS), required=RACK)
     assert names(copies_of("Kueue", group, pods, whole=False)) == {"": ["worker"]}
 
 

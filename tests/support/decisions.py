@@ -284,7 +284,7 @@ def decide(file: str) -> None:
         cases = decided[decision.__name__] = {}
         try:
             for name, found in decision():
-                cases[name] = blanked(json.loads(msgspec.json.encode(found)))
+                cases[name] = blanked(json.loads(msgspec.json.encode(found, enc_hook=str)))
         except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
             cases["ended by"] = type(error).__name__
     Path(file).write_text(json.dumps(decided), encoding="utf-8")

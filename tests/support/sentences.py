@@ -170,7 +170,13 @@ class _Coding(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         if not any(isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) for op in node.ops):
             return self.generic_visit(node)
-        sides = [self._compared(side) for side in (node.left, *node.comparators)]
+        sides = [node.left, *node.comparators]
+        if any(_is_constant(side) for side in sides) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            # By its name: it is the same constant whatever its words are.
+            written = [_call("__as_written__", self.visit(side)) for side in sides]
+            node.left, node.comparators = written[0], [*written[1:]]
+            return node
+        sides = [self._compared(side) for side in sides]
         node.left, node.comparators = sides[0], sides[1:]
         if isinstance(node.left, ast.Name) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             node.left = _call("__as_looked_for__", node.left, node.comparators[0])
@@ -215,6 +221,11 @@ class _Coding(ast.NodeTransformer):
             visited.args = [self._compared(part, sought=sought) for part in visited.args]
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         return _call("__as_written__", visited) if name and (sought or name.isupper()) else visited
+
+
+def _is_constant(node: ast.expr) -> bool:
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.isupper()
 
 
 def _call(function: str, *arguments: ast.expr) -> ast.Call:

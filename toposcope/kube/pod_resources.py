@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.errors import ToposcopeError
 
 CPU: Final = "cpu"
 MOST: Final = (1 << 62) - 1
@@ -36,20 +37,27 @@ _DECIMAL: Final = {
 _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("KMGTPE", 1)}
 
 
+class QuantityError(ToposcopeError, ValueError):
+    """What is not a quantity, and what to write instead."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}; {fix}")
+        self.problem = problem
+        self.fix = fix
+
+
 @lru_cache(maxsize=1 << 14)
 def amount(resource: str, quantity: str | float) -> int:
     """A quantity of a resource.
 
     CPU in thousandths of a core, memory in bytes, everything else in pieces. One beyond `MOST`
-    counts as that: Kubernetes caps quantities, and takes `1e30`. Raises ValueError for what is not
-    a quantity.
+    counts as that: Kubernetes caps quantities, and takes `1e30`. Raises QuantityError.
     """
     text = str(quantity).strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(
-            f"{text[:_LONGEST]!r} is not a quantity; write a number such as 8, 500m or 2Gi"
-        )
+        problem = f"{text[:_LONGEST]!r} is not a quantity"
+        raise QuantityError(problem, "write a number such as 8, 500m or 2Gi")
     number, unit = match.groups()
     if unit in _BINARY:
         value = Decimal(number) * _BINARY[unit]

@@ -115,7 +115,7 @@ class Checker:
         return fittings(workload.groups, question.levels, question.nodes, partial=question.partial)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
-        """What each domain of the level at which the workload does not fit offers, the best first."""
+        """What the domains of the level at which it does not fit offer, the best one first."""
         if shortage.level is None:
             return ()
         question = self._cluster.question(workload)

@@ -50,6 +50,19 @@ class _Dynamo(Waiting):
     subjects = (DEPLOYMENTS,)
     readers = ("Dynamo",)
     topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
+    topology_rules = (
+        "dynamo/topology-exists",
+        "dynamo/topology-name",
+        "dynamo/topology-constraint",
+    )
+    level_rules = (
+        "dynamo/domain-exists",
+        "dynamo/domain-pattern",
+        "dynamo/component-domain",
+        "dynamo/some-domain",
+    )
+    hierarchy_rules = ("dynamo/hierarchy",)
+    feature_rules = ("dynamo/grove-pathway",)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)

@@ -7,7 +7,7 @@ group stays inside the domain of the group.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
@@ -42,6 +42,10 @@ class Pods:
     """What they get devices by, which `requests` say nothing of."""
 
 
+JOB_OF: Final = "job of"
+"""Kind of the group that one of a ReplicatedJob's Jobs is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Pods and smaller groups that belong together."""
@@ -60,6 +64,15 @@ class Group:
     As for pod anti-affinity, a domain is then the value of the level's label alone, whatever lies
     above it.
     """
+    kind: str = ""
+    """What its system calls such a group: `clique`, `pod set`; empty where nobody goes by it."""
+    own_name: str = ""
+    """Its name among those of its kind."""
+
+    @staticmethod
+    def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
+        """A group that is called by its kind and its own name."""
+        return Group(f"{kind} {own_name}", pods, kind=kind, own_name=own_name)
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it.

@@ -18,7 +18,13 @@ from toposcope.integrations.framework.node_affinity import (
     NodeFilter,
     Toleration,
 )
-from toposcope.kube.pod_resources import ContainerRequests, Requests, amount, pod_requests
+from toposcope.kube.pod_resources import (
+    ContainerRequests,
+    QuantityError,
+    Requests,
+    amount,
+    pod_requests,
+)
 
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
@@ -252,9 +258,8 @@ def _amount(resource: str, quantity: Field) -> int | None:
         return None
     try:
         value = amount(resource, written)
-    except ValueError as error:
-        message, _, fix = str(error).partition("; ")
-        quantity.error("pods/quantity", message, fix)
+    except QuantityError as error:
+        quantity.error("pods/quantity", error.problem, error.fix)
         return None
     if value < 0:
         quantity.error("pods/quantity", f"{written!r} is below zero", "write 0 or more")

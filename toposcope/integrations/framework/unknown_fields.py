@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api.yaml_text import load
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import did_you_mean
 
 _STRICT: Final = "*strict*"
@@ -54,7 +54,7 @@ def _note_unknown(
     message = f'unknown field "{field.path}"'
     fix = f"{version} has no such field: kubectl refuses it, Helm loses it"
     close = did_you_mean(name, known)
-    if close.startswith("did you mean"):
+    if isinstance(close, Suggestion):
         field.error(rule, message, f"{close} {fix}")
     elif _OPEN in known:
         return

@@ -102,3 +102,7 @@ POD_CLIQUE_SETS: Final = WatchedKind(
     short=("pcs",),
     translated_by=GROUP,
 )
+
+CLIQUE_GROUP: Final = "clique"
+SCALED_GROUP: Final = "scaling group"
+"""Kinds of the groups of a PodCliqueSet."""

@@ -17,9 +17,11 @@ from toposcope.integrations.framework.waiting import CopyName, Waiting
 from toposcope.integrations.grove.api import (
     BINDINGS,
     CLIQUE,
+    CLIQUE_GROUP,
     GANG,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
+    SCALED_GROUP,
     SCALING_GROUP,
 )
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
@@ -208,7 +210,7 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 def _copy_namer(group: Group) -> CopyName:
     """What names the copies of a set, of a scaling group or of a clique."""
-    kind, _, name = group.name.rpartition(" ")
+    name = group.own_name
 
     def of_scaling_group(labels: Mapping[str, str]) -> str | None:
         label = labels.get(_SCALING_GROUP, "")
@@ -222,16 +224,15 @@ def _copy_namer(group: Group) -> CopyName:
 
     gangs = []
     for part in group.groups:
-        part_kind, _, part_name = part.name.rpartition(" ")
-        if part_kind.endswith("scaling group"):
-            gangs.append((part_name, part.copies))
+        if part.kind == SCALED_GROUP:
+            gangs.append((part.own_name, part.copies))
 
     def of_set(labels: Mapping[str, str]) -> str | None:
         return None if is_apart(labels, gangs) else labels.get(_SET_COPY)
 
-    if kind == "scaling group":
+    if group.kind == SCALED_GROUP:
         return of_scaling_group
-    return of_clique if kind == "clique" else of_set
+    return of_clique if group.kind == CLIQUE_GROUP else of_set
 
 
 def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> bool:
@@ -260,6 +261,22 @@ class _Grove(Waiting):
     readers = (_SYSTEM,)
     topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
     made_for_pods = (POD_CLIQUE_SETS,)
+    topology_rules = (
+        "grove/topology-exists",
+        "grove/topology-name",
+        "grove/one-topology",
+    )
+    level_rules = (
+        "grove/domain-exists",
+        "grove/domain-pattern",
+        "grove/pack",
+        "grove/pack-domain",
+    )
+    hierarchy_rules = ("grove/hierarchy",)
+    feature_rules = (
+        "grove/scheduler-name",
+        "grove/kai-topology",
+    )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         yield from _check(workload)

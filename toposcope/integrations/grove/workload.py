@@ -29,7 +29,12 @@ from toposcope.integrations.framework.system import (
 )
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.admission import check_parts
-from toposcope.integrations.grove.api import POD_CLIQUE_SETS, clique_names
+from toposcope.integrations.grove.api import (
+    CLIQUE_GROUP,
+    POD_CLIQUE_SETS,
+    SCALED_GROUP,
+    clique_names,
+)
 from toposcope.integrations.grove.constraint import (
     Constraint,
     Constraints,
@@ -92,7 +97,7 @@ def _started(group: Group, pods: Mapping[str, int]) -> Group:
 
 
 def _name(group: Group) -> str:
-    return group.name.rpartition(" ")[2]
+    return group.own_name
 
 
 _LEVEL_RULES: Final = frozenset(
@@ -204,8 +209,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _gangs_of(template: Field, group: Group) -> tuple[Group, ...]:
-    least_groups = _least(template, "podCliqueScalingGroups", "scaling group")
-    least_pods = _least(template, "cliques", "clique")
+    least_groups = _least(template, "podCliqueScalingGroups", SCALED_GROUP)
+    least_pods = _least(template, "cliques", CLIQUE_GROUP)
     return tuple(pod_gangs(group, least_groups, least_pods))
 
 
@@ -262,8 +267,8 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
             if name in cliques and name not in grouped:
                 members.append(cliques[name])
                 grouped.add(name)
-        scaling_group = Group(
-            f"scaling group {constraint.name or place.path}",
+        scaling_group = replace(
+            Group.of_kind(SCALED_GROUP, constraint.name or place.path),
             groups=tuple(members),
             copies=(place / "replicas").number(1),
         )
@@ -277,7 +282,7 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
 def _clique(place: Field, constraint: Constraint, topology: TopologyLevels | None) -> Group:
     name, spec = (place / "name").text() or place.path, place / "spec"
     pods = pods_of(name, (spec / "replicas").number(1), spec / "podSpec")
-    return _constrained(Group(f"clique {name}", (pods,)), constraint, topology)
+    return _constrained(Group.of_kind(CLIQUE_GROUP, name, (pods,)), constraint, topology)
 
 
 def _constrained(group: Group, constraint: Constraint, topology: TopologyLevels | None) -> Group:
@@ -305,8 +310,8 @@ def _least(template: Field, places: str, of: str) -> dict[str, int]:
     least = {}
     for place in (template / places).items():
         name = (place / "name").text() or place.path
-        spec = place / "spec" if of == "clique" else place
+        spec = place / "spec" if of == CLIQUE_GROUP else place
         number = (spec / "minAvailable").number(0)
-        if number or of != "clique":
+        if number or of != CLIQUE_GROUP:
             least[f"{of} {name}"] = number or 1
     return least

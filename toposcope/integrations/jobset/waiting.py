@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.constraints import JOB_OF, Group
 from toposcope.integrations.framework.waiting import CopyName, Waiting
 from toposcope.integrations.jobset.api import JOB_KEY
 from toposcope.kube.discovery import Kind
@@ -13,11 +13,15 @@ _JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 class _JobSet(Waiting):
     subjects = (Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),)
+    level_rules = (
+        "jobset/label-exists",
+        "jobset/nodes-labelled",
+    )
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
         del system  # whoever places them
-        kind, _, name = group.name.rpartition(" ")
-        if kind != "job of":
+        name = group.own_name
+        if group.kind != JOB_OF:
             return None
 
         def of_job(labels: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.constraints import JOB_OF, Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.pods import (
     JOBSET,
@@ -218,13 +218,11 @@ class _Tree:
                 f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.pods.count)}"
             )
         minimum = minimum or pod_set.pods.count
-        return Group(
-            f"job of {pod_set.name}",
-            (pod_set.some(minimum),),
-            (),
-            own.required,
-            own.preferred,
-            pod_set.jobs,
+        return replace(
+            Group.of_kind(JOB_OF, pod_set.name, (pod_set.some(minimum),)),
+            required=own.required,
+            preferred=own.preferred,
+            copies=pod_set.jobs,
         )
 
     def _pytorch(self, above: Constraint) -> tuple[Group, ...]:

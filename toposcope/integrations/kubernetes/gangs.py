@@ -207,16 +207,13 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         lambda pod_group: _of_group(root, pod_group, cluster),
     )
     whole, levels = tree.group(top), tree.levels  # in this order: levels may be unknown, too
-    notes = [*tree.notes]
-    for why in tree.unknown:
-        notes.append(why if ": room is" in why else f"{why}: room is not checked")
     return Workload(
         NAME,
         handle_of(root),
         groups=(whole,),
         levels=levels,
         placeable=not tree.unknown,
-        notes=tuple(notes),
+        notes=(*tree.notes, *tree.unknown),
         doubt=tree.doubt,
     )
 

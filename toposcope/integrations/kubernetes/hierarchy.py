@@ -61,12 +61,15 @@ class Tree:
         self.notes: dict[str, None] = {}
         self.doubt = ""
 
+    def _add_unknown(self, why: str) -> None:
+        self.unknown[f"{why}: room is not checked"] = None
+
     @property
     def levels(self) -> tuple[Level, ...]:
         """The labels that count, from the outermost group to the innermost."""
         longest = max(self._paths, key=len, default=())
         if any(path != longest[: len(path)] for path in self._paths):
-            self.unknown["its groups go by different labels"] = None
+            self._add_unknown("its groups go by different labels")
         return longest
 
     def group(self, one: Field, above: tuple[Level, ...] = (), depth: int = _MAX_DEPTH) -> Group:
@@ -89,11 +92,10 @@ class Tree:
         below = (*inside, *(group for leaf in leaves for group in leaf.groups))
         least = (one / "spec" / "schedulingPolicy" / "gang" / "minGroupCount").number(len(below))
         if not below:
-            self.unknown[f"no groups of CompositePodGroup {name} are known"] = None
+            self._add_unknown(f"no groups of CompositePodGroup {name} are known")
         elif least != len(below):
-            self.unknown[
-                f"CompositePodGroup {name} needs {least} of its groups, and {len(below)} are known"
-            ] = None
+            needs = f"CompositePodGroup {name} needs {least} of its groups"
+            self._add_unknown(f"{needs}, and {len(below)} are known")
         if len({(group.pods, group.groups, group.required) for group in below}) > 1:
             self.doubt = self.doubt or GREEDY
         return Group(name, groups=below, required=level)

@@ -73,6 +73,7 @@ class _Kubernetes(Waiting):
         Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
     )
     groups_are_written = True
+    level_rules = ("kube-scheduler/label-exists",)
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
         name = group_of(Field(pod.wants))

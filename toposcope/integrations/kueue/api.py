@@ -128,3 +128,6 @@ WORKLOADS: Final = WatchedKind(
     requests,
     finished=frozenset({"Finished"}),
 )
+
+POD_SET: Final = "pod set"
+"""Kind of a group: the pods of one template."""

@@ -8,7 +8,7 @@ from toposcope.integrations.framework.constraints import Admission, Decision, Gr
 from toposcope.integrations.framework.placement import ClusterView, Placement, Question
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
-from toposcope.integrations.kueue.api import POD_SET_OF, WORKLOAD, WORKLOAD_OF
+from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, WORKLOAD, WORKLOAD_OF
 from toposcope.integrations.kueue.queues import held, kept
 
 
@@ -75,7 +75,7 @@ def _placed(decision: Decision) -> tuple[Placed, ...]:
         nodes_of.setdefault(pods, []).append((node, count))
     placed = []
     for pods, nodes in nodes_of.items():
-        placed.append(Placed(Group(f"pod set {pods.name}", (pods,)), (), tuple(nodes)))
+        placed.append(Placed(Group.of_kind(POD_SET, pods.name, (pods,)), (), tuple(nodes)))
     return tuple(placed)
 
 

@@ -15,6 +15,7 @@ from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
     FLAVORS,
     LOCAL_QUEUE,
+    POD_SET,
     POD_SET_OF,
     QUEUE_NAME,
     TOPOLOGIES,
@@ -132,6 +133,18 @@ class _Kueue(Waiting):
     around = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS)
     readers = ("Kueue",)
     topology_kinds = (TOPOLOGIES,)
+    topology_rules = (
+        "kueue/topology-exists",
+        "kueue/one-topology",
+    )
+    level_rules = ("kueue/level-exists",)
+    hierarchy_rules = ("kueue/slice-level",)
+    feature_rules = (
+        "kueue/queue-name",
+        "kueue/queue-exists",
+        "kueue/flavor-topology",
+        "kueue/wrong-place",
+    )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[Step]:
         return _check(workload)
@@ -144,8 +157,8 @@ class _Kueue(Waiting):
         return check_assignment(workload)
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
-        kind, _, name = group.name.rpartition(" ")
-        if system != "Kueue" or kind != "pod set":
+        name = group.own_name
+        if system != "Kueue" or group.kind != POD_SET:
             return None
 
         def of_pod_set(labels: Mapping[str, str]) -> str | None:

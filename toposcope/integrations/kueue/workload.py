@@ -520,7 +520,9 @@ def _least(root: Field, pod_set: PodSet) -> int | None:
 
 def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group:
     pods, slices = _sliced(request.pod_set, count, request.slices, topology)
-    return _group(f"pod set {request.pod_set.name}", pods, slices, request, topology)
+    name = request.pod_set.name
+    group = _group("", pods, slices, request, topology)
+    return replace(group, name=f"{api.POD_SET} {name}", kind=api.POD_SET, own_name=name)
 
 
 def _group(

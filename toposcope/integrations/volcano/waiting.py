@@ -55,6 +55,8 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 class _Volcano(Waiting):
     subjects = (POD_GROUPS, JOBS)
+    topology_rules = ("volcano/topology-exists",)
+    level_rules = ("volcano/level-exists",)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)
