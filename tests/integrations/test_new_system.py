@@ -21,7 +21,7 @@ from tests.support.saved import demo_nodes, pod, saved
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.plugin import Plugin
 
-BLOCK = re.compile(r'```python title="(.+?)"\n(.*?)```', re.DOTALL)
+BLOCK = re.compile(r'```(?:python|text) title="(.+?)"\n(.*?)```', re.DOTALL)
 RACK = "cloud.google.com/gce-topology-subblock"
 FABRICS = "/apis/slotwise.example.com/v1/fabrics"
 

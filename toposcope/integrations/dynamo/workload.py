@@ -401,7 +401,7 @@ def _of_one_node(part: _Component, own: Level | None, overrides: Overrides) -> G
     """All replicas of a component with one pod each."""
     (pods,) = part.pods.values()
     all_pods = replace(pods, count=pods.count * part.replicas)
-    group = Group(f"component {part.name}", (all_pods,))
+    group = Group.of_kind("component", part.name, (all_pods,))
     return _kept(group, own, overrides.components[part.name], overrides)
 
 
@@ -421,13 +421,12 @@ def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Grou
     for role, pods in by_role.items():
         constraint = overridden.get(role)
         if constraint:
-            group = Group(f"{role} of {part.name}", (pods,))
+            group = Group.of_kind(f"{role} of", part.name, (pods,))
             constrained.append(_kept(group, None, constraint, overrides))
         else:
             free.append(pods)
-    replica = Group(
-        f"replica of {part.name}",
-        pods=tuple(free),
+    replica = replace(
+        Group.of_kind("replica of", part.name, tuple(free)),
         groups=tuple(constrained),
         copies=part.replicas,
     )
