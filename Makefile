@@ -38,15 +38,13 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-regressions: $(VENV)/dev ## Run first what was once wrong: cases of tests/regressions.txt
+regressions: $(VENV)/dev ## Run first what was once wrong: the tests of the marker `regression`
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
-	@# Workers end with 5 and do not say which case is gone.
-	$(BIN)/python -m pytest -n logical --dist worksteal @tests/regressions.txt $(ARGS) || \
-	  { [ $$? -ne 5 ] || $(BIN)/python -m pytest --collect-only --quiet @tests/regressions.txt; exit 1; }
+	$(BIN)/python -m pytest -n logical --dist worksteal -m regression $(ARGS)
 
 test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can build one (ARGS go to pytest)
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" $(ARGS)
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow" $(ARGS)
 
 test-all: $(VENV)/dev ## The same with the slow tests: browsers, Prometheus, helm, the image, other projects' cases
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."

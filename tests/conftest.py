@@ -32,43 +32,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
 settings.load_profile("suite")
 
-THOROUGH = (
-    "tests/apiserver/test_upstream_crds.py",
-    "tests/manifests/test_chart_release.py",
-    "tests/cli/test_check.py::test_ten_thousand_documents",
-    "tests/controller/cases",
-    "tests/controller/test_failover.py",
-    "tests/docs/test_install.py",
-    "tests/docs/test_integrations.py",
-    "tests/explain/test_live.py",
-    "tests/image",
-    "tests/integrations/test_registry.py::test_malformed_values_anywhere_in_a_document_raise_nothing",
-    "tests/manifests/test_components.py::test_a_real_api_server_takes_it",
-    "tests/manifests/test_managed_fields.py::test_thousands_of_generated_writes_change_nothing_of_others",
-    "tests/manifests/test_overlays.py",
-    "tests/manifests/test_runbook_commands.py",
-    "tests/monitoring/test_live.py",
-    "tests/schedulers",
-    "tests/snapshot/test_limits.py::test_a_few_bytes_each_are_too_many_objects",
-    "tests/switches/test_real_fabric.py",
-    "tests/tools/fuzz/test_planted_defects.py",
-    "tests/tools/test_model.py",
-    "tests/tools/test_simulate.py",
-    "tests/ui/browser",
-)
-"""Whole programs, browsers, schedulers, Prometheus, helm, images, models, simulations, other projects' cases, and what
-measures or searches for long: more than half of the time.
-A plain `make test` leaves them out, so that it is run often; CI runs them all."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is `THOROUGH`."""
-    gone = [name for name in THOROUGH if not (config.rootpath / name.partition("::")[0]).exists()]
-    assert not gone, f"THOROUGH names what is gone: {gone}"
-    for item in items:
-        if item.nodeid.startswith(THOROUGH):
-            item.add_marker(pytest.mark.thorough)
-
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line what was skipped and why."""
@@ -88,12 +51,12 @@ def pytest_collection_finish() -> None:
 def _nothing_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the module that leaves a thread, socket or file, and not a later one in which it is come across.
 
-    What is `THOROUGH` is left out: playwright's threads, for one, stay for the session.
+    Modules of the marker `slow` are left out: playwright's threads, for one, stay for the session.
     """
     before = set(threading.enumerate())
     yield
     gc.collect()
-    if not request.node.nodeid.startswith(THOROUGH):
+    if request.node.get_closest_marker("slow") is None:
         assert not still_running(set(threading.enumerate()) - before)
 
 

@@ -17,6 +17,7 @@ from toposcope.text import (
 )
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -54,6 +55,7 @@ def test_one_and_several() -> None:
     assert plural(2, "topology", "topologies") == "topologies"
 
 
+@pytest.mark.regression
 def test_what_is_written_reads_back() -> None:
     document = {"a": [1, None, True], "b": {"ü": "\U0001f600"}}
     assert compact(document) == '{"a":[1,null,true],"b":{"ü":"\U0001f600"}}'
@@ -85,6 +87,7 @@ def test_nesting_without_end_is_refused() -> None:
         parse("[" * 1_000_000)
 
 
+@pytest.mark.regression
 @given(
     st.lists(st.text() | st.sampled_from(["-A", "--kubeconfig=/x", "$(id)", "a;b", "'", "a b", "", "`id`", "\u202e"]))
 )

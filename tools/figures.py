@@ -44,15 +44,17 @@ def machine() -> str:
         " and ".join(name for name, flag in flags if flag in configured) or "without PGO and LTO"
     )
     return (
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), Linux {platform.release()}, "
-        f"Python {platform.python_version()} ({build})"
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), "
+        f"Linux {platform.release()}, Python {platform.python_version()} ({build})"
     )
 
 
 def command(target: str) -> str:
     """How to make this run again, as a call of make."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-    return f'make {target} ARGS="{" ".join(arguments)}"' if arguments else f"make {target}"
+    if not arguments:
+        return f"make {target}"
+    return f'make {target} ARGS="{" ".join(arguments)}"'
 
 
 def read(page: str) -> dict[str, Table]:
@@ -68,19 +70,26 @@ def read(page: str) -> dict[str, Table]:
 
 def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
     """Replace the tables of these subjects with those of this run, and keep the others."""
-    known = read(page) if _file(page).exists() else {}
+    file = _file(page)
+    known = read(page) if file.exists() else {}
     for subject, (head, *rows) in tables.items():
-        known[subject] = Table(machine(), command(target), list(head), [list(row) for row in rows])
+        known[subject] = Table(
+            measured=machine(),
+            command=command(target),
+            head=list(head),
+            rows=[list(row) for row in rows],
+        )
     FOLDER.mkdir(exist_ok=True)
-    _file(page).write_text("{\n" + ",\n".join(_lines(known)) + "\n}\n", encoding="utf-8")
+    content = ",\n".join(_lines(known))
+    file.write_text("{\n" + content + "\n}\n", encoding="utf-8")
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown; a bar or a line break in a cell would end it."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += [
-        "|" + "|".join(f" {_cell(text)} " if text else " " for text in row) + "|" for row in rows
-    ]
+    for row in rows:
+        cells = [f" {_cell(text)} " if text else " " for text in row]
+        lines.append("|" + "|".join(cells) + "|")
     return "\n".join(lines)
 
 
@@ -89,13 +98,17 @@ def part(page: str, *subjects: str) -> str:
 
     One table for neighbours with the same columns, then the runs.
     """
-    tables = [read(page)[subject] for subject in subjects]
-    groups = groupby(tables, lambda table: table.head)
-    parts = [
-        markdown(head, (row for table in group for row in table.rows)) for head, group in groups
-    ]
+    known = read(page)
+    tables = [known[subject] for subject in subjects]
+    parts = []
+    for head, group in groupby(tables, lambda table: table.head):
+        rows: list[list[str]] = []
+        for table in group:
+            rows += table.rows
+        parts.append(markdown(head, rows))
     runs = dict.fromkeys(f"`{table.command}`, {table.measured}" for table in tables)
-    return "\n\n".join((*parts, *(f"<small>{run}</small>" for run in runs)))
+    parts += [f"<small>{run}</small>" for run in runs]
+    return "\n\n".join(parts)
 
 
 def _file(page: str) -> Path:

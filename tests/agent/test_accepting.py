@@ -105,6 +105,7 @@ STATES: dict[str, tuple[str, Faults | None, Change]] = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("wrong", STATES)
 def test_a_state_is_accepted_stays_accepted_and_is_a_fault_again_once_it_healed(wrong: str, tmp_path: Path) -> None:
     profile, faults, change = STATES[wrong]
@@ -237,6 +238,7 @@ def with_legacy_card(folder: Path) -> tuple[Machine, Faults]:
     return replace(node, gpus=(*board, replace(card, name="Tesla K80", links=()))), dead_gpus(4)
 
 
+@pytest.mark.regression
 def test_a_legacy_card_that_the_driver_ignores_is_accepted(tmp_path: Path) -> None:
     legacy, ignored = with_legacy_card(tmp_path)
     node = Watched(legacy, tmp_path)
@@ -299,6 +301,7 @@ def test_the_flag_accepts_an_excluded_gpu_for_the_agent_that_runs(tmp_path: Path
     assert accepting.labels["state"] == "ok"
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("profile", "faults"),
     [

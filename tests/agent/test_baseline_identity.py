@@ -62,6 +62,7 @@ def shifted(raw: RawNode, first: int) -> dict[int, str]:
     return {gpu.index: gpu.pci.replace("0000:", "0001:") for gpu in raw.gpus if gpu.index >= first}
 
 
+@pytest.mark.regression
 def test_one_gpu_that_is_gone_is_one_though_the_buses_behind_it_have_other_numbers(
     board: Machine, tmp_path: Path
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_baseline_without_the_mark_is_not_an_accepted_one(board: Machine, tmp_
 # Products
 
 
+@pytest.mark.regression
 def test_a_lost_first_gpu_of_a_mixed_machine_does_not_start_a_new_baseline(tmp_path: Path) -> None:
     cards = load_profile("l40s-4")
     first, *others = cards.gpus

@@ -50,6 +50,7 @@ def cell(topology: NodeTopology, a: str, b: str) -> str:
     return topology.matrix.cells[devices.index(a)][devices.index(b)]
 
 
+@pytest.mark.regression
 def test_rows_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
     topology = topology_of(GB300, tmp_path)
     assert topology.matrix.devices == DEVICES
@@ -58,6 +59,7 @@ def test_rows_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
     assert cell(topology, "GPU1", "DD0") == cell(topology, "DD0", "GPU1") == "PXB"
 
 
+@pytest.mark.regression
 def test_rails_go_by_the_functions(tmp_path: Path) -> None:
     topology = topology_of(GB300, tmp_path)
     assert rails(topology) == [("mlx5_1",), ("mlx5_0",), ("mlx5_3",), ("mlx5_2",)]

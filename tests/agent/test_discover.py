@@ -50,6 +50,7 @@ def at(topology: Any, path: str) -> Any:
     return at(topology[int(step)] if step.isdigit() else getattr(topology, step), rest)
 
 
+@pytest.mark.regression
 @each_row("discovered.yaml", Discovered, ids=lambda row: row.case)
 def test_what_is_found_of_a_machine(row: Discovered, tmp_path: Path) -> None:
     newest = load_profile(row.profile)

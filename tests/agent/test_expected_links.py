@@ -65,6 +65,7 @@ def test_a_dead_link_of_a_board_is_a_fault_at_first_sight(
     assert topology.state is State.DEGRADED
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("product", ["NVIDIA H20", "NVIDIA H20-3e", H200, H100, "NVIDIA B200", "NVIDIA H800"])
 def test_a_board_with_every_link_down_at_first_sight_is_degraded(product: str, tmp_path: Path) -> None:
     links = 8 if product == "NVIDIA H800" else 18
@@ -120,6 +121,7 @@ def test_links_to_a_gpu_that_is_missing_are_not_missed_beside_it(tmp_path: Path)
 # MIG: A100 trains the links of a GPU off, later products do not
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
 def test_mig_mode_on_a100_turns_the_links_of_its_gpus_off(count: int, tmp_path: Path) -> None:
     mig = dict.fromkeys(range(count), 7)
@@ -176,6 +178,7 @@ def test_later_products_keep_their_links_in_mig_mode(product: str, architecture:
 # Virtual machines: a part of the GPUs has a part of the links
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("product", "architecture", "gpus", "switches", "links"),
     [
@@ -236,6 +239,7 @@ def test_a_single_superchip_has_nothing_to_be_linked_to(tmp_path: Path) -> None:
 # Cards: a bridge joins some, and the others have no dead links
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("product", "architecture", "gpus", "pairs"),
     [
@@ -312,6 +316,7 @@ def test_a_power9_socket_of_three_has_two_links_to_each_neighbour(tmp_path: Path
     assert (topology.state, label(topology, "nvlink-links")) == (State.OK, "4")
 
 
+@pytest.mark.regression
 def test_peers_of_a_lost_gpu_in_a_cube_mesh_are_not_blamed(tmp_path: Path) -> None:
     node = load_profile("dgx1-v100")
     lost = Faults(vanished=frozenset({0}))
@@ -356,6 +361,7 @@ def far_ends(node: Machine, folder: Path, change: Change) -> NodeTopology:
     return found
 
 
+@pytest.mark.regression
 def test_links_of_a_gpu_to_itself_are_no_bandwidth_and_no_count(tmp_path: Path) -> None:
     """Azure's NCads A100 v4 (azhpc-images, topology/ncv4-topo.xml): twelve links each, that end at their own GPU."""
     pairs = [[0, 1, 12], [2, 3, 12]]

@@ -92,6 +92,7 @@ PLACE = "in slot 1 of chassis 1821025193108, an NVLink rack"
 NO_FABRIC = f"NVML says that there is no NVLink fabric, {PLACE}"
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("fabric", "reason"),
     [
@@ -152,6 +153,7 @@ HGX_PLACE = SimulatedPlatform(chassis="1650000000001", slot=0, tray=0, host=0, p
 """An HGX board that answers a serial number and a module, and no slot of a rack."""
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("profile", "platform"),
     [
@@ -173,6 +175,7 @@ def test_a_board_outside_racks_needs_no_fabric(
     assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("profile", "fabric", "words"),
     [
@@ -218,6 +221,7 @@ def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Pa
     )
 
 
+@pytest.mark.regression
 def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabric(tmp_path: Path) -> None:
     """The others are in no fabric, and none is missing there."""
     faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_UNKNOWN),))

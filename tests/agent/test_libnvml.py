@@ -146,6 +146,7 @@ def questions_of_a_gpu() -> dict[str, str]:
     return first
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("question", questions_of_a_gpu().values())
 def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe, tmp_path: Path) -> None:
     """What has all bits set: text that is none, an address that is none, counts of four billion."""
@@ -158,6 +159,7 @@ def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe
     assert not describe(raw, "node").problem
 
 
+@pytest.mark.regression
 @each_case("tables/agent.yaml")
 def test_a_gpu_that_counts_wrong_is_not_believed(question: str, things: str, through_c: Probe, tmp_path: Path) -> None:
     lines = lines_of(simulated(changed(load_profile(TRAY), mig=("MIG-a",))))
@@ -262,6 +264,7 @@ def test_what_is_remembered_is_asked_again_each_tenth_time_and_whenever_anything
     assert changed.gpus[1].links[0].state == 0
 
 
+@pytest.mark.regression
 def test_a_count_that_cannot_be_ends_the_process_that_saw_it(start: Start) -> None:
     agent = start()
     agent.break_by("nvmlDeviceGetCount_v2 = garbage")

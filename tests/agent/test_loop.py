@@ -53,6 +53,7 @@ def test_accept_degraded_makes_today_the_baseline(node: Node, tmp_path: Path) ->
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
 
 
+@pytest.mark.regression
 def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interval(node: Node) -> None:
     def slow(raw: RawNode) -> RawNode:
         node.seconds += 5  # as when NVML waits for an event at that moment
@@ -67,6 +68,7 @@ def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interv
     assert node.agent.seconds_until_sync() <= 5
 
 
+@pytest.mark.regression
 def test_policies_that_come_into_force_after_the_first_write_make_the_agent_ready_within_seconds(node: Node) -> None:
     node.confined = False
     node.agent.sync()
@@ -81,6 +83,7 @@ def test_policies_that_come_into_force_after_the_first_write_make_the_agent_read
     assert node.agent.seconds_until_sync() > 50
 
 
+@pytest.mark.regression
 def test_a_change_right_after_a_probe_is_repaired_within_four_seconds(node: Node) -> None:
     for _edit in range(20):
         node.live(3600)
@@ -183,6 +186,7 @@ def counts(node: Node) -> dict[str, float]:
     return {"reads": node.cluster.reads, "writes": len(node.cluster.writes), "refused": refused, "probes": node.probes}
 
 
+@pytest.mark.regression
 @each_row("lives.yaml", Life, ids=lambda row: row.case)
 def test_a_life(row: Life, tmp_path: Path) -> None:
     machine = load_profile(row.profile)

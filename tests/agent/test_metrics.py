@@ -79,6 +79,7 @@ def test_every_metric_is_documented_and_nothing_else() -> None:
     )
 
 
+@pytest.mark.regression
 def test_the_histograms_of_both_programs_write_their_bounds_alike(scraped: Scraped) -> None:
     """As client_golang does: a query that matches `le` as text finds the series of both."""
     controller = CollectorRegistry()

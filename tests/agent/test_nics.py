@@ -52,6 +52,7 @@ def rails(topology: NodeTopology) -> list[tuple[str, ...]]:
 # Bridges to NVSwitches
 
 
+@pytest.mark.regression
 def test_a_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
     with_bridge = topology_of(HGX_B200, tmp_path / "with")
     without = topology_of(WITHOUT_BRIDGE, tmp_path / "without")
@@ -133,6 +134,7 @@ def test_without_root_the_only_two_infiniband_functions_of_a_whole_board_are_its
     assert topology.rail_aligned
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -203,6 +205,7 @@ def add_verbs(machine: LivingMachine, name: str) -> None:
 B300 = tuple(f"mlx5_bond_{number}" for number in range(8))
 
 
+@pytest.mark.regression
 def test_sub_devices_of_type_smi_are_no_nics(tmp_path: Path) -> None:
     """`rdma dev add smi1 type SMI parent mlx5_0`: the planes of the parent's port, each as a port again."""
     machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
@@ -274,6 +277,7 @@ def test_a_nic_whose_device_a_pod_holds_stays(tmp_path: Path) -> None:
     assert not any(nic.held for nic in machine.probe().nics)
 
 
+@pytest.mark.regression
 def test_all_devices_in_pods_change_no_label(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     before = describe(machine.probe(), "n1")
@@ -282,6 +286,7 @@ def test_all_devices_in_pods_change_no_label(tmp_path: Path) -> None:
         assert describe(machine.probe(), "n1").labels == before.labels
 
 
+@pytest.mark.regression
 def test_an_agent_that_starts_meanwhile_does_not_know_rails_and_shape(tmp_path: Path) -> None:
     """So the labels stay what they are on the Node."""
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)

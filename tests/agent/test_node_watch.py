@@ -57,6 +57,7 @@ class Watched:
         self.changes += 1
 
 
+@pytest.mark.regression
 @each_case("tables/agent.yaml")
 def test_a_change_of_our_keys_wakes_the_loop_once(events: list[str], changes: int) -> None:
     with ScriptedServer([chunked(*(line(*words.split()) for words in events))]) as server:
@@ -67,6 +68,7 @@ def test_a_change_of_our_keys_wakes_the_loop_once(events: list[str], changes: in
     assert "watch=true&fieldSelector=metadata.name%3Dn1&resourceVersion=0&allowWatchBookmarks=true" in target
 
 
+@pytest.mark.regression
 @each_case("tables/agent.yaml")
 def test_a_watch_that_fails_is_told_once(
     head: str | None, lines: str, complete: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -90,6 +92,7 @@ def test_a_watch_that_fails_is_told_once(
     assert told[-1] == "node n1 is watched again"
 
 
+@pytest.mark.regression
 def test_labels_removed_by_hand_are_back_within_five_seconds(api: ApiUnderTest, tmp_path: Path) -> None:
     api.create(NODES, node("n1", labels={"example.com/a": "b"}))
     flags = ["--node-name", "n1", "--spread", "0", "--interval", "1", "--profile", "t4-1", "--kubeconfig"]

@@ -54,6 +54,7 @@ def raw_node(folder: Path, kind: type[SimulatedNvml] = OffBus) -> RawNode:
     return probed(orin(), folder, kind=kind)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("kind", [OffBus, EmptyAddress])
 def test_it_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_path: Path) -> None:
     known = described(tmp_path, kind).labels.known

@@ -165,6 +165,7 @@ def test_without_multi_node_nvlink_there_is_no_clique(tmp_path: Path) -> None:
     assert nvidia_labels_for(unknown("hang", "x")) == {}
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("an apply without labels removes those that nobody owns")
 def test_a_clean_up_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clients) -> None:
     """Such labels are left where somebody wrote managedFields, and an apply that names no labels would remove them."""

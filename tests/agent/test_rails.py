@@ -52,6 +52,7 @@ def node(tmp_path: Path) -> Cabled:
 LEAVES: list[str | None] = [f"leaf-{number}" for number in range(1, 9)]
 
 
+@pytest.mark.regression
 def test_rails_are_the_nics_nearest_to_gpus(tmp_path: Path) -> None:
     node = Cabled(tmp_path)
     far = {"mlx5_1": (RawPort(1, "InfiniBand", "4: ACTIVE"),)}  # InfiniBand for storage, behind another host bridge
@@ -188,6 +189,7 @@ def hold(node: Cabled, nic: str) -> None:
     )
 
 
+@pytest.mark.regression
 def test_a_rail_that_a_pod_holds_keeps_its_switch(node: Cabled) -> None:
     before = node.labels
     hold(node, "mlx5_9")
@@ -217,6 +219,7 @@ def test_a_rail_that_is_back_without_a_neighbour_is_lost_after_the_grace_period(
     assert node.group is None
 
 
+@pytest.mark.regression
 def test_all_labels_outlive_a_restart_while_a_pod_holds_a_rail(node: Cabled, tmp_path: Path) -> None:
     before = node.labels
     again = Cabled(tmp_path)

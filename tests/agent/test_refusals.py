@@ -83,6 +83,7 @@ def subsets(seed: str) -> Iterator[tuple[str, ...]]:
         yield tuple(rng.sample(FACTS, size))
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
 @pytest.mark.parametrize("profile", profile_names())
 def test_a_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
@@ -150,6 +151,7 @@ def test_a_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call:
 # The number of links
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
 @pytest.mark.parametrize("profile", ["dgx-h200", "dgx1-v100", "hgx-b200-8", "power9-v100", "h100-nvl-2"])
 def test_links_are_counted_where_the_driver_refuses_their_number(profile: str, code: int, tmp_path: Path) -> None:
@@ -275,6 +277,7 @@ def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
     return refused(*calls, *FABRIC, gpu=gpu, code=code)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("profile", "driver", "fabric"),
     [
@@ -413,6 +416,7 @@ def test_labels_stay_through_hours_in_which_a_gpu_refuses_to_speak_of_its_links(
     assert node.labels["state"] == "ok"
 
 
+@pytest.mark.regression
 def test_labels_under_nvidia_com_stay_too(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     whole = describe(probed(machine, tmp_path), "n1")

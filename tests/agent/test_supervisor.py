@@ -395,6 +395,7 @@ def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -
     announcing.close()
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("size", [0, 1 << 30])
 def test_a_worker_cannot_change_the_size_of_the_memory_under_the_agent(size: int) -> None:
     agent, theirs = Channel.pair()

@@ -121,12 +121,14 @@ def test_virtual_functions_are_not_nics_and_odd_names_are_kept(tmp_path: Path) -
     assert sorted(nic.name for nic in topology.nics) == ["dark0", "mlx5_bond_0", "rail_b", "storage0"]
 
 
+@pytest.mark.regression
 def test_nics_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
     """By name, its numbers as numbers: storage NICs and firmware give addresses another order."""
     addresses = [nic.pci for nic in described(NICS, tmp_path).nics]
     assert addresses != sorted(addresses)
 
 
+@pytest.mark.regression
 @each_case("tables/agent.yaml")
 def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[str], tmp_path: Path) -> None:
     """Each is the legend of a machine that somebody published."""
@@ -135,6 +137,7 @@ def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[
     assert [nic.name for nic in discovered(replace(machine, nics=nics), tmp_path).nics] == legend
 
 
+@pytest.mark.regression
 def test_storage_ports_and_ports_that_are_down_are_not_rails(tmp_path: Path) -> None:
     topology = described(NICS, tmp_path)
     assert topology.gpus[0].rails == ("rail_b",)
@@ -187,6 +190,7 @@ def test_an_unknown_numa_node_follows_from_local_cpus_where_they_tell(tmp_path: 
     assert {gpu.numa for gpu in straddling.gpus} == {None}
 
 
+@pytest.mark.regression
 def test_minus_one_is_unknown_and_not_a_node(tmp_path: Path) -> None:
     write_sysfs(load_profile("l40s-4"), tmp_path)
     for file in tmp_path.glob("devices/pci*/**/numa_node"):
@@ -195,6 +199,7 @@ def test_minus_one_is_unknown_and_not_a_node(tmp_path: Path) -> None:
     assert {function.numa for function in Sysfs(tmp_path).nvidia_functions()[0]} == {None}
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("shown", "which"), [(8, None), (7, "1 of 8 GPUs (index 7)"), (6, "2 of 8 GPUs (index 6, 7)")])
 def test_gpus_that_nvml_lists_and_sysfs_lacks_are_named(shown: int, which: str | None, tmp_path: Path) -> None:
     raw = probed(load_profile(H200), tmp_path)
@@ -265,6 +270,7 @@ pci:
 """
 
 
+@pytest.mark.regression
 def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path) -> None:
     said = described(ONE_NODE, tmp_path / "said")
     silent = described(ONE_NODE.replace("numa: 0, ", ""), tmp_path / "silent")
@@ -375,6 +381,7 @@ def test_a_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -
     assert sysfs.nvidia_functions()[0] == (gpu._replace(driver="vfio-pci"),)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("name", ["numa_node", "local_cpulist", "vendor", "class", "vpd", "device"])
 def test_a_pipe_where_a_file_should_be_is_not_waited_for(name: str, tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)

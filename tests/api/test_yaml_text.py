@@ -18,6 +18,7 @@ LAUGHS = b"\n".join(
 )
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "text", [b"metadata:\n  annotations:\n    a.b/c: 1\n", b'{"metadata":\n{"annotations":\n{"a.b/c": 1}}}']
 )
@@ -26,12 +27,14 @@ def test_a_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
     assert locate(text, "$.metadata.annotations[d.e/f]") == ("metadata.annotations[d.e/f]", 3)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"- " * 50_000, b"? " * 50_000, b"{a: " * 50_000])
 def test_yaml_nested_without_end_is_rejected_before_it_is_loaded(text: bytes) -> None:
     with pytest.raises(YamlSyntaxError, match=f"more than {MAX_DEPTH} levels deep"):
         load(b"kind: Node\nspec:\n  " + text)
 
 
+@pytest.mark.regression
 def test_aliases_that_multiply_or_contain_themselves_are_rejected() -> None:
     with pytest.raises(YamlSyntaxError, match="expand to more than 1,000,000 values; write them out") as rejected:
         load(LAUGHS)
@@ -40,12 +43,14 @@ def test_aliases_that_multiply_or_contain_themselves_are_rejected() -> None:
         check_limits(b"spec: &a {self: *a}")
 
 
+@pytest.mark.regression
 def test_a_document_of_many_small_values_is_rejected_before_it_takes_a_hundred_times_its_size() -> None:
     with pytest.raises(YamlSyntaxError, match="more than 1,000,000 values; split it into documents") as rejected:
         load(b"a:\n" + b"- \n" * 1_000_000)
     assert rejected.value.line == 999_999
 
 
+@pytest.mark.regression
 def test_harmless_aliases_and_braces_load_and_each_document_is_measured_alone() -> None:
     assert load(b"a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
     assert load(b"a: &x 1\nc: [*x, *x]") == {"a": 1, "c": [1, 1]}
@@ -61,6 +66,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(("text", "words"), [(b"[" * 100_000, "levels deep"), (LAUGHS, "aliases expand to more")])
 def test_hostile_text_is_refused_wherever_yaml_is_read(reader: str, text: bytes, words: str, tmp_path: Path) -> None:
@@ -71,6 +77,7 @@ def test_hostile_text_is_refused_wherever_yaml_is_read(reader: str, text: bytes,
         READERS[reader](file)
 
 
+@pytest.mark.regression
 def test_yaml_is_parsed_in_one_place() -> None:
     parsers = {"load", "load_all", "safe_load", "safe_load_all", "full_load", "unsafe_load", "compose", "parse", "scan"}
     elsewhere = [

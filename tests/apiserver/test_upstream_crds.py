@@ -6,6 +6,8 @@ import pytest
 from tests.support.api import ApiUnderTest, crd_conditions
 from tests.support.upstream_crds import DESCRIBED, described, published, upstream_crd
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_what_is_described_is_part_of_what_is_published(name: str) -> None:

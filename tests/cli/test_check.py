@@ -19,6 +19,7 @@ CHANGED = (
 )
 
 
+@pytest.mark.slow
 def test_ten_thousand_documents(tmp_path: Path, toposcope: Command) -> None:
     many, cluster = tmp_path / "many.json", write_cluster(tmp_path / "cluster.json", *demo_nodes(), cluster_topology())
     document = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "x"}}

@@ -53,6 +53,7 @@ def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_
     assert toposcope("tree", *where, "--config", str(plain)).out.split() == ["n1", "n2", "n3"]
 
 
+@pytest.mark.regression
 def test_a_page_follows_what_the_configuration_becomes(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
     create_namespace(api, HOME_NAMESPACE)
     path = f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps"

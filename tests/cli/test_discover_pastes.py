@@ -13,6 +13,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "paste.txt"
 
 
+@pytest.mark.regression
 def test_a_paste_of_pci_levels_gives_no_label_about_nvlinks(file: Path, toposcope: Command) -> None:
     file.write_text(PCI + WIRED)
     ran = toposcope(f"discover --node-name n1 --capture {file}")
@@ -84,6 +85,7 @@ def test_one_gpu_needs_no_links_to_have_no_path_to_another(file: Path, toposcope
     assert "nvlink-links" not in ran.out
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_a_file_of_powershell(encoding: str, file: Path, toposcope: Command) -> None:
     file.write_bytes(PAIRS.replace("\n", "\r\n").encode(encoding))
@@ -93,6 +95,7 @@ def test_a_file_of_powershell(encoding: str, file: Path, toposcope: Command) -> 
     assert codecs.BOM_UTF8.decode() not in out
 
 
+@pytest.mark.regression
 def test_of_two_hosts_one_has_to_be_named(file: Path, toposcope: Command) -> None:
     file.write_text(prefixed(PAIRS, "node1: ") + prefixed(OTHER, "node2: "))
     refused = toposcope(f"discover --node-name n1 --capture {file}", code=1).err
@@ -105,6 +108,7 @@ def test_a_host_without_a_capture(toposcope: Command) -> None:
     assert "--capture-host chooses a matrix of --capture FILE" in toposcope("discover --capture-host n1", code=2).err
 
 
+@pytest.mark.regression
 def test_numa_nodes_that_are_implied_are_counted(file: Path, toposcope: Command) -> None:
     file.write_text("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t48-63\t3\n")
     ran = toposcope(f"discover --node-name n1 --capture {file} -o labels")

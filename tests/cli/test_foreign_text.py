@@ -31,6 +31,7 @@ FOREIGN = st.text(
 )
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("to", [json_text, yaml_text])
 @given(key=FOREIGN, value=FOREIGN, comment=FOREIGN)
 def test_documents_hold_no_character_that_steers_and_read_back(to: object, key: str, value: str, comment: str) -> None:
@@ -40,6 +41,7 @@ def test_documents_hold_no_character_that_steers_and_read_back(to: object, key: 
     assert [*yaml.safe_load_all(text)] == [document] if to is yaml_text else json.loads(text) == document
 
 
+@pytest.mark.regression
 def test_a_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
     redirect = "HTTP/1.1 302 Found\r\nLocation: http://login/\x1b[2J\x9b31m\r\nContent-Length: 0\r\n\r\n".encode(
         "latin-1"
@@ -51,6 +53,7 @@ def test_a_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) 
     assert "\x1b" not in error
 
 
+@pytest.mark.regression
 def test_a_plugin_s_error_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
     script = tmp_path / "plugin.py"
     script.write_text("import sys\nsys.exit('expired\\x1b[2J\\u202e\\nwarning: all is well')\n")
@@ -68,6 +71,7 @@ NAMED: dict[str, Callable[[Any, str], None]] = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("field", NAMED)
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_names_that_no_server_takes_are_refused(field: str, form: str, tmp_path: Path, toposcope: Command) -> None:
@@ -81,6 +85,7 @@ def test_names_that_no_server_takes_are_refused(field: str, form: str, tmp_path:
     assert re.search(rf"^{file}, .*line \d+: {field}: 'x\\n---\\napi.* cannot be ", ran.err)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("name", ["a", "a.b-c.0", "x" * 253])
 def test_names(name: str) -> None:
     assert is_name(name)
@@ -94,6 +99,7 @@ def named(name: str) -> NodeView:
     return Decoder().node(read)
 
 
+@pytest.mark.regression
 @given(product=FOREIGN, names=st.lists(FOREIGN, min_size=3, max_size=3), wide=st.booleans())
 def test_what_suggest_writes_is_as_many_documents_as_suggestions(product: str, names: list[str], wide: bool) -> None:
     """Even from nodes that no reader lets through."""

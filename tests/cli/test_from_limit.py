@@ -12,6 +12,7 @@ from toposcope.cli.streams import read_small
 LIMIT = 1 << 20
 
 
+@pytest.mark.regression
 def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "cluster.json"
     demo = enumerate(demo_nodes())
@@ -22,6 +23,7 @@ def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
     assert "is not a number of MiB" in toposcope("tree --from-limit 0 --from", file, code=2).err
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "words", ["tree --config /dev/zero", "export --format kai --convert /dev/zero", "discover --capture /dev/zero"]
 )

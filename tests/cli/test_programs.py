@@ -69,6 +69,7 @@ def test_without_a_cluster_the_programs_say_what_is_missing(program: str, tmp_pa
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.regression
 def test_the_overview_lists_every_command(toposcope: Command) -> None:
     text = toposcope(code=2).out
     assert all(name in text for name in COMMANDS)

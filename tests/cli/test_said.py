@@ -146,6 +146,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return functools.cache(lambda name: write_cluster(folder / name, *CLUSTERS[name].objects()))
 
 
+@pytest.mark.regression
 @each_row("said.yaml", Said, ids=lambda row: row.case or row.run)
 def test_what_a_command_says(
     row: Said, saved: Saved, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch

@@ -65,6 +65,7 @@ def test_the_matrix_has_rows_of_data_direct_functions(tmp_path: Path, toposcope:
     assert toposcope(f"matrix l40s-1 --from {cluster} -o name").out.split()[-2:] == ["DD0", "DD1"]
 
 
+@pytest.mark.regression
 def test_the_tree_of_a_large_cluster_fits_a_screen(tmp_path: Path, toposcope: Command) -> None:
     """Racks of different sizes in every block share no line."""
     node = demo_nodes()[0]
@@ -113,12 +114,14 @@ def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, toposcope: Co
     assert [request.path.rpartition("/")[2] for request in requests] == ["clustertopologies"]
 
 
+@pytest.mark.regression
 @each_case("tables/cli.yaml")
 def test_objects_are_named_as_kubectl_names_them(words: str, plain: str, tmp_path: Path, toposcope: Command) -> None:
     cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), cluster_topology())
     assert toposcope(f"{words} --from {cluster}").out == toposcope(f"{plain} --from {cluster}").out
 
 
+@pytest.mark.regression
 def test_a_silent_server_is_given_up_with_the_flag_that_waits_longer(tmp_path: Path, toposcope: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections into its backlog, and never answers
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -19,6 +19,7 @@ def figures(row: str) -> tuple[int, ...]:
     return tuple(int(word) for word in row.split() if word.isdecimal())
 
 
+@pytest.mark.regression
 def test_a_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command) -> None:
     lines = toposcope(f"tree --all --from {mixed}").out.splitlines()
     rows = [figures(line) for line in lines[2:] if len(figures(line)) == 3]
@@ -80,6 +81,7 @@ def test_nodes_as_json(mixed: str, toposcope: Command) -> None:
     assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 28, "free": 28}}
 
 
+@pytest.mark.regression
 def test_no_slot_for_32_gpus(mixed: str, toposcope: Command) -> None:
     out = toposcope(f"slots --gpus 32 --gpus-per-pod 4 --from {mixed}").out
     assert "No domain holds 32 GPUs, even on an empty cluster." in out
@@ -87,6 +89,7 @@ def test_no_slot_for_32_gpus(mixed: str, toposcope: Command) -> None:
     assert toposcope(f"slots --gpus 32 --gpus-per-pod 4 -o json --from {mixed}").json["slots"] == []
 
 
+@pytest.mark.regression
 def test_one_slot_for_8_gpus(mixed: str, toposcope: Command) -> None:
     rows = toposcope(f"slots --gpus 8 --gpus-per-pod 8 -o json --from {mixed}").json["slots"]
     assert {row["domain"]: row["now"] for row in rows}["host"] == 1
@@ -110,6 +113,7 @@ def test_score_leaves_pods_with_shares_out(mixed: str, toposcope: Command) -> No
     assert "! not counted: 3 pods with parts of GPUs" in out
 
 
+@pytest.mark.regression
 def test_check_judges_as_the_scheduler_and_warns(mixed: str, tmp_path: Path, toposcope: Command) -> None:
     container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 39}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}

@@ -29,6 +29,7 @@ def reported(conditions: list[tuple[str, str]]) -> dict[str, Any]:
     return {**cluster_topology(), "status": {"conditions": all_of_them, "published": [entry] * 9}}
 
 
+@pytest.mark.regression
 @each_case("tables/cli.yaml")
 def test_one_screen_says_it(told: dict[str, str], code: int, tmp_path: Path, toposcope: Command) -> None:
     conditions = list(told.items())
@@ -53,6 +54,7 @@ def test_one_screen_says_it(told: dict[str, str], code: int, tmp_path: Path, top
     assert names == [f"{kind}={status}" for kind, status in wrong]
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("seconds", "lost"), [(3, False), (600, True), (None, True)])
 def test_a_controller_is_lost_by_lease(seconds: int | None, lost: bool, tmp_path: Path, toposcope: Command) -> None:
     with EmbeddedApiServer() as server:

@@ -81,7 +81,7 @@ def large() -> list[Object]:
     return made
 
 
-@pytest.fixture(scope="module", params=["demo", pytest.param("6,000 nodes", marks=pytest.mark.thorough)])
+@pytest.fixture(scope="module", params=["demo", pytest.param("6,000 nodes", marks=pytest.mark.slow)])
 def narrow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("narrow")
     nodes = demo_nodes(faulty=("h200-3",)) if request.param == "demo" else large()
@@ -96,6 +96,7 @@ def narrow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return path
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("question", [name for name in QUESTIONS if " as " not in name])
 def test_each_line_fits_and_says_something(question: str, narrow: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1", "PAGER": "cat"}.items():

@@ -85,6 +85,7 @@ def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
     assert json.loads(escaped('{"a": "\u202e\x9b"}')) == {"a": "\u202e\x9b"}
 
 
+@pytest.mark.regression
 @each_case("tables/cli.yaml")
 def test_a_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
     stream = io.StringIO()

@@ -1,5 +1,6 @@
 """`toposcope uninstall` on a cluster where everything has been written, among things of others."""
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.support.upstream_crds import upstream_crd
 from toposcope.cli.removal import Remover, WaitTimeoutError, find_all
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.listing import everything
+from toposcope.kube.runtime import Event
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
@@ -84,13 +86,28 @@ def uninstall(api: ApiUnderTest, toposcope: Command) -> Command:
     return partial(toposcope, "uninstall --kubeconfig", api.kubeconfig)
 
 
+class Sleeping(Time):
+    """Time passes while somebody waits."""
+
+    def event(self) -> Event:
+        return Passing(self)
+
+
+class Passing(threading.Event):
+    """Never set: who waits for it sleeps."""
+
+    def __init__(self, time: Time) -> None:
+        super().__init__()
+        self._time = time
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._time.seconds += timeout or 0.0
+        return False
+
+
 def remover(client: ApiClient, time: Time) -> Remover:
     """One that waits for three seconds of this time."""
-
-    def sleep(seconds: float) -> None:
-        time.seconds += seconds
-
-    return Remover(client, lambda _: None, 3.0, time, sleep)
+    return Remover(client, lambda _: None, 3.0, time)
 
 
 def state(api: ApiUnderTest) -> dict[str, Any]:
@@ -170,7 +187,7 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
 
     client = clients()
     client.__class__ = RecordingClient
-    remover(client, Time()).carry_out(find_all(client))
+    remover(client, Sleeping()).carry_out(find_all(client))
     programs = PROGRAMS_LEFT if cluster.is_real else ()
     assert list(dict.fromkeys(sent)) == [*programs, KAI, KUEUE, TOPOLOGIES, PLANS, NODES]
 
@@ -186,7 +203,7 @@ def create_pod(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
 @pytest.mark.parametrize("component", ["agent", "controller"])
 def test_pods_that_still_run_end_it_before_labels_go(cluster: ApiUnderTest, clients: Clients, component: str) -> None:
     create_pod(cluster, "running", OURS | {"app.kubernetes.io/component": component})
-    time, client = Time(), clients()
+    time, client = Sleeping(), clients()
     before = state(cluster)
     with pytest.raises(WaitTimeoutError, match="pods of Toposcope are still running") as caught:
         remover(client, time).carry_out(find_all(client))
@@ -198,20 +215,21 @@ def test_pods_that_still_run_end_it_before_labels_go(cluster: ApiUnderTest, clie
     assert find_all(client).empty
 
 
+@pytest.mark.regression
 def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clients: Clients) -> None:
     """The page, and what others run under the same name."""
     create_pod(cluster, "page", OURS | {"app.kubernetes.io/component": "ui"})
     create_pod(cluster, "theirs", OURS | {"app.kubernetes.io/component": "backup"})
     create_pod(cluster, "bare", OURS)
     create_pod(cluster, "other", {"app.kubernetes.io/name": "other", "app.kubernetes.io/component": "agent"})
-    time, client = Time(), clients()
+    time, client = Sleeping(), clients()
     remover(client, time).carry_out(find_all(client))
     assert time.seconds == 0.0
     assert find_all(client).empty
 
 
 def test_an_object_that_gets_a_holder_meanwhile_is_told_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:
-    time, client = Time(), clients()
+    time, client = Sleeping(), clients()
     plan = find_all(client)
     with (
         finalizer(cluster, f"{KAI}/c", "example.com/hold"),

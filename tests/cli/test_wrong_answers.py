@@ -88,6 +88,7 @@ def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: 
     return api
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_ends_with_a_traceback(
     cluster: ApiUnderTest, toposcope: Command, command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

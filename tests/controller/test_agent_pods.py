@@ -83,6 +83,7 @@ def said(api: ApiUnderTest) -> tuple[str, str]:
     return found["message"], found["reason"]
 
 
+@pytest.mark.regression
 def test_a_runtime_class_that_does_not_exist_is_named(api: ApiUnderTest, controller: Controller) -> None:
     uid = install(api, 0)
     report(api, "a.1", uid, FORBIDDEN.format("") + "exceeded quota: gpu")
@@ -114,6 +115,7 @@ def test_without_a_daemon_set_or_with_all_pods_it_asks(api: ApiUnderTest, contro
     assert said(api) == UNKNOWN
 
 
+@pytest.mark.regression
 def test_labels_that_former_agents_left_do_not_hide_it(api: ApiUnderTest, controller: Controller, time: Time) -> None:
     api.request("DELETE", f"{NODES}/silent")
     api.create(NODES, node("labelled", labels={"gpu.topology/gpus": "8"}))

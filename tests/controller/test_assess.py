@@ -117,6 +117,7 @@ def change(history: History, look: Look) -> None:
     history.by_value = look.by_value
 
 
+@pytest.mark.regression
 @each_row("assessed.yaml", Assessed, ids=lambda row: row.case)
 def test_what_is_said_at_each_look(row: Assessed) -> None:
     history = History()
@@ -148,6 +149,7 @@ def test_what_is_said_at_each_look(row: Assessed) -> None:
                 assert says(hint, value) if field == "message" else hint == value, hint
 
 
+@pytest.mark.regression
 def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     """Workloads come and go, and each may require a level that no node has; so may each edit of a spec name one."""
     history = History(required=["rack"])
@@ -162,6 +164,7 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     assert history.memory.next_deadline(600.0, history.now) is None
 
 
+@pytest.mark.regression
 @each_case("tables/controller.yaml")
 def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percent: int | None, level: bool) -> None:
     spec = {} if percent is None else {"minCoveragePercent": percent}
@@ -177,6 +180,7 @@ def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percen
     assert (f"({RACK}) is on {total - without} of {total} nodes and not a level" in covered.message) != level
 
 
+@pytest.mark.regression
 def test_the_message_stays_short_however_long_the_names_and_many_the_labels() -> None:
     keys = [keys[0] for domain, keys in BUILT_IN.keys.items() if domain not in ("host", "nvlink-domain")]
     bare = [gpu_node(f"bare-{i}" + "x" * 240, {"zone": None, "block": None, "rack": None}) for i in range(10)]
@@ -209,6 +213,7 @@ class Course(msgspec.Struct, forbid_unknown_fields=True):
     steps: str
 
 
+@pytest.mark.regression
 @each_row("availability.yaml", Course, ids=lambda row: row.case)
 def test_availability_of_a_required_level_over_time(row: Course) -> None:
     """Nodes, seconds later, status of the condition, and whether rack is published: `nothing` leaves all as it is."""
@@ -254,6 +259,7 @@ INFERRED: dict[str, Any] = {}
 LISTED = {"levels": [{"domain": domain, "key": key} for domain, key in (("zone", ZONE), ("rack", RACK))]}
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("levels", [INFERRED, LISTED], ids=["inferred", "listed"])
 @each_row("kept_levels.yaml", Course, ids=lambda row: row.case)
 def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], row: Course) -> None:

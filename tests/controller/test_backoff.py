@@ -66,6 +66,7 @@ def send_until(
     return last
 
 
+@pytest.mark.regression
 @each_case("tables/controller.yaml")
 def test_when_a_write_is_tried_again(time: publishing.Time, said: Any, until: float, asked: list[float]) -> None:
     answer = None if said is None else error_of(said)
@@ -114,6 +115,7 @@ def test_pauses_differ_by_up_to_a_tenth(time: publishing.Time) -> None:
     assert pauses != [5, 10, 20, 40, 60]
 
 
+@pytest.mark.regression
 @each_case("tables/controller.yaml")
 def test_a_replacement_backs_off(
     api: ApiUnderTest, clients: Clients, time: publishing.Time, prepare: str, attempts: list[float]
@@ -158,6 +160,7 @@ def admission(api: ApiUnderTest, documents: dict[str, Any]) -> Iterator[None]:
     wait_until(lambda: api.request("POST", f"{publishing.KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("admission")
 @each_case("tables/controller.yaml")
 def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(

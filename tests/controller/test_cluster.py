@@ -63,6 +63,7 @@ def events(api: ApiUnderTest) -> list[dict[str, Any]]:
     return [event for event in about if "TopologyLevels" in event["reason"]]
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("Events as kubectl searches them")
 def test_kubectl_describe_tells_once_when_conditions_turned(api: ApiUnderTest, clients: Clients, time: Time) -> None:
     share_crd(api)

@@ -129,6 +129,7 @@ class Turns(msgspec.Struct, forbid_unknown_fields=True):
     steps: str
 
 
+@pytest.mark.regression
 @each_row("leases.yaml", Turns, ids=lambda row: row.case)
 def test_who_leads_when(store: Store, row: Turns) -> None:
     """`leads` and `waits` after a turn, `valid` and `expired` without one; `unanswered` is a claim that is stored."""

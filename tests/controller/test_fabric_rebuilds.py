@@ -118,6 +118,7 @@ def test_a_rack_that_moves_at_once_is_rebuilt() -> None:
     assert cluster.is_calm()
 
 
+@pytest.mark.regression
 def test_a_rack_that_moves_node_by_node_is_rebuilt_once_the_last_has_moved() -> None:
     rack = Rack.of("r1", 1)
     cluster = Cluster(rack, Rack.of("r2", 2))
@@ -211,6 +212,7 @@ def test_a_second_rebuild_in_the_middle_of_one_is_one_from_first_to_last() -> No
     assert cluster.is_calm()
 
 
+@pytest.mark.regression
 def test_trays_without_a_fabric_on_their_way_are_degraded_and_make_no_split() -> None:
     rack = Rack.of("r1", 1)
     cluster = Cluster(rack, Rack.of("r2", 2))
@@ -254,6 +256,7 @@ def test_a_tray_that_stays_behind_without_a_fabric_is_a_split_after_the_grace_pe
     assert f"{rebuilt(1, 9, nodes=5)}; 1 node is not in the new one" in cluster.events
 
 
+@pytest.mark.regression
 def test_a_domain_that_spans_racks_is_one_event() -> None:
     first, second = Rack.of("r1", 1), Rack.of("r2", 1)
     cluster = Cluster(first, second)

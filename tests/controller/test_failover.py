@@ -22,6 +22,8 @@ from tests.support.proxy import RecordingProxy
 from tests.support.upstream_crds import stand_in
 from tools.apiserver.client import HttpClient
 
+pytestmark = pytest.mark.slow
+
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"
 OLDER_GROVE = stand_in("grove.io", "v1alpha1", "ClusterTopology", "clustertopologies", namespaced=False)

@@ -47,6 +47,7 @@ class Watched(History):
         return sorted({name for status in self.statuses for name in first if status.get(name) != first[name]})
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "waves",
     [

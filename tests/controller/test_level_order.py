@@ -39,6 +39,7 @@ def path(nodes: Sequence[NodeFacts]) -> str:
     return str(history.status["levelPath"])
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("nodes", "order"),
     [
@@ -132,6 +133,7 @@ def test_the_order_turns_after_the_grace_period() -> None:
     assert history.status["levelPath"] == WITHIN
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "passing",
     [

@@ -10,7 +10,7 @@ from tests.support.controller import NoWorkloads, condition, make_topology, shar
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.api.label_keys import GPUS
-from toposcope.controller import reconcile
+from toposcope.controller import assessor
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.hierarchy.node import NodeFacts
@@ -60,6 +60,7 @@ def summaries(api: ApiUnderTest) -> list[tuple[str, str]]:
     return [(ready["status"], ready["reason"]) for ready in found]
 
 
+@pytest.mark.regression
 def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
     api: ApiUnderTest, reconciler: Reconciler, client: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +71,7 @@ def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
     kept, out = ("True", "NothingServed"), ("False", "TooManyTopologies")
     assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [kept] * 6
-    monkeypatch.setattr(reconcile, "MOST_TOPOLOGIES", MOST)
+    monkeypatch.setattr(assessor, "MOST_TOPOLOGIES", MOST)
     before = status_of(api, "t0")
     assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
     assert summaries(api) == [out] * 3 + [kept] * 3
@@ -96,6 +97,7 @@ def nodes_of(racks: Sequence[str | None], gpus: str) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", {OTHER_RACK: rack, "rack": None, GPUS: gpus}) for i, rack in enumerate(racks)]
 
 
+@pytest.mark.regression
 def test_a_lost_level_comes_first_and_news_end_a_pass(api: ApiUnderTest, reconciler: Reconciler, client: Slow) -> None:
     """No topology waits for ever, though each pass is cut short."""
     share_crd(api)
@@ -116,6 +118,7 @@ def test_a_lost_level_comes_first_and_news_end_a_pass(api: ApiUnderTest, reconci
     assert look([None, "r", None, "r", "r", "r"], "4", news=False) == (True, ["t5", "t2", "t4", "t3"])
 
 
+@pytest.mark.regression
 def test_hints_are_logged_once_for_all(
     api: ApiUnderTest, reconciler: Reconciler, caplog: pytest.LogCaptureFixture
 ) -> None:

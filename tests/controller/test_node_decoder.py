@@ -160,6 +160,7 @@ def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
     assert (sum(strings.values()) + sum(tuples.values()) + own) / 1000 < 400
 
 
+@pytest.mark.regression
 def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_decoder, "_GENERATION", 100)
     decoder = NodeDecoder(["rack"])
@@ -191,6 +192,7 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
     assert decoded([node], decoder)[0].labels == {"a": "1", "b": "2"}
 
 
+@pytest.mark.regression
 @each_case("tables/controller.yaml")
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
     node = labelled(**({} if label is None else {label_keys.GPUS: label}))

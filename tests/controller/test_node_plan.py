@@ -150,6 +150,7 @@ def test_another_term_writes_nothing_that_is_there(site: Site) -> None:
     assert PLAN not in site.turn()
 
 
+@pytest.mark.regression
 def test_a_deleted_topology_leaves_the_plan_a_minute_later_if_it_is_not_made_anew(site: Site) -> None:
     asked: dict[str, Any] = {"uniqueValues": ["rack"], "publish": {"slinky": "Auto"}}
     make_topology(site.api, **asked)
@@ -186,6 +187,7 @@ class Lagging:
         return {"metadata": {}, "data": {"plan.json": encode(self.plan)}}
 
 
+@pytest.mark.regression
 def test_a_topology_leaves_the_plan_only_where_a_list_shows_that_it_is_gone() -> None:
     gone = PlannedTopology("cluster", (), levels(ZONE), ("zone",))
     client, time = Lagging(NodePlan((gone,))), Time()

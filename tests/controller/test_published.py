@@ -225,6 +225,7 @@ def cases() -> list[Any]:
     return made
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("row", cases())
 def test_what_becomes_of_what_is_published(
     row: Case, api: ApiUnderTest, clients: Clients, caplog: pytest.LogCaptureFixture
@@ -308,6 +309,7 @@ def test_what_changed_since_it_was_looked_at_is_not_deleted(api: ApiUnderTest, r
     assert publishing.node_labels(api, OURS) == (ZONE, BLOCK, RACK, HOSTNAME)
 
 
+@pytest.mark.regression
 def test_one_that_somebody_makes_at_the_last_moment_is_theirs(api: ApiUnderTest, kai: Site, clients: Clients) -> None:
     """Also where it has the very levels: a forced apply would take it over, and the next levels would replace it."""
 

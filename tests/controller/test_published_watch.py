@@ -175,6 +175,7 @@ def flavor(name: str, topology_name: str = "cluster") -> dict[str, Any]:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("immutability is a CEL rule")
 def test_while_a_flavor_holds_the_topology_nothing_is_asked_and_its_end_is_news(api: ApiUnderTest, site: Site) -> None:
     publishing.install(api, *KUEUE)
@@ -196,6 +197,7 @@ def test_flavors_are_not_followed_without_kueue(api: ApiUnderTest, site: Site) -
     assert "resourceflavors.kueue.x-k8s.io" not in {thread.name for thread in following()}
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("immutability is a CEL rule")
 def test_what_goes_while_a_publisher_waits_is_acted_on_without_debounce(api: ApiUnderTest, clients: Clients) -> None:
     """An admin who deletes a flavor and applies it again leaves a moment in which Kueue lets go of its Topology."""
@@ -225,6 +227,7 @@ def test_what_goes_while_a_publisher_waits_is_acted_on_without_debounce(api: Api
     assert publishing.node_labels(api, OURS) == publishing.THREE
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("limits of a list")
 def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(api: ApiUnderTest, clients: Clients) -> None:
     share_crd(api)

@@ -85,6 +85,7 @@ def test_what_others_make_is_not_merged_with(
     assert condition(api, "SegmentsPublished")["reason"] == "Conflict"
 
 
+@pytest.mark.regression
 def test_what_is_denied_is_tried_rarely(
     api: ApiUnderTest, clients: Clients, time: Time, controller: Controller
 ) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 from tests.support.cluster import RACK, History, gpu_node
 from tests.support.tables import each_case
 from toposcope.api.label_keys import NVLINK_DOMAIN
@@ -33,6 +34,7 @@ RELABELLED = [*H100, *(gpu_node(f"gb200-{i}") for i in range(2))]
 NODES = {"both": H100 + GB200[:2], "more": H100 + GB200, "h100": H100, "relabelled": RELABELLED, "none": []}
 
 
+@pytest.mark.regression
 @each_case("tables/controller.yaml")
 def test_segments_over_time(policy: str, steps: str) -> None:
     """From two segments on: nodes, seconds later, and the nodes of each segment then."""

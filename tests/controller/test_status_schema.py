@@ -67,6 +67,7 @@ def crd(api: ApiUnderTest) -> None:
     share_crd(api)
 
 
+@pytest.mark.regression
 def test_whatever_numbers_nodes_claim_the_schema_takes_the_status(api: ApiUnderTest) -> None:
     made = read(make_topology(api, **SPEC))
     path = f"{PATH}/cluster/status?fieldManager=test&dryRun=All&fieldValidation=Strict"
@@ -106,6 +107,7 @@ def offer(api: ApiUnderTest, count: str) -> None:
         api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": {"nvidia.com/gpu": count}}})
 
 
+@pytest.mark.regression
 def test_a_status_that_is_refused_says_so_and_the_controller_is_not_ready_until_one_is_taken(
     api: ApiUnderTest, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

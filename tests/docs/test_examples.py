@@ -29,6 +29,7 @@ def check(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> tu
     return code, capsys.readouterr().out
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("example", GOOD)
 def test_a_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, page = check(example, cluster, capsys)

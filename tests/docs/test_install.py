@@ -16,6 +16,8 @@ from tests.support.paths import ROOT
 from tests.support.programs import find_helm
 from tests.support.tables import named_objects
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 WALKS: dict[str, list[str]] = named_objects("guides.yaml")["walks"]
 """Headings, one after the other, as somebody follows them."""

@@ -24,6 +24,8 @@ from tests.support.upstream_crds import stand_in, upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 PAGES = ROOT / "docs" / "integrations"
 SYSTEMS: dict[str, list[str]] = named_objects("guides.yaml")["systems"]
 """Page to the CRDs of its system."""

@@ -182,7 +182,7 @@ class Cluster:
         users = {f"system:node:{name}": "system:nodes" for name in machines}
         users |= dict.fromkeys(("system:kube-controller-manager", "system:kube-scheduler"), "")
         (folder / "server").mkdir()
-        self.server = RealApiServer(find_binaries(), folder / "server", SERVICE, 443, users)
+        self.server = RealApiServer(find_binaries(), folder / "server", address=SERVICE, port=443, users=users)
         self.kubeconfig = folder / "kubeconfig"
         self.nodes = {name: Node(name, number, folder) for number, name in enumerate(machines, 1)}
         self._machines = machines

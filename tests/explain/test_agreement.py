@@ -131,6 +131,7 @@ def on_the_page(snapshot: Snapshot, *documents: dict[str, Any]) -> bool:
     return all(check.well for check in checks)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("system", ["kai", "kueue", "grove", "dynamo", "runai", "osmo", "lws", "jobset"])
 def test_check_explain_and_the_page_agree(system: str, state: str, tmp_path: Path) -> None:
@@ -152,6 +153,7 @@ def test_check_explain_and_the_page_agree(system: str, state: str, tmp_path: Pat
     assert on_the_page(snapshot, document, *beside) == checked
 
 
+@pytest.mark.regression
 def test_replicas_beyond_the_first_of_a_dynamo_component_need_no_room_beside_it(tmp_path: Path) -> None:
     """Two replicas of 24 GPUs, each in one rack; either rack has room for one."""
     document = workload("dynamo")

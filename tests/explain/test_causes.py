@@ -26,6 +26,7 @@ def explain(cause: Cause, folder: Path, *flags: str) -> int:
     return main(["explain", cause.subject, "--from", str(file), *flags])
 
 
+@pytest.mark.regression
 @for_each_cause
 def test_the_page(cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(cause, tmp_path) == cause.code
@@ -55,6 +56,7 @@ def test_the_answer_for_scripts(cause: Cause, tmp_path: Path, capsys: pytest.Cap
         assert document["answer"]["next"]
 
 
+@pytest.mark.regression
 def test_a_wrong_cable_is_told_where_a_leaf_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = next(cause for cause in CAUSES if cause.name == "no-room-ever").objects()
     rail = {"node": "h200-5", "nic": "mlx5_2", "switch": "leaf-9", "port": "p1", "expected": "leaf-3"}
@@ -77,6 +79,7 @@ def found(value: Any, path: str) -> Any:
     return value
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("cause", "gives"), QUESTIONS)
 def test_the_answer_to_a_question(
     cause: Cause, gives: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -116,6 +119,7 @@ def corrupted(document: Any, rng: random.Random) -> Any:
         here = here[key]
 
 
+@pytest.mark.regression
 @for_each_cause
 def test_malformed_objects_are_no_traceback(cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = random.Random(cause.name)

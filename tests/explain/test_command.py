@@ -114,6 +114,7 @@ def snapshot(*pods: PodView) -> Snapshot:
 SET = Ref("grove.io", "PodCliqueSet", "ml", "llm")
 
 
+@pytest.mark.regression
 @each_case("tables/explain.yaml")
 def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) -> None:
     found = next(iter(kinds_called(word)), None)

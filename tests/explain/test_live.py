@@ -19,6 +19,8 @@ from toposcope.controller.wiring import Wiring
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.kube.client import ApiClient
 
+pytestmark = pytest.mark.slow
+
 UPSTREAM = (
     "grove-clustertopologybindings-alpha10",
     "grove-podcliquesets-alpha12",

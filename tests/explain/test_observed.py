@@ -107,6 +107,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     meaning: str = ""
 
 
+@pytest.mark.regression
 @each_row("scheduler_messages.yaml", Message, ids=lambda row: row.text[:80] or "no text")
 def test_the_meaning_of_a_message(row: Message) -> None:
     assert meaning(row.text) == row.meaning
@@ -115,6 +116,7 @@ def test_the_meaning_of_a_message(row: Message) -> None:
 RECORDED = json.loads(gzip.decompress((FIXTURES / "answers" / "kueue.json.gz").read_bytes()))
 
 
+@pytest.mark.regression
 def test_every_recorded_message_of_kueue_has_a_meaning() -> None:
     texts = {case.get("message", "") for state in RECORDED["states"] for case in state["cases"]} - {""}
     assert len(texts) > 100

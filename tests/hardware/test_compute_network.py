@@ -28,6 +28,7 @@ def rails(paths: Sequence[Sequence[str]], nics: Sequence[Nic]) -> list[list[str]
     return [[nics[at].name for at in nearest(row, of)] for row, of in zip(paths, chosen, strict=True)]
 
 
+@pytest.mark.regression
 def test_one_infiniband_port_near_one_gpu_takes_nobodys_roce_rails() -> None:
     nics = [roce("r0"), roce("r1"), roce("r2"), infiniband("i0")]
     paths = [["PIX", FAR, FAR, "PIX"], [FAR, "PIX", FAR, FAR], [FAR, FAR, "PIX", FAR]]
@@ -63,6 +64,7 @@ def test_halves_of_a_node_keep_what_they_have() -> None:
     assert rails([["PIX", FAR], [FAR, "PIX"]], nics) == [["i0"], ["r0"]]
 
 
+@pytest.mark.regression
 def test_a_port_that_goes_down_gives_no_rail_to_storage() -> None:
     """Eight rails of InfiniBand and eight of storage: one is down, and nothing else changes."""
     paths = [["PIX", FAR, "PIX", FAR], [FAR, "PIX", FAR, "PIX"]]

@@ -84,7 +84,9 @@ def any_nodes(rng: random.Random, count: int) -> list[NodeFacts]:
         ready, schedulable = rng.random() >= gaps, rng.random() >= gaps
         hardware = Hardware(gpus=rng.choice((8, 8, 4, 16, 0)) if rng.random() < gaps else 8)
         keys, values = tuple(labels), tuple(labels.values())
-        nodes.append(node_facts(f"n{i}", f"u{i}", keys, values, ready=ready, schedulable=schedulable, gpus=8, hardware=hardware))
+        nodes.append(
+            node_facts(f"n{i}", f"u{i}", keys, values, ready=ready, schedulable=schedulable, gpus=8, hardware=hardware)
+        )
     if rng.random() < 0.5:
         rng.shuffle(nodes)
     return nodes
@@ -133,7 +135,10 @@ def test_nodes_by_name_are_counted_as_nodes_in_a_row(seed: int) -> None:
 
 
 def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:
-    nodes = [node_facts(f"n{i}", "u", ("host", "rack"), (f"n{i}", "r"), ready=True, schedulable=True, gpus=8) for i in range(3)]
+    nodes = [
+        node_facts(f"n{i}", "u", ("host", "rack"), (f"n{i}", "r"), ready=True, schedulable=True, gpus=8)
+        for i in range(3)
+    ]
     shared = nodes[0].traits
     assert [node.traits for node in nodes] == [shared] * 3
     table = Table([NodeFacts(node.name, node.uid, shared) for node in nodes])
@@ -158,7 +163,9 @@ def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
 
 def test_nodes_whose_hosts_are_not_their_names_are_one_kind_too() -> None:
     nodes = [
-        node_facts(f"n{i}", "u", (HOSTNAME, "domain", "rack"), (f"h{i}", f"n{i}", "r"), ready=True, schedulable=True, gpus=8)
+        node_facts(
+            f"n{i}", "u", (HOSTNAME, "domain", "rack"), (f"h{i}", f"n{i}", "r"), ready=True, schedulable=True, gpus=8
+        )
         for i in range(3)
     ]
     shared = nodes[0].traits
@@ -186,7 +193,8 @@ def test_a_host_that_is_another_node_s_host_or_name_is_told_from_it(values: tupl
 def test_values_around_which_nodes_stand_alone_do_not_nest(values: tuple[str, str], nests: bool) -> None:
     """A rack of several nodes that are a domain each does not lie in one of them; looked at without naming them."""
     nodes = [
-        node_facts(f"n{i}", "u", ("domain", "rack"), (value, "r"), ready=True, schedulable=True, gpus=8) for i, value in enumerate(values)
+        node_facts(f"n{i}", "u", ("domain", "rack"), (value, "r"), ready=True, schedulable=True, gpus=8)
+        for i, value in enumerate(values)
     ]
     table = Table(nodes)
     assert table.nests("domain", "rack") is nests
@@ -201,5 +209,10 @@ def test_values_around_which_nodes_stand_alone_do_not_nest(values: tuple[str, st
 def test_values_of_nodes_hide_no_others_and_lie_around_one_of_theirs(
     values: list[tuple[str, str]], nests: bool
 ) -> None:
-    table = Table([node_facts(f"n{i}", "u", ("domain", "rack"), row, ready=True, schedulable=True, gpus=8) for i, row in enumerate(values)])
+    table = Table(
+        [
+            node_facts(f"n{i}", "u", ("domain", "rack"), row, ready=True, schedulable=True, gpus=8)
+            for i, row in enumerate(values)
+        ]
+    )
     assert table.nests("domain", "rack") is nests

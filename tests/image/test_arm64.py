@@ -12,6 +12,8 @@ import pytest
 from tests.support.paths import ROOT
 from tools.apiserver.build import cache_root, made_once
 
+pytestmark = pytest.mark.slow
+
 LOCK = ROOT / "image" / "runtime.lock"
 PAGE = 64 * 1024  # bytes, as the kernels of GB200 and GH200 have them
 AARCH64, LOAD = 183, 1  # ELF's numbers for the machine and for a segment that is mapped

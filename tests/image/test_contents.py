@@ -11,6 +11,8 @@ import pytest
 from tests.support.paths import ROOT
 from toposcope import __version__
 
+pytestmark = pytest.mark.slow
+
 LIST = """
 import importlib.metadata as m, json
 print(json.dumps({d.metadata["Name"]: d.version for d in m.distributions()}))

@@ -21,6 +21,8 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 
+pytestmark = pytest.mark.slow
+
 PROBE = """
 import json, os
 def writes(path):

@@ -28,6 +28,7 @@ DEVICE = Device("d", "p", "gpu-0", {"d/a": True, "d/n": 1})
 TRUE = 'device.attributes["d"].a'
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("count", [1, 2, 3, 600, 601, 9000])
 def test_a_row_of_negations(count: int) -> None:
     assert matches("!" * count + TRUE, DEVICE) is (count % 2 == 0)
@@ -40,6 +41,7 @@ def test_negations_of_what_is_no_boolean(count: int) -> None:
     assert matches("!" * count + '"a" == "a"', DEVICE) is None
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("opened", "closed"), [("(", ")"), ("!(", ")"), ("((", "))"), ("true && (", ")"), ("false || (true && (", "))")]
 )
@@ -80,6 +82,7 @@ MESSAGES = (
 )
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("text", MESSAGES, ids=lambda text: f"{text[:40]}...")
 def test_a_message_of_any_length_is_read(text: str) -> None:
     assert isinstance(meaning(text), str)  # it took minutes, or was a traceback; tools.fuzz.growth measures it
@@ -163,6 +166,7 @@ def test_nodes_of_a_pattern_that_is_not_applied_are_unknown() -> None:
     assert levels_of_tiers(levels, Table(two_nodes().values()), specs, inside) == {1: None, 2: None}
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("circle", [False, True])
 def test_hyper_nodes_within_hyper_nodes(circle: bool) -> None:
     count = 300 if circle else 3000
@@ -199,6 +203,7 @@ LONG = "9" * 5000
 MATRIX = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-19\nGPU1\tNV4\t X \t20-39\n"
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [("NV4", f"NV{LONG}"), ("GPU1", f"GPU{LONG}"), ("0-19", f"0-{LONG}"), ("0-19", ",".join(["0-1048575"] * 300))],

@@ -36,6 +36,7 @@ def _gpus(node: str, count: int, *, generation: int = 2, version: str = "v1") ->
     return {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice", "metadata": named, "spec": spec}
 
 
+@pytest.mark.regression
 def test_gpus_of_slices_are_counted_once_and_those_of_claims_are_not_free(tmp_path: Path) -> None:
     objects = [
         *(_node("a"), _node("b"), _node("plugin", **{"nvidia.com/gpu": "8"})),

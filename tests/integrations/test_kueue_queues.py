@@ -26,6 +26,7 @@ def deployment(replicas: int, quota: str = "100") -> str:
     return answered.verdict.kind
 
 
+@pytest.mark.regression
 def test_many_copies_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out of the trial for time still counts against the quota, and needs room."""
     monkeypatch.setattr("toposcope.integrations.kueue.scheduling._MOST_EVALUATIONS", 1)
@@ -43,6 +44,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [(value, key) for key, _ in inner] + [place for _, below in inner for place in places(below)]
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("seed", range(20))
 def test_malformed_objects_never_raise(seed: int) -> None:
     rng = random.Random(seed)

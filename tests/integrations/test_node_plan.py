@@ -55,6 +55,7 @@ def test_a_path_as_one_value(path: tuple[str, ...], beginning: str) -> None:
     assert found.startswith(beginning)
 
 
+@pytest.mark.regression
 def test_paths_that_read_alike_get_values_of_their_own() -> None:
     paths = [("a.b", "c"), ("a", "b.c"), ("a", "b", "c"), ("", "a", "c"), ("a", "", "c"), ("a" * 70,), ("a" * 71,)]
     assert len({unique_value(path) for path in paths}) == len(paths)
@@ -125,6 +126,7 @@ def test_an_annotation_that_is_too_long_for_the_policy_is_not_written(length: in
 # A level that is made of what agents write because of it would feed itself, with a write each turn for ever.
 
 
+@pytest.mark.regression
 def test_a_level_keyed_on_unique_values_is_ignored() -> None:
     own = (LEVELS[0], Level("block", RACKS), LEVELS[2])
     node = gpu_node("n1", {RACKS: "fed"})
@@ -143,6 +145,7 @@ def test_slurm_names_made_of_unique_values_are_ignored() -> None:
     assert wanted(gpu_node("n1", {RACKS: "x"}), asking(unique=(), annotates=True, slurm=own)).annotation is None
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("seed", range(40))
 def test_what_a_node_gets_settles_at_once(seed: int) -> None:
     """Whatever is on the Node, and whatever levels and selectors are made of."""

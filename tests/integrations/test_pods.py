@@ -25,11 +25,13 @@ def test_what_a_pod_requests(spec: Any, requests: dict[str, int]) -> None:
     assert requested(spec) == (requests, [])
 
 
+@pytest.mark.regression
 @each_case("pods.yaml")
 def test_what_is_wrong_is_named_with_its_path(spec: Any, finding: str) -> None:
     assert finding in requested(spec)[1]
 
 
+@pytest.mark.regression
 def test_pods_with_claims_never_fit_by_their_requests_alone() -> None:
     node = NodeView("n", "", {}, (), True, True, (), {"cpu": 8000, "pods": 9}, {}, None)
     claims = [{"name": "a", "resourceClaimTemplateName": "t"}, {"name": "b", "resourceClaimName": "c"}]
@@ -109,6 +111,7 @@ class Match(msgspec.Struct, forbid_unknown_fields=True):
     holds: bool
 
 
+@pytest.mark.regression
 @each_row("operators.yaml", Match, ids=lambda row: f"{row.key} {row.operator} {','.join(row.values)}")
 def test_each_operator(row: Match) -> None:
     assert Expression(row.key, row.operator, row.values).holds("node-1", LABELS) is row.holds

@@ -22,6 +22,7 @@ NODE_POOL = CLUSTERS["a node pool"]
 RACK = "cloud.provider.com/topology-rack"
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("table", "row"), ROWS)
 def test_what_comes_of_a_document(table: Table, row: Row) -> None:
     reading = table.read(row)

@@ -58,6 +58,7 @@ def checked(snapshot: Snapshot, document: Object, before: Object | None = None, 
     return found
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("case", DYNAMO["cases"], ids=name_of)
 def test_check_says_what_dynamo_says(case: Object) -> None:
     ours = checked(DYNAMOS, case["object"], case["old"]).errors
@@ -74,6 +75,7 @@ def is_cut_off(answer: str, field: str) -> bool:
     return any(answer.endswith(field[:length]) for length in range(len("spec.template."), len(field)))
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("case", [*GROVE["create"], *GROVE["update"]], ids=name_of)
 def test_check_says_what_grove_said(case: Object) -> None:
     """Both accept, or both refuse, and every message of ours is in Grove's answer."""
@@ -104,6 +106,7 @@ def disagreement(found: Checked, case: Object) -> str:
     return ""
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("state", KAI["states"], ids=lambda state: f"seed-{state['seed']}")
 def test_check_says_what_kai_did(state: Object) -> None:
     for case in state["cases"]:
@@ -111,6 +114,7 @@ def test_check_says_what_kai_did(state: Object) -> None:
         assert disagreement(checked(snapshot, case["workload"]), case) == ""
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("state", KUEUE["states"], ids=lambda state: f"seed-{state['seed']}")
 def test_check_says_what_kueue_did(state: Object) -> None:
     snapshot = cluster(*KUEUE["cluster"], *state["nodes"], *state["pods"])

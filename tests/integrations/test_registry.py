@@ -99,6 +99,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(below)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(VALID)))
 def test_malformed_values_anywhere_in_a_document_raise_nothing(number: int) -> None:
     for place in range(len(list(places(VALID[number])))):
@@ -111,6 +112,7 @@ def test_malformed_values_anywhere_in_a_document_raise_nothing(number: int) -> N
             readings(VALID[number], known, document)
 
 
+@pytest.mark.regression
 def test_findings_show_control_characters() -> None:
     document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"template": {"cliques\x1b[2J": []}}}
     findings = [finding for reading in readings(document, KNOWN) for finding in reading.findings]

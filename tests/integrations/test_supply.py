@@ -48,7 +48,7 @@ def test_what_it_may_get_is_linked_wherever_it_is_met(gpus: int, others: list[st
     met = set()
     for name in profile_names():
         machines, offered = described(sorted({name, *others}), tmp_path)
-        found = supply(machines, offered, CLAIMS, gpus, "nvlink", None)
+        found = supply(machines, offered, CLAIMS, gpus=gpus, link="nvlink", nic_class=None)
         may = {machine.node: selections(found.spec, machine) for machine in machines}
         assert {node for node, some in may.items() if some} == set(found.nodes)
         assert all(machine.all_linked(some) for machine in machines for some in may[machine.node])
@@ -71,5 +71,5 @@ def test_a_machine_that_looks_the_same_spoils_it(unlike: str, tmp_path: Path) ->
             del devices[0]["attributes"][name]
     offered = inventory([slice_of("other", GPUS, devices)])
     other = machine("other", offered.nodes["other"], None)
-    assert supply([sound], offered, CLAIMS, 2, "nvlink", None).nodes == ("rtx3090-2-nvlink",)
-    assert supply([sound, other], offered, CLAIMS, 2, "nvlink", None).nodes == ()
+    assert supply([sound], offered, CLAIMS, gpus=2, link="nvlink", nic_class=None).nodes == ("rtx3090-2-nvlink",)
+    assert supply([sound, other], offered, CLAIMS, gpus=2, link="nvlink", nic_class=None).nodes == ()

@@ -200,6 +200,7 @@ class TestRequests:
         assert sorted(map(int, answers)) == list(range(count))
         assert server.connections == 1
 
+    @pytest.mark.regression
     def test_a_closed_client_opens_no_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), answer(b"2"))
         client = server.client()
@@ -209,6 +210,7 @@ class TestRequests:
             client.read(get(NODE))
         assert server.connections == 1
 
+    @pytest.mark.regression
     def test_closing_ends_the_request_in_flight_and_its_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), Reply(None))
         client = server.client(timeout=PATIENCE)
@@ -220,6 +222,7 @@ class TestRequests:
         assert client._connection is None
         assert server.connections == 1
 
+    @pytest.mark.regression
     @pytest.mark.parametrize("stream", [False, True])
     def test_an_answer_that_breaks_off_leaves_no_socket_open(self, scripted: Scripted, stream: bool) -> None:
         """An error is kept for as long as a watch fails, and its traceback keeps what the request used."""
@@ -335,6 +338,7 @@ class TestStreams:
         del reader  # closes its connection
 
 
+@pytest.mark.regression
 @each_case("tables/kube.yaml")
 def test_another_shape_is_no_answer(request_: str, body: str, wrong: str) -> None:
     method, path = request_.split()

@@ -42,6 +42,7 @@ class Server:
             raise ApiError(code, "Because", f"answered {code}")
 
 
+@pytest.mark.regression
 @each_row("confinement.yaml", Row, ids=lambda row: row.case)
 def test_a_course_of_answers(row: Row) -> None:
     server, runtime = Server(), ManualRuntime()

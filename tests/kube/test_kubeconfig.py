@@ -59,6 +59,7 @@ class TestCredentials:
         assert cluster.token() == "secret"
         assert (cluster.server, cluster.namespace) == ("https://127.0.0.1:1", "default")
 
+    @pytest.mark.regression
     @pytest.mark.parametrize("kind", ["token", "tokenFile", "exec", "client-certificate"])
     def test_none_without_tls(
         self, kubeconfig: Path, plugin: Plugin, kind: str, caplog: pytest.LogCaptureFixture

@@ -97,6 +97,7 @@ def list_switches(server: Any) -> None:
     Publisher(server, "n").miscabled()
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("read", [list_everything, list_live, list_switches])
 def test_a_token_that_comes_again_ends_the_list(read: Callable[[Any], None]) -> None:
     server = Endless(lambda _: "t")

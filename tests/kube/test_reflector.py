@@ -128,6 +128,7 @@ def one_page(spoken_of: str | dict[str, Any]) -> bytes | KubeError:
     return page(*(thing(name, int(version)) for name, version in named), **spoken_of)
 
 
+@pytest.mark.regression
 @each_row("reflected.yaml", Conversation, ids=lambda row: row.case)
 def test_what_a_conversation_leads_to(row: Conversation) -> None:
     following = Following((), map(one_page, copy.deepcopy(row.pages)), row.waits)

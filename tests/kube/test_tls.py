@@ -44,6 +44,7 @@ def kubeconfig_of(folder: Path, server: str, certificates: Certificates) -> str:
     return write(folder / "config", kubeconfig_document(server, user, {"certificate-authority": "ca"}))
 
 
+@pytest.mark.regression
 def test_a_pod_trusts_a_new_ca_at_once(tmp_path: Path, certificates: Certificates, others: Certificates) -> None:
     for name, content in (("token", b"secret"), ("ca.crt", certificates.ca.read_bytes())):
         (tmp_path / name).write_bytes(content)
@@ -58,6 +59,7 @@ def test_a_pod_trusts_a_new_ca_at_once(tmp_path: Path, certificates: Certificate
         client.close()
 
 
+@pytest.mark.regression
 def test_a_new_certificate_is_shown_after_a_refusal(
     tmp_path: Path, certificates: Certificates, others: Certificates
 ) -> None:

@@ -92,6 +92,7 @@ def test_it_may_do_its_work(cluster: Cluster) -> None:
     assert rights.untouched(cluster.api) == before
 
 
+@pytest.mark.regression
 def test_it_may_do_nothing_else(cluster: Cluster) -> None:
     before = rights.untouched(cluster.api)
     assert rights.surprises(cluster.api, MAY_NOT, cluster.agent) == {}
@@ -112,6 +113,7 @@ def test_its_role_lets_it_watch_nodes_and_not_list_them(cluster: Cluster) -> Non
     assert {kind: rights.granted(cluster.api, cluster.agent, *kind) for kind in expected} == expected
 
 
+@pytest.mark.regression
 def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
     tried = (
         rights.apply_node("label", rights.OWN, NO_CLAIM, labels={GPUS: "8"}),
@@ -128,6 +130,7 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
     assert rights.surprises(cluster.api, (attempt,), cluster.agent_of_the_old_node) == {}
 
 
+@pytest.mark.regression
 def test_a_token_older_than_its_node_writes_nothing_once_the_node_is_there(cluster: Cluster, base: Manifests) -> None:
     """Such a token names the Node without its uid: it would fit every later Node of that name."""
     api = cluster.api
@@ -143,6 +146,7 @@ def test_a_token_older_than_its_node_writes_nothing_once_the_node_is_there(clust
         assert api.request("DELETE", LATE)[0] == 200
 
 
+@pytest.mark.regression
 def test_keys_of_others_beyond_the_bounds_do_not_stop_the_agent(cluster: Cluster) -> None:
     slot, notes = "gpu.topology/slot", "gpu.topology/notes"
     metadata = {"labels": many(70, **{slot: "far"}), "annotations": many(6, **{notes: "x" * 20_000})}
@@ -164,6 +168,7 @@ def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
     cluster.api.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
 
 
+@pytest.mark.regression
 def test_labels_survive_updates_and_installs(cluster: Cluster, base: Manifests, kubectl: str, tmp_path: Path) -> None:
     api = cluster.api
     api.create(NODES, node("confined-kept", labels={"example.com/pool": "a"}))

@@ -40,6 +40,7 @@ def test_selectors_use_only_labels_that_no_upgrade_changes(base: Manifests, kind
     assert selector["app.kubernetes.io/component"] == program
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_memory_is_limited_and_cpu_is_not_and_a_start_is_quiet(base: Manifests, program: str) -> None:
     (only,) = base.pod_template(program)["spec"]["containers"]

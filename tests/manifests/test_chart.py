@@ -188,6 +188,7 @@ def test_wrong_values_are_refused_objects(template_of: Helm, values: dict[str, A
     assert says in done.stderr
 
 
+@pytest.mark.regression
 def test_any_namespace_will_do_but_one_that_nobody_chose(template_of: Helm, kustomized: Callable[..., str]) -> None:
     everything = switched_on(EVERYTHING_ON[-1])
     moved = kustomized(*EVERYTHING_ON[-1]).replace(NAMESPACE, "gpu-fleet")

@@ -14,6 +14,8 @@ from tests.support.programs import find_helm
 from tests.support.tables import each_case
 from toposcope.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 NAMESPACE = "toposcope-system"
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 INSTALLED = (

@@ -108,6 +108,7 @@ SAYS = msgspec.convert(
 )
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("row", SAYS, ids=lambda row: f"{row.of}: {row.object}")
 def test_what_an_object_says(base: Manifests, prune: Manifests, render: Render, row: Says) -> None:
     manifests = {"base": base, "prune": prune}.get(row.of) or render(*row.of.split("+"))
@@ -166,6 +167,7 @@ def admits(api: ApiUnderTest, found: Manifests, program: str) -> str:
     return "" if code == 201 else answer["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", [*((name,) for name in ADMITTED if TOUCHED[name]), ADMITTED], ids="+".join)
 def test_a_real_api_server_takes_it_and_admits_the_pods(
     installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests, components: tuple[str, ...]
@@ -188,6 +190,7 @@ def test_a_real_api_server_takes_it_and_admits_the_pods(
     assert run_kubectl(kubectl, *flags, stdin=changes).stderr == ""
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("component", ["nvidia-labels", "slinky", "unique-values"])
 def test_with_a_component_a_program_may_write_what_it_says_and_nothing_else_of_a_node(
     installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests, component: str

@@ -135,6 +135,7 @@ def test_a_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
     assert counting.requests <= MOST_REQUESTS
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_whichever_policy_or_binding_is_gone_it_is_noticed(cluster: Cluster, name: str) -> None:
     api, program = cluster.api, cluster.programs[name]
@@ -162,6 +163,7 @@ def test_a_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: C
     wait_until(lambda: not program.problem(), "the policy is whole again")
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(
     ("rule", "named"),

@@ -39,6 +39,7 @@ def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
     assert rights.surprises(installed_once, rights.attempts("controller", "may"), token) == {}
 
 
+@pytest.mark.regression
 def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
     before = rights.untouched(installed_once)
     assert rights.surprises(installed_once, MAY_NOT, token) == {}

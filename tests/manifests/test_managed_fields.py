@@ -278,6 +278,7 @@ def play(
     assert timeline(cluster, program) in expected, writes
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_nobody_can_have_another_manager_remove_a_cordon(cluster: Cluster, program: str) -> None:
     """The entry of gitops is given what kubectl wrote: the next unchanged apply of gitops would remove all of it."""
@@ -296,6 +297,7 @@ def test_nobody_can_have_another_manager_remove_a_cordon(cluster: Cluster, progr
     assert after["metadata"]["labels"]["isolation.example.com/no-prod"] == "true"
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_nobody_can_let_the_first_manager_be_the_only_owner(cluster: Cluster, program: str) -> None:
     """Where managedFields are empty, an entry that does not name all that is there leaves the rest without an owner."""
@@ -323,6 +325,7 @@ def test_generated_writes_change_nothing_of_others(
     check(cluster, PROGRAMS[program], state, FEW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_thousands_of_generated_writes_change_nothing_of_others(

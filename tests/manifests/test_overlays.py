@@ -24,7 +24,7 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import FOREIGN_NODE_WRITES, Confinement
 
-pytestmark = pytest.mark.real_api
+pytestmark = [pytest.mark.slow, pytest.mark.real_api]
 
 AGENT_MAY = rights.attempts("overlays", "agent may")
 AGENT_MAY_NOT = rights.attempts("overlays", "agent may not")
@@ -62,6 +62,7 @@ class Overlay:
         return pod_token(self._api, self._api.create(f"/api/v1/namespaces/{namespace}/pods", pod))
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("fields", [{"namespace": "gpu-fleet"}, {"namePrefix": "acme-", "nameSuffix": "-eu"}], ids=min)
 def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]) -> None:
     overlay = Overlay(api, kubectl, tmp_path, **fields)
@@ -71,6 +72,7 @@ def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: P
     rights.wait_for(api, CONTROLLER_MAY_NOT, controller)
 
 
+@pytest.mark.regression
 def test_the_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
     both = [os.path.relpath(MANIFESTS / name, tmp_path / "overlay") for name in ("base", "prune")]
     Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
@@ -97,6 +99,7 @@ def grant_nodes(api: ApiUnderTest) -> None:
     api.create(f"{ROLES}bindings", named | {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]})
 
 
+@pytest.mark.regression
 def test_programs_notice_what_confines(
     api: ApiUnderTest, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

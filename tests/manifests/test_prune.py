@@ -117,6 +117,7 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     assert (left["labels"], left["annotations"]) == (foreign, rights.FOREIGN["annotations"])
 
 
+@pytest.mark.regression
 def test_it_waits_for_the_pods_that_write_and_for_no_other(
     installed_once: ApiUnderTest, token: str, kubectl: str, base: Manifests, prune: Manifests, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ ELSEWHERE = re.compile(r"kubectl -n \S+ (logs|exec|edit) ")
 # kubectl itself reads what it has to compare with, and ends with 1 where something differs.
 COMPARES = re.compile(r"kubectl diff ")
 
-pytestmark = pytest.mark.real_api("the commands use field selectors and discovery in full")
+pytestmark = [pytest.mark.slow, pytest.mark.real_api("the commands use field selectors and discovery in full")]
 
 
 @pytest.fixture

@@ -114,6 +114,7 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
     assert cluster.write({**TRUE, GPUS: "2147483640"}) == 403
 
 
+@pytest.mark.regression
 def test_a_number_that_somebody_else_wrote_does_not_stop_the_status(cluster: Cluster) -> None:
     """Without the policy, or by a writer whom it does not confine."""
     honest = sum(int(metadata["labels"][GPUS]) for metadata in cluster.others())

@@ -39,6 +39,7 @@ def test_in_a_namespace_of_its_own_it_leaves_the_others_restricted(
     rights.wait_for(installed, (*rights.attempts("switches", "in force"), *rights.attempts("switches", "may")), token)
 
 
+@pytest.mark.regression
 def test_it_writes_one_annotation_of_its_own_node_and_proves_it(
     installed: ApiUnderTest, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -51,6 +51,7 @@ def test_it_listens_for_both_families() -> None:
         assert listener.getsockname()[1]
 
 
+@pytest.mark.regression
 @pytest.mark.real_api("RBAC, TokenRequest and Pod Security admission")
 def test_the_token_reads_what_the_page_shows_and_nothing_else(
     installed: ApiUnderTest, kubectl: str, overlay: Path, found: support.Manifests, tmp_path: Path

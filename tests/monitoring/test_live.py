@@ -11,7 +11,10 @@ from tests.monitoring.troubled_cluster import TroubledCluster
 from tests.support.api import ApiUnderTest, wait_until
 
 # Once is enough: what an API server answers is not what this is about.
-pytestmark = pytest.mark.real_api("programs that are scraped work against what they meet in a cluster")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.real_api("programs that are scraped work against what they meet in a cluster"),
+]
 
 NOBODY_THERE = {"ToposcopeNoLeader", "ToposcopeAgentDown"}
 NOTHING_DONE = {

@@ -94,6 +94,7 @@ def checked(situation: Situation, served: dict[str, bool]) -> Checked:
     return answered
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("table", "row"), ROWS)
 def test_what_check_says(table: Table, row: Row) -> None:
     situation = table.situation(row.of, row.edits)

@@ -83,6 +83,7 @@ def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence
     assert pods_placed == sum(g.total().get("pods", 0) * g.copies for g in groups)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("seed", range(60))
 def test_verdicts_agree_with_brute_force(seed: int) -> None:
     rng = random.Random(seed)

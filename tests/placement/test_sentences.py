@@ -66,6 +66,7 @@ def check_shortage(verdict: Verdict, nodes: Sequence[Node], *, emptied: bool) ->
     assert sum(there // shortage.needs for there in sums.values()) < shortage.copies or shortage.group.anti_affinity
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("seed", range(60))
 def test_no_refusal_contradicts_itself(seed: int) -> None:
     rng = random.Random(seed)
@@ -106,6 +107,7 @@ class Sentence(msgspec.Struct, forbid_unknown_fields=True):
     """Whether they are exact; the domains with room, their nodes and what is free."""
 
 
+@pytest.mark.regression
 @each_row("sentences.yaml", Sentence, ids=lambda row: row.case)
 def test_what_is_said_of_groups(row: Sentence) -> None:
     verdict, groups = judge(row.groups, LEVELS, row.nodes, partial=row.partial), simplified(row.groups)
@@ -132,6 +134,7 @@ def test_what_is_said_of_groups(row: Sentence) -> None:
         assert (found.group.required, found.exact, domains) == (found.level, *row.fittings)
 
 
+@pytest.mark.regression
 @each_case("tables/placement.yaml")
 def test_amounts_are_in_the_units_of_kubectl(resource: str, count: int, text: str) -> None:
     assert amount(resource, count) == text

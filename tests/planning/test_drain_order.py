@@ -51,12 +51,14 @@ def test_what_needs_maintenance_goes_first() -> None:
     assert (first.unit.name, first.unit.needs) == ("n6", ("GpuXidWatch",))
 
 
+@pytest.mark.regression
 @each_case("tables/planning.yaml")
 def test_which_conditions_are_faults(status: str, faulty: list[str], fine: list[str]) -> None:
     found = faults(msgspec.structs.replace(RACKS[0], conditions=dict.fromkeys(faulty + fine, status)))
     assert found == tuple(sorted(faulty))
 
 
+@pytest.mark.regression
 def test_a_cordoned_node_that_still_runs_a_gang_is_drained_too() -> None:
     closed = [msgspec.structs.replace(node, schedulable=node.name not in ("n0", "n1")) for node in RACKS]
     names = [step.unit.name for step in order(cluster(closed, pods("g", "n0", "n2")))]
@@ -81,6 +83,7 @@ def test_what_a_budget_covers(selector: object, labels: dict[str, str], covers: 
     assert (budget.covers("ml", labels), budget.covers("other", labels)) == (covers, False)
 
 
+@pytest.mark.regression
 def test_a_saved_file_says_which_pods_a_budget_covers(tmp_path: Path) -> None:
     budgets, running = Budgets(), pods("g", "n0", "n2")
     budgets.put({"kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}, "spec": {}})

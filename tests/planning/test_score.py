@@ -116,6 +116,7 @@ def fewest(gang: Gang, snapshot: Snapshot, depth: int, offered: Free) -> int | N
     return None
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("seed", range(80))
 def test_the_fewest_domains_are_those_of_brute_force(seed: int) -> None:
     snapshot = at_random(random.Random(seed))

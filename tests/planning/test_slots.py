@@ -81,6 +81,7 @@ TAINTED = [{"key": "x", "effect": "NoSchedule"}]
 """All nodes of a cluster that no pod without tolerations may use."""
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
 @pytest.mark.parametrize("why", ["has a taint that pods have to tolerate", "none of 1 node offers nvidia.com/gpu"])
 def test_no_slot_can_be_counted(output: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,6 +109,7 @@ def test_rows_that_say_the_same_as_a_narrower_level_are_left_out() -> None:
     assert without_repeats([]) == []
 
 
+@pytest.mark.regression
 def test_a_node_with_fewer_gpus_than_none_offers_none() -> None:
     table, _ = capacity(cluster([node("a", "b0", "r0", -8), node("b", "b0", "r0", 4)]))
     assert gpus_per_pod(table) == 4

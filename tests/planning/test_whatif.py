@@ -73,6 +73,7 @@ def test_a_gang_waits_that_requires_its_rack(key: str) -> None:
     assert result.rehomed[0].required is not None
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("version", "kind", "constraint", "mark"),
     [
@@ -102,6 +103,7 @@ def test_a_gang_waits_whose_object_requires_its_rack(
         assert [moved.outcome.value for moved in result.rehomed] == [outcome]
 
 
+@pytest.mark.regression
 def test_new_nodes_have_none_of_the_taints_for_the_state_of_the_one_they_are_like() -> None:
     taints = (Taint("node.kubernetes.io/not-ready", "", "NoExecute"), Taint("dedicated", "x", "NoSchedule"))
     like = structs.replace(node("n0", ready=False), taints=taints)

@@ -61,6 +61,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
+@pytest.mark.regression
 def test_the_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
     there = {str(path.relative_to(unpacked)) for path in (unpacked / "toposcope").rglob("*") if path.is_file()}
     assert tree() - there == set()
@@ -78,6 +79,7 @@ def test_the_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
     assert [name for name in more if not (unpacked / name).is_file()] == []
 
 
+@pytest.mark.regression
 def test_a_wheel_of_the_source_distribution_holds_one_package_with_every_file(unpacked: Path, tmp_path: Path) -> None:
     done = build(unpacked, "wheel", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -87,6 +89,7 @@ def test_a_wheel_of_the_source_distribution_holds_one_package_with_every_file(un
     assert names - BUILT == tree() | {CRD}
 
 
+@pytest.mark.regression
 def test_a_release_without_the_page_is_an_error_and_an_installation_is_not(unpacked: Path, tmp_path: Path) -> None:
     static = unpacked / "toposcope" / "ui" / "static"
     aside = static.with_name("static-aside")
@@ -134,7 +137,7 @@ def run(*command: str | Path, **environ: str) -> str:
     return done.stdout
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("installer", [("tool", "install"), ("tool", "run", "pipx", "install")], ids=["uv", "pipx"])
 def test_an_installer_of_commands_installs_the_wheel(wheel: Path, tmp_path: Path, installer: tuple[str, ...]) -> None:
     programs = tmp_path / "bin"
@@ -148,7 +151,7 @@ def test_an_installer_of_commands_installs_the_wheel(wheel: Path, tmp_path: Path
     assert (programs / "kubectl_complete-toposcope").exists()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_wheel_is_installed_without_a_network(wheel: Path, tmp_path: Path) -> None:
     """The commands of docs/get.md, with the wheel's file for its address."""
     away, venv = tmp_path / "toposcope-wheels", tmp_path / "venv"
@@ -184,7 +187,7 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
     assert yaml.safe_load(run(kubectl, "kustomize", crds, **mirror))["kind"] == "CustomResourceDefinition"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_image_and_chart_are_carried_to_where_there_is_no_network(tmp_path: Path) -> None:
     """The commands of docs/get.md between registries of this machine."""
     helm, crane = find("helm"), find("crane")
@@ -210,7 +213,7 @@ def test_image_and_chart_are_carried_to_where_there_is_no_network(tmp_path: Path
     assert (tmp_path / "away" / archive).read_bytes() == (tmp_path / archive).read_bytes()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_krews_plugin_installs_itself_and_its_manifest_describes_it(wheel: Path, tmp_path: Path) -> None:
     about = yaml.safe_load(pack_plugin(wheel.parent, "someone/toposcope").read_text())
     assert (about["metadata"]["name"], about["spec"]["version"]) == ("toposcope", f"v{__version__}")

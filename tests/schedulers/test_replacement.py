@@ -4,6 +4,7 @@ import contextlib
 import time
 from dataclasses import replace
 
+import pytest
 from tests.schedulers import clusters
 from tests.support import controller
 from tests.support.api import ApiUnderTest, wait_until
@@ -11,6 +12,8 @@ from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import FOUR, THREE, Time, found, node_labels, spec_levels
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
+
+pytestmark = pytest.mark.slow
 
 OURS = "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"

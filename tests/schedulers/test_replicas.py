@@ -2,10 +2,13 @@
 
 from typing import Any, Final
 
+import pytest
 import yaml
 from tests.support.api import ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tools.apiserver.client import wait_until
+
+pytestmark = pytest.mark.slow
 
 _ROLLOUTS: Final = 10
 _NODES: Final = "/api/v1/nodes"

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.schedulers import clusters, play
 from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
@@ -23,6 +24,8 @@ from toposcope.planning.whatif import Changes, NewNodes, WhatIf, whatif
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
+
+pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("SEED") or "20261122")
 EACH = 10
@@ -190,7 +193,9 @@ def test_kube_scheduler_places_a_gang_where_moved_pods_make_room(kube_scheduler:
         for pod in cluster.pods:
             pod["spec"]["tolerations"] = [clusters.GPU_TOLERATION]
         snapshot, _, before = _loaded(folder, [*cluster.nodes, *cluster.pods])
-        freeing = next(freeings(before, snapshot.pods or (), gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None)
+        freeing = next(
+            freeings(before, snapshot.pods or (), gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None
+        )
         leaving = {pod.name for pod in freeing.pods} if freeing else {pod["metadata"]["name"] for pod in cluster.pods}
         moved = [pod for pod in cluster.pods if pod["metadata"]["name"] in leaving]
         running = [pod for pod in cluster.pods if pod not in moved]

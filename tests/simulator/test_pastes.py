@@ -191,6 +191,7 @@ MANGLED: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("mangle", MANGLED.values(), ids=MANGLED)
 def test_a_paste_is_read_as_it_was_printed(mangle: Callable[[str], str]) -> None:
     assert_is_the_pairs(machine_from_capture(mangle(PAIRS)))
@@ -225,6 +226,7 @@ LEGENDS = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("line", LEGENDS.values(), ids=LEGENDS)
 def test_a_nic_legend_with_interfaces(line: str) -> None:
     assert_is_the_pairs(machine_from_capture(PAIRS.replace("NIC0: mlx5_0", line)))

@@ -82,6 +82,7 @@ def test_faults_come_with_a_profile_or_from_a_file(tmp_path: Path) -> None:
     assert (faults.link_down(0, 3), faults.link_down(0, 2), faults.link_down(1, 2)) == (True, False, True)
 
 
+@pytest.mark.regression
 @each_case("simulator.yaml")
 def test_a_wrong_fault_file(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "faults.yaml"

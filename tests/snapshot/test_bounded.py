@@ -51,6 +51,7 @@ class Counted:
         return found
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("line", ["# a license\r\n", "#\r\n", "\r\n", "---\r\n", "--- # a\r\n", "# a\n", "  \r\n"])
 def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
     head = line * 2000
@@ -62,6 +63,7 @@ def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
     assert [node.name for node in read(head + items).nodes] == ["a"]
 
 
+@pytest.mark.regression
 def test_lines_without_an_object_are_looked_at_a_few_times_however_many_marks_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,6 +107,7 @@ def test_json_is_as_deep_as_yaml_may_be(opened: str, depth: int) -> None:
     assert "nested" in problem
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "number", ["0x" + "f" * 5000, "0b" + "1" * 5000, "0" + "7" * 5000, "1" + ":59" * 3000, "1" + ":59" * 3000 + ".5"]
 )
@@ -114,6 +117,7 @@ def test_numbers_of_yaml_in_other_bases(number: str) -> None:
         read(text)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "value", ["!!int ''", "!!int +", "!!int abc", "!!float ''", "!!float _", "!!bool maybe", "!!bool ''"]
 )
@@ -152,6 +156,7 @@ def as_saved(snapshot: Snapshot) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "form", [lambda text: text, lambda text: as_saved(read(text.decode()))], ids=["kubectl", "save"]
 )
@@ -197,6 +202,7 @@ def forged(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.mark.regression
 def test_a_saved_file_has_no_more_nodes_than_the_limit_allows(forged: Callable[..., str]) -> None:
     with pytest.raises(InputError, match=r"forged\.toposcope: the snapshot has more than 4,096 nodes; .*limit"):
         load_files([forged(4097)], limit=1 << 20)
@@ -248,6 +254,7 @@ def test_quantities_have_62_bits(quantity: str) -> None:
     assert pod_requests([{"cpu": MOST}, {"cpu": MOST}]) == {"cpu": MOST}
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("where", ["allocatable", "requests"])
 def test_a_cluster_with_a_quantity_beyond_all_bounds_can_be_saved(where: str) -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"} if where == "allocatable" else {}}}
@@ -273,6 +280,7 @@ def test_a_priority_that_kubernetes_does_not_have_is_named(priority: int) -> Non
         read(saved([NODE, pod("p", "a", 0, priority=priority)]))
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "a b", "a,b", "a[1]", "a'b", "a\tb", "x" * 64, "a#b", "a/b"])
 def test_a_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
     node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}

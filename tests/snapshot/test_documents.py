@@ -85,6 +85,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> object:
     return facts(load_files([str(file)]))
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_path: Path) -> None:
     file = tmp_path / "cluster"
@@ -94,6 +95,7 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
     assert facts(found) == expected
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("windows", [False, True])
 @each_case("snapshot.yaml")
 def test_documents_have_their_lines(

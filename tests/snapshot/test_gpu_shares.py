@@ -113,6 +113,7 @@ SHARED = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("gpus", "offers", "labels", "kind"), SHARED.values(), ids=SHARED)
 def test_shares_under_the_name_of_gpus(gpus: int, offers: int, labels: dict[str, str], kind: str) -> None:
     node = sharing_node("n", agent=gpus, offers={"nvidia.com/gpu": offers}, labels=labels)
@@ -151,6 +152,7 @@ LOST = {
 }
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(("left", "offers", "labels"), LOST.values(), ids=LOST)
 def test_gpus_that_a_device_plugin_still_offers_after_they_were_lost_are_no_shares(
     left: int, offers: int, labels: dict[str, str]

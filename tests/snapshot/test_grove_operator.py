@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.saved import saved
 from tests.support.tables import each_case, named_objects
@@ -66,6 +67,7 @@ def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Clients) -> Non
     assert look() == SchedulerProfiles((KUBE, KAI), KAI, True)
 
 
+@pytest.mark.regression
 @each_case("tables/snapshot.yaml")
 def test_check_knows_who_schedules(maps: list[list[str]], rules: list[str], placeable: bool, tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text(saved([OBJECTS["grove binding"], *(config_map(*words) for words in maps)]))

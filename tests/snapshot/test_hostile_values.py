@@ -115,6 +115,7 @@ def large(value: Any) -> msgspec.Raw | Any:
     return msgspec.Raw(str(value).encode()) if isinstance(value, int) else value
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_a_hostile_value_anywhere_in_an_object(kind: str, value: Any) -> None:

@@ -32,6 +32,7 @@ class Endless(io.RawIOBase):
         return head + (self._unit * (size // len(self._unit) + 1))[: size - len(head)]
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("take_list", [None, lambda _place, _text: 0], ids=["one by one", "lists"])
 @each_case("tables/snapshot.yaml")
 def test_a_document_without_end_is_refused_at_the_limit(unit: str, head: str, take_list: object) -> None:
@@ -49,12 +50,15 @@ def test_a_document_without_end_is_refused_at_the_limit(unit: str, head: str, ta
     assert peak < 40 << 20  # a pattern keeps a state for each of a chunk's line ends
 
 
+@pytest.mark.regression
 def test_a_file_of_many_documents_without_end_is_refused() -> None:
     problems: list[Problem] = []
     assert not [*documents(["-"], problems.append, Endless(b"---\n" + b"#" * 99_000 + b"\n"), limit=LIMIT)]  # type: ignore[arg-type]
     assert "the file, unpacked, has more than 32 MiB" in str(problems[-1])
 
 
+@pytest.mark.slow
+@pytest.mark.regression
 @pytest.mark.parametrize("layout", ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'])
 @pytest.mark.parametrize("item", ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'])
 def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
@@ -70,12 +74,14 @@ def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path:
     assert peak < 20 * LIMIT
 
 
+@pytest.mark.regression
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (4 * LIMIT)))
     with pytest.raises(InputError, match=r"bomb\.json\.gz: one document has more than 1 MiB"):
         load_files([str(tmp_path / "bomb.json.gz")], limit=LIMIT)
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("text", [json.dumps, yaml.safe_dump])
 def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
     node = demo_nodes(most=1)[0]
@@ -85,6 +91,7 @@ def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None
         load_files([str(tmp_path / "node.yaml")], limit=LIMIT)
 
 
+@pytest.mark.regression
 def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
     demo = enumerate(demo_nodes())
     nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
@@ -94,6 +101,7 @@ def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
     assert len(load_files([str(file)], limit=LIMIT).nodes) == len(nodes)
 
 
+@pytest.mark.regression
 def test_a_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
     file = tmp_path / "demo.toposcope"
     with file.open("wb") as out:

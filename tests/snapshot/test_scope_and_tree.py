@@ -54,6 +54,7 @@ def test_a_level_can_be_named_by_domain_or_key() -> None:
         found.level("racks")
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("count", ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""])
 def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     seen = snapshot([view("a"), view("b", labels={"gpu.topology/gpus": count})])
@@ -170,6 +171,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert crossing.startswith("rack 'r2' lies under block 'b1' and 'b2'")
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("reason", [None, "NamesReused", "NamesMixed"])
 def test_reused_names_are_a_problem_where_the_controller_says_that_somebody_mixes_them(reason: str | None) -> None:
     nodes = [view(f"{block}{rack}", block=block, rack=rack) for block in ("b1", "b2") for rack in ("r1", "r2")]

@@ -70,6 +70,7 @@ def test_all_cables_in_one_switch_are_a_first_hop() -> None:
     assert found.switch == "leaf-1"
 
 
+@pytest.mark.regression
 def test_cables_in_two_switches_have_no_first_hop() -> None:
     program = Program(BOND)
     program.hears("eth0", LEAF_1)

@@ -109,6 +109,7 @@ def test_all_neighbours_are_written_as_soon_as_they_are_known(machine: Machine) 
     assert ours["fieldsV1"] == {"f:metadata": {"f:annotations": {f"f:{SWITCHES}": {}}}}
 
 
+@pytest.mark.regression
 def test_silence_is_unknown_after_two_minutes_and_at_rest_nothing_is_written(machine: Machine) -> None:
     machine.hears("eth0", ttl=65535)
     machine.passes(155)
@@ -118,6 +119,7 @@ def test_silence_is_unknown_after_two_minutes_and_at_rest_nothing_is_written(mac
     assert machine.metadata["resourceVersion"] == version
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("lost", ["expired", "goodbye", "no link", "interface gone"])
 def test_a_neighbour_that_is_lost_becomes_null_and_comes_back(machine: Machine, lost: str) -> None:
     for netdev in ("eth0", "eth1"):
@@ -257,6 +259,7 @@ def test_topologies_that_cannot_be_read_are_no_reason_not_to_write(
     assert machine.written["mlx5_0"]["switch"] == "leaf-01"
 
 
+@pytest.mark.regression
 def test_nothing_is_written_before_the_policy_has_refused_what_it_must(machine: Machine) -> None:
     class Confinement:
         confined: bool | None = None

@@ -116,6 +116,7 @@ def heard(receiver: LldpSockets, count: int) -> list[tuple[str, bytes]]:
     return found
 
 
+@pytest.mark.regression
 def test_a_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, receiver: LldpSockets) -> None:
     nics = [cables.plug("a"), cables.plug("b")]
     pod = cables.plug("pod")
@@ -126,6 +127,7 @@ def test_a_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, re
     assert sorted(heard(receiver, 2)) == [(nic, LEAF) for nic in nics]
 
 
+@pytest.mark.regression
 def test_a_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Time) -> None:
     loud, quiet = cables.plug("a"), cables.plug("b")
     receiver.join([loud, quiet])

@@ -23,6 +23,8 @@ from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import decode
 from toposcope.switches.packets import LldpSockets
 
+pytestmark = pytest.mark.slow
+
 LEAVES, HOSTS = 8, 64
 LEAF_OF: dict[str, Callable[[int, int], int]] = {
     "rail-optimised": lambda _host, rail: rail,

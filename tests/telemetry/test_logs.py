@@ -30,6 +30,7 @@ def test_text(logged: Callable[..., str]) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING agent: node bär: 8 GPUs\n", text)
 
 
+@pytest.mark.regression
 def test_what_others_wrote_forges_no_record_and_steers_no_terminal(logged: Callable[..., str]) -> None:
     text = "gone\x1b[2J\u202e\nERROR agent: forged"
     assert logged("text", lambda log: log.warning(text)).endswith("gone\\u001b[2J\\u202e\n    ERROR agent: forged\n")

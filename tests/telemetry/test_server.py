@@ -186,6 +186,7 @@ def test_a_closed_server_leaves_its_port_to_the_next() -> None:
     idle.close()
 
 
+@pytest.mark.regression
 def test_it_ends_at_once_and_not_when_it_looks_next() -> None:
     server = TelemetryServer(0, bare, str, str)
     began = time.monotonic()

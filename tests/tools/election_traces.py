@@ -1,13 +1,13 @@
 """Runs of the controller's own `Election`, written down step by step as the model `Leadership` names them."""
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from tools.simulate.traces import tla
 from toposcope.controller.election import Election, Timing
 from toposcope.kube.lease import Lease, new_lease
 
@@ -165,6 +165,16 @@ class Run:
         looking = {name for name, one in self.contenders.items() if one.election.must_look}
         seen = {"holder": self.holder(), "leading": leading, "looking": looking, "over": set()}
         return tla({"action": action, "who": who, **seen})
+
+
+def tla(value: Any) -> str:
+    """A value of TLA+: a text, a number, a set of texts, or a record."""
+    if isinstance(value, dict):
+        fields = [f"{name} |-> {tla(part)}" for name, part in value.items()]
+        return f"[{', '.join(fields)}]"
+    if isinstance(value, set):
+        return "{" + ", ".join(map(tla, sorted(value))) + "}"
+    return json.dumps(value) if isinstance(value, str) else str(value).upper()
 
 
 _RARE: Final = {"Tick": 0.4, "Crash": 0.05, "Delete": 0.05, "Release": 0.2, "Doubt": 0.1}

@@ -106,7 +106,7 @@ def test_there_are_readers_for_everything() -> None:
     assert len({reader.name for reader in READERS}) == len(READERS) >= 26
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_every_reader_takes_time_in_proportion(reader: Reader) -> None:
     _, finding = in_child(reader.name)

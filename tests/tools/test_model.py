@@ -5,8 +5,10 @@ from tests.support.tables import each_case
 from tests.tools.election_traces import module, trace
 from tools.model.checker import MODELS, check
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.thorough
+
+@pytest.mark.slow
 @each_case("tables/models.yaml")
 def test_what_is_planted_is_found(model: str, right: str, wrong: str, broken: str) -> None:
     name = next(file.name for file in MODELS.glob("*.tla") if model.startswith(file.stem))

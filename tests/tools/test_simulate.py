@@ -17,15 +17,14 @@ import msgspec
 import pytest
 import yaml
 from tests.support.tables import rows
-from tests.tools.election_traces import module
-from tools.model.checker import check
 from tools.simulate import steps
 from tools.simulate.__main__ import CORPUS
 from tools.simulate.planted import PLANTED, planted
 from tools.simulate.runs import run
-from tools.simulate.traces import KINDS, Trace
 from tools.simulate.world import ACTORS, SimulatedMachine, Worker, World
 from toposcope.agent.nvml.supervisor import ProbeError
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 _SEED = """
@@ -57,17 +56,14 @@ class Defect(msgspec.Struct, forbid_unknown_fields=True):
     defect: str
     seed: int
     steps: str
-    says: str = ""
-    model: str = ""
+    says: str
 
     def seeds(self) -> range:
         """A few, because which one finds it is another after each change of what programs ask for."""
         return range(self.seed, self.seed + 24)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in rows("planted_defects.yaml", Defect) if row.says], ids=lambda row: row.defect
-)
+@pytest.mark.parametrize("row", rows("planted_defects.yaml", Defect), ids=lambda row: row.defect)
 def test_a_planted_defect_is_found(row: Defect) -> None:
     with planted(row.defect) as invariant:
         found = (violation for seed in row.seeds() for violation in run(seed, steps.read(row.steps, ACTORS)).violations)
@@ -135,48 +131,12 @@ def test_every_planted_defect_has_a_seed() -> None:
     assert {row.defect for row in rows("planted_defects.yaml", Defect)} == PLANTED.keys()
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "row", yaml.safe_load(CORPUS.read_text(encoding="utf-8")), ids=lambda row: f"seed {row['seed']}: {row['case']}"
 )
 def test_what_a_seed_once_showed_is_mended(row: dict[str, Any]) -> None:
     assert run(row["seed"], steps.read(row["steps"], ACTORS), settles=row.get("settles", inf)).violations == []
-
-
-def _traced(seed: int, rounds: steps.Rounds, *kinds: type[Trace]) -> tuple[list[list[str]], bool]:
-    """The steps of a run, by kind, and whether it broke an invariant."""
-    traces: list[Trace] = []
-
-    @contextlib.contextmanager
-    def watched(world: World) -> Iterator[None]:
-        traces.extend(kind(world, 1500) for kind in kinds)
-        with contextlib.ExitStack() as stack:
-            for trace in traces:
-                stack.enter_context(trace.recording())
-            yield
-
-    broken = bool(run(seed, rounds, watched=watched).violations)
-    return [trace.records for trace in traces], broken
-
-
-def test_simulated_programs_do_only_what_the_models_allow() -> None:
-    """Looks, claims and writes of controllers, agents' labels, Topologies that are replaced, levels that nodes lose."""
-    rounds = yaml.safe_load(CORPUS.with_name("traced_rounds.yaml").read_text(encoding="utf-8"))
-    runs = [_traced(row["seed"], steps.read(row["steps"], ACTORS), *KINDS.values())[0] for row in rounds]
-    for kind, traces in zip(KINDS.values(), zip(*runs, strict=True), strict=True):
-        records = [record for trace in traces for record in trace]
-        verdict = check(*kind.config, {"Trace.tla": module(records)})
-        assert verdict.broken == "NotAllowed", f"the model does not allow this step: {records[verdict.depth - 1]}"
-
-
-@pytest.mark.parametrize(
-    "row", [row for row in rows("planted_defects.yaml", Defect) if row.model], ids=lambda row: row.defect
-)
-def test_a_model_does_not_allow_a_planted_defect(row: Defect) -> None:
-    with planted(row.defect) as invariant:
-        runs = (_traced(seed, steps.read(row.steps, ACTORS), KINDS[row.model]) for seed in row.seeds())
-        records = next(traces[0] for traces, broken in runs if broken or not invariant)
-    verdict = check(*KINDS[row.model].config, {"Trace.tla": module(records)})
-    assert verdict.broken != "NotAllowed"
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:
@@ -206,6 +166,7 @@ def test_faults_are_left_out_until_none_can_be() -> None:
     assert steps.written(steps.shrink(steps.read(text, ACTORS), fails)) == "lease-deleted@2+1;late@3+4:controller-1"
 
 
+@pytest.mark.regression
 def test_nvml_that_crashes_while_it_is_asked_fails_the_probe_and_not_the_simulation() -> None:
     machine, clock = SimulatedMachine("n1", "t4-1", 1, Path()), Mock(rng=random.Random(1))
     clock.wait.side_effect = lambda _: machine.set_faults("calls: [{call: nvmlDeviceGetCount, crash: true}]")

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from tests.snapshot.clusters import snapshot, view
+from toposcope.kube.runtime import Runtime
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
@@ -60,6 +61,20 @@ class Ticks:
 
     def __call__(self) -> float:
         return self.now
+
+
+@dataclass
+class ManualRuntime(Runtime):
+    """A runtime whose clocks a test turns by hand."""
+
+    seconds: float = 0.0
+    unix: float = NOW.timestamp()
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.unix, UTC)
 
 
 def bundle(folder: Path, script: str = '"use strict";\n', style: str = "body { margin: 0 }\n") -> Bundle:
@@ -145,9 +160,9 @@ class Served:
         return self.ask("/api/check", "POST", body, Content_Type="application/json")[::2]
 
 
-def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: Ticks | None = None) -> Facts:
+def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: ManualRuntime | None = None) -> Facts:
     """Facts of a cluster without pods."""
-    facts = Facts("https://cluster.test", ("all",), lambda: None, clock or Ticks())
+    facts = Facts("https://cluster.test", ("all",), lambda: None, clock or ManualRuntime())
     fill(facts, snapshot(tuple(nodes), (), *topologies))
     facts.mark_synced("all")
     return facts
@@ -155,7 +170,7 @@ def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: Tick
 
 def broadcaster_of(facts: Facts) -> Broadcaster:
     """A broadcaster that has had its first look."""
-    found = Broadcaster(facts, "cluster", "e1", lambda: NOW)
+    found = Broadcaster(facts, "cluster", "e1", ManualRuntime())
     found.tick()
     return found
 
@@ -207,7 +222,7 @@ def served(
     """A server of a page that is built in `folder` unless one is given."""
     facts = facts or facts_of(rack_nodes())
     source = source or Nodes()
-    broadcaster = Broadcaster(facts, "cluster", "e1", lambda: NOW)
+    broadcaster = Broadcaster(facts, "cluster", "e1", ManualRuntime())
     if ready:
         broadcaster.tick()
     listener = listening("127.0.0.1", 0)

@@ -11,7 +11,7 @@ import pytest
 from tests.snapshot.clusters import node_of, pod_of, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology, pod
-from tests.ui.serving import NOW, Ticks, broadcaster_of, decoded, facts_of, fetched, rack_nodes
+from tests.ui.serving import ManualRuntime, broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
 from toposcope.ui.broadcaster import MIN_PAUSE, Broadcaster
@@ -141,16 +141,16 @@ def test_only_what_a_page_could_show_makes_a_new_state(facts: Facts, broadcaster
 
 
 def test_stale_says_since_when_and_why() -> None:
-    clock = Ticks()
+    clock = ManualRuntime()
     facts = facts_of(rack_nodes(), clock=clock)
     broadcaster = broadcaster_of(facts)
     assert broadcaster.status().stale is None
     assert broadcaster.status().as_of == "2026-01-02T03:04:05Z"
-    clock.now = 50
+    clock.seconds = 50
     facts.mark_alive("all")
-    clock.now = 60
+    clock.seconds = 60
     facts.mark_failing("all", "https://cluster.test does not answer")
-    clock.now = 95
+    clock.seconds = 95
     status = broadcaster.news().status
     assert status.stale is not None
     assert (status.stale.seconds, status.stale.why) == (45, ["all: https://cluster.test does not answer"])
@@ -199,16 +199,16 @@ class Pauses:
 def test_a_pause_is_twice_as_long_as_the_work_and_an_error_ends_nothing(
     facts: Facts, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, pauses, work = Ticks(), Pauses(3), iter([0.1, 3.0, 0.0])
-    broadcaster = Broadcaster(facts, "cluster", "e1", lambda: NOW, clock)
+    clock, pauses, work = ManualRuntime(), Pauses(3), iter([0.1, 3.0, 0.0])
+    broadcaster = Broadcaster(facts, "cluster", "e1", clock, cpu_seconds=clock.monotonic)
     wake = threading.Event()
     wake.set()
 
     def listener() -> None:
         wake.set()
-        clock.now += next(work)
+        clock.seconds += next(work)
         _put(facts, "n1", state=f"{len(pauses.taken)}")
-        if clock.now > 3:
+        if clock.seconds > 3:
             raise ValueError("broken")
 
     broadcaster.listeners.add(listener)

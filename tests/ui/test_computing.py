@@ -14,7 +14,7 @@ import pytest
 from tests.planning.clusters import RACK, cluster, node, pods
 from tests.support.api import wait_until
 from tests.support.paths import ROOT
-from tests.ui.serving import Ticks
+from tests.ui.serving import ManualRuntime
 from tests.ui.workers import forgotten, misbehaving
 from toposcope.integrations.grove.api import GANG
 from toposcope.kube.errors import UnreachableError
@@ -61,6 +61,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("text", ["hang", "wait", "freeze"])
 def test_a_question_without_end_is_ended_and_the_next_one_is_answered(at_work: Computing, text: str) -> None:
     assert said(at_work, "first") == ["first"]
@@ -117,12 +118,12 @@ def test_a_worker_that_ends_between_questions_is_replaced_and_leaves_no_zombie(a
 
 
 def test_an_idle_worker_ends() -> None:
-    ticks = Ticks()
-    with computing_of(start=misbehaving, monotonic=ticks) as found:
+    ticks = ManualRuntime()
+    with computing_of(start=misbehaving, runtime=ticks) as found:
         said(found, "first")
         before = found.worker
         assert before
-        ticks.now += computing.IDLE_SECONDS + 1
+        ticks.seconds += computing.IDLE_SECONDS + 1
         wait_until(lambda: is_gone(before), "the idle worker has ended")
         assert said(found, "next") == ["next"]
 
@@ -209,8 +210,8 @@ def test_a_drain_goes_by_what_the_gang_s_object_requires_now() -> None:
     """It is read again after ten seconds, and for a new worker."""
     running = cluster(RACKS, [*GANG_PODS, *pods("others", "n3", "n5", "n7")])
     required = [RequiredLevels()]
-    ticks = Ticks()
-    found = Computing(lambda: running, lambda: NOTHING, lambda: required[0], monotonic=ticks)
+    ticks = ManualRuntime()
+    found = Computing(lambda: running, lambda: NOTHING, lambda: required[0], runtime=ticks)
 
     def fate() -> str:
         answer = found.submit(Drain("cluster", (), "n0")).result(LONG)
@@ -220,7 +221,7 @@ def test_a_drain_goes_by_what_the_gang_s_object_requires_now() -> None:
         assert "spreads" in fate()
         required[0] = _requiring_a_rack()
         assert "spreads" in fate()
-        ticks.now += computing.PLAN_SECONDS
+        ticks.seconds += computing.PLAN_SECONDS
         assert "waits, as no rack has room" in fate()
         pid = found.worker
         assert pid

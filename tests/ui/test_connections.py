@@ -53,6 +53,7 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("part", [b"", b"GET /api/snap", b"POST /api/check HTTP/1.1\r\nHost: localhost\r\n"])
 def test_half_open_connections_keep_nobody_out(server: Served, open_to: Connections, part: bytes) -> None:
     for _ in range(3 * MOST):

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from tests.snapshot.clusters import pod_of, snapshot, view
 from tests.support.saved import cluster_topology, pod
-from tests.ui.serving import Ticks
+from tests.ui.serving import ManualRuntime
 from toposcope.api.cluster_topology import read
 from toposcope.ui.facts import Facts, Stale
 
 
-def _facts(clock: Ticks | None = None) -> tuple[Facts, list[int]]:
+def _facts(clock: ManualRuntime | None = None) -> tuple[Facts, list[int]]:
     calls: list[int] = []
-    return Facts("a test", ("nodes", "pods"), lambda: calls.append(1), clock or Ticks()), calls
+    return Facts("a test", ("nodes", "pods"), lambda: calls.append(1), clock or ManualRuntime()), calls
 
 
 def test_whoever_follows_hears_of_every_change_and_of_nothing_else() -> None:
@@ -48,17 +48,17 @@ def test_complete_once_everything_was_read() -> None:
 
 
 def test_stale_counts_from_the_last_sign_of_life() -> None:
-    clock = Ticks()
+    clock = ManualRuntime()
     facts, _ = _facts(clock)
     facts.mark_synced("nodes")
     facts.mark_synced("pods")
-    clock.now = 10
+    clock.seconds = 10
     facts.mark_alive("pods")
-    clock.now = 30
+    clock.seconds = 30
     facts.mark_failing("pods", "gone")
     facts.mark_alive("pods")  # from a stream that broke
     facts.mark_failing("nodes", "gone too")
-    clock.now = 31
+    clock.seconds = 31
     assert facts.stale() == Stale(31, {"pods": "gone", "nodes": "gone too"})
     facts.mark_synced("nodes")
     assert facts.stale() == Stale(21, {"pods": "gone"})

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
-from tests.ui.serving import InThisProcess, Nodes, Ticks, served
+from tests.ui.serving import InThisProcess, ManualRuntime, Nodes, served
 from toposcope.integrations.grove.api import GANG
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import better_place, scores
@@ -32,9 +32,10 @@ def samples(metrics: PlanningMetrics) -> dict[tuple[str, ...], float]:
 
 
 def test_metrics_of_scores_and_slots() -> None:
-    now, ticks = Ticks(1000.0), Ticks()
+    ticks = ManualRuntime()
+    ticks.unix = 1000.0
     running = [APART]
-    metrics = PlanningMetrics(InThisProcess(lambda: running[0]), 1, now=now, monotonic=ticks)
+    metrics = PlanningMetrics(InThisProcess(lambda: running[0]), 1, runtime=ticks)
     metrics.count()
     found = samples(metrics)
     assert found["gang_score_count", "rack", "kueue", "cluster"] == 2
@@ -45,7 +46,7 @@ def test_metrics_of_scores_and_slots() -> None:
     assert found["worst_gang_score", "apart", "Job", "ml", "kueue", "cluster"] == 0.75
     assert ("slots", "rack", "16", "cluster", "now") in found
     assert found["unusable_ratio", "rack", "16", "cluster"] == 0.5
-    now.now = 4600
+    ticks.unix = 4600.0
     metrics.count()
     assert samples(metrics)["misplaced_since_timestamp_seconds", "kueue", "cluster"] == 1000
     running[0] = cluster(RACKS, pods("close", "n4", "n5"))
@@ -79,6 +80,7 @@ def test_without_pods_there_are_no_plans() -> None:
         plan_of(APART, "cluster/segment")
 
 
+@pytest.mark.regression
 def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
     gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]

@@ -57,6 +57,7 @@ Program(source, facts, wake, computing=computing).serve(listener, started=lambda
 """
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_program_in_the_middle_of_a_question(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "cluster.json"

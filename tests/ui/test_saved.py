@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from tests.ui.serving import Ticks, Unfollowed, fetched
+from tests.ui.serving import ManualRuntime, Unfollowed, fetched
 from toposcope.snapshot.problems import InputError
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.detail import detail
@@ -14,8 +14,8 @@ from toposcope.ui.facts import Facts
 from toposcope.ui.saved import EXPECTED, SavedSource
 
 
-def _source(path: Path, clock: Ticks | None = None) -> tuple[SavedSource, Facts]:
-    facts = Facts(str(path), EXPECTED, lambda: None, clock or Ticks())
+def _source(path: Path, clock: ManualRuntime | None = None) -> tuple[SavedSource, Facts]:
+    facts = Facts(str(path), EXPECTED, lambda: None, clock or ManualRuntime())
     return SavedSource([str(path)], facts, Unfollowed()), facts
 
 
@@ -46,11 +46,11 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
 
 def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
-    clock = Ticks()
+    clock = ManualRuntime()
     _write(path, demo_nodes(most=2), 1)
     source, facts = _source(path, clock)
     source.start()
-    clock.now = 100
+    clock.seconds = 100
     path.write_text('{"kind": "Node", "apiVersion": "v1"')
     os.utime(path, (2, 2))
     source.look_again()

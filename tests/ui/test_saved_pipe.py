@@ -3,7 +3,7 @@
 import os
 
 from tests.support.saved import demo_nodes, saved
-from tests.ui.serving import Ticks, Unfollowed
+from tests.ui.serving import ManualRuntime, Unfollowed
 from toposcope.ui.facts import Facts
 from toposcope.ui.saved import EXPECTED, SavedSource
 
@@ -14,7 +14,7 @@ def test_a_pipe_stays_as_it_was_read() -> None:
     os.write(writing, saved(node).encode())
     os.close(writing)
     name = f"/dev/fd/{reading}"
-    facts = Facts(name, EXPECTED, lambda: None, Ticks())
+    facts = Facts(name, EXPECTED, lambda: None, ManualRuntime())
     source = SavedSource([name], facts, Unfollowed())
     source.start()
     os.utime(reading, (1, 1))

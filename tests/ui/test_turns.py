@@ -102,6 +102,7 @@ def test_another_site_may_link_to_the_page(server: Served) -> None:
     assert server.ask("/", Sec_Fetch_Site="cross-site", Referer="http://wiki.example/")[0] == 200
 
 
+@pytest.mark.regression
 def test_a_hundred_images_of_another_site_take_no_place(server: Served, held: Held) -> None:
     with ThreadPoolExecutor(100) as browsers:
         asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="cross-site") for _ in range(100)]
@@ -109,6 +110,7 @@ def test_a_hundred_images_of_another_site_take_no_place(server: Served, held: He
     assert held.asked == []
 
 
+@pytest.mark.regression
 def test_one_question_runs_some_wait_and_the_rest_is_refused_at_once(server: Served, held: Held) -> None:
     count = 101
     with ThreadPoolExecutor(count) as browsers:
@@ -166,6 +168,7 @@ def test_a_question_is_dropped_whose_page_is_gone_before_its_turn(server: Served
     assert len(held.asked) == 2
 
 
+@pytest.mark.regression
 def test_the_page_goes_on_while_a_question_never_ends(tmp_path: Path) -> None:
     """The question holds the interpreter's lock of its process, as a regular expression does that has no end."""
     facts = facts_of(rack_nodes())

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from tests.snapshot.clusters import node_of, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
@@ -87,6 +88,7 @@ def test_nodes_in_no_view_have_a_reason() -> None:
     assert shown["otherNodes"] == 1
 
 
+@pytest.mark.regression
 def test_a_view_counts_as_commands_and_status_do() -> None:
     selected = {"metadata": {"name": "new", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": {}}
     levels = [{"domain": "rack", "key": RACK}]

@@ -64,8 +64,10 @@ def cache_folder() -> Path:
 
 def cache_of_module(name: str, module: Path) -> Path:
     """Where is kept what is made of the versions that a Go module pins."""
-    content = (module / "go.mod").read_bytes() + (module / "go.sum").read_bytes()
-    return cache_root() / name / hashlib.sha256(content).hexdigest()[:16]
+    digest = hashlib.sha256()
+    for file in ("go.mod", "go.sum"):
+        digest.update((module / file).read_bytes())
+    return cache_root() / name / digest.hexdigest()[:16]
 
 
 def cache_root() -> Path:
@@ -107,7 +109,6 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Pat
     Raises what `make` raises.
 
     Runs beside each other do it once, and one that is interrupted leaves nothing half made.
-
     """
     if is_made(folder):
         return folder
@@ -175,14 +176,21 @@ def compile_program(go: str, package: str, target: Path) -> None:
     """Build a program of Kubernetes that knows its version, or etcd; raises `BuildError`."""
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".", 2)
-    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(
-        f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items()
-    )
+    flags = ["-s", "-w"]
+    for name, value in (("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)):
+        flags.append(f"-X k8s.io/component-base/version.{name}={value}")
     module = KUBERNETES if package.startswith("k8s.io/") else NEWEST
-    run_go(
-        [go, "build", "-trimpath", "-o", str(target), "-ldflags", f"-s -w {flags}", package], module
-    )
+    command = [
+        go,
+        "build",
+        "-trimpath",
+        "-o",
+        str(target),
+        "-ldflags",
+        " ".join(flags),
+        package,
+    ]
+    run_go(command, module)
 
 
 if __name__ == "__main__":

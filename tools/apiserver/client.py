@@ -143,7 +143,8 @@ class AdminApi:
 
     def ask(self, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> Answer:
         """Send a request as the administrator, or as the owner of `token`."""
-        options["token"] = options.get("token") or self.admin_token
+        if not options.get("token"):
+            options["token"] = self.admin_token
         return self.client.request(method, path, body, **options)
 
     def request(
@@ -176,8 +177,10 @@ class AdminApi:
         self, path: str, obj: Any, manager: str = "tester", *, force: bool = False
     ) -> tuple[int, Any]:
         """Server-side apply."""
-        query = f"?fieldManager={manager}" + ("&force=true" if force else "")
-        return self.request("PATCH", path + query, obj, content_type=APPLY)
+        path += f"?fieldManager={manager}"
+        if force:
+            path += "&force=true"
+        return self.request("PATCH", path, obj, content_type=APPLY)
 
     @contextmanager
     def watch(
@@ -232,16 +235,25 @@ class AdminApi:
 
     def remove_crd(self, name: str) -> None:
         """Delete a CRD and wait until it is gone with its objects."""
-        self.request("DELETE", f"{CRDS}/{name}")
-        wait_until(lambda: self.request("GET", f"{CRDS}/{name}")[0] == 404, f"CRD {name} is gone")
+        path = f"{CRDS}/{name}"
+        self.request("DELETE", path)
+
+        def is_gone() -> bool:
+            code, _ = self.request("GET", path)
+            return code == 404
+
+        wait_until(is_gone, f"CRD {name} is gone")
 
     def _is_served(self, name: str) -> bool:
         plural, _, group = name.partition(".")
         spec = self.get(f"{CRDS}/{name}")["spec"]
-        served = [version["name"] for version in spec["versions"] if version["served"]]
-        return all(
-            self.request("GET", f"/apis/{group}/{version}/{plural}")[0] == 200 for version in served
-        )
+        for version in spec["versions"]:
+            if not version["served"]:
+                continue
+            code, _ = self.request("GET", f"/apis/{group}/{version['name']}/{plural}")
+            if code != 200:
+                return False
+        return True
 
 
 def crd_conditions(crd: dict[str, Any]) -> dict[str, str]:
@@ -257,12 +269,22 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
     Real servers only.
     """
     metadata = pod["metadata"]
-    bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-    spec = {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": []}
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    bound = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": []},
+    }
+    namespace = metadata["namespace"]
     account = pod["spec"]["serviceAccountName"]
-    path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token"
-    return api.create(path, body)["status"]["token"]
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    answer = api.create(path, request)
+    return answer["status"]["token"]
 
 
 def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:

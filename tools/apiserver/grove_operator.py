@@ -92,14 +92,20 @@ def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
 
 def _collect_garbage(api: AdminApi, bindings: set[str]) -> None:
     code, topologies = api.request("GET", _KAI)
-    for topology in topologies["items"] if code == 200 else ():
-        owners = topology["metadata"].get("ownerReferences") or ()
+    if code != 200:
+        return
+    for topology in topologies["items"]:
+        metadata = topology["metadata"]
+        owners = metadata.get("ownerReferences") or ()
         made_by_grove = any(owner["kind"] == "ClusterTopologyBinding" for owner in owners)
         if made_by_grove and _controller(topology) not in bindings:
-            assert api.request("DELETE", f"{_KAI}/{topology['metadata']['name']}")[0] == 200
+            code, _ = api.request("DELETE", f"{_KAI}/{metadata['name']}")
+            assert code == 200
 
 
 def _controller(document: dict[str, Any]) -> str | None:
     """The uid of the owner that controls an object."""
-    owners = document["metadata"].get("ownerReferences") or ()
-    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+    for owner in document["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner["uid"])
+    return None

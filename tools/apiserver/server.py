@@ -90,6 +90,7 @@ class RealApiServer:
         self,
         binaries: Binaries,
         folder: Path | None = None,
+        *,
         address: str = "127.0.0.1",
         port: int | None = None,
         users: Mapping[str, str] = MappingProxyType({}),
@@ -135,8 +136,13 @@ class RealApiServer:
             time.sleep(_POLL)
 
     def _ended(self) -> str:
-        ended = [name for name, process in self._processes.items() if process.poll() is not None]
-        return f"{' and '.join(ended)} ended" if ended else ""
+        ended = []
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                ended.append(name)
+        if not ended:
+            return ""
+        return f"{' and '.join(ended)} ended"
 
     def launch(self) -> None:
         """Start what does not run."""
@@ -168,10 +174,15 @@ class RealApiServer:
 
     def keys(self) -> list[str]:
         """The key of each object that etcd stores, such as /registry/minions/NODE."""
-        first, after = (base64.b64encode(key).decode() for key in (b"/registry/", b"/registry0"))
-        question = {"key": first, "range_end": after, "keys_only": True}
-        answer = HttpClient(self._etcd_url, None).request("POST", "/v3/kv/range", question)
-        return [base64.b64decode(pair["key"]).decode() for pair in answer.body["kvs"]]
+        question = {
+            "key": base64.b64encode(b"/registry/").decode(),
+            "range_end": base64.b64encode(b"/registry0").decode(),
+            "keys_only": True,
+        }
+        client = HttpClient(self._etcd_url, None)
+        answer = client.request("POST", "/v3/kv/range", question)
+        keys = [base64.b64decode(pair["key"]) for pair in answer.body["kvs"]]
+        return [key.decode() for key in keys]
 
     def _logs(self) -> str:
         logs = sorted(self.folder.glob("*.log"))
@@ -188,8 +199,10 @@ class RealApiServer:
 
         The administrator's, or `user`'s, perhaps of a proxy.
         """
+        if user is None:
+            user = {"token": self.admin_token}
         url = f"https://{self.address}:{port or self.port}"
-        config = kubeconfig(url, self.ca_file, user or {"token": self.admin_token})
+        config = kubeconfig(url, self.ca_file, user)
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
 
@@ -269,7 +282,6 @@ def free_ports(count: int) -> list[int]:
     All are held until the last is known, so they differ.
 
     Another program may take one before it is used: a server that is started on it has to notice.
-
     """
     with contextlib.ExitStack() as held:
         return [

@@ -71,16 +71,16 @@ class _RunningAgent:
 
     def scrape(self) -> Mapping[str, float]:
         """The agent's metrics by name and labels."""
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{self.port}/metrics", timeout=_PATIENCE
-        ) as answer:
-            lines = answer.read().decode().splitlines()
-        return {
-            name: float(value)
-            for line in lines
-            if line[0] != "#"
-            for name, _, value in [line.rpartition(" ")]
-        }
+        url = f"http://127.0.0.1:{self.port}/metrics"
+        with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
+            text = answer.read().decode()
+        metrics = {}
+        for line in text.splitlines():
+            if line.startswith("#"):
+                continue
+            name, _, value = line.rpartition(" ")
+            metrics[name] = float(value)
+        return metrics
 
     def after_probes(self, count: int) -> list[psutil.Process]:
         """Its processes, once it has probed so often and published. Raises MeasurementError."""
@@ -99,13 +99,16 @@ class _RunningAgent:
 
 
 def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
-    flags = {
-        "--metrics-port": port,
-        "--interval": interval,
-        "--spread": 0,
-        "--sysfs": site.machine.sysfs,
-    }
-    return tuple(str(word) for flag in flags.items() for word in flag)
+    return (
+        "--metrics-port",
+        str(port),
+        "--interval",
+        str(interval),
+        "--spread",
+        "0",
+        "--sysfs",
+        str(site.machine.sysfs),
+    )
 
 
 @contextlib.contextmanager
@@ -120,62 +123,79 @@ def _agent(site: Site, node: str, interval: float) -> Iterator[_RunningAgent]:
 
 def memory_figures(*, quick: bool) -> Iterator[Figure]:
     """Memory of the process tree after three probes, one write and as many scrapes as that took."""
-    runs = 1 if quick else 3
-    with site_with(1 + runs) as site:
-        trees, agents, workers = zip(
-            *[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True
-        )
-        limits = {
-            name: [_memory_of(program, site, bare=bare) for _ in range(1 + runs)][1:]
-            for name, program, bare in (
-                ("interpreter with ssl, http.client, json", "interpreter", False),
-                ("only its NVML calls", "nvml_calls", True),
-            )
-        }
-    yield _held("agent, whole process tree", trees, "total", Target(36), **limits)
-    yield _held("  of it anonymous", trees, "anonymous", Target(20), **limits)
-    yield _held("  as PSS beside this benchmark", trees, "pss")
-    calls = limits.popitem()
-    for role, runs_of_it in (("agent", agents), ("worker", workers)):
-        yield _held(f"  {role}, PSS", runs_of_it, "pss")
-        if role == "agent":
-            yield _held("  agent, anonymous (shared pages split)", agents, "anonymous")
-    for what, part in (
-        ("anonymous (shared pages split)", "anonymous"),
-        ("with the pages of files in full", "total"),
-    ):
-        floor = max(getattr(held, part) for held in calls[1]) / _MIB
-        yield _held(
-            f"  worker, {what}",
-            workers,
-            part,
-            Target(_OVER_FLOOR * floor, limit=floor),
-            **dict([calls]),
-        )
-
-
-def _held(
-    what: str,
-    runs: Sequence[Memory],
-    part: str,
-    target: Target | None = None,
-    **peers: list[Memory],
-) -> Figure:
-    """One part of what several runs held."""
-    every = (runs, *peers.values())
-    ours, *others = (
-        Sample(tuple(getattr(held, part) / _MIB for held in run), "MiB") for run in every
+    runs = range(1 + (1 if quick else 3))
+    with site_with(len(runs)) as site:
+        agents = [_agent_memory(site, f"node-{run}") for run in runs]
+        interpreters = [_memory_of("interpreter", site, bare=False) for _ in runs]
+        floors = [_memory_of("nvml_calls", site, bare=True) for _ in runs]
+    # The first run of each compiles.
+    trees = [agent.tree for agent in agents[1:]]
+    workers = [agent.worker for agent in agents[1:]]
+    interpreter = Held("interpreter with ssl, http.client, json", interpreters[1:])
+    calls = Held("only its NVML calls", floors[1:])
+    yield _held(
+        Held("agent, whole process tree", trees),
+        "total",
+        Target(36),
+        beside=(interpreter, calls),
     )
-    return Figure(what, ours, target, tuple(map(Peer, peers, others)))
+    yield _held(
+        Held("  of it anonymous", trees),
+        "anonymous",
+        Target(20),
+        beside=(interpreter, calls),
+    )
+    floor_mib = max(calls.sample("anonymous").values)
+    yield _held(
+        Held("  worker, anonymous (shared pages split)", workers),
+        "anonymous",
+        Target(_OVER_FLOOR * floor_mib, limit=floor_mib),
+        beside=(calls,),
+    )
 
 
-def _agent_memory(site: Site, node: str) -> list[Memory]:
-    """Memory of an agent's processes together, and of each."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a program held in several runs."""
+
+    program: str
+    runs: Sequence[Memory]
+
+    def sample(self, part: str) -> Sample:
+        """One part of it."""
+        values = [getattr(memory, part) / _MIB for memory in self.runs]
+        return Sample(tuple(values), "MiB")
+
+
+def _held(what: Held, part: str, target: Target, beside: Sequence[Held]) -> Figure:
+    """One part of what several runs held."""
+    peers = []
+    for other in beside:
+        sample = other.sample(part)
+        peers.append(Peer(other.program, sample))
+    return Figure(
+        what.program,
+        what.sample(part),
+        target,
+        tuple(peers),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMemory:
+    """Memory of an agent's processes together, and of its worker."""
+
+    tree: Memory
+    worker: Memory
+
+
+def _agent_memory(site: Site, node: str) -> AgentMemory:
     with _agent(site, node, interval=0.5) as agent:
         processes = agent.after_probes(3)
         if len(processes) != len(_ROLES):
             raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
-        return [memory(processes), *(memory([process]) for process in processes)]
+        _, worker = processes
+        return AgentMemory(memory(processes), memory([worker]))
 
 
 def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
@@ -187,26 +207,37 @@ def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
 def start_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU and time from a program's start to its first PATCH, which the server holds meanwhile."""
     runs = 1 + (3 if quick else 9)
+    names = [f"node-{number}" for number in range(2 * runs)]
     with site_with(2 * runs) as site:
         flags = _flags(site, _INTERVAL, port=0)
-        agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)][1:]
-        patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)][1:]
+        agents = [_until_patch(site, "agent", name, *flags) for name in names[:runs]]
+        patches = [_until_patch(site, "patch", name) for name in names[runs:]]
+    # The first run of each compiles.
+    cpu, elapsed = _columns(agents[1:])
+    peer_cpu, peer_elapsed = _columns(patches[1:])
     limit = "ssl, http.client, json and one PATCH"
-    cpu, elapsed = (Sample(values, "ms") for values in zip(*agents, strict=True))
-    peer_cpu, peer_elapsed = (
-        Peer(limit, Sample(values, "ms")) for values in zip(*patches, strict=True)
+    yield Figure(
+        "agent, start to first PATCH, CPU", cpu, Target(120, limit=33), (Peer(limit, peer_cpu),)
     )
-    yield Figure("agent, start to first PATCH, CPU", cpu, Target(120, limit=33), (peer_cpu,))
-    yield Figure("  elapsed", elapsed, None, (peer_elapsed,))
+    yield Figure("  elapsed", elapsed, None, (Peer(limit, peer_elapsed),))
+
+
+def _columns(runs: Sequence[tuple[float, float]]) -> tuple[Sample, Sample]:
+    """CPU and elapsed time of several runs."""
+    cpu, elapsed = zip(*runs, strict=True)
+    return Sample(cpu, "ms"), Sample(elapsed, "ms")
 
 
 def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, float]:
     """CPU of a program and its processes until its PATCH arrives, and the time; milliseconds."""
     site.server.tell("hold", "PATCH", "/api/v1/nodes/")
+    environment = site.environment(node)
+    cpu = 0.0
     began = time.monotonic()
-    with program(name, site.environment(node), site.folder, *flags) as running:
+    with program(name, environment, site.folder, *flags) as running:
         came: float = site.server.wait(running, "held")
-        cpu = sum(cpu_seconds(process.pid) for process in tree(running.pid))
+        for process in tree(running.pid):
+            cpu += cpu_seconds(process.pid)
         site.server.tell("release")
     return 1000 * cpu, 1000 * (came - began)
 
@@ -221,25 +252,35 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
     Probe, describe, compare, the messages between them, and the wait.
 
     Then for a minute of waiting alone, in which both look for events every other second.
-
     """
-    cycles, seconds = (3, 4.0) if quick else (11, 12.0)
     with site_with(1) as site:
         with _agent(site, "node-0", interval=1.0) as agent:
-            pids = [process.pid for process in agent.after_probes(2)]
-            clocks = [idle(*pids)]
-            for _ in range(cycles):
-                busy(pids[-1], _PATIENCE)
-                clocks.append(idle(*pids))
-        costs = tuple(1000 * (after - before) for before, after in pairwise(clocks))
+            costs = _cycle_costs(agent, cycles=3 if quick else 11)
         yield Figure("agent, CPU per cycle, both processes", Sample(costs, "ms"), Target(5))
         with _agent(site, "node-0", _INTERVAL) as agent:
-            pids = [process.pid for process in agent.after_probes(1)]
-            time.sleep(_SETTLED)
-            before = idle(*pids)
-            time.sleep(seconds)
-            used = sum(map(cpu_seconds, pids)) - before
-    yield Figure("agent waiting, CPU in a minute", Sample((1000 * used * 60 / seconds,), "ms"))
+            waiting = _waiting_cost(agent, seconds=4.0 if quick else 12.0)
+    yield Figure("agent waiting, CPU in a minute", Sample((waiting,), "ms"))
+
+
+def _cycle_costs(agent: _RunningAgent, cycles: int) -> tuple[float, ...]:
+    """Milliseconds of CPU of each of so many cycles."""
+    pids = [process.pid for process in agent.after_probes(2)]
+    worker = pids[-1]
+    clocks = [idle(*pids)]
+    for _ in range(cycles):
+        busy(worker, _PATIENCE)
+        clocks.append(idle(*pids))
+    return tuple(1000 * (after - before) for before, after in pairwise(clocks))
+
+
+def _waiting_cost(agent: _RunningAgent, seconds: float) -> float:
+    """Milliseconds of CPU in a minute of waiting, measured for so many seconds."""
+    pids = [process.pid for process in agent.after_probes(1)]
+    time.sleep(_SETTLED)
+    before = idle(*pids)
+    time.sleep(seconds)
+    used = sum(cpu_seconds(pid) for pid in pids) - before
+    return 1000 * used * 60 / seconds
 
 
 class _NotedFiles(Files):
@@ -256,39 +297,38 @@ class _NotedFiles(Files):
 def probe_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU of a whole cycle, then of its parts: NVML and sysfs, and what is concluded from them."""
     runs = 20 if quick else 100
-    (cycle, waiting) = cycle_figures(quick=quick)
+    cycle, waiting = cycle_figures(quick=quick)
     with scratch() as folder:
         machine = make(PROFILE, folder)
         machine.load()
-        nvml, sysfs = Nvml(pynvml), Sysfs(machine.sysfs)
-        noted = _NotedFiles()
-        noting = Sysfs(machine.sysfs, noted)
-        probe(nvml, noting, None)
-        noted.asked.clear()  # what is read once in a process is no part of a cycle
-        probe(nvml, noting, None)
-        files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
-        alone = cpu(partial(floor.ask, machine.calls), runs)
-        at_rest = cpu(partial(floor.ask, machine.calls_at_rest), runs)
-        yield replace(
-            cycle,
-            peers=(Peer(f"NVML's share: its {len(machine.calls_at_rest)} calls alone", at_rest),),
-        )
-        share = Sample((100 * at_rest.value / cycle.sample.value,), "%")
-        yield Figure("  NVML's share of it", share)
-        yield waiting
-        yield Figure(
-            f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
-            cpu(lambda: probe(Nvml(pynvml), sysfs, None), runs),
-            None,
-            (
-                Peer(f"its {len(machine.calls)} NVML calls alone", alone),
-                Peer(f"its {len(files)} sysfs files alone", cpu(lambda: _read(files), runs)),
-            ),
-        )
-        yield Figure(
-            "labels and annotation from a probe, CPU",
-            cpu(lambda: describe(machine.raw, "node-0"), runs),
-        )
+        files = _files_of_a_cycle(machine)
+        nvml_alone = cpu(partial(floor.ask, machine.calls), runs)
+        nvml_at_rest = cpu(partial(floor.ask, machine.calls_at_rest), runs)
+        files_alone = cpu(partial(_read, files), runs)
+        sysfs = Sysfs(machine.sysfs)
+        whole_probe = cpu(lambda: probe(Nvml(pynvml), sysfs, None), runs)
+        conclusions = cpu(partial(describe, machine.raw, "node-0"), runs)
+    share = f"NVML's share: its {len(machine.calls_at_rest)} calls alone"
+    yield replace(cycle, peers=(Peer(share, nvml_at_rest),))
+    yield waiting
+    what = f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU"
+    peers = (
+        Peer(f"its {len(machine.calls)} NVML calls alone", nvml_alone),
+        Peer(f"its {len(files)} sysfs files alone", files_alone),
+    )
+    yield Figure(what, whole_probe, None, peers)
+    yield Figure("labels and annotation from a probe, CPU", conclusions)
+
+
+def _files_of_a_cycle(machine: Machine) -> list[str]:
+    """The files of sysfs that a probe reads, but for those that it reads once in a process."""
+    nvml = Nvml(pynvml)
+    noted = _NotedFiles()
+    noting = Sysfs(machine.sysfs, noted)
+    probe(nvml, noting, None)
+    noted.asked.clear()
+    probe(nvml, noting, None)
+    return [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
 
 
 def _read(files: Sequence[str]) -> None:

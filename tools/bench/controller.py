@@ -42,6 +42,8 @@ The limit is to decode as many Nodes that lie in memory.
 _DECODED: Final = 2_000
 """Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""
 REST: Final = RESYNC_SECONDS + 5
+COLUMNS: Final = (("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))
+"""What is measured of a first look, with its unit."""
 
 
 def sync_figures(*, quick: bool) -> Iterator[Figure]:
@@ -54,33 +56,45 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
     """
     collect_rarely()  # as the controller does
     compile_programs()
+    largest, _ = max(_SIZES)
     for (nodes, what), targets in _SIZES.items():
         if quick and targets:
             return
-        if not has_room(nodes):
-            continue
-        runs = 7 if nodes < max(_SIZES)[0] else 3
-        with cluster(nodes, *filter(None, [what])) as (folder, server):
-            controller = [_first_status(folder, server, nodes) for _ in range(runs)]
-            drain, decode = (
-                [until_done(name, folder, server.environment) for _ in range(runs)]
-                for name in ("drain", "decode")
-            )
-        for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
-            peers = [Peer("read the bytes only", column(drain, i, unit))]
-            peers.append(Peer("read, decode, keep", column(decode, i, unit)))
-            peers[:0] = [] if i else [Peer("decode Nodes in memory", _decoding(nodes, runs))]
-            figure = f"first look at {nodes:,} nodes{' of 8 rails' if what else ''}, {name}"
-            target = targets[i] if i < len(targets) else None
-            yield Figure(figure, column(controller, i, unit), target, tuple(peers))
+        if has_room(nodes):
+            runs = 7 if nodes < largest else 3
+            yield from _first_looks(nodes, what, targets, runs)
+
+
+def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) -> Iterator[Figure]:
+    with cluster(nodes, *what.split()) as (folder, server):
+        controller = [_first_status(folder, server, nodes) for _ in range(runs)]
+        drain = [until_done("drain", folder, server.environment) for _ in range(runs)]
+        decode = [until_done("decode", folder, server.environment) for _ in range(runs)]
+    cluster_name = f"first look at {nodes:,} nodes"
+    if what:
+        cluster_name += " of 8 rails"
+    for column_number, (name, unit) in enumerate(COLUMNS):
+        peers = [
+            Peer("read the bytes only", column(drain, column_number, unit)),
+            Peer("read, decode, keep", column(decode, column_number, unit)),
+        ]
+        if name == "CPU":
+            peers.insert(0, Peer("decode Nodes in memory", _decoding(nodes, runs)))
+        target = None
+        if column_number < len(targets):
+            target = targets[column_number]
+        sample = column(controller, column_number, unit)
+        yield Figure(f"{cluster_name}, {name}", sample, target, tuple(peers))
 
 
 def _decoding(nodes: int, runs: int) -> Sample:
     """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them."""
-    objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
+    count = min(nodes, _DECODED)
+    objects = [msgspec.json.encode(node) for node in large_cluster(count)]
     decode = NODE_JSON.decode
-    some = cpu(lambda: [decode(obj) for obj in objects], runs)
-    return Sample(tuple(value / 1000 * nodes / len(objects) for value in some.values), "s")
+    milliseconds = cpu(lambda: [decode(obj) for obj in objects], runs)
+    seconds_per_node = [value / 1000 / count for value in milliseconds.values]
+    return Sample(tuple(value * nodes for value in seconds_per_node), "s")
 
 
 def compile_programs() -> None:
@@ -164,26 +178,27 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
         idle(running.pid)
         client = server.client()
         trips = [round_trip(client) for _ in range(changes)]
-        measured = [
-            change(server, client, name, rack, running) for name, rack in moves(client, changes)
-        ]
-        requests = at_rest(server) if rest else ()
-    written, controller = ([1000 * run[i] for run in measured] for i in (0, 1))
+        written = []
+        controller = []
+        for name, rack in moves(client, changes):
+            took, in_controller = change(server, client, name, rack, running)
+            written.append(1000 * took)
+            controller.append(1000 * in_controller)
+        requests = at_rest(server) if rest else None
     trip = Peer("one GET over TLS", Sample(tuple(trips), "ms"))
     # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4
     # ms that nobody saw.
-    what, sample = f"label changed to status written, {nodes:,} nodes", Sample(tuple(written), "ms")
+    what = f"label changed to status written, {nodes:,} nodes"
+    sample = Sample(tuple(written), "ms")
     yield Figure(f"{what}, p50", sample, None, (trip,))
     yield Figure(f"{what}, p99", replace(sample, share=0.99), Target(20))
-    yield Figure(
-        "  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,)
-    )
-    for number, kind, target in zip(requests, ("writes", "reads"), (Target(0), None), strict=False):
-        yield Figure(
-            f"controller at rest, {nodes:,} nodes, {REST:.0f} s, {kind}",
-            Sample((number,), ""),
-            target,
-        )
+    own = Sample(tuple(controller), "ms")
+    yield Figure("  without the server's own handling, p50", own, None, (trip,))
+    if requests:
+        writes, reads = requests
+        what = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
+        yield Figure(f"{what}, writes", Sample((writes,), ""), Target(0))
+        yield Figure(f"{what}, reads", Sample((reads,), ""), None)
 
 
 def at_rest(server: ApiServer) -> tuple[int, int]:
@@ -195,42 +210,50 @@ def at_rest(server: ApiServer) -> tuple[int, int]:
     return len(methods) - reads, reads
 
 
-def moves(client: ApiClient, count: int) -> list[tuple[str, str]]:
+def moves(client: ApiClient, count: int) -> Iterator[tuple[str, str]]:
     """So many changes, each a node and its new rack.
 
     One node after the other to a rack of its own, and back.
     """
-    items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
-    racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
-    return [
-        (racks[i // 2][0], racks[i // 2][1] if i % 2 else "a-rack-of-its-own") for i in range(count)
-    ]
+    request = Request("GET", NODES, {"limit": "100"})
+    nodes = client.call(request)["items"]
+    for number in range(count):
+        metadata = nodes[number // 2]["metadata"]
+        rack = "a-rack-of-its-own"
+        if number % 2:
+            rack = metadata["labels"][RACK_KEY]
+        yield metadata["name"], rack
 
 
 def change(
     server: ApiServer, client: ApiClient, name: str, rack: str, running: Program
 ) -> tuple[float, float]:
     """Seconds until the status is written, and those in which no request was handled."""
+    path = f"{NODES}/{name}"
     server.tell("forget")
-    client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+    client.call(merge(path, {"metadata": {"labels": {RACK_KEY: rack}}}))
+    stored = written = 0.0
     entries = server.wait(running, "await", *STATUS)
-    stored = next(
-        done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}")
-    )
-    written = next(
-        done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status")
-    )
+    for method, asked, _, done in reversed(entries):
+        if method != "PATCH":
+            continue
+        if asked == path:
+            stored = done
+        elif asked.endswith("/status"):
+            written = done
     if written < stored:
         raise running.failure("it wrote a status before the change")
-    handling = sum(
-        done - came for _, _, came, done in entries if came >= stored and done <= written
-    )
+    handling = 0.0
+    for _, _, came, done in entries:
+        if came >= stored and done <= written:
+            handling += done - came
     idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
     return written - stored, written - stored - handling
 
 
 def round_trip(client: ApiClient) -> float:
     """Milliseconds of a request that costs the server little."""
+    request = get(f"/apis/{BINDINGS.api_version()}")
     began = time.monotonic()
-    client.call(get(f"/apis/{BINDINGS.api_version()}"))
+    client.call(request)
     return 1000 * (time.monotonic() - began)

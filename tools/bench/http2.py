@@ -50,7 +50,9 @@ class Streams:
     def get(self, path: str) -> None:
         """Begin a request on a stream of its own."""
         headers = {":method": "GET", ":scheme": "https", ":path": path, **self._headers}
-        block = b"".join(_literal(name, value) for name, value in headers.items())
+        block = b""
+        for name, value in headers.items():
+            block += _literal(name, value)
         self._send(_HEADERS, _WHOLE_REQUEST, self._next, block)
         self._lines[self._next] = b""
         self._next += 2
@@ -61,14 +63,14 @@ class Streams:
         while self.socket.pending():
             self._received += self.socket.recv(_READ)
         while len(self._received) >= _HEAD:
-            length = int.from_bytes(self._received[:3], "big")
-            if len(self._received) < _HEAD + length:
+            head = self._received[:_HEAD]
+            end = _HEAD + int.from_bytes(head[:3], "big")
+            if len(self._received) < end:
                 return
-            kind, flags = self._received[3], self._received[4]
-            stream = int.from_bytes(self._received[5:_HEAD], "big")
-            payload = self._received[_HEAD : _HEAD + length]
-            self._received = self._received[_HEAD + length :]
-            yield from self._take(kind, flags, stream, payload)
+            payload = self._received[_HEAD:end]
+            self._received = self._received[end:]
+            stream = int.from_bytes(head[5:], "big")
+            yield from self._take(head[3], head[4], stream, payload)
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> Iterator[bytes]:
         if kind in (_RESET, _GOAWAY):
@@ -91,9 +93,9 @@ class Streams:
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return (
-        len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
-    )
+    length = len(payload).to_bytes(3, "big")
+    identifier = stream.to_bytes(4, "big")
+    return length + bytes((kind, flags)) + identifier + payload
 
 
 def _literal(name: str, value: str) -> bytes:

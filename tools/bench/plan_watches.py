@@ -75,12 +75,15 @@ def _change(
     api: AdminApi, watchers: "Watchers", pid: int, number: int
 ) -> tuple[float, float, float]:
     """Change the plan; milliseconds until half and all watches have it, and of server CPU."""
+    plan = _plan(number)
     before = _settled(pid)
     began = time.monotonic()
-    api.patch(f"{_PATH}/{CONFIG_MAP}", {"data": {FIELD: _plan(number)}})
+    api.patch(f"{_PATH}/{CONFIG_MAP}", {"data": {FIELD: plan}})
     came = watchers.hear(_CHANGED)
     used = _settled(pid) - before
-    return (came[len(came) // 2] - began) * 1000, (came[-1] - began) * 1000, used * 1000
+    half = came[len(came) // 2] - began
+    last = came[-1] - began
+    return 1000 * half, 1000 * last, 1000 * used
 
 
 def _plan(number: int) -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,7 +26,15 @@ import msgspec
 from tools.apiserver.build import cache_folder, is_built
 from tools.apiserver.client import AdminApi
 from tools.apiserver.server import RealApiServer, find_binaries
-from tools.bench.controller import column, forget_status, merge, moves, round_trip, until_done
+from tools.bench.controller import (
+    COLUMNS,
+    column,
+    forget_status,
+    merge,
+    moves,
+    round_trip,
+    until_done,
+)
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import MeasurementError, Program, pod_environment, program, scratch
@@ -54,35 +63,31 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
     """
     if not is_there():
         return
-    nodes, runs, changes = (1_000, 1, 20) if quick else (5_000, 3, 100)
+    nodes = 1_000 if quick else 5_000
+    runs = 1 if quick else 3
+    changes = 20 if quick else 100
     with _real_cluster(nodes) as (folder, environment, client):
-        # the first run compiles
-        looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]
-        peers = [
-            [until_done(name, folder, environment) for _ in range(runs)]
-            for name in ("drain", "decode")
-        ]
-        names = ("read the bytes only", "read, decode, keep")
-        for i, (what, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
-            beside = tuple(
-                Peer(name, column(rows, i, unit)) for name, rows in zip(names, peers, strict=True)
+        looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)]
+        drain = [until_done("drain", folder, environment) for _ in range(runs)]
+        decode = [until_done("decode", folder, environment) for _ in range(runs)]
+        for number, (name, unit) in enumerate(COLUMNS):
+            peers = (
+                Peer("read the bytes only", column(drain, number, unit)),
+                Peer("read, decode, keep", column(decode, number, unit)),
             )
-            yield Figure(
-                f"first look at {nodes:,} nodes, kube-apiserver, {what}",
-                column(looks, i, unit),
-                None,
-                beside,
-            )
+            what = f"first look at {nodes:,} nodes, kube-apiserver, {name}"
+            yield Figure(what, column(looks[1:], number, unit), None, peers)  # the first compiles
         waits, trips = _changes(folder, environment, client, changes)
         writes = _writes(client, changes)
+    what = f"label changed to status seen, {nodes:,} nodes, kube-apiserver"
     for share, target in ((0.5, 5), (0.99, 20)):
-        name = f"label changed to status seen, {nodes:,} nodes, kube-apiserver, p{100 * share:.0f}"
-        change, write = Sample(waits, "ms", share), Sample(writes, "ms", share)
+        change = Sample(waits, "ms", share)
+        write = Sample(writes, "ms", share)
         limits = (
             Peer("its status applied and seen, without a controller", write),
             Peer("one GET over TLS", Sample(trips, "ms", share)),
         )
-        yield Figure(name, change, None, limits)
+        yield Figure(f"{what}, p{100 * share:.0f}", change, None, limits)
         # The target is for what we do; this server takes longer than that for a single write of any
         # custom resource.
         beyond = change.value - write.value
@@ -163,19 +168,25 @@ def _changes(
     folder: Path, environment: Mapping[str, str], client: ApiClient, count: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Milliseconds from each change to the status a client sees, and of as many plain requests."""
-    waits, trips = [], []
+    waits = []
+    trips = []
     forget_status(client)
     with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
-        before, _ = news.after(running, lambda status: bool(status.get("published")))
+        status, _ = news.after(running, lambda status: bool(status.get("published")))
         for name, rack in moves(client, count):
+            request = merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}})
+            has_changed = partial(_has_other_levels, status.get("levels"))
             idle(running.pid)
             trips.append(round_trip(client))
-            client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+            client.call(request)
             stored = time.monotonic()
-            old = before.get("levels")
-            before, came = news.after(running, lambda status, old=old: status.get("levels") != old)  # type: ignore[misc]
+            status, came = news.after(running, has_changed)
             waits.append(1000 * max(came - stored, 0.0))
     return tuple(waits), tuple(trips)
+
+
+def _has_other_levels(levels: Any, status: Mapping[str, Any]) -> bool:
+    return bool(status.get("levels") != levels)
 
 
 def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
@@ -187,20 +198,28 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     else is at work.
     """
     cluster = client.call(get(f"{PATH}/cluster"))
+    first, *rest = cluster["status"]["levels"]
     waits = []
     with _statuses(client) as news:
         for turn in range(count):
             time.sleep(_PAUSE)
-            first, *rest = cluster["status"]["levels"]
             levels = [{**first, "domains": first["domains"] + turn + 1}, *rest]
-            metadata = {"name": "cluster", "uid": cluster["metadata"]["uid"]}
-            status = {**cluster["status"], "levels": levels}
-            body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
+            body = {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "metadata": {"name": "cluster", "uid": cluster["metadata"]["uid"]},
+                "status": {**cluster["status"], "levels": levels},
+            }
+            request = apply(f"{PATH}/cluster/status", body, MANAGER, force=True)
             began = time.monotonic()
-            client.call(apply(f"{PATH}/cluster/status", body, MANAGER, force=True))
-            _, came = news.after(None, lambda status, levels=levels: status.get("levels") == levels)  # type: ignore[misc]
+            client.call(request)
+            _, came = news.after(None, partial(_has_levels, levels))
             waits.append(1000 * (came - began))
     return tuple(waits)
+
+
+def _has_levels(levels: Any, status: Mapping[str, Any]) -> bool:
+    return bool(status.get("levels") == levels)
 
 
 class News:

@@ -21,13 +21,16 @@ class Sample:
     def value(self) -> float:
         """The percentile by nearest rank: always one that was measured."""
         ordered = sorted(self.values)
-        return ordered[max(0, math.ceil(self.share * len(ordered)) - 1)]
+        rank = math.ceil(self.share * len(ordered))
+        return ordered[max(0, rank - 1)]
 
     def __str__(self) -> str:
         text = f"{number(self.value)} {self.unit}".rstrip()
         if len(self.values) == 1:
             return text
-        return f"{text} ({number(min(self.values))} to {number(max(self.values))}, n={len(self.values)})"
+        least = number(min(self.values))
+        most = number(max(self.values))
+        return f"{text} ({least} to {most}, n={len(self.values)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,13 @@ class Target:
 
     def met(self, value: float, peer: float | None = None) -> bool:
         """Whether a value reaches it, as a number or beside the first peer's of the same run."""
-        reached = value <= self.value if self.at_most else value >= self.value
+        reached = value >= self.value
+        if self.at_most:
+            reached = value <= self.value
         if reached or self.limit is None or not peer:
             return reached
-        return self.met(value * self.limit / peer)
+        scaled = value * self.limit / peer
+        return self.met(scaled)
 
     def __str__(self) -> str:
         text = f"{'<=' if self.at_most else '>='} {number(self.value)}"
@@ -109,15 +115,24 @@ def _target(figure: Figure) -> str:
 
 def number(value: float) -> str:
     """A number with three digits that mean something."""
-    if value == int(value) or abs(value) >= 100:  # noqa: PLR2004 - three digits before the point
+    size = abs(value)
+    if value == int(value) or size >= 100:  # noqa: PLR2004 - three digits before the point
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"  # noqa: PLR2004 - same
+    if size >= 10:  # noqa: PLR2004 - same
+        return f"{value:.1f}"
+    return f"{value:.2f}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, two spaces apart."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    columns = zip(*rows, strict=True)
+    widths = [_width(column) for column in columns]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(cells: Sequence[str]) -> int:
+    return max(len(cell) for cell in cells)

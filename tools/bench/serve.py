@@ -109,33 +109,32 @@ def _is(wanted: tuple[str, str], method: str, path: str) -> bool:
 
 def main() -> None:
     """Serve until standard input ends."""
-    folder, machines, nodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder = Path(sys.argv[1])
+    machines = int(sys.argv[2])
+    nodes = int(sys.argv[3])
+    extras = sys.argv[4:]
+    topology = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "cluster"},
+        "spec": _SPEC,
+    }
     with EmbeddedApiServer(tls=tls(folder)) as server:
         server.load(CRDS)
-        server.load(
-            node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i)))
-            for i in range(machines)
-        )
-        server.load(large_cluster(nodes, rails=8 if "rails" in sys.argv[4:] else 0))
-        if "pods" in sys.argv[4:]:
-            server.load(
-                pod
-                for number, node in enumerate(large_cluster(nodes))
-                for pod in pod_objects(node, number)
-            )
-        server.load(
-            [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": KIND,
-                    "metadata": {"name": "cluster"},
-                    "spec": _SPEC,
-                }
-            ]
-        )
+        server.load(_bare_node(number) for number in range(machines))
+        server.load(large_cluster(nodes, rails=8 if "rails" in extras else 0))
+        if "pods" in extras:
+            for number, node in enumerate(large_cluster(nodes)):
+                server.load(pod_objects(node, number))
+        server.load([topology])
         journal = Journal(server.api.handle)
         server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes
         print(msgspec.json.encode(server.url).decode(), flush=True)
         for line in sys.stdin:
             answer = journal.obey(*msgspec.json.decode(line, type=list[str]))
             print(msgspec.json.encode(answer).decode(), flush=True)
+
+
+def _bare_node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    return node_object(name, {HOSTNAME: name}, 8, uid=str(identity(number)))

@@ -27,7 +27,8 @@ _KIB: Final = 1024
 _PEAK: Final = """
 import sys
 status = open("/proc/self/status").read()
-print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
+lines = (line.split() for line in status.splitlines())
+print(next(words[1] for words in lines if words[0] == "VmHWM:"), file=sys.stderr)
 """
 """Said at the end by the program itself.
 
@@ -50,7 +51,9 @@ class Meta(msgspec.Struct, gc=False):
 class Item(msgspec.Struct, gc=False):
     metadata: Meta
 items = msgspec.json.Decoder(list[Item])
-print("items", len(list(documents([sys.argv[1]], print, take_list=lambda _, text: len(items.decode(text))))))
+def take(_, text):
+    return len(items.decode(text))
+print("items", len(list(documents([sys.argv[1]], print, take_list=take))))
 {_PEAK}"""
 """Nothing but the name of each object: less than this cannot be read of JSON."""
 
@@ -92,23 +95,26 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
         if quick and nodes > min(_SIZES):
             return
         with scratch() as folder:
-            file, small = folder / "cluster.json", folder / "cluster.toposcope"
-            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            file = folder / "cluster.json"
+            small = folder / "cluster.toposcope"
+            pods = write_cluster(file, nodes)
             first = runs_on(file, runs)
             saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
-            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
             again = runs_on(small, max(3, runs))
+            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
             small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
+        cluster = f"of {nodes:,} nodes and {pods:,} pods"
         beside = {
             "read the bytes only": first["read"],
             "read, decode the names only": first["decode"],
         }
+        beside_saved = {"read the bytes only": again["read"]}
         for command in ("tree", "check"):
-            yield from _figures(f"{command} {of} {file_size}", first[command], beside)
-        yield from _figures(f"save {of} {file_size}", saved, beside)
+            yield from _figures(f"{command} {cluster} {file_size}", first[command], beside)
+        yield from _figures(f"save {cluster} {file_size}", saved, beside)
         for command in ("tree", "check"):
-            beside = {"read the bytes only": again["read"]}
-            yield from _figures(f"{command} {of}, saved {small_size}", again[command], beside)
+            what = f"{command} {cluster}, saved {small_size}"
+            yield from _figures(what, again[command], beside_saved)
 
 
 def planning_figures(*, quick: bool) -> Iterator[Figure]:
@@ -116,32 +122,39 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
     for nodes, seconds in _BEYOND.items():
         if quick and nodes > min(_BEYOND):
             return
+        runs = _SIZES[nodes]
         with scratch() as folder:
-            file, small = folder / "cluster.json", folder / "cluster.toposcope"
-            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            file = folder / "cluster.json"
+            small = folder / "cluster.toposcope"
+            pods = write_cluster(file, nodes)
+            source = ("--from", str(small))
             _run(_COMMAND, b"saved", "save", str(small), "--from", str(file))
-            loaded = _several(_SIZES[nodes], _LOAD, b"pods", str(small))
-            beside = {"load nodes and pods only": loaded}
-            floor = Sample(tuple(run[0] for run in loaded), "s")
+            loaded = _several(runs, _LOAD, b"pods", str(small))
+            loading = _column(loaded, 0, "s").value
             for command, expected in _PLANNING.items():
-                results = _several(
-                    _SIZES[nodes], _COMMAND, expected, *command.split(), "--from", str(small)
+                results = _several(runs, _COMMAND, expected, *command.split(), *source)
+                beyond = [max(0.0, cpu - loading) for cpu, *_ in results]
+                name = command.replace(_WORKLOAD, "FILE")
+                what = f"{name} of {nodes:,} nodes and {pods:,} pods"
+                yield Figure(
+                    f"{what}, CPU after loading",
+                    Sample(tuple(beyond), "s"),
+                    Target(seconds),
                 )
-                beyond = Sample(tuple(max(0.0, run[0] - floor.value) for run in results), "s")
-                what = f"{command.replace(_WORKLOAD, 'FILE')} {of}"
-                yield Figure(f"{what}, CPU after loading", beyond, Target(seconds))
-                yield from _figures(what, results, beside)
+                yield from _figures(what, results, {"load nodes and pods only": loaded})
 
 
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:
     """Both commands, reading the bytes alone, and decoding the least of JSON, on one file."""
     source = ("--from", str(file))
-    return {
+    results = {
         "read": _several(runs, _READ, b"", str(file)),
-        "decode": _several(runs, _DECODE, b"items", str(file)) if file.suffix == ".json" else [],
         "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
         "check": _several(runs, _COMMAND, b"fits", "check", "-f", _WORKLOAD, *source),
     }
+    if file.suffix == ".json":
+        results["decode"] = _several(runs, _DECODE, b"items", str(file))
+    return results
 
 
 Runs = list[tuple[float, float, float]]
@@ -150,21 +163,27 @@ Runs = list[tuple[float, float, float]]
 
 def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
     """So many runs; before several of them one more, which is not counted."""
-    return [_run(program, expected, *arguments) for _ in range(runs + (runs > 1))][runs > 1 :]
+    if runs > 1:
+        _run(program, expected, *arguments)
+    return [_run(program, expected, *arguments) for _ in range(runs)]
 
 
 def _figures(what: str, results: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
-    units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
-    for i, (name, unit) in enumerate(units):
-        peers = tuple(
-            Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items()
-        )
-        yield Figure(
-            f"{what}, {name}" if i == 0 else name,
-            Sample(tuple(run[i] for run in results), unit),
-            None,
-            peers,
-        )
+    columns = (
+        (f"{what}, CPU", "s"),
+        ("  elapsed", "s"),
+        ("  peak memory", "MiB"),
+    )
+    for number, (name, unit) in enumerate(columns):
+        peers = []
+        for peer, runs in beside.items():
+            peers.append(Peer(peer, _column(runs, number, unit)))
+        sample = _column(results, number, unit)
+        yield Figure(name, sample, None, tuple(peers))
+
+
+def _column(runs: Runs, number: int, unit: str) -> Sample:
+    return Sample(tuple(run[number] for run in runs), unit)
 
 
 def write_cluster(file: Path, nodes: int) -> int:
@@ -188,7 +207,8 @@ def write_cluster(file: Path, nodes: int) -> int:
                 out.write((b"        " if first else b",\n        ") + text)
                 first = False
         out.write(
-            b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n'
+            b'\n    ],\n    "kind": "List",\n    "metadata": {\n'
+            b'        "resourceVersion": ""\n    }\n}\n'
         )
     return pods
 

@@ -46,50 +46,82 @@ def topologies_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Iterator[Figure]:
-    name = f"{count:,} ClusterTopologies over {_NODES} nodes"
-    client, port = server.client(), free_port()
-    spec = {"publish": {"kai": "Never"}}
-    for i in range(count - 1):
-        head = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": f"topology-{i:04}"}}
-        client.call(create(PATH, {**head, "spec": spec}, "bench"))
-    client.call(
-        merge(f"{PATH}/cluster", {"spec": {**spec, "required": ["rack"], "gracePeriod": "0s"}})
-    )
+    port = free_port()
+    client = server.client()
+    _create_topologies(client, count)
     with program("controller", server.environment, folder, "--metrics-port", str(port)) as running:
         server.wait(running, "await", *STATUS)
         first = idle(running.pid, moment=_WHILE, nothing=_LITTLE)
-        told = [entry.get("status") is not None for entry in client.call(get(PATH))["items"]]
-        if not all(told):
-            raise MeasurementError(f"{told.count(False)} of {len(told)} have no status")
+        _check_all_told(client)
         label(client, server, running, ZONE_KEY, "own")
         again = idle(running.pid, moment=_WHILE, nothing=_LITTLE) - first
         lost = _lost(client, server, running)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             size = len(answer.read())
         peak = peak_memory(running.pid)
-    yield Figure(f"{name}, from the start to the last status, CPU", Sample((first,), "s"))
-    yield Figure("  a pass that writes every status, CPU", Sample((again,), "s"), target)
+    name = f"{count:,} ClusterTopologies over {_NODES} nodes"
+    yield Figure(
+        f"{name}, from the start to the last status, CPU",
+        Sample((first,), "s"),
+    )
+    yield Figure(
+        "  a pass that writes every status, CPU",
+        Sample((again,), "s"),
+        target,
+    )
     yield Figure(
         "  a required level lost in such a pass, until it is reported",
         Sample((lost,), "s"),
         Target(5),
     )
-    yield Figure("  peak memory", Sample((peak / _MIB,), "MiB"), Target(_LIMIT))
-    yield Figure("  metrics, each time they are read", Sample((size / _MIB,), "MiB"), Target(2))
+    yield Figure(
+        "  peak memory",
+        Sample((peak / _MIB,), "MiB"),
+        Target(_LIMIT),
+    )
+    yield Figure(
+        "  metrics, each time they are read",
+        Sample((size / _MIB,), "MiB"),
+        Target(2),
+    )
+
+
+def _create_topologies(client: ApiClient, count: int) -> None:
+    """All but one, which is there and gets a level that it requires."""
+    spec: dict[str, Any] = {"publish": {"kai": "Never"}}
+    for number in range(count - 1):
+        topology = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": f"topology-{number:04}"},
+            "spec": spec,
+        }
+        client.call(create(PATH, topology, "bench"))
+    requiring = {**spec, "required": ["rack"], "gracePeriod": "0s"}
+    client.call(merge(f"{PATH}/cluster", {"spec": requiring}))
+
+
+def _check_all_told(client: ApiClient) -> None:
+    topologies = client.call(get(PATH))["items"]
+    silent = [topology for topology in topologies if topology.get("status") is None]
+    if silent:
+        raise MeasurementError(f"{len(silent)} of {len(topologies)} have no status")
 
 
 def label(
     client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None
 ) -> None:
-    """Give all nodes a label (`own`.
+    """Give all nodes a label, and wait for the first status that is written because of that.
 
-    Each its name), and wait for the first status that is written because of that.
+    `own`: each its name.
     """
     server.tell("forget")
     nodes: list[Any] = client.call(Request("GET", NODES, {}))["items"]
-    for name in (node["metadata"]["name"] for node in nodes):
+    for node in nodes:
+        name = node["metadata"]["name"]
         labels = {key: name if value == "own" else value}
-        client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+        change = merge(f"{NODES}/{name}", {"metadata": {"labels": labels}})
+        client.call(change)
     server.wait(running, "await", *STATUS)
 
 

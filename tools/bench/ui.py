@@ -68,12 +68,21 @@ def _of(
     nodes: int, server: ApiServer, running: Program, drained: tuple[float, float, float]
 ) -> Iterator[Figure]:
     port = int(running.word())
-    what = f"{nodes:,} nodes"
     raw = _first(port, running)
     used = idle(running.pid)
-    yield Figure(f"first snapshot of {what}, CPU", _one(used, "s"), None, (_peer(drained[0], "s"),))
-    rss = memory(tree(running.pid))
-    yield Figure("  memory then", _one(rss.total / _MIB, "MiB"), None, (_peer(drained[1], "MiB"),))
+    cpu_limit, memory_limit, _ = drained
+    yield Figure(
+        f"first snapshot of {nodes:,} nodes, CPU",
+        _one(used, "s"),
+        None,
+        (_peer(cpu_limit, "s"),),
+    )
+    yield Figure(
+        "  memory then",
+        _held(running),
+        None,
+        (_peer(memory_limit, "MiB"),),
+    )
     yield Figure("  peak memory", _one(peak_memory(running.pid) / _MIB, "MiB"))
     yield Figure(
         "  snapshot on the wire",
@@ -81,23 +90,25 @@ def _of(
         Target(_KIB) if nodes <= _SIZES[1] else None,
     )
     client = server.client()
+    states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
     with ExitStack() as pages:
-        stream = pages.enter_context(_Stream(port))
-        states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
-        changes = [_change(client, [stream], running, state) for state in states]
-        yield from _noticed(
-            "a state changed", changes, Target(_SEEN) if nodes == _SIZES[1] else None
-        )
+        streams = [pages.enter_context(_Stream(port))]
+        changes = [_change(client, streams, running, state) for state in states]
+        target = Target(_SEEN) if nodes == _SIZES[1] else None
+        yield from _noticed("a state changed", changes, target)
         yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
-        streams = [stream, *(pages.enter_context(_Stream(port)) for _ in range(_PAGES - 1))]
+        while len(streams) < _PAGES:
+            streams.append(pages.enter_context(_Stream(port)))
         changes = [_change(client, streams, running, state) for state in states]
         yield from _noticed(f"a state changed, with {_PAGES} pages", changes)
         yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
-        yield Figure(
-            "  memory in the end",
-            _one(memory(tree(running.pid)).total / _MIB, "MiB"),
-            Target(_MOST_MEMORY),
-        )
+        yield Figure("  memory in the end", _held(running), Target(_MOST_MEMORY))
+
+
+def _held(running: Program) -> Sample:
+    """The memory of all its processes."""
+    total = memory(tree(running.pid)).total
+    return _one(total / _MIB, "MiB")
 
 
 def _noticed(
@@ -146,7 +157,9 @@ def _get(port: int) -> tuple[int, bytes]:
 
 
 def _name(client: ApiClient, number: int) -> str:
-    return client.call(Request("GET", NODES, {"limit": "100"}))["items"][number]["metadata"]["name"]
+    request = Request("GET", NODES, {"limit": "100"})
+    nodes = client.call(request)["items"]
+    return nodes[number]["metadata"]["name"]
 
 
 def _state(state: str) -> dict[str, Any]:
@@ -158,11 +171,13 @@ def _change(
 ) -> tuple[float, float]:
     """Milliseconds from a node's change until the first page has it, and of CPU until all have."""
     name = _name(client, 2)
+    request = merge(f"{NODES}/{name}", patch)
     before = idle(running.pid)
     began = time.monotonic()
-    client.call(merge(f"{NODES}/{name}", patch))
+    client.call(request)
     elapsed = [stream.fetch_newer() - began for stream in streams]
-    return 1000 * elapsed[0], 1000 * (idle(running.pid) - before)
+    used = idle(running.pid) - before
+    return 1000 * elapsed[0], 1000 * used
 
 
 class _Stream:

@@ -67,7 +67,6 @@ class Memory:
 
     anonymous: int
     files: int
-    pss: int
 
     @property
     def total(self) -> int:
@@ -80,26 +79,32 @@ def memory(processes: Iterable[psutil.Process]) -> Memory:
 
     Of a file that several use, the one that uses most of it counts.
     """
-    anonymous = pss = 0
+    anonymous = 0
     files: dict[str, int] = {}
     for process in processes:
-        rows = map(
-            str.split, Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
-        )
-        rollup = {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
-        anonymous += rollup["Pss_Anon"]
-        pss += rollup["Pss"]
+        anonymous += _anonymous(process.pid)
         for mapping in process.memory_maps(grouped=True):
             if mapping.path.startswith("/"):
-                files[mapping.path] = max(
-                    files.get(mapping.path, 0), mapping.rss - mapping.anonymous
-                )
-    return Memory(anonymous, sum(files.values()), pss)
+                held = mapping.rss - mapping.anonymous
+                files[mapping.path] = max(files.get(mapping.path, 0), held)
+    return Memory(anonymous, sum(files.values()))
+
+
+def _anonymous(pid: int) -> int:
+    """Bytes of heaps and stacks, with a part of those that it shares."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    for line in rollup.splitlines():
+        name, *values = line.split()
+        if name == "Pss_Anon:":
+            return int(values[0]) * _KIB
+    raise LookupError(f"/proc/{pid}/smaps_rollup has no Pss_Anon")
 
 
 def peak_memory(pid: int) -> int:
     """The largest resident size that a process has had, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(
-        int(line.split()[1]) * _KIB for line in status.splitlines() if line.startswith("VmHWM:")
-    )
+    for line in status.splitlines():
+        name, *values = line.split()
+        if name == "VmHWM:":
+            return int(values[0]) * _KIB
+    raise LookupError(f"/proc/{pid}/status has no VmHWM")

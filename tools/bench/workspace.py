@@ -114,10 +114,9 @@ class Program:
 
     def failure(self, what: str) -> MeasurementError:
         """The error that says what is wrong with it, with the end of its log."""
-        lines = self._log.read_text(errors="replace").strip().splitlines()[-3:]
-        return MeasurementError(
-            f"{self._log.stem}: {what}; its log ends: {' | '.join(lines) or 'empty'}"
-        )
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        end = " | ".join(lines[-3:]) or "empty"
+        return MeasurementError(f"{self._log.stem}: {what}; its log ends: {end}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -24,6 +24,7 @@ from tools.chaos.planted_violations import find_planted
 from tools.chaos.processes import Scale
 from tools.chaos.rounds import Outcome, play
 from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, shrink, written
+from tools.chaos.violations import Violation
 from tools.chaos.world import NotSettledError, World
 
 
@@ -95,52 +96,68 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:  # noqa: C901 - one run from its start to its end
+def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
     scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
     began = time.monotonic()
-    ends = began + 60 * arguments.minutes
     print(f"{figures.machine()}\n{figures.command('chaos')}, seed {seed}", flush=True)
-    if arguments.plant:
-        with World(binaries, Scale(agents=1)) as planted:
-            if find_planted(planted):
-                return 1
+    if arguments.plant and _misses_planted(binaries):
+        return 1
     outcomes: list[Outcome] = []
-    unjudged = False
     world = World(binaries, scale)
     with world:
         print(f"the cluster stands after {time.monotonic() - began:.0f} s", flush=True)
-        for schedule in _schedules(world, seed, arguments):
-            if outcomes and time.monotonic() > ends:
-                break
-            try:
-                outcome = play(world, schedule, lambda text: print(f"    {text}", flush=True))
-            except (NotSettledError, ServerError) as error:
-                world.keep_logs = unjudged = True
-                print(
-                    f"not judged: {written(schedule)}: {error}\nlogs are in {world.folder}",
-                    flush=True,
-                )
-                break
-            outcomes.append(outcome)
-            print(f"{len(outcomes):>4}  {written(schedule)}", flush=True)
-            if outcome.violations:
-                world.keep_logs = True
-                print(f"logs are in {world.folder}", flush=True)
-                break
+        schedules = _schedules(world, seed, arguments)
+        ends = began + 60 * arguments.minutes
+        is_judged = _play_all(world, schedules, outcomes, ends)
         world.leaks.judge(world.findings)
         grown = world.findings.take()
         _print(world, outcomes, time.monotonic() - began, write=arguments.write)
-    for violation in grown:
-        print(f"VIOLATION {violation}")
     bad = outcomes[-1].violations if outcomes else []
-    for violation in bad:
+    for violation in (*grown, *bad):
         print(f"VIOLATION {violation}", flush=True)
     if bad and not arguments.no_shrink:
         _shrink(binaries, scale, outcomes[-1])
-    if bad or grown:
+    return _exit_code([*grown, *bad], is_judged=is_judged)
+
+
+def _exit_code(violations: Sequence[Violation], *, is_judged: bool) -> int:
+    if violations:
         return 1
-    return 2 if unjudged else 0
+    return 0 if is_judged else 2
+
+
+def _misses_planted(binaries: Binaries) -> bool:
+    """Whether a planted violation is not found."""
+    with World(binaries, Scale(agents=1)) as world:
+        return bool(find_planted(world))
+
+
+def _play_all(
+    world: World, schedules: Iterable[Schedule], outcomes: list[Outcome], ends: float
+) -> bool:
+    """Play schedules until time is over or one is violated; False where one cannot be judged."""
+    for schedule in schedules:
+        if outcomes and time.monotonic() > ends:
+            break
+        try:
+            outcome = play(world, schedule, _print_indented)
+        except (NotSettledError, ServerError) as error:
+            world.keep_logs = True
+            print(f"not judged: {written(schedule)}: {error}")
+            print(f"logs are in {world.folder}", flush=True)
+            return False
+        outcomes.append(outcome)
+        print(f"{len(outcomes):>4}  {written(schedule)}", flush=True)
+        if outcome.violations:
+            world.keep_logs = True
+            print(f"logs are in {world.folder}", flush=True)
+            break
+    return True
+
+
+def _print_indented(text: str) -> None:
+    print(f"    {text}", flush=True)
 
 
 def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterator[Schedule]:

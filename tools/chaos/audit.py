@@ -58,11 +58,19 @@ class AuditLog:
 
         The server died with them in hand. Oldest first.
         """
-        done = [write for line in self._lines() if (write := self._take(line))]
-        lost = [write for write in map(_write, self._began.values()) if write]
-        return sorted(done, key=lambda write: write.done), sorted(
-            lost, key=lambda write: write.came
-        )
+        done = []
+        for line in self._lines():
+            write = self._take(line)
+            if write:
+                done.append(write)
+        lost = []
+        for line in self._began.values():
+            write = _write(line)
+            if write:
+                lost.append(write)
+        done.sort(key=lambda write: write.done)
+        lost.sort(key=lambda write: write.came)
+        return done, lost
 
     def _take(self, line: dict[str, Any]) -> Write | None:
         key = line["auditID"]
@@ -109,6 +117,14 @@ def _write(line: dict[str, Any]) -> Write | None:
     )
 
 
+def _is_claim(write: Write) -> bool:
+    """Whether it takes or renews the Lease."""
+    if (write.resource, write.name) != ("leases", _LEASE):
+        return False
+    spec = write.body.get("spec") or {}
+    return bool(spec.get("holderIdentity"))
+
+
 class Turns:
     """Whose turn it is, by the claims of the Lease that the server stored.
 
@@ -139,20 +155,23 @@ class Turns:
 
     def server_goes_on(self, now: datetime) -> None:
         """It reads what is waiting for it; of no account where it did not stand still."""
-        if self._stops and self._stops[-1][1] is None:
-            self._stops[-1] = self._stops[-1][0], now
+        if not self._stops:
+            return
+        since, until = self._stops[-1]
+        if until is None:
+            self._stops[-1] = since, now
 
     def judge(self, done: list[Write], lost: list[Write]) -> None:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
         own = [write for write in done if write.user == _CONTROLLER]
         for write in own:
-            ours = (write.resource, write.name) == ("leases", _LEASE)
-            if ours and (write.body.get("spec") or {}).get("holderIdentity"):
+            if _is_claim(write):
                 insort(self._claims[write.pod], write.done)
         for write in lost:
             if write.resource == "leases":
                 insort(self._claims[write.pod], write.came)
-        for write in sorted(own, key=lambda write: write.came):
+        own.sort(key=lambda write: write.came)
+        for write in own:
             if write.resource != "leases":
                 self._findings.checked("writer")
                 self._judge(write)
@@ -179,8 +198,13 @@ class Turns:
 
     def _served(self, began: datetime, ended: datetime) -> timedelta:
         """How much of the time between the server did not stand still."""
-        still = (min(until or ended, ended) - max(since, began) for since, until in self._stops)
-        return ended - began - sum((max(span, timedelta()) for span in still), timedelta())
+        served = ended - began
+        for since, until in self._stops:
+            first = max(since, began)
+            last = min(until or ended, ended)
+            if last > first:
+                served -= last - first
+        return served
 
 
 class PublishedWrites:
@@ -219,19 +243,28 @@ class PublishedWrites:
 
     def _published(self, write: Write) -> None:
         wanted = self.levels.get((write.group, write.name))
-        levels = (write.body.get("spec") or {}).get("levels") or []
-        if wanted is None and (
-            write.group in self.free or (write.group, write.name) in self.allowed
-        ):
-            return
         if wanted is None:
-            self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
+            self._foreign(write)
         elif write.verb in ("delete", "deletecollection"):
             if not self.deletion_expected:
                 self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
-        elif levels != [
-            x for x in wanted if x in levels or self.may_lack(write.name).isdisjoint(x.values())
-        ]:
+        else:
+            self._levels(write, wanted)
+
+    def _foreign(self, write: Write) -> None:
+        if write.group in self.free:
+            return
+        if (write.group, write.name) in self.allowed:
+            return
+        self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
+
+    def _levels(self, write: Write, wanted: Any) -> None:
+        """Whether the levels are those that are wanted, but for those that may be missing."""
+        levels = (write.body.get("spec") or {}).get("levels") or []
+        may_lack = self.may_lack(write.name)
+        missing = [level for level in wanted if level not in levels]
+        excused = [level for level in missing if not may_lack.isdisjoint(level.values())]
+        if levels != [level for level in wanted if level not in excused]:
             self._findings.add(
                 "levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}"
             )

@@ -52,24 +52,30 @@ def made(
     """
     kinds = crds()
     grove = kinds.pop("grove")
-    for crd in (
-        manifests.cluster_topology_crd(),
-        *kinds.values(),
-        *([] if late_grove else [grove]),
-    ):
+    copy.install_crd(manifests.cluster_topology_crd())
+    for crd in kinds.values():
         copy.install_crd(crd)
+    if not late_grove:
+        copy.install_crd(grove)
     for item in api.get(TOPOLOGIES)["items"]:
-        head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
-        copy.create(TOPOLOGIES, {**head, "metadata": bare(item)["metadata"], "spec": item["spec"]})
+        topology = {
+            "apiVersion": "gpu.topology/v1alpha1",
+            "kind": "ClusterTopology",
+            "metadata": bare(item)["metadata"],
+            "spec": item["spec"],
+        }
+        copy.create(TOPOLOGIES, topology)
+    of_grove = []
     for collection, item in foreign_objects():
-        if not (late_grove and collection == GROVE):
+        if collection == GROVE:
+            of_grove.append(item)
+        else:
             copy.create(collection, item)
     if late_grove:
         once()
         copy.install_crd(grove)
-        for collection, item in foreign_objects():
-            if collection == GROVE:
-                copy.create(collection, item)
+    for item in of_grove:
+        copy.create(GROVE, item)
     for _ in range(_TURNS):
         once()
         start_grove(copy)
@@ -84,42 +90,50 @@ def observed(api: AdminApi) -> dict[str, Any]:
     """
     contents: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:
-        contents[f"{TOPOLOGIES}/{item['metadata']['name']}"] = timeless(item.get("status") or {})
+        name = item["metadata"]["name"]
+        contents[f"{TOPOLOGIES}/{name}"] = timeless(item.get("status") or {})
     for collection in PUBLISHED:
         for item in api.get(collection)["items"]:
-            contents[f"{collection}/{item['metadata']['name']}"] = timeless(item["spec"])
+            name = item["metadata"]["name"]
+            contents[f"{collection}/{name}"] = timeless(item["spec"])
     return contents
 
 
 def timeless(value: Any) -> Any:
     """A document without fields that only say when it was written, and which revision it is."""
-    if isinstance(value, dict):
-        kept = [(key, part) for key, part in value.items() if key not in _HISTORY]
-        return {key: part if type(part) is str else timeless(part) for key, part in kept}
-    return [timeless(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [timeless(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for key, part in value.items():
+        if key in _HISTORY:
+            continue
+        kept[key] = part if type(part) is str else timeless(part)  # most are texts
+    return kept
 
 
 def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
     """Where two documents differ, in words."""
+    lines: list[str] = []
     if isinstance(wanted, dict) and isinstance(actual, dict):
-        keys = sorted(wanted.keys() | actual.keys())
-        return [
-            line
-            for key in keys
-            for line in differences(wanted.get(key), actual.get(key), f"{where} {key}".strip())
-        ]
-    if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
-        pairs = enumerate(zip(wanted, actual, strict=True))
-        return [
-            line
-            for number, (one, other) in pairs
-            for line in differences(one, other, f"{where}[{number}]")
-        ]
-    return (
-        []
-        if wanted == actual
-        else [f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}"]
-    )
+        for key in sorted(wanted.keys() | actual.keys()):
+            place = f"{where} {key}".strip()
+            lines += differences(wanted.get(key), actual.get(key), place)
+    elif _are_lists_of_one_length(wanted, actual):
+        for number, wanted_item in enumerate(wanted):
+            lines += differences(wanted_item, actual[number], f"{where}[{number}]")
+    elif wanted != actual:
+        actual_text = str(actual)[:160]
+        wanted_text = str(wanted)[:160]
+        lines.append(f"{where}: is {actual_text}, should be {wanted_text}")
+    return lines
+
+
+def _are_lists_of_one_length(wanted: Any, actual: Any) -> bool:
+    if isinstance(wanted, list) and isinstance(actual, list):
+        return len(wanted) == len(actual)
+    return False
 
 
 def _run_once(kubeconfig: Path) -> None:

@@ -43,11 +43,19 @@ _MOMENT: Final = 5.0
 _NOISE: Final = b"\xff\xfe\x00garbage\n\x00\x00\x00\x7f" * 64
 _PIDFD_GETFD: Final = 438
 """The number of that system call on every architecture; Python does not have it."""
+# The simulated machine keeps its sysfs tree in a folder; the program itself gets nowhere to write.
+_MOUNT_READ_ONLY: Final = (
+    'mount -t tmpfs -o size=16m none "$TMPDIR" && mount --rbind / / '
+    '&& mount -o remount,bind,ro / && exec "$0" "$@"'
+)
 _READ_ONLY: Final = (
-    *("unshare", "--user", "--map-root-user", "--mount", "sh", "-c"),
-    # The simulated machine keeps its sysfs tree in a folder; the program itself gets nowhere to
-    # write.
-    'mount -t tmpfs -o size=16m none "$TMPDIR" && mount --rbind / / && mount -o remount,bind,ro / && exec "$0" "$@"',
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "sh",
+    "-c",
+    _MOUNT_READ_ONLY,
 )
 
 
@@ -244,16 +252,22 @@ def _delete_published(world: World, _target: str) -> None:
 
 
 def _edit_labels(world: World, machine: Machine) -> None:
-    world.api.get(f"{NODES}/{machine.node}")  # else an apply would make one
+    path = f"{NODES}/{machine.node}"
+    world.api.get(path)  # else an apply would make one
     machine.now.edited = True
-    metadata = {
-        "name": machine.node,
-        "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"},
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": machine.node,
+            "labels": {f"{PREFIX}gpus": "99", f"{PREFIX}interconnect": "by-hand"},
+        },
     }
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-    _done(world.api.apply(f"{NODES}/{machine.node}", body, "by-hand", force=True))
-    gone = {"metadata": {"labels": {f"{PREFIX}nvlink-domain": None, f"{PREFIX}state": None}}}
-    _done(world.api.request("PATCH", f"{NODES}/{machine.node}", gone, content_type=MERGE))
+    applied = world.api.apply(path, node, "by-hand", force=True)
+    _done(applied)
+    gone = {f"{PREFIX}nvlink-domain": None, f"{PREFIX}state": None}
+    patch = {"metadata": {"labels": gone}}
+    _done(world.api.request("PATCH", path, patch, content_type=MERGE))
 
 
 def _label_cliques(world: World, *, runs: bool) -> None:

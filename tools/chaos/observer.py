@@ -2,7 +2,7 @@
 
 import http.client
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Self
 
 from tools.apiserver.client import AdminApi
@@ -31,23 +31,29 @@ def ours(keys: dict[str, str]) -> dict[str, str]:
 def others(node: dict[str, Any]) -> dict[str, Any]:
     """What a Node carries of others."""
     metadata = node["metadata"]
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    labels = metadata.get("labels") or {}
+    annotations = metadata.get("annotations") or {}
+    spec = dict(node.get("spec", {}))
+    for key in list(spec):
+        if key.startswith("podCIDR"):
+            del spec[key]
     return {
-        "labels": {
-            k: v for k, v in labels.items() if not k.startswith(PREFIX) and k not in (LOST, CLIQUE)
-        },
+        "labels": _foreign(labels, (LOST, CLIQUE)),
         "clique": labels.get(CLIQUE),
-        "annotations": {
-            k: v for k, v in annotations.items() if not k.startswith(PREFIX) and k != BEAT
-        },
+        "annotations": _foreign(annotations, (BEAT,)),
         "finalizers": metadata.get("finalizers"),
         "owners": metadata.get("ownerReferences"),
-        "spec": {
-            key: value
-            for key, value in node.get("spec", {}).items()
-            if not key.startswith("podCIDR")
-        },
+        "spec": spec,
     }
+
+
+def _foreign(entries: dict[str, str], ours: tuple[str, ...]) -> dict[str, str]:
+    """Labels or annotations without those below our prefix, and without these."""
+    foreign = dict(entries)
+    for key in entries:
+        if key in ours or key.startswith(PREFIX):
+            del foreign[key]
+    return foreign
 
 
 class NodeRules:
@@ -102,7 +108,9 @@ class NodeRules:
         for part, was in planted.items():
             if part == "ours" and name in self._machines:
                 continue
-            if now[part] != was and not (part == "clique" and now[part] is None):
+            if part == "clique" and now[part] is None:
+                continue
+            if now[part] != was:
                 self._findings.add("foreign", f"node {name}: {part} were {was} and are {now[part]}")
 
 
@@ -156,18 +164,24 @@ class TopologyRules:
 
     def seen(self, document: dict[str, Any]) -> None:
         """Judge one status."""
-        name, status = document["metadata"]["name"], document.get("status") or {}
+        name = document["metadata"]["name"]
+        status = document.get("status") or {}
         wanted = self.levels.get(name)
         if wanted is None or not status.get("levels"):
             return
         self._findings.checked("levels")
         keys = [level["key"] for level in status["levels"]]
         lacking = self.may_lack(name)
-        if keys != [key for key in wanted if key in keys or key not in lacking]:
+        excused = lacking.difference(keys)
+        if keys != [key for key in wanted if key not in excused]:
             self._findings.add(
                 "levels", f"status of {name} shows the levels {keys}, should be {wanted}"
             )
-        for condition in () if lacking else status.get("conditions") or ():
+        if not lacking:
+            self._judge_conditions(name, status.get("conditions") or ())
+
+    def _judge_conditions(self, name: str, conditions: Iterable[dict[str, Any]]) -> None:
+        for condition in conditions:
             if condition["type"] == "TopologyLevelsAvailable" and condition["status"] == "False":
                 self._findings.add("levels", f"status of {name} says: {condition['message']}")
 

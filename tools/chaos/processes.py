@@ -116,9 +116,14 @@ class Program:
 
     def died(self) -> str:
         """How it ended by itself; empty when it did not."""
-        code = self._process.poll() if self._wanted and self._process else None
-        lines = self.output().strip().splitlines() or ["its log is empty"]
-        return "" if code is None else f"{self.name} ended with code {code}: {lines[-1]}"
+        if not self._wanted or self._process is None:
+            return ""
+        code = self._process.poll()
+        if code is None:
+            return ""
+        lines = self.output().strip().splitlines()
+        last = lines[-1] if lines else "its log is empty"
+        return f"{self.name} ended with code {code}: {last}"
 
     def output(self) -> str:
         """Its log."""

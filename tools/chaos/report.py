@@ -20,36 +20,36 @@ def tables(
 
     One that would have nothing else is left out.
     """
-    violations = Counter(
-        violation.invariant for outcome in outcomes for violation in outcome.violations
-    )
-    invariants = [
-        [sentence, f"{checks[name]:,}", str(violations[name])]
-        for name, sentence in INVARIANTS.items()
-    ]
-    table = [["invariant", "checks", "violations"], *invariants]
+    violations: Counter[str] = Counter()
+    for outcome in outcomes:
+        violations.update(violation.invariant for violation in outcome.violations)
+    invariants = [["invariant", "checks", "violations"]]
+    for name, sentence in INVARIANTS.items():
+        invariants.append([sentence, f"{checks[name]:,}", str(violations[name])])
     named = {
-        "invariants": table,
+        "invariants": invariants,
         "faults": _faults(outcomes),
         "processes": _processes(trends, speeds, seconds),
     }
-    return {name: rows for name, rows in named.items() if rows[1:]}
+    return {name: rows for name, rows in named.items() if len(rows) > 1}
 
 
 def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
     """One row a fault: how often, how long until all was well again, and what was violated."""
     rows = [["fault", "what happens", "times", "settled after, median (longest)", "violations"]]
     for name, fault in FAULTS.items():
-        rounds = [
-            outcome for outcome in outcomes if any(step.fault == name for step in outcome.injected)
-        ]
+        rounds = [outcome for outcome in outcomes if _has_fault(outcome, name)]
         if not rounds:
             continue
         times = [outcome.settled for outcome in rounds]
-        bad = sum(bool(outcome.violations) for outcome in rounds)
+        violated = sum(bool(outcome.violations) for outcome in rounds)
         settled = f"{median(times):.0f} s ({max(times):.0f} s)"
-        rows.append([f"`{name}`", fault.what, str(len(rounds)), settled, str(bad)])
+        rows.append([f"`{name}`", fault.what, str(len(rounds)), settled, str(violated)])
     return rows
+
+
+def _has_fault(outcome: Outcome, name: str) -> bool:
+    return any(step.fault == name for step in outcome.injected)
 
 
 def _processes(

@@ -37,8 +37,10 @@ class Step:
     target: str = ""
 
     def __str__(self) -> str:
-        aimed = f":{self.target}" if self.target else ""
-        return f"{self.fault}@{self.start:g}+{self.seconds:g}{aimed}"
+        text = f"{self.fault}@{self.start:g}+{self.seconds:g}"
+        if self.target:
+            text += f":{self.target}"
+        return text
 
 
 Schedule = tuple[Step, ...]
@@ -77,9 +79,13 @@ def read(text: str, actors: Sequence[str], faults: Mapping[str, Fault] = FAULTS)
 
 def draw(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> Schedule:
     """One to three faults that overlap, each of another kind."""
-    chosen = rng.sample(faults, min(rng.choice(_HOW_MANY), len(faults)))
-    steps = [_step(rng, round(rng.uniform(0.5, _WINDOW), 1), fault, actors) for fault in chosen]
-    return tuple(sorted(steps, key=lambda step: step.start))
+    count = min(rng.choice(_HOW_MANY), len(faults))
+    steps = []
+    for fault in rng.sample(faults, count):
+        start = round(rng.uniform(0.5, _WINDOW), 1)
+        steps.append(_step(rng, start, fault, actors))
+    steps.sort(key=lambda step: step.start)
+    return tuple(steps)
 
 
 def each_alone(
@@ -114,6 +120,10 @@ def shrink(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[
     `items` as a whole fails: that is not tried again, nor is nothing at all.
     """
     current = tuple(items)
-    smaller = (current[:i] + current[i + 1 :] for i in range(len(current)) if len(current) > 1)
-    part = next((part for part in smaller if fails(part)), None)
-    return current if part is None else shrink(part, fails)
+    if len(current) == 1:
+        return current
+    for index in range(len(current)):
+        smaller = current[:index] + current[index + 1 :]
+        if fails(smaller):
+            return shrink(smaller, fails)
+    return current

@@ -91,16 +91,23 @@ def collect_garbage(api: AdminApi) -> None:
     code, topologies = api.request("GET", TOPOLOGIES)
     if code not in (200, 404):
         return
-    living = {item["metadata"]["uid"] for item in topologies["items"]} if code == 200 else set()
+    living: set[str] = set()
+    if code == 200:
+        living = {item["metadata"]["uid"] for item in topologies["items"]}
     for collection in PUBLISHED:
         code, listed = api.request("GET", collection)
-        for item in listed["items"] if code == 200 else ():
+        if code != 200:
+            continue
+        for item in listed["items"]:
             owners = _owners(item)
-            if owners and not owners & living:
+            if owners and owners.isdisjoint(living):
                 api.request("DELETE", f"{collection}/{item['metadata']['name']}")
 
 
 def _owners(item: dict[str, Any]) -> set[str]:
     """The ClusterTopologies that own an object."""
-    owners = item["metadata"].get("ownerReferences") or ()
-    return {owner["uid"] for owner in owners if owner["apiVersion"].startswith("gpu.topology/")}
+    uids = set()
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner["apiVersion"].startswith("gpu.topology/"):
+            uids.add(owner["uid"])
+    return uids

@@ -106,12 +106,14 @@ class Leaks:
 
     def trends(self) -> list[Trend]:
         """How sizes developed, of every process that was seen often enough."""
-        return [
-            Trend(name, field.name, tuple(getattr(size, field.name) for size in sizes))
-            for (name, _), sizes in self._sizes.items()
-            if len(sizes) >= _FEWEST
-            for field in fields(Size)
-        ]
+        trends = []
+        for (name, _), sizes in self._sizes.items():
+            if len(sizes) < _FEWEST:
+                continue
+            for field in fields(Size):
+                values = tuple(getattr(size, field.name) for size in sizes)
+                trends.append(Trend(name, field.name, values))
+        return trends
 
     def judge(self, findings: Findings) -> None:
         """Take down what grew."""
@@ -131,10 +133,25 @@ def grows(series: Sequence[float], slack: float) -> bool:
     """
     count = len(series)
     slope, start = linear_regression(range(count), series)
-    rest = sum((value - start - slope * i) ** 2 for i, value in enumerate(series))
-    spread = sum((i - (count - 1) / 2) ** 2 for i in range(count))
-    certain = slope > _CERTAIN * sqrt(rest / max(1, count - 2) / spread)
-    third = len(series) // 3
-    apart = min(series[-third:]) > max(series[:third])
-    late = sum(after > before for before, after in pairwise(series[third:])) > 1
-    return slope * (count - 1) > slack and certain and apart and late
+    if slope * (count - 1) <= slack:
+        return False
+    if slope <= _CERTAIN * _standard_error(series, slope, start):
+        return False
+    third = count // 3
+    first, later, last = series[:third], series[third:], series[-third:]
+    if min(last) <= max(first):
+        return False
+    rises = sum(after > before for before, after in pairwise(later))
+    return rises > 1
+
+
+def _standard_error(series: Sequence[float], slope: float, start: float) -> float:
+    """Of the slope of the line through a series."""
+    count = len(series)
+    middle = (count - 1) / 2
+    residual = 0.0
+    spread = 0.0
+    for index, value in enumerate(series):
+        residual += (value - start - slope * index) ** 2
+        spread += (index - middle) ** 2
+    return sqrt(residual / max(1, count - 2) / spread)

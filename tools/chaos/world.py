@@ -181,14 +181,16 @@ class World:
 
     def add_node(self, node: dict[str, Any]) -> None:
         """Create a Node, and have the observer know what others wrote on it."""
+        path = f"{cluster.NODES}/{node['metadata']['name']}"
         taints = (node.get("spec") or {}).get("taints")
         created = self.api.create(cluster.NODES, node)
         if taints and created["spec"].get("taints") != taints:
-            created = self.api.get(f"{cluster.NODES}/{created['metadata']['name']}")
+            created = self.api.get(path)
         # Not ready before its kubelet says so: set what it would say.
-        status = {name: node["status"][name] for name in ("conditions", "allocatable", "capacity")}
-        path = f"{cluster.NODES}/{node['metadata']['name']}/status"
-        self.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+        status = {}
+        for name in ("conditions", "allocatable", "capacity"):
+            status[name] = node["status"][name]
+        self.api.request("PATCH", f"{path}/status", {"status": status}, content_type=MERGE)
         self.observer.nodes.plant(created)
 
     def plant(self, patience: float = _PATIENCE) -> None:

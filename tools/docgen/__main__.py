@@ -23,8 +23,11 @@ _MEASURED_ALONE: Final = ("real", "look", "planning", "ui")
 
 def _by(column: str) -> str:
     """The tables of reliability.md with this first column, each as measured last."""
-    tables = figures.read("reliability").items()
-    return figures.part("reliability", *(name for name, table in tables if table.head[0] == column))
+    names = []
+    for name, table in figures.read("reliability").items():
+        if table.head[0] == column:
+            names.append(name)
+    return figures.part("reliability", *names)
 
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
@@ -46,7 +49,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
             figures.part, "performance", "memory", "start", "probe", "rest", "flapping"
         ),
         "controller": partial(
-            figures.part, "performance", "sync", "events", "recompute", "change", "topologies"
+            figures.part, "performance", "sync", "recompute", "change", "topologies"
         ),
         **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
     },
@@ -70,9 +73,11 @@ def put(page: str, part: str, text: str) -> str:
 
     Raises MissingMarkError when the page has not exactly one place for it.
     """
-    begin, end = f"<!-- generated: {part} (make reference) -->", f"<!-- end: {part} -->"
+    begin = f"<!-- generated: {part} (make reference) -->"
+    end = f"<!-- end: {part} -->"
+    content = f"\n{text.strip()}\n\n"
     pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)}\n)", re.DOTALL)
-    written, places = pattern.subn(lambda match: f"{match[1]}\n{text.strip()}\n\n{match[2]}", page)
+    written, places = pattern.subn(lambda match: match[1] + content + match[2], page)
     if places != 1:
         raise MissingMarkError(
             f"the part {part!r} needs {begin!r} and {end!r} once on its page, not {places} times"

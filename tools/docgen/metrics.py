@@ -78,7 +78,10 @@ def notes() -> dict[str, dict[str, str]]:
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
     notes: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    unknown = notes.keys() - {family.name for part in families().values() for family in part}
+    unknown = set(notes)
+    for part in families().values():
+        for family in part:
+            unknown.discard(family.name)
     if unknown:
         raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
     return notes
@@ -87,9 +90,16 @@ def notes() -> dict[str, dict[str, str]]:
 def _families(collectors: Iterable[Any]) -> Iterator[Family]:
     for collector in collectors:
         for metric in collector.collect():
-            name = metric.name + _SUFFIX.get(metric.type, "")
-            kind = "gauge" if metric.type == "info" else metric.type
-            yield Family(name, kind, _labels(collector, metric), metric.documentation)
+            suffix = _SUFFIX.get(metric.type, "")
+            kind = metric.type
+            if kind == "info":
+                kind = "gauge"
+            yield Family(
+                metric.name + suffix,
+                kind,
+                _labels(collector, metric),
+                metric.documentation,
+            )
 
 
 def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
@@ -106,14 +116,19 @@ def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
 
 def table(part: str) -> str:
     """The metrics in a part of the page."""
-    known, series, rows = notes(), part != "agent", []
+    known = notes()
+    head = ["metric", "type", "labels", "meaning"]
+    shows_series = part != "agent"
+    if shows_series:
+        head.append("series")
+    rows = []
     for family in families()[part]:
         note = known.get(family.name, {})
         more = note.get("more", "").replace("{bits}", listed(HEALTH_BITS))
         row = [code(family.name), family.type, listed(family.labels), f"{family.help} {more}"]
-        if series:
+        if shows_series:
             if "series" not in note:
                 raise ForgottenNoteError(f"{NOTES.name}: how many series does {family.name} have?")
             row.append(note["series"])
         rows.append(row)
-    return markdown(["metric", "type", "labels", "meaning", *(["series"] if series else [])], rows)
+    return markdown(head, rows)

@@ -26,14 +26,15 @@ _WHEEL: Final = f"toposcope-{__version__}-py3-none-any.whl"
 def address_chart(chart: Path, repository: str) -> None:
     """Put a repository's addresses, and the image that it publishes, into a copy of the chart."""
     owner = repository.partition("/")[0].lower()
+    image = f"repository: ghcr.io/{repository.lower()}\n"
     for name in ("Chart.yaml", "README.md", "values.yaml"):
-        text = (chart / name).read_text(encoding="utf-8").replace(_PLACEHOLDER, repository)
+        file = chart / name
+        text = file.read_text(encoding="utf-8")
+        text = text.replace(_PLACEHOLDER, repository)
         text = text.replace("ghcr.io/OWNER/", f"ghcr.io/{owner}/")
         if name == "values.yaml":
-            text = text.replace(
-                "repository: toposcope\n", f"repository: ghcr.io/{repository.lower()}\n"
-            )
-        (chart / name).write_text(text, encoding="utf-8")
+            text = text.replace("repository: toposcope\n", image)
+        file.write_text(text, encoding="utf-8")
 
 
 def pack_plugin(dist: Path, repository: str) -> Path:
@@ -49,14 +50,20 @@ def pack_plugin(dist: Path, repository: str) -> Path:
     with tarfile.open(archive, "w:gz") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o755 if name == "kubectl-toposcope" else 0o644
+            member.size = len(content)
+            member.mode = 0o644
+            if name == "kubectl-toposcope":
+                member.mode = 0o755
             tar.addfile(member, io.BytesIO(content))
     home = f"https://github.com/{repository}"
+    digest = hashlib.sha256(archive.read_bytes())
     plugin = yaml.safe_load((_KREW / "krew.yaml").read_text(encoding="utf-8"))
-    plugin["spec"] |= {"version": f"v{__version__}", "homepage": home}
-    plugin["spec"]["platforms"][0] |= {
+    spec = plugin["spec"]
+    spec["version"] = f"v{__version__}"
+    spec["homepage"] = home
+    spec["platforms"][0] |= {
         "uri": f"{home}/releases/download/v{__version__}/{archive.name}",
-        "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+        "sha256": digest.hexdigest(),
         "files": [{"from": name, "to": "."} for name in files],
     }
     manifest = dist / "krew.yaml"

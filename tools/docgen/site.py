@@ -34,11 +34,11 @@ _LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 def on_files(files: Any, config: Any) -> Any:
     """Add what pages link to, what those link to, and the program that draws the diagrams."""
     files.append(File.generated(config, "mermaid.js", abs_src_path=str(_MERMAID)))
-    texts = [
-        (_in_repository(file.src_uri), file.content_string) for file in files.documentation_pages()
-    ]
-    linked = {path for at, text in texts for path in _linked(at, text)}
-    waiting, added = [*_ALWAYS, *sorted(linked)], set[str]()
+    linked: set[str] = set()
+    for file in files.documentation_pages():
+        linked.update(_linked(_in_repository(file.src_uri), file.content_string))
+    waiting = [*_ALWAYS, *sorted(linked)]
+    added: set[str] = set()
     while waiting:
         path = waiting.pop()
         if path in added or path.startswith(_DOCS):
@@ -54,13 +54,15 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The page with its links to files of the repository as they are on the site."""
     at = _in_repository(page.file.src_uri)
+    folder = posixpath.dirname(page.file.src_uri)
 
     def fitted(match: re.Match[str]) -> str:
-        path = _resolved(at, match[2])
+        opening, link, fragment, closing = match.groups()
+        path = _resolved(at, link)
         if path is None:
             return match[0]
-        target = posixpath.relpath(_on_site(path), posixpath.dirname(page.file.src_uri) or ".")
-        return f"{match[1]}{target}{match[3] or ''}{match[4]}"
+        target = posixpath.relpath(_on_site(path), folder or ".")
+        return f"{opening}{target}{fragment or ''}{closing}"
 
     return _LINK.sub(fitted, markdown)
 
@@ -77,9 +79,13 @@ def _resolved(at: str, target: str) -> str | None:
 
     None where it leads elsewhere.
     """
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(at), target))
-    inside = not path.startswith("..") and ":" not in target and not target.startswith("/")
-    return path if inside and (ROOT / path).is_file() else None
+    if ":" in target or target.startswith("/"):
+        return None
+    folder = posixpath.dirname(at)
+    path = posixpath.normpath(posixpath.join(folder, target))
+    if path.startswith("..") or not (ROOT / path).is_file():
+        return None
+    return path
 
 
 def _in_repository(uri: str) -> str:

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from itertools import pairwise
@@ -79,12 +79,20 @@ def meanings() -> dict[str, str]:
 def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = [described(profile).labels.known for profile in EXAMPLES.values()]
-    rows = (
-        [code(_shown(key)), meaning, *(code(known[key]) if key in known else "" for known in shown)]
-        for key, meaning in meanings().items()
-        if key not in ANNOTATIONS
-    )
+    rows = []
+    for key, meaning in meanings().items():
+        if key in ANNOTATIONS:
+            continue
+        name = code(_shown(key))
+        examples = [_example(known, key) for known in shown]
+        rows.append([name, meaning, *examples])
     return markdown(["label", "meaning", *EXAMPLES], rows)
+
+
+def _example(known: Mapping[str, str], key: str) -> str:
+    if key not in known:
+        return ""
+    return code(known[key])
 
 
 def _shown(key: str) -> str:
@@ -93,7 +101,10 @@ def _shown(key: str) -> str:
 
 def annotations() -> str:
     """Every annotation."""
-    rows = ([code(key), text] for key, text in meanings().items() if key in ANNOTATIONS)
+    rows = []
+    for key, text in meanings().items():
+        if key in ANNOTATIONS:
+            rows.append([code(key), text])
     return markdown(["annotation", "meaning"], rows)
 
 
@@ -110,29 +121,41 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 def catalogue() -> str:
     """Domains, broadest first, with their keys, preferred first."""
-    return markdown(
-        ["domain", "keys"], ([code(domain), listed(keys)] for domain, keys in KEYS.items())
-    )
+    rows = [[code(domain), listed(keys)] for domain, keys in KEYS.items()]
+    return markdown(["domain", "keys"], rows)
 
 
 def retired() -> str:
     """Keys that have a successor."""
-    rows = ([code(key), code(instead), writer] for key, (instead, writer) in RETIRED.items())
+    rows = []
+    for key, (successor, writer) in RETIRED.items():
+        rows.append([code(key), code(successor), writer])
     return markdown(["key", "successor", "written by"], rows)
 
 
 def mistaken() -> str:
     """Keys that are no level."""
-    known = ([code(key), code(instead), why] for key, (instead, why) in MISTAKEN.items())
-    unknown = ([code(key), "", why] for key, why in UNKNOWN.items())
-    return markdown(["key", "probably meant", "why it is not a level"], [*known, *unknown])
+    head = ["key", "probably meant", "why it is not a level"]
+    rows = []
+    for key, (instead, why) in MISTAKEN.items():
+        row = [code(key), code(instead), why]
+        rows.append(row)
+    for key, why in UNKNOWN.items():
+        row = [code(key), "", why]
+        rows.append(row)
+    return markdown(head, rows)
 
 
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
-    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]["properties"][part]
-    rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, part))
+    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    (version,) = crd["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    of_part = schema["properties"][part]
+    rows = []
+    for path, field in _fields(of_part, part):
+        row = [code(path), _type(field), _meaning(field)]
+        rows.append(row)
     return markdown(["field", "type", "meaning"], rows)
 
 
@@ -153,17 +176,27 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _meaning(field: dict[str, Any]) -> str:
-    words = [" ".join(field["description"].split())]
+    description = field["description"].split()
+    sentences = [" ".join(description)]
     if "enum" in field:
-        words.append(f"One of {listed(map(str, field['enum']))}.")
+        choices = listed(str(choice) for choice in field["enum"])
+        sentences.append(f"One of {choices}.")
     if field.get("default"):
-        words.append(f"Default: {code(str(field['default']))}.")
-    # That a count is not negative goes without saying.
-    limits = [text.format(field[name]) for name, text in _LIMITS.items() if field.get(name)]
+        default = code(str(field["default"]))
+        sentences.append(f"Default: {default}.")
+    limits = ", ".join(_limits(field))
     if limits:
-        words.append(f"{limits[0][0].upper()}{', '.join(limits)[1:]}.")
-    words += [f"Rule: {rule['message']}." for rule in field.get("x-kubernetes-validations", [])]
-    return " ".join(words)
+        sentences.append(f"{limits[0].upper()}{limits[1:]}.")
+    for rule in field.get("x-kubernetes-validations", []):
+        sentences.append(f"Rule: {rule['message']}.")
+    return " ".join(sentences)
+
+
+def _limits(field: dict[str, Any]) -> Iterator[str]:
+    """What a value may be; that a count is not negative goes without saying."""
+    for name, text in _LIMITS.items():
+        if field.get(name):
+            yield text.format(field[name])
 
 
 def overview() -> str:
@@ -181,8 +214,11 @@ def flags() -> str:
 
 def _section(name: str) -> str:
     text, actions = command(name)
+    section = f"### {name}\n\n{text}"
     rows = [[form(action), meaning(action)] for action in actions]
-    return f"### {name}\n\n{text}" + ("\n\n" + markdown(["takes", "meaning"], rows) if rows else "")
+    if rows:
+        section += "\n\n" + markdown(["takes", "meaning"], rows)
+    return section
 
 
 def command(name: str) -> tuple[str, list[argparse.Action]]:
@@ -191,27 +227,33 @@ def command(name: str) -> tuple[str, list[argparse.Action]]:
     parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
     module.add_arguments(parser)
     actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
-    text = " ".join((module.__doc__ or COMMANDS[name]).split())
-    return text, [action for action in actions if action.help != argparse.SUPPRESS]
+    documented = [action for action in actions if action.help != argparse.SUPPRESS]
+    text = module.__doc__ or COMMANDS[name]
+    return " ".join(text.split()), documented
 
 
 def form(action: argparse.Action) -> str:
     """As in a usage line: `-l KEY=VALUE`, `--all`, `TOPOLOGY`."""
-    metavar = action.metavar or (
-        "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
-    )
+    metavar = action.metavar
     if isinstance(metavar, tuple):
         metavar = " ".join(metavar)
+    if not metavar and action.choices:
+        metavar = "|".join(str(choice) for choice in action.choices)
+    if not metavar:
+        metavar = action.dest.upper()
     if not action.option_strings:
         return code(metavar)
     value = "" if action.nargs == 0 else f" {metavar}"
-    return ", ".join(code(option + value) for option in action.option_strings)
+    forms = [code(option + value) for option in action.option_strings]
+    return ", ".join(forms)
 
 
 def meaning(action: argparse.Action) -> str:
     """What `--help` says of it."""
     text = (action.help or "") % vars(action)
-    return text + (" (required)" if action.required and action.option_strings else "")
+    if action.required and action.option_strings:
+        text += " (required)"
+    return text
 
 
 _VALUE: Final = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<default>\S.*))?")
@@ -221,20 +263,26 @@ def values() -> str:
     """Every value of the chart, with its default and what the comment above it says."""
     rows: list[list[str]] = []
     path: list[str] = []
-    said: list[str] = []
+    comment: list[str] = []
     lines = [*VALUES.read_text(encoding="utf-8").splitlines(), ""]
     for line, following in pairwise(lines):
         match = _VALUE.fullmatch(line)
         if match is None:
-            said = [*said, line.strip("# ")] if "#" in line else []
+            if "#" not in line:
+                comment.clear()
+            else:
+                comment.append(line.strip("# "))
             continue
         depth = len(match["indent"]) // 2
         path[depth:] = [match["name"]]
-        if match["default"] is not None:
-            rows.append([code(".".join(path)), code(match["default"]), " ".join(said)])
-        elif said and following.strip():
-            rows.append([code(".".join(path)), "", " ".join(said)])
-        said = []
+        name = code(".".join(path))
+        text = " ".join(comment)
+        default = match["default"]
+        if default is not None:
+            rows.append([name, code(default), text])
+        elif comment and following.strip():
+            rows.append([name, "", text])
+        comment.clear()
     return markdown(["value", "default", "meaning"], rows)
 
 

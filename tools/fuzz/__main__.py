@@ -11,7 +11,7 @@ from typing import Final
 
 from tools import figures
 from tools.bench.report import aligned, number
-from tools.fuzz.run import guided_in_child, in_child
+from tools.fuzz.run import Result, guided_in_child, in_child
 from tools.fuzz.sizes import size_rows
 from tools.fuzz.subjects import SUBJECTS
 
@@ -21,6 +21,62 @@ _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what h
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz the subjects that were named, or all."""
+    given = _arguments(arguments)
+    seed = _seed(given.seed)
+    print(f"seed {seed}")
+    names = given.names or list(SUBJECTS)
+    rows, findings = _fuzz_each(names, given, seed)
+    print(aligned(rows), flush=True)
+    tables = {row[0]: [_HEAD, row] for row in rows[1:]}
+    if not given.no_guided and given.batches is None:
+        findings += _guided(names, given.seconds, seed)
+    if not given.no_sizes and not given.names:
+        print()
+        tables["large input"], too_large = size_rows()
+        print(aligned(tables["large input"]), flush=True)
+        findings += too_large
+    for finding in findings:
+        print(f"\n{finding}")
+    if given.write:
+        figures.write("reliability", "fuzz", tables)
+    return 1 if findings else 0
+
+
+def _seed(given: int | None) -> int:
+    """The seed that is given, else a random one."""
+    if given is not None:
+        return given
+    return random.SystemRandom().randrange(10**6)
+
+
+def _fuzz_each(
+    names: Sequence[str], given: argparse.Namespace, seed: int
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """A table, its head first, and the findings if there are any."""
+    findings = []
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for name in names:
+        result = in_child(name, given.seconds, seed, given.batches)
+        rows.append(_row(name, result))
+        if result.finding:
+            again = f'make fuzz ARGS="{name} --seed {result.seed} --batches 1"'
+            findings.append(f"{name}: {result.finding}\nagain: {again}")
+    return rows, findings
+
+
+def _row(name: str, result: Result) -> tuple[str, ...]:
+    holds = "BROKEN" if result.finding else SUBJECTS[name].promise
+    return (
+        name,
+        f"{result.cases:,}",
+        f"{result.outcomes.get('refused', 0):,}",
+        f"{number(result.slowest * 1000)} ms",
+        f"{number(result.grew)} MiB",
+        holds,
+    )
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}"
@@ -45,44 +101,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = sorted(set(given.names) - set(SUBJECTS))
     if unknown:
         parser.error(f"no such subject: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
-    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
-    print(f"seed {seed}")
-    names = given.names or list(SUBJECTS)
-    findings = []
-    rows: list[tuple[str, ...]] = [_HEAD]
-    for name in names:
-        result = in_child(name, given.seconds, seed, given.batches)
-        cost = f"{number(result.slowest * 1000)} ms", f"{number(result.grew)} MiB"
-        holds = "BROKEN" if result.finding else SUBJECTS[name].promise
-        rows.append(
-            (name, f"{result.cases:,}", f"{result.outcomes.get('refused', 0):,}", *cost, holds)
-        )
-        if result.finding:
-            again = f'make fuzz ARGS="{name} --seed {result.seed} --batches 1"'
-            findings.append(f"{name}: {result.finding}\nagain: {again}")
-    print(aligned(rows), flush=True)
-    tables = {row[0]: [_HEAD, row] for row in rows[1:]}
-    if not given.no_guided and given.batches is None:
-        findings += _guided([name for name in names if SUBJECTS[name].guided], given.seconds, seed)
-    if not given.no_sizes and not given.names:
-        print()
-        tables["large input"], wrong = size_rows()
-        print(aligned(tables["large input"]), flush=True)
-        findings += wrong
-    for finding in findings:
-        print(f"\n{finding}")
-    if given.write:
-        figures.write("reliability", "fuzz", tables)
-    return 1 if findings else 0
+    return given
 
 
 def _guided(names: Sequence[str], seconds: float, seed: int) -> list[str]:
     """The coverage-guided part: prints a line for each subject and returns the findings."""
     findings = []
     for name in names:
+        if not SUBJECTS[name].guided:
+            continue
         outcome, finding = guided_in_child(name, seconds, seed)
         print(f"guided by coverage: {name}: {outcome}", flush=True)
-        findings += [f"{name}, guided: {finding}"] if finding else []
+        if finding:
+            findings.append(f"{name}, guided: {finding}")
     return findings
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -137,7 +138,7 @@ class Reader:
     def units(self) -> list[tuple[str, str, str]]:
         """Head, pump and tail of each text."""
         pumps = dict.fromkeys((*_PUMPS, *self.pumps))
-        return [(head, pump, tail) for head in self.heads for pump in pumps for tail in self.tails]
+        return list(product(self.heads, pumps, self.tails))
 
 
 def _objects(given: str) -> None:

@@ -78,10 +78,10 @@ def fuzz(
     seconds: float,
     seed: int,
     batches: int | None = None,
+    *,
     clock: Callable[[], float] = time.monotonic,
     note: Callable[[int, Any], object] = lambda *_: None,
     batch: int = _BATCH,
-    *,
     shrink: bool = True,
 ) -> Result:
     """Try batch after batch, each from the next seed, until time, count or a failure ends it.
@@ -203,12 +203,15 @@ def main() -> None:
 
     name, seconds, seed, batches, file = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    subject, note = SUBJECTS[name], noted(Path(file))
+    subject = SUBJECTS[name]
+    note = noted(Path(file))
+    process = psutil.Process()
     fuzz(subject, 0.0, int(seed) - 1, 1, note=note)  # loads what is loaded late
-    before = psutil.Process().memory_info().rss
+    before = process.memory_info().rss
     result = fuzz(subject, float(seconds), int(seed), int(batches) or None, note=note)
     faulthandler.cancel_dump_traceback_later()
-    result.grew = max(0, psutil.Process().memory_info().rss - before) / (1 << 20)
+    grown = process.memory_info().rss - before
+    result.grew = max(0, grown) / (1 << 20)
     sys.stdout.buffer.write(msgspec.json.encode(result))
 
 

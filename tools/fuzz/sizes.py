@@ -223,24 +223,23 @@ def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], l
     rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "result")]
     for index, size in enumerate(sizes):
         outcome, seconds, peak = _in_child(index)
-        wrong = (
-            outcome
-            if outcome.startswith("BROKEN")
-            else f"BROKEN: {peak:.0f} MiB"
-            if peak > size.peak
-            else ""
+        if not outcome.startswith("BROKEN") and peak > size.peak:
+            outcome = f"BROKEN: {peak:.0f} MiB"
+        if outcome.startswith("BROKEN"):
+            findings.append(f"{size.name}: {outcome}")
+        row = (
+            size.name,
+            number(seconds),
+            f"{number(peak)} MiB",
+            f"{size.peak} MiB",
+            outcome,
         )
-        rows.append(
-            (
-                size.name,
-                number(seconds),
-                f"{number(peak)} MiB",
-                f"{size.peak} MiB",
-                wrong or outcome,
-            )[:5]
-        )
-        findings += [f"{size.name}: {wrong}"] if wrong else []
-    return [tuple(cell.splitlines()[0] for cell in row) for row in rows], findings
+        rows.append(tuple(_first_line(cell) for cell in row))
+    return rows, findings
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0]
 
 
 def _in_child(index: int) -> tuple[str, float, float]:

@@ -16,9 +16,11 @@ Attempt = Callable[[Any], Outcome]
 _SAMPLES: Final = Path(__file__).parent / "samples"
 
 _LONGEST: Final = 4000
+_EDGES: Final = (0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308)
 _PYTHON_TALK: Final = re.compile(
-    r"Traceback|object has no attribute|NoneType|unhashable|unsupported operand|not subscriptable|not iterable"
-    r"|index out of range|unpack|codec can't|\b(?:Key|Type|Value|Attribute|Index|Recursion|Unicode\w*)Error\b"
+    r"Traceback|object has no attribute|NoneType|unhashable|unsupported operand"
+    r"|not subscriptable|not iterable|index out of range|unpack|codec can't"
+    r"|\b(?:Key|Type|Value|Attribute|Index|Recursion|Unicode\w*)Error\b"
     r"|<\w+ object at 0x|positional argument|set_int_max_str_digits|dict\b.*\bkeys\b"
 )
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
@@ -98,11 +100,15 @@ def held(condition: object, otherwise: str) -> None:
 
 
 NASTY: Final = (
-    "", " ", ".", "-", "/", "//", "..", "../../etc/passwd", "no-topology", "null", "true", "0", "-1", "1e999", "NaN",
-    "9" * 400, "0x1f", "a" * 63, "a" * 64, "a" * 254, "a.b", "a..b", "rack-1\n", "rack-1\r\nX-Header: yes", "\x00",
-    "\x1b[31mred\x1b[0m", "\u202egnp.exe", "ﬁ", "é", "e\u0301", "٣", "😀", "\ud800", "<script>alert(1)</script>",
-    "{{ .Values }}", "${HOME}", "$(id)", "' OR 1=1 --", "%s%n", "00000000-0000-0000-0000-000000000000.0",
-    "gpu.topology/nvlink-domain", "kubernetes.io/hostname", "2025-01-15", "10m", "-5m", "1" * 30 + "h",
+    "", " ", ".", "-", "/", "//", "..", "../../etc/passwd", "no-topology", "null", "true",
+    "0", "-1", "1e999", "NaN", "9" * 400, "0x1f", "a" * 63, "a" * 64, "a" * 254, "a.b", "a..b",
+    "rack-1\n", "rack-1\r\nX-Header: yes", "\x00",
+    "\x1b[31mred\x1b[0m", "\u202egnp.exe", "ﬁ", "é", "e\u0301", "٣", "😀", "\ud800",
+    "<script>alert(1)</script>",
+    "{{ .Values }}", "${HOME}", "$(id)", "' OR 1=1 --", "%s%n",
+    "00000000-0000-0000-0000-000000000000.0",
+    "gpu.topology/nvlink-domain", "kubernetes.io/hostname", "2025-01-15", "10m", "-5m",
+    "1" * 30 + "h",
 )  # fmt: skip
 
 
@@ -113,9 +119,18 @@ def strings(*likely: str) -> SearchStrategy[str]:
 
 def scalars(*likely: Any) -> SearchStrategy[Any]:
     """Any value of JSON that is neither a list nor an object."""
-    edges = st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308])
-    numbers = st.one_of(edges, st.integers(), st.floats(allow_nan=False, allow_infinity=False))
-    return st.one_of(st.none(), st.booleans(), numbers, strings(*map(str, likely)))
+    texts = [str(value) for value in likely]
+    numbers = st.one_of(
+        st.sampled_from(_EDGES),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )
+    return st.one_of(
+        st.none(),
+        st.booleans(),
+        numbers,
+        strings(*texts),
+    )
 
 
 def values(*likely: Any) -> SearchStrategy[Any]:
@@ -147,16 +162,24 @@ def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
     return draw_one()
 
 
+_WAYS_TO_SPOIL: Final = (
+    "value",
+    "value",
+    "scalar",
+    "gone",
+    "wrapped",
+    "doubled",
+    "renamed",
+    "moved",
+)
+
+
 def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
     places = list(_places(document))
     if not places:
         return draw(values(*likely))
     holder, at = places[draw(st.integers(0, len(places) - 1))]
-    match draw(
-        st.sampled_from(
-            ["value", "value", "scalar", "gone", "wrapped", "doubled", "renamed", "moved"]
-        )
-    ):
+    match draw(st.sampled_from(_WAYS_TO_SPOIL)):
         case "value":
             holder[at] = draw(values(*likely))
         case "scalar":
@@ -171,9 +194,16 @@ def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
             holder[draw(strings(*likely))] = holder.pop(at)
         case _:
             other, there = places[draw(st.integers(0, len(places) - 1))]
-            present = there in other if isinstance(other, dict) else there < len(other)
-            holder[at] = copy.deepcopy(other[there]) if present else None
+            holder[at] = _copy_of(other, there)
     return document
+
+
+def _copy_of(holder: Any, at: Any) -> Any:
+    """A copy of what is at a place, None where it is gone."""
+    is_present = at in holder if isinstance(holder, dict) else at < len(holder)
+    if not is_present:
+        return None
+    return copy.deepcopy(holder[at])
 
 
 def _places(document: Any) -> Any:

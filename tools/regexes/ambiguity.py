@@ -9,6 +9,7 @@ Both only cost where the match may fail afterwards.
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from itertools import product
 from typing import TypeAlias, TypeVar
 
 from tools.regexes.automaton import Automaton, Mode, automaton
@@ -52,19 +53,27 @@ class _Judge:
         self._loops = [frozenset(loop) for loop in loops if self._is_loop(loop)]
 
     def exponential(self) -> bool:
-        return any(self._two_ways(loop) for loop in self._loops if not loop <= self._found.sure)
+        for loop in self._loops:
+            if not loop <= self._found.sure and self._two_ways(loop):
+                return True
+        return False
 
     def quadratic(self) -> bool:
-        return any(
-            self._both(first, second)
-            for second in self._loops
-            if not second <= self._found.sure
-            for first in self._loops
-            if first != second and not self._left_at_once(first)
-        )
+        for second in self._loops:
+            if second <= self._found.sure:
+                continue
+            for first in self._loops:
+                if first == second or self._left_at_once(first):
+                    continue
+                if self._both(first, second):
+                    return True
+        return False
 
     def _is_loop(self, loop: list[int]) -> bool:
-        return len(loop) > 1 or (loop[0], loop[0]) in self._found.edges
+        if len(loop) > 1:
+            return True
+        only = loop[0]
+        return (only, only) in self._found.edges
 
     def _left_at_once(self, loop: frozenset[int]) -> bool:
         """Whether the loop is possessive, and nothing around it repeats it."""
@@ -91,7 +100,7 @@ class _Judge:
 
     def _both(self, first: frozenset[int], second: frozenset[int]) -> bool:
         """Whether one text leads around the first loop, on to the second, and around that."""
-        return any(self._leads(first, second, p, q) for p in first for q in second)
+        return any(self._leads(first, second, p, q) for p, q in product(first, second))
 
     def _leads(self, first: frozenset[int], second: frozenset[int], p: int, q: int) -> bool:
         goal, seen = (p, q, q), {(p, p, q)}

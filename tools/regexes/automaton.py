@@ -60,9 +60,9 @@ _ASSERTION: Final = _Part(sure_empty=False)
 
 @dataclass
 class Automaton:
-    """Positions, the characters of each, and the edges between them with their number of ways (2.
+    """Positions, the characters of each, and the edges between them with their number of ways.
 
-    Several).
+    Two ways are several.
     """
 
     characters: list[int] = field(default_factory=list)
@@ -178,7 +178,8 @@ class _Builder:
 
     def _edge(self, before: int, after: int, ways: int) -> None:
         edges = self.automaton.edges
-        edges[before, after] = min(2, edges.get((before, after), 0) + ways)
+        edge = before, after
+        edges[edge] = min(2, edges.get(edge, 0) + ways)
 
     def _join(self, left: _Part, right: _Part) -> None:
         for before, ways in left.last.items():
@@ -221,23 +222,29 @@ class _Builder:
 
     def _repeat(self, body: Any, least: int, most: Any, flags: int) -> _Part:
         shortest, longest = body.getwidth()
-        bounded = most is not op.MAXREPEAT and most <= BOUND
-        if bounded and (most <= _COPIES or shortest == longest):
+        has_bound = most is not op.MAXREPEAT and most <= BOUND
+        if has_bound and (most <= _COPIES or shortest == longest):
             return self._rounds(body, least, most, flags)
         whole = _EMPTY
-        for _ in range(min(_COPIES, max(0, least - 1))):
-            whole = self._then(whole, self.sequence(body, flags))
+        copies = max(0, least - 1)
+        for _ in range(min(_COPIES, copies)):
+            part = self.sequence(body, flags)
+            whole = self._then(whole, part)
         loop = self.sequence(body, flags)
         self._join(loop, loop)
-        return self._then(whole, _optional(loop) if least == 0 else loop)
+        if least == 0:
+            loop = _optional(loop)
+        return self._then(whole, loop)
 
     def _rounds(self, body: Any, least: int, most: int, flags: int) -> _Part:
         whole = _EMPTY
         for _ in range(min(_COPIES, least)):
-            whole = self._then(whole, self.sequence(body, flags))
+            part = self.sequence(body, flags)
+            whole = self._then(whole, part)
         rest = _EMPTY
         for _ in range(min(_COPIES, most - least)):
-            rest = _optional(self._then(self.sequence(body, flags), rest))
+            part = self.sequence(body, flags)
+            rest = _optional(self._then(part, rest))
         return self._then(whole, rest)
 
     def _atomic(self, value: Any, flags: int) -> _Part:

@@ -30,7 +30,10 @@ class Alphabet:
 
     def any(self, flags: int) -> int:
         """What a dot matches."""
-        return self.all if flags & re.DOTALL else self.all & ~self.one(ord("\n"), 0)
+        if flags & re.DOTALL:
+            return self.all
+        newline = self.one(ord("\n"), 0)
+        return self.all & ~newline
 
     def of(self, items: Iterable[tuple[Any, Any]], flags: int) -> int:
         """What brackets match, from the parser's items."""

@@ -9,7 +9,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -78,41 +78,53 @@ def regexes(root: Path, package: str) -> list[Regex]:
     """The patterns of all modules below `root / package`, in the order of files and lines."""
     modules = {}
     for path in sorted((root / package).rglob("*.py")):
-        name = ".".join(path.relative_to(root).with_suffix("").parts)
-        modules[name] = _module(name, str(path.relative_to(root)), path.read_text(encoding="utf-8"))
+        relative = path.relative_to(root)
+        name = ".".join(relative.with_suffix("").parts)
+        text = path.read_text(encoding="utf-8")
+        modules[name] = _module(name, str(relative), text)
     finder = _Finder(modules)
-    return [
-        regex
-        for module in modules.values()
-        for regex in sorted(finder.of(module), key=lambda found: found.line)
-    ]
+    patterns: list[Regex] = []
+    for module in modules.values():
+        of_module = list(finder.of(module))
+        of_module.sort(key=lambda regex: regex.line)
+        patterns += of_module
+    return patterns
 
 
 def _module(name: str, path: str, text: str) -> _Module:
     tree = ast.parse(text)
-    comments = [
-        token
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT
-    ]
-    reasons = {
-        token.start[0]: found[1] for token in comments if (found := _MARK.match(token.string))
-    }
-    alone = frozenset(
-        token.start[0] for token in comments if not token.line[: token.start[1]].strip()
-    )
-    module = _Module(name, path, tree, reasons, alone)
+    module = _Module(name, path, tree, *_comments(text))
     for statement in tree.body:
         _collect(module, statement)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
-            module.imported |= names
-            module.functions |= {
-                local: name for local, (source, name) in names.items() if source == "re"
-            }
+            _note_imports(module, node.module, node.names)
     _Uses(module.used).visit(tree)
     return module
+
+
+def _comments(text: str) -> tuple[dict[int, str], frozenset[int]]:
+    """Reasons by the line of their mark, and lines that are nothing but a comment."""
+    reasons = {}
+    alone = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, column = token.start
+        mark = _MARK.match(token.string)
+        if mark:
+            reasons[line] = mark[1]
+        if not token.line[:column].strip():
+            alone.add(line)
+    return reasons, frozenset(alone)
+
+
+def _note_imports(module: _Module, source: str, aliases: Sequence[ast.alias]) -> None:
+    for alias in aliases:
+        local = alias.asname or alias.name
+        module.imported[local] = (source, alias.name)
+        if source == "re":
+            module.functions[local] = alias.name
 
 
 def _collect(module: _Module, node: ast.stmt) -> None:
@@ -160,20 +172,32 @@ class _Finder:
             if name:
                 yield self._regex(module, node, name, targets.get(id(node)))
 
+    def _modes_of(self, module: _Module, name: str, target: str | None) -> frozenset[Mode]:
+        if name in _MODES:
+            return frozenset((_MODES[name],))
+        return self._modes(module, target)
+
     def _regex(self, module: _Module, call: ast.Call, name: str, target: str | None) -> Regex:
         arguments = {word.arg: word.value for word in call.keywords}
         pattern = call.args[0] if call.args else arguments["pattern"]
-        flags = arguments.get("flags") or (
-            call.args[1] if name == "compile" and len(call.args) > 1 else None
-        )
-        modes = frozenset((_MODES[name],)) if name in _MODES else self._modes(module, target)
+        flags = arguments.get("flags")
+        if flags is None and name == "compile" and len(call.args) > 1:
+            flags = call.args[1]
         try:
             value = self._value(module, pattern)
             number = _flags(flags)
         except _NotConstantError:
-            value, number = None, 0
-        reason = _reason(module, call)
-        return Regex(module.path, call.lineno, value, number, modes, reason, ast.unparse(pattern))
+            value = None
+            number = 0
+        return Regex(
+            path=module.path,
+            line=call.lineno,
+            pattern=value,
+            flags=number,
+            modes=self._modes_of(module, name, target),
+            reason=_reason(module, call),
+            source=ast.unparse(pattern),
+        )
 
     def _modes(self, module: _Module, target: str | None) -> frozenset[Mode]:
         """How the compiled pattern of this name is applied, here and where it is imported."""

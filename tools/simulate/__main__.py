@@ -126,34 +126,58 @@ def _arguments() -> argparse.Namespace:
 
 
 def _report(done: list[Run], took: float, *, shrink: bool, write: bool) -> int:
-    hours = sum(ran.hours for ran in done)
-    failed = [ran for ran in done if ran.violations]
-    figure = {
-        "simulated": f"{len(done)} runs, the last of seed {done[-1].seed}",
-        "cluster time": f"{hours:,.1f} hours",
-        "hours a second": f"{hours / took:.2f} ({hours / sum(ran.seconds for ran in done):.2f} of CPU time)",
-        "faults": f"{sum(len(schedule) for ran in done for schedule in ran.rounds[: ran.played]):,}",
-        "distinct states": f"{len(set().union(*(ran.states for ran in done))):,}",
-        "found": "; ".join(str(violation) for ran in failed for violation in ran.violations)
-        or "nothing",
-    }
-    print("\n".join(f"{name + ':':<17}{text}" for name, text in figure.items()))
+    figure = _figure(done, took)
+    for name, text in figure.items():
+        print(f"{name + ':':<17}{text}")
     if write:
         figures.write("reliability", "simulate", {"simulation": [[*figure], [*figure.values()]]})
     checks: Counter[str] = Counter()
-    for ran in done:
-        checks.update(ran.checks)
+    for run_done in done:
+        checks.update(run_done.checks)
     for name, what in INVARIANTS.items():
         if checks[name]:
             print(f"{checks[name]:>10,}  {what}")
-    for ran in failed:
-        least: Any = shrunk(ran, lambda text: print(f"  {text}", flush=True)) if shrink else ran
-        for violation in least.violations:
-            print(f"VIOLATION {violation}")
-        text = steps.written(least.rounds[: least.played])
-        print(f"seed {least.seed}, trace {least.trace}; again with:")
-        print(f"  make simulate ARGS='--seed {least.seed} --steps {text}'")
+    failed = [run_done for run_done in done if run_done.violations]
+    for run_done in failed:
+        _print_failure(run_done, shrink=shrink)
     return int(bool(failed))
+
+
+def _figure(done: list[Run], took: float) -> dict[str, str]:
+    """What was simulated, by the names of columns."""
+    hours = sum(run_done.hours for run_done in done)
+    cpu_seconds = sum(run_done.seconds for run_done in done)
+    faults = 0
+    states: set[int] = set()
+    violations: list[str] = []
+    for run_done in done:
+        faults += sum(len(schedule) for schedule in run_done.rounds[: run_done.played])
+        states |= run_done.states
+        violations += map(str, run_done.violations)
+    return {
+        "simulated": f"{len(done)} runs, the last of seed {done[-1].seed}",
+        "cluster time": f"{hours:,.1f} hours",
+        "hours a second": f"{hours / took:.2f} ({hours / cpu_seconds:.2f} of CPU time)",
+        "faults": f"{faults:,}",
+        "distinct states": f"{len(states):,}",
+        "found": "; ".join(violations) or "nothing",
+    }
+
+
+def _print_failure(failed: Run, *, shrink: bool) -> None:
+    """Print the violations of the fewest faults that show one, and how to see it again."""
+    least: Any = failed
+    if shrink:
+        least = shrunk(failed, _print_indented)
+    for violation in least.violations:
+        print(f"VIOLATION {violation}")
+    text = steps.written(least.rounds[: least.played])
+    print(f"seed {least.seed}, trace {least.trace}; again with:")
+    print(f"  make simulate ARGS='--seed {least.seed} --steps {text}'")
+
+
+def _print_indented(text: str) -> None:
+    print(f"  {text}", flush=True)
 
 
 if __name__ == "__main__":

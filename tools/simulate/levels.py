@@ -70,26 +70,27 @@ class Levels:
 
     def may_lack(self, name: str) -> set[str]:
         """Which levels that ClusterTopology may lack now."""
-        over = (
-            name == "cluster"
-            and self._world.monotonic() > min(loss.since for loss in self._losses) + _GRACE
-        )
-        anew = any(loss.anew for loss in self._losses) and any(loss.partly for loss in self._losses)
-        return {LOST, NVLINK_DOMAIN} if anew else {LOST} if over else set()
+        is_anew = any(loss.anew for loss in self._losses)
+        if is_anew and any(loss.partly for loss in self._losses):
+            return {LOST, NVLINK_DOMAIN}
+        if name != "cluster":
+            return set()
+        first = min(loss.since for loss in self._losses)
+        is_over = self._world.monotonic() > first + _GRACE
+        return {LOST} if is_over else set()
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [*other_nodes(), *map(machine_node, self._world.machines), passing_node()]
 
     def _relabel(self, *, carry: bool) -> None:
-        nodes = self._nodes()
-        for node in nodes:
+        labels: dict[str, Any] = {}
+        for node in self._nodes():
             labels = node["metadata"]["labels"]
-            labels |= {} if carry else {LOST: None}
+            if not carry:
+                labels[LOST] = None
+            path = f"{NODES}/{node['metadata']['name']}"
             change = {"metadata": {"labels": {LOST: labels[LOST]}}}
-            self._world.api.request(
-                "PATCH", f"{NODES}/{node['metadata']['name']}", change, content_type=MERGE
-            )
-        labels = nodes[-1]["metadata"]["labels"]
+            self._world.api.request("PATCH", path, change, content_type=MERGE)
         self.passing["metadata"]["labels"] = {key: text for key, text in labels.items() if text}
 
     def lose(self) -> None:
@@ -125,7 +126,8 @@ class Levels:
     def vanish(self) -> None:
         """Delete every Node."""
         for node in self._nodes():
-            self._world.api.request("DELETE", f"{NODES}/{node['metadata']['name']}")
+            name = node["metadata"]["name"]
+            self._world.api.request("DELETE", f"{NODES}/{name}")
 
     def come_back(self) -> None:
         """Make them again, without the label."""

@@ -10,6 +10,7 @@ Lease arrive at any time, whoever sent them.
 
 import functools
 import http.client
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -167,6 +168,15 @@ def _parsed(target: str) -> tuple[str, dict[str, str]]:
     return unquote(split.path), dict(parse_qsl(split.query, keep_blank_values=True))
 
 
+def _refusal(status: int, rng: random.Random) -> Response:
+    """What a proxy says instead of the server."""
+    headers = {}
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        headers["Retry-After"] = str(rng.randint(1, 5))
+    error = StatusError(status, "Unavailable", "a proxy says so", headers=headers)
+    return Response.of(error)
+
+
 class SimulatedConnection(Connection):
     """What the client takes for a connection."""
 
@@ -199,50 +209,62 @@ class SimulatedConnection(Connection):
         )
 
     def getresponse(self) -> Any:
-        request, network, scheduler = self.sent, self.network, self.network.scheduler
+        request = self.sent
         if request is None:
             raise http.client.CannotSendRequest
         self.process.check()
         if request.method != "GET":
-            network.about_to_write(self.process, request)
-        weather, rng = network.of(self.process), scheduler.rng
+            self.network.about_to_write(self.process, request)
+        weather = self.network.of(self.process)
+        rng = self.network.scheduler.rng
         fate = rng.random()
         if weather.silent or fate < weather.late:
             self._arrives_late(request, rng.random())
-            scheduler.wait(self._patience)
+            self.network.scheduler.wait(self._patience)
             raise TimeoutError("timed out")
-        network.travelling[self] = request
-        try:
-            network.travel(weather, self._patience)
-        finally:
-            del network.travelling[self]
-            early = network.early.pop(self, None)
+        early = self._travels(request, weather)
         if early:
             return Answer(self, early)
-        if network.down or weather.refused or (fate > 1 - weather.lost and rng.random() < 0.5):  # noqa: PLR2004 - half of them
+        is_lost = fate > 1 - weather.lost
+        if self._is_reset(weather, is_lost=is_lost):
             raise ConnectionResetError("reset before the server has read the request")
-        network.await_server(self.process, request, self._patience)
+        self.network.await_server(self.process, request, self._patience)
         if weather.status:
-            headers = (
-                {"Retry-After": str(rng.randint(1, 5))}
-                if weather.status == HTTPStatus.TOO_MANY_REQUESTS
-                else {}
-            )
-            refusal = StatusError(weather.status, "Unavailable", "a proxy says so", headers=headers)
-            return Answer(self, Response.of(refusal))
-        if weather.resent and rng.random() < weather.resent:
-            network.serve(self.process, request)
-            network.travel(weather, self._patience)
-        response = (
-            network.serve(self.process, request)
-            if not weather.paged
-            else self._older(request, weather.paged)
-        )
-        if fate > 1 - weather.lost:
+            return Answer(self, _refusal(weather.status, rng))
+        response = self._served(request, weather)
+        if is_lost:
             raise ConnectionResetError("reset before the answer has come")
-        if weather.slow or weather.stalled:
-            network.travel(weather, self._patience)
+        self._travels_back(weather)
         return Answer(self, response)
+
+    def _travels(self, request: Request, weather: Weather) -> Any:
+        """Bring the request to the server; the answer that came before it was read, if any."""
+        self.network.travelling[self] = request
+        try:
+            self.network.travel(weather, self._patience)
+        finally:
+            del self.network.travelling[self]
+            early = self.network.early.pop(self, None)
+        return early
+
+    def _travels_back(self, weather: Weather) -> None:
+        if weather.slow or weather.stalled:
+            self.network.travel(weather, self._patience)
+
+    def _is_reset(self, weather: Weather, *, is_lost: bool) -> bool:
+        """Whether the server never reads the request: so it is with half of those that are lost."""
+        if self.network.down or weather.refused:
+            return True
+        return is_lost and self.network.scheduler.rng.random() < 0.5  # noqa: PLR2004 - half of them
+
+    def _served(self, request: Request, weather: Weather) -> Response:
+        """The server's answer, to the second of two requests where a proxy repeats it."""
+        if weather.resent and self.network.scheduler.rng.random() < weather.resent:
+            self.network.serve(self.process, request)
+            self.network.travel(weather, self._patience)
+        if weather.paged:
+            return self._older(request, weather.paged)
+        return self.network.serve(self.process, request)
 
     def _older(self, request: Request, chance: float) -> Response:
         """What a server without streamed lists answers."""

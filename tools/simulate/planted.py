@@ -2,15 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
 
 from toposcope.agent.describe import Description
 from toposcope.agent.labels import NO_GPUS
 from toposcope.controller.election import Election
-from toposcope.hierarchy.effective_levels import effective_levels
-from toposcope.integrations.framework.published import Published, Target
-from toposcope.integrations.framework.publishing import objects
 from toposcope.kube.client import METADATA_LIST, Request
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
@@ -19,127 +17,135 @@ _watch: Final = Reflector._watch  # noqa: SLF001 - a defect is planted in its pl
 _paged: Final = Reflector._paged  # noqa: SLF001 - same
 _streamed: Final = Reflector._streamed  # noqa: SLF001 - same
 _claimed: Final = Election.claimed
-_remove: Final = objects.remove
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A defect: the invariant that it breaks, and what takes the place of what.
+
+    `changes` are names below `toposcope` with what takes their place.
+    """
+
+    invariant: str
+    changes: Mapping[str, Callable[..., Any]]
 
 
 def _version_of(reflector: Any) -> str:
     """The collection's version, without its objects."""
-    page = reflector._page(Request("GET", reflector._path, {"limit": "1"}, accept=METADATA_LIST))  # noqa: SLF001 - same
+    path = reflector._path  # noqa: SLF001 - a defect is planted there
+    request = Request("GET", path, {"limit": "1"}, accept=METADATA_LIST)
+    page = reflector._page(request)  # noqa: SLF001 - same
     return str(page.metadata["resourceVersion"])
 
 
-def _goes_on(self: Any) -> None:
+def _watch_from_now(self: Any) -> None:
+    """Go on watching at 410 without listing again."""
     try:
         _watch(self)
     except ResourceExpiredError:
         self._version = _version_of(self)
 
 
-def _half(read: Callable[[Any], Any], error: type[Exception]) -> Callable[[Any], Any]:
-    def believed(self: Any) -> Any:
+def _empty_after(read: Callable[[Any], Any], error: type[Exception]) -> Callable[[Any], Any]:
+    """Take a list that fails for an empty one."""
+
+    def read_or_empty(self: Any) -> Any:
         try:
             return read(self)
         except error:
             self._version = _version_of(self)
             return {}
 
-    return believed
+    return read_or_empty
 
 
 def _holds(self: Any, now: float) -> bool:
-    return bool(self.holder == self._identity and now > self._from)
+    is_holder = self.holder == self._identity
+    return bool(is_holder and now > self._from)
 
 
-def _at_once(self: Any, *what: Any) -> None:
-    _claimed(self, *what)
+def _use_at_once(self: Any, *arguments: Any) -> None:
+    _claimed(self, *arguments)
     self._from = -1.0
 
 
-def _and_waits(client: Any, target: Target, *what: Any) -> Published:
-    return _remove(client, target, *what) or target.not_in_sync("Waiting", "", 1.0)
+def _no_gpus(reason: Any, problem: Any, *_: Any) -> Description:
+    return Description(NO_GPUS, problem=problem, reason=reason)
 
 
-_PUBLISHERS: Final = (
-    "framework.publishing.immutable_topology",
-    "framework.publishing.objects",
-    "grove.publisher",
-    "kai.publisher",
-)
-_OURS: Final = tuple(f"integrations.{name}.is_ours" for name in _PUBLISHERS)
-PLANTED: Final[Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]]] = {
-    "the fence is gone": (
-        "writer",
-        {"controller.fence.FencedClient._about_to_send": lambda *_: None},
+def _nothing(*_: Any) -> None:
+    """Do not do it."""
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _overdue_when_running(*_: Any, running: bool = True, **__: Any) -> bool:
+    return running
+
+
+PLANTED: Final[Mapping[str, Defect]] = {
+    "the fence is gone": Defect(
+        invariant="writer",
+        changes={"controller.fence.FencedClient._about_to_send": _nothing},
     ),
-    "a Lease is held after it has expired": (
-        "writer",
-        {"controller.election.Election.may_write": _holds},
+    "a Lease is held after it has expired": Defect(
+        invariant="writer",
+        changes={"controller.election.Election.may_write": _holds},
     ),
-    "a new Lease is used at once": ("writer", {"controller.election.Election.claimed": _at_once}),
-    "labels go when NVML does not answer": (
-        "labels",
-        {
-            "agent.loop.unknown": lambda reason, problem, *_: Description(
-                NO_GPUS, problem=problem, reason=reason
-            )
+    "a new Lease is used at once": Defect(
+        invariant="writer",
+        changes={"controller.election.Election.claimed": _use_at_once},
+    ),
+    "labels go when NVML does not answer": Defect(
+        invariant="labels",
+        changes={"agent.loop.unknown": _no_gpus},
+    ),
+    "objects of others are adopted": Defect(
+        invariant="foreign",
+        changes={
+            "integrations.framework.publishing.immutable_topology.is_ours": _always,
+            "integrations.framework.publishing.objects.is_ours": _always,
+            "integrations.grove.publisher.is_ours": _always,
+            "integrations.kai.publisher.is_ours": _always,
         },
     ),
-    "objects of others are adopted": ("foreign", dict.fromkeys(_OURS, lambda *_: True)),
-    "events are lost at 410": (
-        "converged",
-        {
-            "kube.reflector.Reflector._watch": _goes_on,
-            "kube.reflector._may_have_been_away": lambda *_: False,
+    "events are lost at 410": Defect(
+        invariant="converged",
+        changes={
+            "kube.reflector.Reflector._watch": _watch_from_now,
+            "kube.reflector._may_have_been_away": _never,
         },
     ),
-    "a list that breaks off counts as empty": (
-        "converged",
-        {"kube.reflector.Reflector._streamed": _half(_streamed, UnreachableError)},
+    "a list that breaks off counts as empty": Defect(
+        invariant="converged",
+        changes={"kube.reflector.Reflector._streamed": _empty_after(_streamed, UnreachableError)},
     ),
-    "a list that expires between two pages counts as empty": (
-        "converged",
-        {"kube.reflector.Reflector._paged": _half(_paged, ResourceExpiredError)},
+    "a list that expires between two pages counts as empty": Defect(
+        invariant="converged",
+        changes={"kube.reflector.Reflector._paged": _empty_after(_paged, ResourceExpiredError)},
     ),
-    "a restored etcd is not noticed": (
-        "converged",
-        {"kube.reflector._may_have_been_away": lambda *_: False},
+    "a restored etcd is not noticed": Defect(
+        invariant="converged",
+        changes={"kube.reflector._may_have_been_away": _never},
     ),
-    "a Topology is made again by a later pass": (
-        "",
-        {"integrations.framework.publishing.objects.remove": _and_waits},
-    ),
-    "new levels are not tried first": (
-        "",
-        {"integrations.framework.publishing.objects.try_create": lambda *_: None},
-    ),
-    "a level goes before its grace period is over": (
-        "levels",
-        {"hierarchy.timers.Timers.overdue": lambda *_, running=True: running},
-    ),
-    "time without nodes counts": (
-        "",
-        {"controller.memory.Memory.forget_nodes": lambda _: None},
-    ),
-    "workloads of Grove are forgotten": (
-        "",
-        {
-            "controller.assess.assessment.effective_levels": lambda *what, catalogue, **_: (
-                effective_levels(*what, catalogue=catalogue)
-            )
-        },
+    "a level goes before its grace period is over": Defect(
+        invariant="levels",
+        changes={"hierarchy.timers.Timers.overdue": _overdue_when_running},
     ),
 }
-"""What is done, to the invariant that it breaks (none.
-
-Only a trace shows it), and what takes the place of what.
-"""
 
 
 @contextlib.contextmanager
-def planted(defect: str) -> Iterator[str]:
+def planted(name: str) -> Iterator[str]:
     """Have the programs work with a defect; the invariant that breaks."""
-    invariant, changes = PLANTED[defect]
+    defect = PLANTED[name]
     with contextlib.ExitStack() as stack:
-        for name, instead in changes.items():
-            stack.enter_context(patch(f"toposcope.{name}", instead))
-        yield invariant
+        for path, instead in defect.changes.items():
+            stack.enter_context(patch(f"toposcope.{path}", instead))
+        yield defect.invariant

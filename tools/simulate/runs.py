@@ -46,7 +46,10 @@ class _Stamp(logging.Formatter):
         self._scheduler = scheduler
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"{self._scheduler.now:10.3f} {self._scheduler.running} {super().format(record)}"
+        now = self._scheduler.now
+        running = self._scheduler.running
+        text = super().format(record)
+        return f"{now:10.3f} {running} {text}"
 
 
 def run(

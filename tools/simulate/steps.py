@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import yaml
 
@@ -71,6 +71,7 @@ def _does(acts: str) -> Callable[[Any, str], None]:
 
 def _fault(
     name: str,
+    *,
     what: str,
     seconds: list[float],
     weather: dict[str, Any] | None = None,
@@ -80,8 +81,15 @@ def _fault(
     waits: bool = False,
     does: Sequence[str] = (),
 ) -> Fault:
-    own = [*map(_does, does)] or (_die_waiting() if waits else _doom(doom))
-    how = own if weather is None else _weather(Weather(**weather), relists=relists)
+    how: Sequence[Callable[[Any, str], None]]
+    if weather is not None:
+        how = _weather(Weather(**weather), relists=relists)
+    elif does:
+        how = [_does(acts) for acts in does]
+    elif waits:
+        how = _die_waiting()
+    else:
+        how = _doom(doom)
     return Fault(name, what, Scope(scope), tuple(seconds), *how)
 
 
@@ -99,13 +107,12 @@ def draw(rng: random.Random, actors: Sequence[str], rounds: int) -> Rounds:
 
 
 def _round(rng: random.Random, actors: Sequence[str]) -> Schedule:
-    steps = [
-        replace(step, start=round(step.start * _SLOWER, 1))
-        for _ in range(rng.randint(1, _MOST))
-        for step in schedule.draw(rng, [*FAULTS.values()], actors)
-    ]
-    once = {(step.fault, step.target): step for step in steps}
-    return tuple(sorted(once.values(), key=lambda step: step.start))
+    latest: dict[tuple[str, str], Step] = {}
+    for _ in range(rng.randint(1, _MOST)):
+        for step in schedule.draw(rng, [*FAULTS.values()], actors):
+            start = round(step.start * _SLOWER, 1)
+            latest[step.fault, step.target] = replace(step, start=start)
+    return tuple(sorted(latest.values(), key=lambda step: step.start))
 
 
 def written(rounds: Rounds) -> str:
@@ -122,13 +129,16 @@ def shrink(rounds: Rounds, fails: Callable[[Rounds], bool]) -> Rounds:
     """The fewest faults that still fail; the last round is the one that does."""
     if len(rounds) > 1 and fails(rounds[-1:]):
         rounds = rounds[-1:]
-    items = [(at, step) for at, steps in enumerate(rounds) for step in steps]
+    items: list[tuple[int, Step]] = []
+    for number, steps in enumerate(rounds):
+        items += [(number, step) for step in steps]
     fewest = schedule.shrink(items, lambda part: fails(_grouped(part)))
     return _grouped(fewest)
 
 
 def _grouped(items: Sequence[tuple[int, Step]]) -> Rounds:
-    numbers = sorted({at for at, _ in items})
-    return cast(
-        Rounds, tuple(tuple(step for at, step in items if at == number) for number in numbers)
-    )
+    rounds: dict[int, list[Step]] = {}
+    for number, step in items:
+        steps = rounds.setdefault(number, [])
+        steps.append(step)
+    return tuple(tuple(steps) for _, steps in sorted(rounds.items()))

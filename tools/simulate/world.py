@@ -513,24 +513,30 @@ class World(world.World):
         self.levels.seen(storage, document, gone=gone)
         rules = self._rules.get(storage)
         if rules:
-            (rules.gone if gone else rules.seen)(document)
+            judge = rules.gone if gone else rules.seen
+            judge(document)
         if storage in _ESSENTIAL:
-            where = (storage, item.key)
-            what = None if gone else _essence(document) if document else _HOLDER.findall(item.body)
-            before, hashed = self._essences.get(where, (None, 0))
-            if what != before:
-                self._essences[where] = (
-                    what,
-                    (now := 0 if gone else _hash([storage, item.key, what])),
-                )
-                self._state ^= hashed ^ now
-            leads = (
-                sum(actor.program.leads() << at for at, actor in enumerate(self.controllers))
-                if self.actors
-                else 0
-            )
-            self.states.add(self._state ^ leads)
+            essence = None
+            if not gone:
+                essence = _essence(document) if document else _HOLDER.findall(item.body)
+            self._take_down(storage, item, essence)
         self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
+
+    def _take_down(self, storage: str, item: Stored, essence: Any) -> None:
+        """The state of all essential objects, and of who leads, after one has changed."""
+        where = (storage, item.key)
+        before, hash_before = self._essences.get(where, (None, 0))
+        if essence != before:
+            hash_now = 0
+            if essence is not None:
+                hash_now = _hash([storage, item.key, essence])
+            self._essences[where] = (essence, hash_now)
+            self._state ^= hash_before ^ hash_now
+        leaders = 0
+        if self.actors:
+            for position, actor in enumerate(self.controllers):
+                leaders += actor.program.leads() << position
+        self.states.add(self._state ^ leaders)
 
     def begin_round(self) -> None:
         super().begin_round()
@@ -667,7 +673,8 @@ def _essence(document: dict[str, Any]) -> Any:
 
 def _hash(what: Any) -> int:
     text = msgspec.json.encode(what, order="sorted")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") << 8
+    digest = hashlib.blake2b(text, digest_size=7).digest()
+    return int.from_bytes(digest, "big") << 8
 
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}

@@ -17,7 +17,7 @@ def main() -> int:
     chosen = options(parser, arguments)
     with ProbeProcess(open_pynvml, arguments.sysfs, vf_rails=chosen.vf_rails) as probe:
         with loading():
-            from toposcope.agent.run import run  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.process
+            from toposcope.agent.run import run  # noqa: PLC0415 - after the fork
         return run(chosen, probe)
 
 

@@ -129,7 +129,8 @@ def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
     """
     shown = [_plain(reason, length) for reason in reasons[:count]]
     if len(reasons) > count:
-        shown[-1] = f"and {len(reasons) - count + 1} more: see the agent's log"
+        more = len(reasons) - count + 1
+        shown[-1] = f"and {more} more: see the agent's log"
     return shown
 
 
@@ -140,12 +141,17 @@ def printable_ascii(text: str) -> str:
 
 def _plain(text: str, length: int) -> str:
     plain = printable_ascii(text)
-    return plain if len(plain) <= length else plain[: length - 3] + "..."
+    if len(plain) <= length:
+        return plain
+    return plain[: length - 3] + "..."
 
 
 def _cpus(topology: NodeTopology) -> dict[str, str]:
     """The CPUs of each NUMA node that has a device."""
-    devices: list[Gpu | Nic | DataDirect] = [*topology.gpus, *topology.nics, *topology.data_direct]
+    devices: list[Gpu | Nic | DataDirect] = []
+    devices += topology.gpus
+    devices += topology.nics
+    devices += topology.data_direct
     used = {device.numa for device in devices}
     cpus = {}
     for node in topology.numa:

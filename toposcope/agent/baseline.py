@@ -29,7 +29,7 @@ from toposcope.agent.raw import typed
 from toposcope.hardware.matrix import SELF, nv_links
 from toposcope.hardware.pci import NEAREST_FIRST, SYS
 from toposcope.hardware.topology import Fabric, Gpu, NodeTopology
-from toposcope.text import compact, parse
+from toposcope.text import compact, parse, plural
 
 VERSION: Final = 1
 _LIMIT: Final = 16384
@@ -128,10 +128,11 @@ def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
     paths = {}
     for i, a in enumerate(topology.gpus):
         for j, b in enumerate(topology.gpus[:i]):
-            if not (a.links_known and b.links_known):
+            if not a.links_known or not b.links_known:
                 continue
             if path_known(topology.matrix, topology.pci_levels, i, j):
-                paths[_pair(a.pci, b.pci)] = topology.matrix.cells[i][j]
+                pair = _pair(a.pci, b.pci)
+                paths[pair] = topology.matrix.cells[i][j]
     return paths
 
 
@@ -169,19 +170,26 @@ def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]
     if not gone:
         return Comparison(_better(past, today), ())
     if len(came) >= len(gone):
-        return Comparison(_better(_only(past, past.links.keys() - gone), today), ())
+        remaining = _only(past, past.links.keys() - gone)
+        return Comparison(_better(remaining, today), ())
     if came:
         # nothing tells which of the gone they replace
         today = _only(today, today.links.keys() - came)
-    return Comparison(_better(past, today), tuple(sorted(gone)), replaced=len(came))
+    return Comparison(
+        baseline=_better(past, today),
+        gone=tuple(sorted(gone)),
+        replaced=len(came),
+    )
 
 
 def _other_products(past: Baseline, today: Baseline) -> bool:
     """Whether none of the GPUs can be one of the past: other products, and no UUID of that time."""
-    if set(past.uuids.values()) & set(today.uuids.values()):
+    uuids = set(past.uuids.values())
+    if not uuids.isdisjoint(today.uuids.values()):
         return False
-    before, now = past.all_products(), today.all_products()
-    return bool(before and now) and not before & now
+    before = past.all_products()
+    now = today.all_products()
+    return bool(before and now) and before.isdisjoint(now)
 
 
 def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
@@ -215,11 +223,14 @@ def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
             places[before] = now_at[uuid]
     identified = set(places.values())
     for gpu in topology.gpus:
-        if gpu.pci in places or gpu.pci in identified:
+        address = gpu.pci
+        if address in places or address in identified:
             continue
-        has_past = gpu.pci in past.links or gpu.pci in past.uuids
-        if has_past and _may_be(past.product_of(gpu.pci), _plain(gpu.product)):
-            places[gpu.pci] = gpu.pci
+        if address not in past.links and address not in past.uuids:
+            continue
+        product = past.product_of(address)
+        if _may_be(product, _plain(gpu.product)):
+            places[address] = address
     return places
 
 
@@ -318,14 +329,16 @@ def degradations(
 
     Paths to `excused` GPUs, whose links are off, don't count.
     """
-    baseline, today = past.baseline, observed(topology)
+    baseline = past.baseline
+    today = observed(topology)
     faults = list(_gone(past))
     if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
         faults.append(Fault(FaultKind.FABRIC_LEFT))
     uncounted = set(excused)
     for gpu, count in today.links.items():
         # A GPU with fewer links has worse paths to all others: `discover.weak_links` reports it.
-        if count < baseline.links.get(gpu, 0):
+        before = baseline.links.get(gpu, 0)
+        if count < before:
             uncounted.add(gpu)
     faults += _worse_paths(baseline, today, topology, uncounted)
     return faults
@@ -335,27 +348,41 @@ def _worse_paths(
     baseline: Baseline, today: Baseline, topology: NodeTopology, uncounted: AbstractSet[str]
 ) -> Iterator[Fault]:
     names = {gpu.pci: f"GPU {gpu.index}" for gpu in topology.gpus}
-    for (a, b), cell in sorted(today.paths.items()):
-        if a in uncounted or b in uncounted:
+    for pair, cell in sorted(today.paths.items()):
+        before = baseline.paths.get(pair, cell)
+        if _rank(cell) <= _rank(before) or not uncounted.isdisjoint(pair):
             continue
-        before = baseline.paths.get((a, b), cell)
-        if _rank(cell) > _rank(before):
-            where = f"{names[a]} to {names[b]}"
-            yield Fault(FaultKind.PATH_WORSE, f"{a} {b}", where, f"{cell}, was {before}")
+        first, second = pair
+        yield Fault(
+            FaultKind.PATH_WORSE,
+            subject=f"{first} {second}",
+            where=f"{names[first]} to {names[second]}",
+            detail=f"{cell}, was {before}",
+        )
 
 
 def _gone(past: Comparison) -> Iterator[Fault]:
-    count = len(past.gone) - past.replaced
     if past.replaced:
-        names = ", ".join(past.gone)
-        verb = "is" if count == 1 else "are"
-        detail = f"{count} of the GPUs {names} {verb} gone; others came, so it is not known which"
-        yield Fault(FaultKind.GPUS_GONE, subject=names, detail=detail)
+        yield _some_gone(past)
         return
     for gpu in past.gone:
         named_by_uuid = gpu.startswith("GPU-")
-        where = gpu if named_by_uuid else f"GPU {gpu}"
-        yield Fault(FaultKind.GPU_GONE, subject=past.baseline.uuids.get(gpu, gpu), where=where)
+        yield Fault(
+            FaultKind.GPU_GONE,
+            subject=past.baseline.uuids.get(gpu, gpu),
+            where=gpu if named_by_uuid else f"GPU {gpu}",
+        )
+
+
+def _some_gone(past: Comparison) -> Fault:
+    count = len(past.gone) - past.replaced
+    names = ", ".join(past.gone)
+    verb = plural(count, "is", "are")
+    return Fault(
+        FaultKind.GPUS_GONE,
+        subject=names,
+        detail=f"{count} of the GPUs {names} {verb} gone; others came, so it is not known which",
+    )
 
 
 def encode(baseline: Baseline) -> str:
@@ -378,16 +405,11 @@ def encode(baseline: Baseline) -> str:
 
 
 def _written(baseline: Baseline) -> dict[str, Any]:
-    gpus = sorted(baseline.links)
-    rows = []
-    for number, gpu in enumerate(gpus):
-        cells = [baseline.paths.get((other, gpu), SYS) for other in gpus[:number]]
-        rows.append(" ".join([*cells, SELF]))
     document: dict[str, Any] = {
         "version": VERSION,
         "product": baseline.product,
         "gpus": dict(sorted(baseline.links.items())),
-        "paths": rows,
+        "paths": _rows(baseline),
     }
     if baseline.fabric:
         document["fabric"] = True
@@ -396,8 +418,21 @@ def _written(baseline: Baseline) -> dict[str, Any]:
     if baseline.products:
         document["products"] = dict(sorted(baseline.products.items()))
     if baseline.accepted is not None:
-        document["accepted"] = sorted(baseline.accepted)[:_MOST_ACCEPTED]
+        accepted = sorted(baseline.accepted)
+        document["accepted"] = accepted[:_MOST_ACCEPTED]
     return document
+
+
+def _rows(baseline: Baseline) -> list[str]:
+    gpus = sorted(baseline.links)
+    rows = []
+    for number, gpu in enumerate(gpus):
+        cells = []
+        for other in gpus[:number]:
+            cells.append(baseline.paths.get((other, gpu), SYS))
+        cells.append(SELF)
+        rows.append(" ".join(cells))
+    return rows
 
 
 def decode(text: str | None) -> Baseline | None:

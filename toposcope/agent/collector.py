@@ -85,13 +85,17 @@ def _node(description: Description | None) -> Iterator[Family]:
     Facts from before a failed probe may be stale.
     """
     topology = description.topology if description else None
-    expected = description.expected if description else None
-    yield _number("gpus_expected", "GPUs on the PCI bus.", expected)
-    yield _number("gpus_seen", "GPUs that NVML sees.", _gpus_seen(description))
-    yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
-    text = "1 for the state of the multi-node NVLink registration over all GPUs"
-    yield _one_of("fabric_state", text, Fabric, topology.fabric if topology else None)
     gpus = topology.gpus if topology else ()
+    fabric = topology.fabric if topology else None
+    expected = description.expected if description else None
+    text = "GPUs on the PCI bus."
+    yield _number("gpus_expected", text, expected)
+    text = "GPUs that NVML sees."
+    yield _number("gpus_seen", text, _gpus_seen(description))
+    text = "1 for the state that the node is in"
+    yield _one_of("node_state", text, State, _state(description))
+    text = "1 for the state of the multi-node NVLink registration over all GPUs"
+    yield _one_of("fabric_state", text, Fabric, fabric)
     yield from _gpus(gpus)
     yield _fabric_states(gpus)
     yield _fabric_health(topology)
@@ -176,16 +180,19 @@ def _fabric_states(gpus: Sequence[Gpu]) -> Family:
     samples: list[_Sample] = []
     for gpu in gpus:
         samples += [((gpu.pci, state), gpu.fabric is state) for state in GpuFabric]
-    text = f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}."
+    states = ", ".join(GpuFabric)
+    text = f"1 for how far the GPU's registration with the fabric is: {states}."
     return _gauge("gpu_fabric_state", text, ("gpu", "state"), samples)
 
 
 def _fabric_health(topology: NodeTopology | None) -> Family:
-    samples: list[_Sample] = []
+    gpus: Sequence[Gpu] = ()
     if topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED:
-        for gpu in topology.gpus:
-            bad = gpu.registration.health if gpu.registration else ()
-            samples += [((gpu.pci, bit), bit in bad) for bit in HEALTH_BITS]
+        gpus = topology.gpus
+    samples: list[_Sample] = []
+    for gpu in gpus:
+        bad = gpu.registration.health if gpu.registration else ()
+        samples += [((gpu.pci, bit), bit in bad) for bit in HEALTH_BITS]
     text = "1 for each bad bit of the GPU's fabric health; absent without a fabric."
     return _gauge("gpu_fabric_health_bad", text, ("gpu", "bit"), samples)
 
@@ -201,14 +208,20 @@ def _pairs(topology: NodeTopology) -> Iterator["_Sample"]:
 
     The path of NVLinks is `NV`: their number is the value, and may change without a new series.
     """
-    names = [gpu.pci for gpu in topology.gpus]
-    names += [nic.name for nic in topology.nics]
-    names += [function.pci for function in topology.data_direct]
-    for (i, a), (j, b) in combinations(enumerate(names), 2):
+    for (i, a), (j, b) in combinations(enumerate(_device_names(topology)), 2):
         cell = topology.matrix.cells[i][j]
         links = nv_links(cell)
         path = "NV" if links else cell
         yield (a, b, path), links
+
+
+def _device_names(topology: NodeTopology) -> Iterator[str]:
+    for gpu in topology.gpus:
+        yield gpu.pci
+    for nic in topology.nics:
+        yield nic.name
+    for function in topology.data_direct:
+        yield function.pci
 
 
 class Usage(NamedTuple):
@@ -238,10 +251,15 @@ def _usage_of(pid: int) -> Usage:
     """Raises OSError."""
     stat = Path(f"/proc/{pid}/stat").read_bytes()
     # The name may hold anything, parentheses and blanks too, so fields count from behind it.
-    fields = stat.rpartition(b")")[2].split()
+    _, _, behind_name = stat.rpartition(b")")
+    fields = behind_name.split()
     pages = int(fields[_RSS])
-    ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
-    return Usage(resident=pages * os.sysconf("SC_PAGESIZE"), cpu=ticks / os.sysconf("SC_CLK_TCK"))
+    user = int(fields[_UTIME])
+    system = int(fields[_UTIME + 1])
+    return Usage(
+        resident=pages * os.sysconf("SC_PAGESIZE"),
+        cpu=(user + system) / os.sysconf("SC_CLK_TCK"),
+    )
 
 
 def _processes(worker: int | None) -> Iterator[Family]:
@@ -278,6 +296,8 @@ def _number(name: str, text: str, value: float | None) -> Family:
 def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> Family:
     """A series for each state, 1 for the one that holds; none while no state is known."""
     samples: list[_Sample] = []
-    if state is not None:
-        samples = [((member.value,), member is state) for member in states]
-    return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)
+    for member in states:
+        if state is not None:
+            samples.append(((member.value,), member is state))
+    members = ", ".join(states)
+    return _gauge(name, f"{text}: {members}.", ("state",), samples)

@@ -57,9 +57,14 @@ def container_facts(
 
     And whether it gave it the driver's control device.
     """
-    asked = [(name, environ[name]) for name in (_VISIBLE, _CAPABILITIES) if name in environ]
+    facts = {}
+    for name in (_VISIBLE, _CAPABILITIES):
+        value = environ.get(name)
+        if value is not None:
+            facts[name] = value
     there = os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK)
-    return (*asked, (_CONTROL_DEVICE, "present" if there else "absent"))
+    facts[_CONTROL_DEVICE] = "present" if there else "absent"
+    return tuple(facts.items())
 
 
 def advice(code: int, raw: RawNode) -> str:

@@ -184,14 +184,16 @@ def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology
     A GPU without any link, that had some before, has some that NVML hides.
     """
     topology = seen.topology
+    unknown = set(topology.unknown)
     gpus = []
     for gpu in topology.gpus:
-        had_some = best.links.get(gpu.pci, 0) > 0 and gpu.pci not in seen.trained_off
-        forgotten = had_some and not gpu.links
-        gpus.append(gpu._replace(links_known=False) if forgotten else gpu)
-    if all(gpu.links_known for gpu in gpus):
-        return topology
-    return topology._replace(gpus=tuple(gpus), unknown=topology.unknown | {Fact.NVLINKS})
+        had_some = best.links.get(gpu.pci, 0) > 0
+        if had_some and not gpu.links and gpu.pci not in seen.trained_off:
+            unknown.add(Fact.NVLINKS)
+            gpus.append(gpu._replace(links_known=False))
+        else:
+            gpus.append(gpu)
+    return topology._replace(gpus=tuple(gpus), unknown=frozenset(unknown))
 
 
 def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Comparison) -> int:
@@ -203,10 +205,12 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
         return 0
     best = compared.baseline
     dark = {*seen.trained_off, *seen.absent, *compared.gone}
-    before = best.links.get(gpu.pci, 0) - baseline.links_to(best, gpu.pci, dark)
+    to_dark = baseline.links_to(best, gpu.pci, dark)
+    before = best.links.get(gpu.pci, 0) - to_dark
     if best.accepted is not None and gpu.pci in best.links:
         return before
-    return max(before, seen.wired[position] or 0)
+    by_board = seen.wired[position] or 0
+    return max(before, by_board)
 
 
 def _still_accepted(

@@ -6,7 +6,7 @@ of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from toposcope.agent.boards import board_of, trained_off, wired_links
@@ -55,9 +55,6 @@ _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a VM, beside the VFIO ones."""
 
 
-_Cell = TypeVar("_Cell")
-
-
 class Examination(NamedTuple):
     """One probe, understood.
 
@@ -86,11 +83,13 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     A GPU that is `down` shows no links.
     """
     seen = examine(raw)
+    topology = seen.topology
     gpus = []
-    for gpu, links in zip(seen.topology.gpus, seen.wired, strict=True):
+    for gpu, links in zip(topology.gpus, seen.wired, strict=True):
         gpus.append(expecting(gpu, links or 0))
-    topology = seen.topology._replace(gpus=tuple(gpus))
-    return conclude(topology, [*seen.faults, *weak_links(gpus)], seen.notes)
+    topology = topology._replace(gpus=tuple(gpus))
+    faults = [*seen.faults, *weak_links(gpus)]
+    return conclude(topology, faults, seen.notes)
 
 
 def examine(raw: RawNode) -> Examination:
@@ -151,9 +150,12 @@ def _functions_by_row(
     raw: RawNode, numa: "_Numa", data_direct: Sequence[RawDataDirect]
 ) -> list[RawPci | None]:
     """The PCI function of each row of the matrix."""
-    functions: list[RawPci | None] = [numa.functions.get(gpu.pci) for gpu in raw.gpus]
-    others: list[RawNic | RawDataDirect] = [*raw.nics, *data_direct]
-    functions += [device.pci for device in others]
+    functions: list[RawPci | None] = []
+    for gpu in raw.gpus:
+        functions.append(numa.functions.get(gpu.pci))
+    devices: list[RawNic | RawDataDirect] = [*raw.nics, *data_direct]
+    for device in devices:
+        functions.append(device.pci)
     return functions
 
 
@@ -215,11 +217,12 @@ def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
     By its board, and by the links that others have to it.
     """
     switches = len(raw.switch_functions)
-    by_board = wired_links(raw.gpus, nvlinks, switches, absent=len(absent_gpus(raw)))
+    absent = len(absent_gpus(raw))
+    by_board = wired_links(raw.gpus, nvlinks, switches, absent)
     wired: list[int | None] = []
     for gpu, links in zip(raw.gpus, by_board, strict=True):
-        missing = 0 if trained_off(gpu) else nvlinks.missing_ends(gpu.pci)
-        if missing:
+        missing = nvlinks.missing_ends(gpu.pci)
+        if missing and not trained_off(gpu):
             by_others = nvlinks.active(gpu.pci) + missing
             wired.append(max(links or 0, by_others))
         else:
@@ -280,11 +283,15 @@ def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
 
     Others are in it, or its place in a rack promises it.
     """
-    racked = any(gpu.racked for gpu in gpus)
-    has_members = any(attached(gpu.fabric) for gpu in gpus)
-    if any(gpu.fabric_error for gpu in gpus):
+    racked = has_members = has_errors = has_silent = False
+    for gpu in gpus:
+        racked |= gpu.racked
+        has_members |= attached(gpu.fabric)
+        has_errors |= bool(gpu.fabric_error)
+        has_silent |= gpu.fabric is None
+    if has_errors:
         return racked or has_members
-    return has_members and any(gpu.fabric is None for gpu in gpus)
+    return has_members and has_silent
 
 
 def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
@@ -292,18 +299,23 @@ def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool
 
     Else its cell is SYS for want of a better word.
     """
-    if nv_links(matrix.cells[a][b]):
+    cell = matrix.cells[a][b]
+    if nv_links(cell):
         return True
-    return levels.sysfs[a][b] is not None or levels.nvml[a][b] is not None
+    sysfs = levels.sysfs[a][b]
+    nvml = levels.nvml[a][b]
+    return sysfs is not None or nvml is not None
 
 
 def _product_open(products: Sequence[str | None]) -> bool:
     """Whether the products that NVML refused to name could make another one the most frequent."""
-    refused = products.count(None)
+    counts = Counter(products)
+    refused = counts.pop(None, 0)
+    counts.pop("", None)
     if not refused:
         return False
-    counts = Counter(product for product in products if product)
-    (_, most), (_, second), *_ = *counts.most_common(2), ("", 0), ("", 0)
+    frequencies = sorted(counts.values(), reverse=True)
+    most, second, *_ = [*frequencies, 0, 0]
     return most <= second + refused
 
 
@@ -315,9 +327,15 @@ class _Numa:
     """
 
     def __init__(self, raw: RawNode) -> None:
-        self._cpus = {node.id: kernel_list(node.cpus) for node in raw.numa}
-        self._all = frozenset().union(*self._cpus.values())
-        self._only = raw.numa[0].id if len(raw.numa) == 1 else None
+        self._cpus: dict[int, frozenset[int]] = {}
+        self._all: frozenset[int] = frozenset()
+        self._only: int | None = None
+        for node in raw.numa:
+            cpus = kernel_list(node.cpus)
+            self._cpus[node.id] = cpus
+            self._all |= cpus
+        if len(raw.numa) == 1:
+            self._only = raw.numa[0].id
         self.functions = {function.address: function for function in raw.gpu_functions}
 
     def of(self, function: RawPci | None) -> int | None:
@@ -397,7 +415,7 @@ def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
 def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
     ports = []
     for port in raw.ports:
-        state = port.state.rpartition(":")[2]  # the kernel writes `4: ACTIVE`
+        _, _, state = port.state.rpartition(":")  # the kernel writes `4: ACTIVE`
         ports.append(hw.Port(port.number, port.link_layer, state.strip()))
     return hw.Nic(
         name=raw.name,
@@ -439,12 +457,18 @@ def _in_row_order(raw: RawNode) -> list[RawDataDirect]:
 def _data_directs(
     functions: Sequence[RawDataDirect], nics: Sequence[RawNic], numa: _Numa
 ) -> tuple[hw.DataDirect, ...]:
-    found = []
+    data_direct = []
     for function in functions:
         pci = function.pci
-        names = _names(_owners(function, nics), nics)
-        found.append(hw.DataDirect(pci.address, numa.of(pci), pci.path, names))
-    return tuple(found)
+        owners = _owners(function, nics)
+        device = hw.DataDirect(
+            pci=pci.address,
+            numa=numa.of(pci),
+            path=pci.path,
+            nics=_names(owners, nics),
+        )
+        data_direct.append(device)
+    return tuple(data_direct)
 
 
 def _rail_aligned(
@@ -457,7 +481,9 @@ def _rail_aligned(
 
     None where a NIC, or the NIC of a Data Direct function, is not known.
     """
-    if raw.hidden_nics or not all(function.nics for function in data_direct):
+    if raw.hidden_nics:
+        return None
+    if not all(function.nics for function in data_direct):
         return None
     numbers: dict[str, int] = {}
     for nic in nics:
@@ -477,8 +503,15 @@ def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
     places = set()
     for gpu in gpus:
         place = gpu.platform
-        if place is not None and place.chassis:
-            places.add(hw.Platform(place.chassis, place.slot, place.tray, place.host))
+        if place is None or not place.chassis:
+            continue
+        platform = hw.Platform(
+            place.chassis,
+            place.slot,
+            place.tray,
+            place.host,
+        )
+        places.add(platform)
     return places.pop() if len(places) == 1 else None
 
 
@@ -492,38 +525,85 @@ class _Paths(NamedTuple):
     """Pairs of GPUs whose PCI level NVML and sysfs name differently."""
 
 
+class _Table:
+    """A symmetric table in the making."""
+
+    def __init__(self, size: int) -> None:
+        self._rows: list[list[Any]] = [[SELF] * size for _ in range(size)]
+
+    def get(self, i: int, j: int) -> Any:
+        """The cell of a pair."""
+        return self._rows[i][j]
+
+    def put(self, i: int, j: int, value: str | int | None) -> None:
+        """Set the cell of a pair."""
+        self._rows[i][j] = value
+        self._rows[j][i] = value
+
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        """All rows."""
+        return tuple([tuple(row) for row in self._rows])
+
+
 def _paths(
     raw: RawNode, functions: Sequence[RawPci | None], nvlinks: NvLinks, numa: _Numa
 ) -> _Paths:
     names = _row_names(raw)
-    cells: list[list[str]] = _square(len(names))
-    by_sysfs: list[list[str | None]] = _square(len(names))
-    by_nvml: list[list[str | None]] = _square(len(raw.gpus))
-    ancestors = {(pair.a, pair.b): pair.level for pair in raw.ancestors}
+    by_nvml = _nvml_levels(raw)
+    by_sysfs = _sysfs_levels(functions, numa)
+    nvlink_counts = _nvlink_counts(raw, nvlinks)
+    cells = _Table(len(names))
     disputes = []
     for i, j in _pairs(len(names)):
-        sysfs = _sysfs_level(functions[j], functions[i], numa)
+        sysfs = by_sysfs.get(i, j)
         nvml: str | None = None
         links = 0
         if i < len(raw.gpus):
-            first, second = raw.gpus[j], raw.gpus[i]
-            nvml = _ANCESTOR.get(ancestors.get((first.index, second.index), -1))
-            links = nvlinks.links(first.pci, second.pci)
-            by_nvml[i][j] = by_nvml[j][i] = nvml
+            nvml = by_nvml.get(i, j)
+            links = nvlink_counts.get(i, j)
+        if links:
+            cells.put(i, j, nv_cell(links))
+        else:
+            cells.put(i, j, nvml or sysfs or SYS)
         if sysfs and nvml and sysfs != nvml:
-            disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
-        by_sysfs[i][j] = by_sysfs[j][i] = sysfs
-        cell = nv_cell(links) if links else nvml or sysfs or SYS
-        cells[i][j] = cells[j][i] = cell
+            dispute = hw.PathDispute(names[j], names[i], nvml, sysfs)
+            disputes.append(dispute)
     return _Paths(
-        matrix=LinkMatrix(tuple(names), _frozen(cells)),
-        levels=hw.PciLevels(sysfs=_frozen(by_sysfs), nvml=_frozen(by_nvml)),
+        matrix=LinkMatrix(tuple(names), cells.rows()),
+        levels=hw.PciLevels(sysfs=by_sysfs.rows(), nvml=by_nvml.rows()),
         disputes=tuple(disputes),
     )
 
 
-def _square(size: int) -> list[list[Any]]:
-    return [[SELF] * size for _ in range(size)]
+def _nvml_levels(raw: RawNode) -> _Table:
+    """The PCI level of each pair of GPUs by NVML."""
+    levels = {}
+    for pair in raw.ancestors:
+        levels[pair.a, pair.b] = _ANCESTOR.get(pair.level)
+    table = _Table(len(raw.gpus))
+    for i, j in _pairs(len(raw.gpus)):
+        indices = (raw.gpus[j].index, raw.gpus[i].index)
+        table.put(i, j, levels.get(indices))
+    return table
+
+
+def _sysfs_levels(functions: Sequence[RawPci | None], numa: _Numa) -> _Table:
+    """The PCI level of each pair of devices by their places in sysfs."""
+    table = _Table(len(functions))
+    for i, j in _pairs(len(functions)):
+        level = _sysfs_level(functions[j], functions[i], numa)
+        table.put(i, j, level)
+    return table
+
+
+def _nvlink_counts(raw: RawNode, nvlinks: NvLinks) -> _Table:
+    """The active NVLinks between each pair of GPUs."""
+    table = _Table(len(raw.gpus))
+    for i, j in _pairs(len(raw.gpus)):
+        first, second = raw.gpus[j], raw.gpus[i]
+        links = nvlinks.links(first.pci, second.pci)
+        table.put(i, j, links)
+    return table
 
 
 def _pairs(count: int) -> Iterator[tuple[int, int]]:
@@ -536,8 +616,10 @@ def _pairs(count: int) -> Iterator[tuple[int, int]]:
 def _row_names(raw: RawNode) -> list[str]:
     """The devices as `nvidia-smi topo -m` names them."""
     names = [f"GPU{gpu.index}" for gpu in raw.gpus]
-    for prefix, devices in (("NIC", raw.nics), ("DD", raw.data_direct)):
-        names += [f"{prefix}{number}" for number in range(len(devices))]
+    for number in range(len(raw.nics)):
+        names.append(f"NIC{number}")
+    for number in range(len(raw.data_direct)):
+        names.append(f"DD{number}")
     return names
 
 
@@ -545,10 +627,6 @@ def _sysfs_level(first: RawPci | None, second: RawPci | None, numa: _Numa) -> st
     if first is None or second is None:
         return None
     return pci_level(first.path, second.path, numa.of(first), numa.of(second))
-
-
-def _frozen(rows: Sequence[Sequence[_Cell]]) -> tuple[tuple[_Cell, ...], ...]:
-    return tuple([tuple(row) for row in rows])
 
 
 def _interconnect(
@@ -645,10 +723,14 @@ def _loss_of_absent(raw: RawNode, absent: int) -> str:
     Empty unless these are the absent ones and no others.
     """
     faults = _nameless(raw)
-    if len(faults) != absent or not all(fault.code in LOST for fault in faults):
+    texts = set()
+    for fault in faults:
+        if fault.code not in LOST:
+            return ""
+        texts.add(fault.text)
+    if len(faults) != absent or len(texts) != 1:
         return ""
-    texts = {fault.text for fault in faults}
-    return f": {texts.pop()}" if len(texts) == 1 else ""
+    return f": {texts.pop()}"
 
 
 def _lost(fault: RawFault, address: str) -> Fault:
@@ -665,9 +747,14 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
 
     The key has the GPU by its UUID: its index changes at a reboot.
     """
-    by_identity = [gpu._replace(index=_checksum(gpu.uuid or gpu.pci)) for gpu in gpus]
-    for sentence, lasting in zip(fabric_reasons(gpus), fabric_reasons(by_identity), strict=True):
-        subject = f"{_checksum(lasting):08x}"
+    by_identity = []
+    for gpu in gpus:
+        identity = _checksum(gpu.uuid or gpu.pci)
+        by_identity.append(gpu._replace(index=identity))
+    sentences = fabric_reasons(gpus)
+    lasting = fabric_reasons(by_identity)
+    for sentence, lasting_sentence in zip(sentences, lasting, strict=True):
+        subject = f"{_checksum(lasting_sentence):08x}"
         yield Fault(FaultKind.FABRIC, subject=subject, detail=sentence)
 
 
@@ -678,12 +765,14 @@ def _checksum(text: str) -> int:
 def _unsaid(topology: hw.NodeTopology) -> Iterator[str]:
     """The GPUs whose NVLinks NVML refuses to tell. No fault: nothing was read that is wrong."""
     indices = [str(gpu.index) for gpu in topology.gpus if not gpu.links_known]
-    if indices and topology.nvlinks_read:
-        which = f"{plural(len(indices), 'GPU')} {', '.join(indices)}"
-        yield (
-            f"{which}: NVML does not say which NVLinks are up, "
-            "so the NVLink labels keep their values"
-        )
+    if not indices or not topology.nvlinks_read:
+        return
+    noun = plural(len(indices), "GPU")
+    which = ", ".join(indices)
+    yield (
+        f"{noun} {which}: NVML does not say which NVLinks are up, "
+        "so the NVLink labels keep their values"
+    )
 
 
 def _unlisted(raw: RawNode) -> Iterator[str]:
@@ -707,8 +796,10 @@ def _unlisted(raw: RawNode) -> Iterator[str]:
 
 def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
     """Some of the node's GPUs, in words that accuse none: `GPU 7` names one with a fault."""
-    indices = ", ".join([str(gpu.index) for gpu in gpus])
-    return f"{len(gpus)} of {len(raw.gpus)} GPUs (index {indices})"
+    indices = [str(gpu.index) for gpu in gpus]
+    listed = ", ".join(indices)
+    some = f"{len(gpus)} of {len(raw.gpus)} GPUs"
+    return f"{some} (index {listed})"
 
 
 def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:

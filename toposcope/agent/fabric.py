@@ -7,7 +7,7 @@ NVML_GPU_FABRIC_HEALTH_SUMMARY_*.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from toposcope.agent.raw import RawFabric, RawGpu
+from toposcope.agent.raw import RawFabric, RawGpu, RawPlatform
 from toposcope.hardware.topology import Fabric, GpuFabric, Registration
 from toposcope.text import plural
 
@@ -156,7 +156,14 @@ def _dashed(digits: str) -> str:
 
     The module for UUIDs would be 2 ms of an agent's start.
     """
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    parts = (
+        digits[:8],
+        digits[8:12],
+        digits[12:16],
+        digits[16:20],
+        digits[20:],
+    )
+    return "-".join(parts)
 
 
 def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
@@ -239,18 +246,24 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
     """
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
-        if gpu.platform is None or not missing_from_rack(gpu):
-            continue
-        where = f"slot {gpu.platform.slot} of chassis {gpu.platform.chassis}, an NVLink rack"
-        why = f"{_ended(gpu.fabric)}, in {where}"
-        indices.setdefault(why, []).append(gpu.index)
-    return [f"{_gpus(found)}: {why}" for why, found in indices.items()]
+        if gpu.platform is not None and missing_from_rack(gpu):
+            why = f"{_ended(gpu.fabric)}, in {_place(gpu.platform)}"
+            indices.setdefault(why, []).append(gpu.index)
+    reasons = []
+    for why, missing in indices.items():
+        reasons.append(f"{_gpus(missing)}: {why}")
+    return reasons
+
+
+def _place(platform: RawPlatform) -> str:
+    return f"slot {platform.slot} of chassis {platform.chassis}, an NVLink rack"
 
 
 def _gpus(indices: Sequence[int]) -> str:
     """`GPU 3`, `GPUs 0, 1, 3`."""
-    names = ", ".join([str(index) for index in indices])
-    return f"{plural(len(indices), 'GPU')} {names}"
+    noun = plural(len(indices), "GPU")
+    names = [str(index) for index in indices]
+    return f"{noun} {', '.join(names)}"
 
 
 def _ended(fabric: RawFabric | None) -> str:
@@ -292,5 +305,9 @@ def _health_problems(gpu: RawGpu) -> list[str]:
         return []
     bad = list(health_bits(fabric).values())
     if not bad and fabric.health_summary in _BAD_SUMMARIES:
-        bad.append(_SUMMARY[fabric.health_summary].replace("-", " "))
-    return [f"GPU {gpu.index}: fabric health: {words}" for words in bad]
+        summary = _SUMMARY[fabric.health_summary]
+        bad.append(summary.replace("-", " "))
+    problems = []
+    for words in bad:
+        problems.append(f"GPU {gpu.index}: fabric health: {words}")
+    return problems

@@ -183,11 +183,17 @@ def _numa(topology: NodeTopology) -> dict[str, str]:
 
     The second only when every GPU's node is known.
     """
-    with_cpus = [node.id for node in topology.numa if kernel_list(node.cpus)]
-    if not with_cpus:
+    gpus_on: dict[int | None, int] = {}
+    for node in topology.numa:
+        if kernel_list(node.cpus):
+            gpus_on[node.id] = 0
+    if not gpus_on:
         return {}
-    labels = {label_keys.NUMA_NODES: str(len(with_cpus))}
-    counts = Counter(gpu.numa for gpu in topology.gpus)
-    if counts.keys() <= set(with_cpus):
-        labels[label_keys.GPUS_PER_NUMA] = "-".join([str(counts[node]) for node in with_cpus])
+    labels = {label_keys.NUMA_NODES: str(len(gpus_on))}
+    for gpu in topology.gpus:
+        if gpu.numa not in gpus_on:
+            return labels
+        gpus_on[gpu.numa] += 1
+    counts = [str(count) for count in gpus_on.values()]
+    labels[label_keys.GPUS_PER_NUMA] = "-".join(counts)
     return labels

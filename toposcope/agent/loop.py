@@ -281,7 +281,9 @@ class Agent:
             log.warning("cannot publish on node %s: %s", self._options.node_name, message)
         self._last_error = message
         pause = self._backoff.failed(error)
-        self._write_at = self._refresh_at = self._runtime.monotonic() + pause
+        retry_at = self._runtime.monotonic() + pause
+        self._write_at = retry_at
+        self._refresh_at = retry_at
 
     def _unix_time(self) -> float:
         return self._runtime.now().timestamp()

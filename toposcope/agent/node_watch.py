@@ -74,12 +74,13 @@ class NodeWatch:
 
     def _take(self, node: Mapping[str, Any]) -> None:
         metadata = node["metadata"]
-        before, inputs = self._seen, self._inputs
-        self._seen = self._keys.owned(metadata)
-        self._inputs = (
-            (metadata.get("annotations") or {}).get(SWITCHES),
-            self._keys.inputs(metadata),
-        )
-        moved = before is not None and self._inputs != inputs
-        if moved or (self._seen != before and self._keys.differs(self._seen)):
+        annotations = metadata.get("annotations") or {}
+        keys = self._keys.owned(metadata)
+        inputs = (annotations.get(SWITCHES), self._keys.inputs(metadata))
+        first_look = self._seen is None
+        other_inputs = not first_look and inputs != self._inputs
+        other_keys = keys != self._seen
+        self._seen = keys
+        self._inputs = inputs
+        if other_inputs or (other_keys and self._keys.differs(keys)):
             self._changed()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
-from toposcope.agent.owners import managed_keys
+from toposcope.agent.owners import managed_keys, node_body
 from toposcope.api import label_keys
 from toposcope.hardware.topology import Interconnect
 from toposcope.kube.client import ApiClient
@@ -66,11 +66,14 @@ def owners(metadata: Mapping[str, Any]) -> Owners:
     ours: set[str] = set()
     theirs: set[str] = set()
     for entry in metadata.get("managedFields") or ():
-        owned = ours if entry.get("manager") == MANAGER else theirs
-        for key in managed_keys(entry, "labels"):
-            owned.add(key.removeprefix("f:"))
-    labels = metadata.get("labels") or {}
-    theirs |= labels.keys() - ours
+        is_ours = entry.get("manager") == MANAGER
+        owned = ours if is_ours else theirs
+        for field in managed_keys(entry, "labels"):
+            key = field.removeprefix("f:")
+            owned.add(key)
+    for key in metadata.get("labels") or {}:
+        if key not in ours:
+            theirs.add(key)
     return Owners(KEYS & ours, KEYS & theirs)
 
 
@@ -80,11 +83,12 @@ def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict
     Those whose value is unknown now stay as they are.
     """
     ours, theirs = owners(metadata)
-    carried = metadata.get("labels") or {}
     labels = nvidia_labels_for(description)
     wanted = {key: value for key, value in labels.items() if key not in theirs}
-    for key in (ours & carried.keys()) - theirs:
-        if _SOURCES.get(key) in description.labels.unknown:
+    carried = metadata.get("labels") or {}
+    for key in ours - theirs:
+        source = _SOURCES.get(key)
+        if key in carried and source in description.labels.unknown:
             wanted[key] = carried[key]
     return wanted
 
@@ -105,12 +109,18 @@ class NvidiaLabelPublisher:
         """
         if description.problem:
             return False  # nothing is known: the labels stay
-        ours, _ = owners(metadata)
-        carried = metadata.get("labels") or {}
+        labels = metadata.get("labels") or {}
+        present = {key: labels.get(key) for key in owners(metadata).ours}
         wanted = wanted_labels(description, metadata)
-        if wanted == {key: carried.get(key) for key in ours}:
+        if wanted == present:
             return False
-        changed = {"name": self._name, "uid": metadata["uid"], "labels": wanted}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": changed}
-        self._client.call(apply(self._path, body, MANAGER, force=False, metadata_only=True))
+        body = node_body(
+            {
+                "name": self._name,
+                "uid": metadata["uid"],
+                "labels": wanted,
+            }
+        )
+        request = apply(self._path, body, MANAGER, force=False, metadata_only=True)
+        self._client.call(request)
         return True

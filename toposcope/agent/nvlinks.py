@@ -1,6 +1,7 @@
 """Where every NVLink of a node ends: at a GPU, an NVSwitch or a CPU. Pure; see nvml.h."""
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -34,17 +35,19 @@ class NvLinks:
     """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
-        self._gpus = {gpu.pci for gpu in raw.gpus}
-        self._gpus.update([function.address for function in raw.gpu_functions])
-        self._on_bus = frozenset(raw.switch_functions)
         self._bus_visible = raw.bus_visible
+        self._on_bus = frozenset(raw.switch_functions)
+        self._gpus = _gpu_addresses(raw)
         self._facts: dict[str, tuple[NvLink, ...]] = {}
         self._ends: dict[str, _Ends] = {}
         for gpu in raw.gpus:
-            facts = tuple([self._fact(gpu, link) for link in gpu.links])
-            self._facts[gpu.pci] = facts
+            facts = [self._fact(gpu, link) for link in gpu.links]
+            self._facts[gpu.pci] = tuple(facts)
             self._ends[gpu.pci] = _ends(facts)
-        self._unknown = frozenset([gpu.pci for gpu in raw.gpus if not self._all_known(gpu)])
+        self._unknown: set[str] = set()
+        for gpu in raw.gpus:
+            if not self._all_known(gpu):
+                self._unknown.add(gpu.pci)
 
     def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
         state = _state(link)
@@ -137,9 +140,12 @@ class NvLinks:
 
         The smaller count of both ends stands.
         """
-        first, second = self._ends[a], self._ends[b]
+        first = self._ends[a]
+        second = self._ends[b]
         direct = min(first.peers[b], second.peers[a])
-        return direct or min(first.into_switches, second.into_switches)
+        if direct:
+            return direct
+        return min(first.into_switches, second.into_switches)
 
     def meshed(self) -> bool:
         """Whether any link ends in another GPU."""
@@ -163,13 +169,23 @@ class NvLinks:
         return None if nameless and not known else len(known)
 
 
+def _gpu_addresses(raw: RawNode) -> set[str]:
+    """The GPUs of the node, in NVML or on the bus."""
+    addresses = set()
+    for function in raw.gpu_functions:
+        addresses.add(function.address)
+    for gpu in raw.gpus:
+        addresses.add(gpu.pci)
+    return addresses
+
+
 def _state(link: RawLink) -> LinkState:
     if link.state is None:
         return LinkState.UNKNOWN
     return _STATE.get(link.state, LinkState.UNKNOWN)
 
 
-def _ends(facts: tuple[NvLink, ...]) -> _Ends:
+def _ends(facts: Iterable[NvLink]) -> _Ends:
     peers: Counter[str] = Counter()
     into_switches = 0
     for link in facts:

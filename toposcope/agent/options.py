@@ -129,5 +129,6 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         parser.error(f"--spread {arguments.spread:g}: must not be negative")
     if arguments.cleanup and arguments.accept_degraded:
         parser.error("--cleanup and --accept-degraded contradict each other; give one")
-    chosen = Options(*(getattr(arguments, name) for name in Options._fields))
+    values = [getattr(arguments, name) for name in Options._fields]
+    chosen = Options(*values)
     return chosen._replace(once=chosen.once or chosen.accept_degraded)

@@ -18,8 +18,10 @@ def managers(metadata: Mapping[str, Any], field: str, key: str) -> frozenset[str
     """
     names = set()
     for entry in metadata.get("managedFields") or ():
-        if f"f:{key}" in managed_keys(entry, field):
-            names.add(entry.get("manager") or "")
+        keys = managed_keys(entry, field)
+        if f"f:{key}" in keys:
+            name = entry.get("manager") or ""
+            names.add(name)
     return frozenset(names)
 
 
@@ -31,3 +33,12 @@ def managed_keys(entry: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     fields = entry.get("fieldsV1") or {}
     metadata = fields.get("f:metadata") or {}
     return metadata.get(f"f:{field}") or {}
+
+
+def node_body(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What an apply of a Node's metadata sends."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+    }

@@ -6,6 +6,7 @@ that went and came back is another one.
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from toposcope.agent.raw import RawPci
@@ -48,17 +49,36 @@ class PciBus:
 
         A server has some hundred functions, and this is read once.
         """
-        found = {}
+        found: Functions = {}
+        complete: Functions = {}
         for entry in self._files.entries(self._folder):
-            folder = self.folder(entry)
-            known = self._kinds.get(entry)
-            found[entry] = known or Kind(
-                self._files.text(f"{folder}/vendor"), self._files.text(f"{folder}/class")
-            )
-        self._kinds = {entry: kind for entry, kind in found.items() if all(kind)}
-        for memory in (self._device_ids, self._fixed, self._parents, self._vpd, self._vpd_failures):
-            _forget_others(memory, found)
+            kind = self._kinds.get(entry)
+            if kind is None:
+                kind = self._read_kind(self.folder(entry))
+            found[entry] = kind
+            if kind.vendor and kind.pci_class:
+                complete[entry] = kind
+        self._kinds = complete
+        self._forget_others(found)
         return found
+
+    def _read_kind(self, folder: str) -> Kind:
+        vendor = self._files.text(f"{folder}/vendor")
+        pci_class = self._files.text(f"{folder}/class")
+        return Kind(vendor, pci_class)
+
+    def _forget_others(self, functions: Functions) -> None:
+        """Forget the functions that have gone."""
+        memories: tuple[dict[Entry, Any], ...] = (
+            self._device_ids,
+            self._fixed,
+            self._parents,
+            self._vpd,
+            self._vpd_failures,
+        )
+        for memory in memories:
+            for gone in memory.keys() - functions.keys():
+                del memory[gone]
 
     def folder(self, entry: Entry) -> str:
         """A function's folder on the bus."""
@@ -74,9 +94,10 @@ class PciBus:
         """The address of a virtual function's physical one; empty for a physical function."""
         if entry not in self._parents:
             link = f"{self.folder(entry)}/physfn"
-            self._parents[entry] = (
-                os.path.basename(self._files.real(link)) if self._files.lexists(link) else ""
-            )
+            parent = ""
+            if self._files.lexists(link):
+                parent = os.path.basename(self._files.real(link))
+            self._parents[entry] = parent
         return self._parents[entry]
 
     def vpd(self, entry: Entry) -> Vpd | None:
@@ -109,25 +130,30 @@ class PciBus:
     def driver(self, entry: Entry) -> str | None:
         """The driver that holds a function; None: none does."""
         link = f"{self.folder(entry)}/driver"
-        return os.path.basename(self._files.real(link)) if self._files.lexists(link) else None
+        if not self._files.lexists(link):
+            return None
+        return os.path.basename(self._files.real(link))
 
     def place(self, folder: str) -> RawPci:
         """The function that a folder, or a link to it, belongs to; without its driver."""
         real = self._files.real(folder)
         parts = real.split("/")
-        # The root complex is found by its pattern: virtual machines put other components before it.
-        start = next((i for i, part in enumerate(parts) if _ROOT.fullmatch(part)), len(parts) - 1)
         numa = self._files.text(f"{real}/numa_node")
         return RawPci(
             address=parts[-1],
-            path=tuple(parts[start:]),
+            path=_path_from_root(parts),
             numa=int(numa) if numa.isdigit() else None,  # the kernel writes -1 for "not known"
             local_cpus=self._files.text(f"{real}/local_cpulist"),
             driver=None,
         )
 
 
-def _forget_others(memory: dict[Entry, Any], functions: Functions) -> None:
-    """Forget the functions that have gone."""
-    for gone in memory.keys() - functions.keys():
-        del memory[gone]
+def _path_from_root(parts: Sequence[str]) -> tuple[str, ...]:
+    """The part of a path from the root complex on.
+
+    The root complex is found by its pattern: virtual machines put other components before it.
+    """
+    for position, part in enumerate(parts):
+        if _ROOT.fullmatch(part):
+            return tuple(parts[position:])
+    return (parts[-1],)

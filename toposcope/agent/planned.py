@@ -93,18 +93,21 @@ class Planner:
         """The keys that belong on the Node, which will have these labels besides."""
         present = self.present(metadata)
         if self._plan is None:
-            return Wanted(self._allowed(present), self._is_foreign(metadata, None))
+            foreign = self._is_foreign(metadata, None)
+            return Wanted(self._allowed(present), foreign)
         planned = self._plan.wanted(self._name, _Labels(labels))
         unique = self._unique_labels(planned, present)
         if not self._slinky:
             return Wanted(OwnedKeys(unique, {}))
-        foreign = self._is_foreign(metadata, planned.annotation)
+        annotation = planned.annotation
+        foreign = self._is_foreign(metadata, annotation)
         if foreign:
-            self._log_foreign(metadata, planned.annotation)
+            self._log_foreign(metadata, annotation)
         if foreign or planned.keeps_annotation:
-            return Wanted(OwnedKeys(unique, present.annotations), foreign)
-        self._annotation = planned.annotation
-        annotations = {SLINKY: planned.annotation} if planned.annotation else {}
+            keys = OwnedKeys(unique, present.annotations)
+            return Wanted(keys, foreign)
+        self._annotation = annotation
+        annotations = {SLINKY: annotation} if annotation else {}
         return Wanted(OwnedKeys(unique, annotations))
 
     def _allowed(self, present: OwnedKeys) -> OwnedKeys:

@@ -114,8 +114,12 @@ def _ask_nvml(nvml: Nvml, on_bus: tuple[RawPci, ...]) -> _Answers:
             gpus.append(gpu)
             handles[index] = handle
     gpus = _without_lost(gpus, on_bus, faults)
-    identities = [_Identity(gpu.index, handles[gpu.index], gpu.uuid) for gpu in gpus]
-    return _Answers(faults, driver, gpus, _ancestors(nvml, identities))
+    identities = []
+    for gpu in gpus:
+        handle = handles[gpu.index]
+        identities.append(_Identity(gpu.index, handle, gpu.uuid))
+    ancestors = _ancestors(nvml, identities)
+    return _Answers(faults, driver, gpus, ancestors)
 
 
 def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
@@ -263,14 +267,17 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int | None]:
 
 def _platform(nvml: Nvml, handle: Any, uuid: str | None) -> RawPlatform | None:
     """Where the GPU's tray sits, which only moves with the power off."""
-    known: tuple[RawPlatform | None] | None = nvml.recall((uuid, "platform"))
+    question = (uuid, "platform")
+    known: tuple[RawPlatform | None] | None = nvml.recall(question)
     if known is not None:
         return known[0]
     answer = ask_platform(nvml, handle)
-    place = None if isinstance(answer, NvmlReturn) else answer
-    if not isinstance(answer, NvmlReturn) or answer.absent:
-        nvml.remember((uuid, "platform"), (place,))
-    return place
+    if not isinstance(answer, NvmlReturn):
+        nvml.remember(question, (answer,))
+        return answer
+    if answer.absent:
+        nvml.remember(question, (None,))
+    return None
 
 
 class _Counts(NamedTuple):
@@ -284,19 +291,21 @@ class _Counts(NamedTuple):
 
 def _counts(nvml: Nvml, handle: Any, uuid: str | None) -> _Counts:
     """The GPU's links by field 91: the binding's constant is wrong."""
-    known: _Counts | None = nvml.recall((uuid, "link counts"))
+    question = (uuid, "link counts")
+    known: _Counts | None = nvml.recall(question)
     if known is not None:
         return known
     fields = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
     count = fields.get((_LINK_COUNT, 0))
+    c2c_count = fields.get((_C2C_COUNT, 0))
     counts = _Counts(
         nvlinks=numbered("NVLinks", count) if count else _counted(nvml, handle),
         common_mbps=fields.get((_SPEED_COMMON, 0)),
         into_switches=fields.get((_SWITCH_LINKS, 0)),
-        c2c=numbered("C2C links", fields.get((_C2C_COUNT, 0))),
+        c2c=numbered("C2C links", c2c_count),
     )
     if counts.nvlinks is not None:
-        nvml.remember((uuid, "link counts"), counts)
+        nvml.remember(question, counts)
     return counts
 
 

@@ -16,7 +16,7 @@ from toposcope.agent.describe import Description
 from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
-from toposcope.agent.owners import OwnedKeys, managers
+from toposcope.agent.owners import OwnedKeys, managers, node_body
 from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, Wanted
 from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
@@ -53,13 +53,17 @@ def node_events(
     The first are none, unless degraded.
     """
     events = []
-    state_event = _state_event(before, after, "; ".join(reasons) or "no reason is known")
+    why = "; ".join(reasons) or "no reason is known"
+    state_event = _state_event(before, after, why)
     if state_event:
         events.append(state_event)
     for key, reason, what in _MOVED:
-        old, new = before.get(key), after.get(key)
-        if old is not None and new is not None and old != new:
-            events.append(NodeEvent("Normal", reason, f"{what} changed from {old} to {new}"))
+        old = before.get(key)
+        new = after.get(key)
+        if old is None or new is None or old == new:
+            continue
+        note = f"{what} changed from {old} to {new}"
+        events.append(NodeEvent("Normal", reason, note))
     return events
 
 
@@ -116,9 +120,10 @@ def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
 
     The labels that are known, and the values that it has of those that are not.
     """
-    kept = _only(description.labels.unknown, node.labels)
+    labels = _only(description.labels.unknown, node.labels)
+    labels.update(description.labels.known)
     annotations = node.annotations if description.problem else description.annotations
-    return OwnedKeys({**kept, **description.labels.known}, dict(annotations))
+    return OwnedKeys(labels, dict(annotations))
 
 
 def _joined(own: OwnedKeys, planned: OwnedKeys) -> OwnedKeys:
@@ -243,16 +248,17 @@ class Publisher:
 
     def _apply(self, own: OwnedKeys, planned: Wanted) -> Request:
         """The apply of all keys of ours."""
-        metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}
         keys = _joined(own, planned.keys)
+        metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}
         annotations = dict(keys.annotations)
         if planned.foreign:
             annotations.pop(SLINKY, None)
         elif SLINKY in annotations:
             # By force it would take the annotation from an owner who came after the Node was read.
             metadata["resourceVersion"] = self.metadata.get("resourceVersion")
-        metadata |= {"labels": keys.labels, "annotations": annotations}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        metadata["labels"] = keys.labels
+        metadata["annotations"] = annotations
+        body = node_body(metadata)
         return apply(self._path, body, MANAGER, force=True, metadata_only=True)
 
     def _take_away(self, dropped: Mapping[str, Sequence[str]]) -> None:
@@ -260,16 +266,23 @@ class Publisher:
 
         Raises KubeError.
         """
-        removed: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for field, keys in dropped.items():
-            for key in keys:
-                if key not in (self.metadata.get(field) or {}):
-                    continue
-                if managers(self.metadata, field, key) & {FORMER, CLEARED}:
-                    removed.setdefault(field, {})[key] = None
-        if removed:
-            patch = {"metadata": {"uid": self.metadata["uid"], **removed}}
-            self._cache(self._client.call(merge_patch(self._path, MANAGER, patch)))
+            remaining = [key for key in keys if self._is_co_owned(field, key)]
+            if remaining:
+                changed[field] = dict.fromkeys(remaining)
+        if changed:
+            metadata = {"uid": self.metadata["uid"], **changed}
+            request = merge_patch(self._path, MANAGER, {"metadata": metadata})
+            self._cache(self._client.call(request))
+
+    def _is_co_owned(self, field: str, key: str) -> bool:
+        """Whether the Node has a key that a former version's controller owns too."""
+        carried = self.metadata.get(field) or {}
+        if key not in carried:
+            return False
+        owned_by = managers(self.metadata, field, key)
+        return not owned_by.isdisjoint({FORMER, CLEARED})
 
     def record_event(self, node_event: NodeEvent) -> None:
         """Record an Event on the Node.
@@ -347,24 +360,42 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
 
     Those under our prefix go even if they are co-owned.
     """
-    path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]
-    gone = {field: _under_prefix(metadata, field) for field in ("labels", "annotations")}
+    path = f"{NODES}/{metadata['name']}"
+    requests = []
+    labels = _under_prefix(metadata, "labels")
+    annotations = _under_prefix(metadata, "annotations")
     annotators = managers(metadata, "annotations", SLINKY)
     if annotators and annotators <= {MANAGER, FORMER}:
-        gone["annotations"][SLINKY] = None
-    keys = len(gone["labels"]) + len(gone["annotations"])
-    requests = []
+        annotations[SLINKY] = None
+    keys = len(labels) + len(annotations)
     if keys:
         # A merge patch, because an apply cannot remove what another manager co-owns.
-        requests.append(merge_patch(path, MANAGER, {"metadata": {"uid": uid, **gone}}))
-    ours, theirs = owners(metadata)
-    if ours:
-        # An apply of no labels: the server removes those that only we own, and drops us as owner of
-        # the others. Without the empty mapping it would also remove those that nobody owns.
-        none = {"name": metadata["name"], "uid": uid, "labels": {}}
-        nothing = {"apiVersion": "v1", "kind": "Node", "metadata": none}
-        requests.append(apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True))
-    return Removal(tuple(requests), keys + len(ours - theirs))
+        gone = {
+            "uid": metadata["uid"],
+            "labels": labels,
+            "annotations": annotations,
+        }
+        request = merge_patch(path, MANAGER, {"metadata": gone})
+        requests.append(request)
+    nvidia_labels = owners(metadata)
+    if nvidia_labels.ours:
+        requests.append(_nothing_of_ours(path, metadata))
+        keys += len(nvidia_labels.ours - nvidia_labels.theirs)
+    return Removal(tuple(requests), keys)
+
+
+def _nothing_of_ours(path: str, metadata: Mapping[str, Any]) -> Request:
+    """An apply of no labels.
+
+    The server removes those that only we own, and drops us as owner of the others. Without the
+    empty mapping it would also remove those that nobody owns.
+    """
+    nothing = {
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "labels": {},
+    }
+    return apply(path, node_body(nothing), NVIDIA_MANAGER, force=False, metadata_only=True)
 
 
 def _under_prefix(metadata: Mapping[str, Any], field: str) -> dict[str, None]:

@@ -42,7 +42,9 @@ class RailMemory:
         self._known: dict[str, Rail] = {}
         self._lost: dict[str, float] = {}
         self._others: dict[str, tuple[str, float]] = {}
-        self._matrix: tuple[NodeTopology, str, str] | None = None
+        self._matrix = ""
+        self._matrix_inputs: tuple[NodeTopology, str] | None = None
+        """What the matrix annotation was made of."""
 
     def join(
         self, description: Description, carried: Mapping[str, str], *, anew: bool = False
@@ -52,8 +54,11 @@ class RailMemory:
         `carried` are the Node's annotations. `anew` forgets what was: the rails of today are all
         that there should be.
         """
-        topology, switches = description.topology, carried.get(SWITCHES)
-        if topology is None or (switches is None and RAILS not in carried):
+        topology = description.topology
+        switches = carried.get(SWITCHES)
+        if topology is None:
+            return description
+        if switches is None and RAILS not in carried:
             return description
         self._remember(carried, anew=anew)
         neighbours = _neighbours(switches, topology)
@@ -63,12 +68,17 @@ class RailMemory:
             return description
         text = rails_text(rails)
         self._written = {carried.get(RAILS), text}
-        if self._matrix is None or self._matrix[:2] != (topology, switches):
-            self._matrix = topology, switches or "", annotation_for(topology, neighbours)
-        known = {**description.labels.known, **leaf_labels(rails)}
-        annotations = {**description.annotations, MATRIX: self._matrix[2], RAILS: text}
-        labels = description.labels._replace(known=known)
-        return description._replace(labels=labels, annotations=annotations)
+        inputs = (topology, switches or "")
+        if inputs != self._matrix_inputs:
+            self._matrix_inputs = inputs
+            self._matrix = annotation_for(topology, neighbours)
+        labels = description.labels
+        known = {**labels.known, **leaf_labels(rails)}
+        annotations = {**description.annotations, MATRIX: self._matrix, RAILS: text}
+        return description._replace(
+            labels=labels._replace(known=known),
+            annotations=annotations,
+        )
 
     def _look(self, topology: NodeTopology, neighbours: Neighbours) -> None:
         """Take what the ports see now, and which NICs are rails by that."""
@@ -123,18 +133,24 @@ class RailMemory:
         """
         now = self._runtime.monotonic()
         if neighbour is None:
-            self._others.pop(nic, None)
-            if elsewhere:
-                self._lost.pop(nic, None)
-            elif now - self._lost.setdefault(nic, now) >= GRACE_SECONDS:
-                self._known.pop(nic, None)
+            self._lose(nic, now, elsewhere=elsewhere)
             return
         self._lost.pop(nic, None)
         known = self._known.get(nic)
-        if known and known.id != neighbour.id and not self._is_steady(nic, neighbour.id, now):
+        other_switch = known is not None and known.id != neighbour.id
+        if other_switch and not self._is_steady(nic, neighbour.id, now):
             return
         self._others.pop(nic, None)
         self._known[nic] = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
+
+    def _lose(self, nic: str, now: float, *, elsewhere: bool) -> None:
+        self._others.pop(nic, None)
+        if elsewhere:
+            self._lost.pop(nic, None)
+            return
+        lost_at = self._lost.setdefault(nic, now)
+        if now - lost_at >= GRACE_SECONDS:
+            self._known.pop(nic, None)
 
     def _is_steady(self, nic: str, switch: str, now: float) -> bool:
         """Whether a rail's port has seen this other switch for long enough to believe it."""

@@ -258,7 +258,8 @@ def typed(value: Any, kind: Any) -> Any:  # dense: each value of each probe goes
     elif origin is dict and type(value) is dict:
         return {key: typed(item, arguments[1]) for key, item in value.items()}
     elif type(value) is list and arguments and (origin is list or arguments[1:] == (...,)):
-        return origin(typed(item, arguments[0]) for item in value)
+        entry = arguments[0]
+        return origin([typed(item, entry) for item in value])
     elif type(value) is list and fields and len(value) == len(fields):
         return tuple.__new__(origin, map(typed, value, fields))
     elif type(value) is kind and kind in (str, int, bool, NoneType):

@@ -117,18 +117,21 @@ class RdmaDevices:
         """RDMA devices of PCI functions, without virtual ones unless they are wanted."""
         on_bus = {function[0]: function for function in functions}
         known: dict[Entry, _Device | None] = {}
-        found = []
+        devices = []
         for entry in self._files.entries(f"{self._root}/class/infiniband"):
-            seen = entry in self._devices
-            device = self._devices[entry] if seen else self._read_device(entry[0], on_bus)
+            if entry in self._devices:
+                device = self._devices[entry]
+            else:
+                device = self._read_device(entry[0], on_bus)
             if device is None:
                 known[entry] = None
                 continue
             if _complete(device.nic):
                 known[entry] = device
-            found.append(device._replace(nic=self._with_states(device.nic)))
+            nic = self._with_states(device.nic)
+            devices.append(device._replace(nic=nic))
         self._devices = known
-        return found
+        return devices
 
     def _read_device(self, name: str, on_bus: dict[str, Entry]) -> _Device | None:
         folder = f"{self._root}/class/infiniband/{name}"
@@ -154,11 +157,15 @@ class RdmaDevices:
         return _Device(nic, function)
 
     def _read_ports(self, folder: str) -> tuple[RawPort, ...]:
-        numbers = [int(name) for name in self._files.names(folder) if name.isdecimal()]
+        numbers = []
+        for name in self._files.names(folder):
+            if name.isdecimal():
+                numbers.append(int(name))
         ports = []
         for number in sorted(numbers):
             link_layer = self._files.text(f"{folder}/{number}/link_layer")
-            ports.append(RawPort(number, link_layer, state=""))
+            port = RawPort(number, link_layer, state="")
+            ports.append(port)
         return tuple(ports)
 
     def _with_states(self, nic: RawNic) -> RawNic:
@@ -166,7 +173,8 @@ class RdmaDevices:
         ports = []
         for port in nic.ports:
             state = self._files.text(f"{folder}/{port.number}/state")
-            ports.append(port._replace(state=state))
+            port_now = port._replace(state=state)
+            ports.append(port_now)
         return nic._replace(ports=tuple(ports))
 
     # Those that are no NICs
@@ -187,20 +195,25 @@ class RdmaDevices:
     def _lacks_parent(self, function: Entry, device: _Device) -> bool:
         """Whether the only device of a function is a sub-device, whose parent a pod took along."""
         known = self._seen.get(function)
-        return known is not None and known.name != device.nic.name and _named_as_sub_device(device)
+        if known is None or known.name == device.nic.name:
+            return False
+        return _named_as_sub_device(device)
 
     def _parent_device(self, group: Sequence[_Device]) -> _Device:
-        with_verbs = self._names_with_verbs()
-        candidates = [device for device in group if device.nic.name in with_verbs] or group
-        return min(candidates, key=_parents_first)
+        names = self._names_with_verbs()
+        with_verbs = [device for device in group if device.nic.name in names]
+        return min(with_verbs or group, key=_parents_first)
 
     def _names_with_verbs(self) -> frozenset[str]:
         folder = f"{self._root}/class/infiniband_verbs"
-        found = {}
+        names = {}
         for entry in self._files.entries(folder):
-            found[entry] = self._verbs.get(entry) or self._files.text(f"{folder}/{entry[0]}/ibdev")
-        self._verbs = found
-        return frozenset(found.values())
+            name = self._verbs.get(entry)
+            if not name:
+                name = self._files.text(f"{folder}/{entry[0]}/ibdev")
+            names[entry] = name
+        self._verbs = names
+        return frozenset(names.values())
 
     def _without_management(
         self, devices: Sequence[_Device], functions: Functions
@@ -227,12 +240,18 @@ class RdmaDevices:
         """Cards that are bridges by their form, and by what the board has."""
         counts: Counter[str] = Counter()
         for device in devices:
-            infiniband = {port.link_layer for port in device.nic.ports} == {_INFINIBAND}
-            if infiniband and self._bus.device_id(device.function) == _CONNECTX_7:
+            link_layers = {port.link_layer for port in device.nic.ports}
+            if link_layers != {_INFINIBAND}:
+                continue
+            if self._bus.device_id(device.function) == _CONNECTX_7:
                 counts[device.card] += 1
         if counts.total() == _LEAST_MANAGEMENT and self._has_board_with_bridge(functions):
             return set(counts)
-        return {address for address, count in counts.items() if count == _MANAGEMENT_FUNCTIONS}
+        bridges = set()
+        for address, count in counts.items():
+            if count == _MANAGEMENT_FUNCTIONS:
+                bridges.add(address)
+        return bridges
 
     def _has_board_with_bridge(self, functions: Functions) -> bool:
         """Whether all GPUs of an HGX B200 or B300 are here.
@@ -311,9 +330,11 @@ class RdmaDevices:
         for function, kind in sorted(functions.items()):
             if not _is_mellanox(kind) or kind.pci_class.startswith(_BRIDGE):
                 continue
-            if self._bus.device_id(function) == _DATA_DIRECT:
-                vpd = self._bus.vpd(function)
-                yield RawDataDirect(self._bus.fixed(function), vpd.card if vpd else "")
+            if self._bus.device_id(function) != _DATA_DIRECT:
+                continue
+            place = self._bus.fixed(function)
+            vpd = self._bus.vpd(function)
+            yield RawDataDirect(place, vpd.card if vpd else "")
 
 
 def _is_mellanox(kind: Kind | None) -> bool:
@@ -322,7 +343,9 @@ def _is_mellanox(kind: Kind | None) -> bool:
 
 def _complete(nic: RawNic) -> bool:
     """Whether all of a device was there already when it was read."""
-    return bool(nic.guid and nic.ports) and all(port.link_layer for port in nic.ports)
+    if not nic.guid or not nic.ports:
+        return False
+    return all(port.link_layer for port in nic.ports)
 
 
 def _parents_first(device: _Device) -> tuple[bool, int, object]:

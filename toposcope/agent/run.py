@@ -87,7 +87,8 @@ def run(options: Options, probe: ProbeProcess) -> int:
                 scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)
                 server = TelemetryServer(options.metrics_port, scrape, agent.healthy, agent.ready)
             except OSError as error:
-                log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
+                why = error.strerror
+                log.error("--metrics-port %d: %s", options.metrics_port, why)  # noqa: TRY400 - same
                 return 1
             stack.callback(server.close)
         if options.once:
@@ -117,7 +118,8 @@ def _read_plan(client: ApiClient, options: Options, agent: Agent) -> bool:
         if watch:
             watch.read()
     except KubeError as error:
-        log.error("cannot read the plan of labels and annotations: %s", explain(error))  # noqa: TRY400 - as above
+        text = "cannot read the plan of labels and annotations: %s"
+        log.error(text, explain(error))  # noqa: TRY400 - as above
         return False
     return True
 

@@ -91,10 +91,12 @@ class SliceAudit:
         except (KubeError, ValueError) as error:
             log.warning("cannot audit the ResourceSlices of node %s: %s", self._name, error)
         else:
-            self._steady = tuple(sentence for sentence in found if sentence in self._found)
+            before = self._found
+            self._steady = tuple([sentence for sentence in found if sentence in before])
             self._found = found
         pause = DIFFERING_SECONDS if self._found else AGREEING_SECONDS
-        self._due = self._runtime.monotonic() + pause * self._rng.uniform(*_JITTER)
+        pause *= self._rng.uniform(*_JITTER)
+        self._due = self._runtime.monotonic() + pause
 
     def _devices(self) -> NodeDevices:
         """The devices in the newest version that is served.

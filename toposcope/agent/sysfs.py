@@ -57,7 +57,13 @@ class Sysfs:
         functions = self._bus.functions()
         gpus, switches = self._nvidia_functions(functions)
         network = self._rdma.read(functions)
-        return Devices(gpus, switches, network.nics, network.data_direct, network.hidden)
+        return Devices(
+            gpus=gpus,
+            switches=switches,
+            nics=network.nics,
+            data_direct=network.data_direct,
+            hidden_nics=network.hidden,
+        )
 
     def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
         """The GPUs and the addresses of the NVSwitches on the PCI bus, by address.
@@ -76,8 +82,10 @@ class Sysfs:
         for entry, kind in sorted(functions.items()):
             if kind.vendor != _NVIDIA:
                 continue
-            if kind.pci_class.startswith(_GPU_CLASSES) and not self._bus.parent(entry):
-                gpus.append(self._bus.function(entry))
+            is_gpu = kind.pci_class.startswith(_GPU_CLASSES)
+            if is_gpu and not self._bus.parent(entry):
+                gpu = self._bus.function(entry)
+                gpus.append(gpu)
             elif kind.pci_class.startswith(_SWITCH_CLASS):
                 switches.append(entry[0])
         return tuple(gpus), tuple(switches)
@@ -100,18 +108,23 @@ class Sysfs:
         They are read again when CPUs came or went; where the kernel does not say which are online,
         every time.
         """
-        folder = f"{self._root}/devices/system/node"
         online = self._files.text(f"{self._root}/devices/system/cpu/online")
-        known = self._numa if online and online == self._online else {}
-        found = {}
+        if not online or online != self._online:
+            self._numa = {}
+        self._online = online
+        folder = f"{self._root}/devices/system/node"
+        nodes = {}
         for entry in self._files.entries(folder):
-            number = entry[0].removeprefix("node")
-            if entry[0].startswith("node") and number.isdecimal():
-                found[entry] = known.get(entry) or self._numa_node(
-                    f"{folder}/{entry[0]}", int(number)
-                )
-        self._numa, self._online = found, online
-        return tuple(sorted(found.values()))
+            name, _ = entry
+            number = name.removeprefix("node")
+            if name == number or not number.isdecimal():
+                continue
+            node = self._numa.get(entry)
+            if node is None:
+                node = self._numa_node(f"{folder}/{name}", int(number))
+            nodes[entry] = node
+        self._numa = nodes
+        return tuple(sorted(nodes.values()))
 
     def _numa_node(self, folder: str, number: int) -> RawNuma:
         distances = self._files.text(f"{folder}/distance").split()

@@ -49,6 +49,7 @@ def of_cluster(client: "ApiClient") -> Catalogue:
             raise
         text = f"configured levels are ignored: {error.message}; pass them with --config FILE"
         complain(f"warning: {text}")
+
     return BUILT_IN
 
 
@@ -84,6 +85,7 @@ def _in_cluster(client: "ApiClient") -> tuple[bytes, str] | None:
         text = (config_map.get("data") or {}).get(KEY)
         if isinstance(text, str):
             return text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}"
+
     return None
 
 
@@ -101,6 +103,7 @@ def controller_namespaces(client: "ApiClient") -> Iterator[str]:
         if error.forbidden or error.not_found:
             return
         raise
+
     yield from sorted(
         {deployment["metadata"]["namespace"] for deployment in deployments} - {HOME_NAMESPACE}
     )
@@ -112,12 +115,15 @@ def _inside(content: bytes, file: str) -> bytes:
         document = load(content)
     except YamlSyntaxError as error:
         raise CommandError(f"--config {file}:{error.line}: {error}") from error
+
     if not isinstance(document, dict) or document.get("kind") != "ConfigMap":
         return content
+
     data = document.get("data")
     text = data.get(KEY) if isinstance(data, dict) else None
     if not isinstance(text, str):
         raise CommandError(f"--config {file}: data: the ConfigMap has no {KEY}")
+
     return text.encode()
 
 

@@ -99,6 +99,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise CommandError(
             f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked"
         )
+
     documents = [values for _, values in objects]
     try:
         checker = Checker(load_snapshot(arguments, published=True), documents)
@@ -107,6 +108,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         if problems:
             raise InputError(*problems) from error
         return _without_cluster(screen, arguments, objects, error)
+
     remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
@@ -115,6 +117,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             checked = _with_remarks(checked, remarks.get(count, ()), document.kind)
             answers.append(Answer(document, checked))
             progress("workloads", count, count / len(objects))
+
     return _shown(screen, arguments, answers, problems)
 
 
@@ -141,6 +144,7 @@ def _without_cluster(
     """
     if arguments.server:
         raise why
+
     from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only without a cluster
     from toposcope.placement.without_cluster import WithoutCluster  # noqa: PLC0415 - same
 
@@ -149,6 +153,7 @@ def _without_cluster(
     code = _shown(screen, arguments, answers, [])
     if not isinstance(why, NoClusterError):
         raise why
+
     complain(f"warning: checked without a cluster: {why}; or give saved files with --from")
     return code or EXIT_UNCLEAR
 
@@ -170,13 +175,16 @@ def _shown(
             known.append(answer)
         else:
             problems.append(kindless(answer.document))
+
     _print(screen, arguments, known, problems)
     if problems:
         raise InputError(*problems)
+
     results = list(_results(known))
     if not results and not arguments.server:
         kinds = ", ".join(sorted({answer.document.kind for answer in known}))
         raise CommandError(f"nothing was checked: there are no rules for {kinds}")
+
     return exit_code(results)
 
 
@@ -197,12 +205,15 @@ def _print(
 
 def exit_code(results: Sequence[Checked]) -> int:
     """0, 1 where something is wrong, 3 where nothing is but something is unclear."""
-    unwell = [checked for checked in results if not checked.well]
-    if not unwell:
-        return EXIT_OK
-    if all(checked.unclear for checked in unwell):
-        return EXIT_UNCLEAR
-    return EXIT_PROBLEMS
+    code = EXIT_OK
+    for checked in results:
+        if checked.well:
+            continue
+        if not checked.unclear:
+            return EXIT_PROBLEMS
+        code = EXIT_UNCLEAR
+
+    return code
 
 
 def _results(answers: Sequence[Answer]) -> Iterator[Checked]:
@@ -242,13 +253,20 @@ def _existing(
         raise CommandError(
             "--against live needs a cluster, and --from reads files; use --against FILE"
         )
-    files = [name for name in against if name not in (LIVE, NONE)]
+
+    files = []
+    for name in against:
+        if name not in (LIVE, NONE):
+            files.append(name)
+
     existing: dict[Key, Mapping[str, Any]] = {}
     for _, values in _objects(files, problems, arguments.from_limit):
         existing[key_of(values)] = values
+
     if LIVE in against:
         with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
             existing = _live_objects(client, wanted, progress) | existing
+
     return existing
 
 
@@ -267,6 +285,7 @@ def _dry_runs(
         for count, document in enumerate(documents, 1):
             progress("objects", count, count / len(documents))
             findings[count] = [_finding_of(remark) for remark in server.ask(document)]
+
     return findings
 
 
@@ -302,8 +321,10 @@ def _lines(screen: Screen, document: Document, checked: Checked, *, explain: boo
     yield screen.paint(_title(document, checked), "bold")
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
+
     if checked.verdict:
         yield from _verdict(screen, checked.verdict, explain=explain)
+
     if checked.reading.workload:
         for note in checked.reading.workload.notes:
             yield f"  note: {note}"
@@ -315,16 +336,20 @@ def _summary(answers: Sequence[Answer]) -> Iterator[str]:
     yield f"{len(results)} {plural(len(results), 'workload')} checked"
     yield from _findings_counted(results)
     yield from _verdicts_counted(results)
-    skipped = [answer.document.kind for answer in answers if not answer.checked]
+    skipped: Counter[str] = Counter()
+    for answer in answers:
+        if not answer.checked:
+            skipped[answer.document.kind] += 1
     if skipped:
-        objects = f"{len(skipped)} {plural(len(skipped), 'object')}"
-        yield f"{objects} of other kinds skipped ({', '.join(sorted(set(skipped)))})"
+        objects = f"{skipped.total()} {plural(skipped.total(), 'object')}"
+        yield f"{objects} of other kinds skipped ({', '.join(sorted(skipped))})"
 
 
 def _findings_counted(results: Sequence[Checked]) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for checked in results:
-        counts.update(finding.severity for finding in checked.reading.findings)
+        for finding in checked.reading.findings:
+            counts[finding.severity] += 1
     for severity in _MARKS:
         count = counts[severity]
         if count:
@@ -336,6 +361,7 @@ def _verdicts_counted(results: Sequence[Checked]) -> Iterator[str]:
     for checked in results:
         if checked.verdict:
             counts[checked.verdict.kind] += 1
+
     without_room = counts["full"] + counts["never"]
     if without_room:
         yield f"{without_room} without room"
@@ -361,8 +387,10 @@ def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[s
         parts.append(f"{finding.field} (line {line})".lstrip())
     elif finding.field:
         parts.append(finding.field)
+
     if finding.message:
         parts.append(finding.message)
+
     yield f"  {': '.join(parts)}"
     if finding.fix:
         yield f"    {finding.fix}"
@@ -376,6 +404,7 @@ def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str
         lines += reasoning(verdict)
     if explain or verdict.kind != "fits":
         lines += left_out(verdict)
+
     for line in lines:
         yield f"    {line}"
 
@@ -416,6 +445,7 @@ def _live_objects(
             continue
         if there is not None:
             existing[key_of(document)] = there
+
     return existing
 
 

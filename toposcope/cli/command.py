@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.errors import EXIT_ERROR, EXPECTED, CommandError, complaint
+from toposcope.cli.output import names_of
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
@@ -75,6 +76,7 @@ def add_source_arguments(
         parser.add_argument(
             "-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}"
         )
+
     parser.add_argument(
         "--no-pager",
         action="store_true",
@@ -120,11 +122,13 @@ def _seconds(text: str) -> float:
     number, unit = text, "s"
     if text and not text[-1].isdigit():
         number, unit = text[:-1], text[-1]
+
     is_number = number.isascii() and number.isdigit() and len(number) <= _DIGITS
     if unit not in _SECONDS or not is_number:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever"
         )
+
     return int(number) * _SECONDS[unit]
 
 
@@ -173,6 +177,7 @@ def add_object(
         parser.add_argument(dest, metavar=dest.upper(), type=name, help=about)
     else:
         parser.add_argument(dest, metavar=dest.upper(), type=name, help=about, nargs="?")
+
     parser.add_argument(f"{dest}_name", nargs="?", action=Name, help=argparse.SUPPRESS)
 
 
@@ -214,6 +219,7 @@ def load_snapshot(
         from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only for this flag
 
         catalogue = of_flags(arguments)
+
     if arguments.files:
         snapshot = _of_files(arguments, keep, others)
     else:
@@ -221,11 +227,14 @@ def load_snapshot(
 
         wanted = Wanted(pods, published, node, keep, on_topologies)
         snapshot = _of_cluster(arguments, wanted, catalogue)
+
     if catalogue:
         snapshot = replace(snapshot, catalogue=catalogue)
+
     for warning in snapshot.warnings:
         if pods or warning != NO_PODS:
             complain(f"warning: {warning}")
+
     return snapshot
 
 
@@ -269,6 +278,7 @@ def _of_cluster(
             snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
         if catalogue is None:
             snapshot = replace(snapshot, catalogue=of_cluster(client))
+
     return snapshot
 
 
@@ -312,18 +322,21 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
     count = len(snapshot.nodes)
     if not count:
         return CommandError(f"there are no nodes in {snapshot.source}")
+
     if not scope.topology:
         return CommandError(
             f"none of {count} nodes has a GPU "
             "that an agent, a device plugin or the GPU operator reports"
         )
+
     selects = f"ClusterTopology {scope.name!r} selects none of {count} nodes"
     if scope.without_agent:
-        names = some_names([node.name for node in scope.without_agent])
+        names = some_names(names_of(scope.without_agent))
         return CommandError(
             f"{selects}; {len(scope.without_agent)} with GPUs wait for an agent: {names}; "
             "is its DaemonSet running there?"
         )
+
     return CommandError(f"{selects}; check its spec.nodeSelector")
 
 
@@ -358,6 +371,7 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
         complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
     except EXPECTED as error:
         complain(complaint(command, arguments, error))
+
     return EXIT_ERROR
 
 
@@ -366,8 +380,10 @@ def _run(command: str, arguments: argparse.Namespace, work: Callable[[Screen], i
         from toposcope.cli.watching import watch  # noqa: PLC0415 - only for this flag
 
         watch(command, arguments, work)
+
     wide = getattr(arguments, "output", "") == "wide"
     with paused_gc():  # scanning a large cluster's objects takes longer than the command
         code = work(screen(paging=not arguments.no_pager, wide=wide))
         sys.stdout.flush()
+
     return code

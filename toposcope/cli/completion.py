@@ -64,6 +64,7 @@ def _parser_for(line: str) -> argparse.ArgumentParser:
         subparser = subparsers.add_parser(name, help=text)
         if name in words[1:2]:
             importlib.import_module(module_of(name)).add_arguments(subparser)
+
     return parser
 
 
@@ -86,9 +87,10 @@ def kubectl() -> int:
         output_stream=output,
         default_completer=SuppressCompleter(),
     )
-    candidates = [word.strip() for word in output.getvalue().splitlines()]
+    candidates = output.getvalue().split()
     for candidate in candidates:
         print(escaped(candidate))
+
     print(_NO_FILES if candidates else _FILES)
     return 0
 

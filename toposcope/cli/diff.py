@@ -39,11 +39,14 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the changes; 1 when there are some, like `diff`."""
     with Progress(sys.stderr) as progress:
         old = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
+
     if not old.nodes:
         raise CommandError(f"there are no nodes in {old.source}; save them with: {SAVE}")
+
     new = load_snapshot(arguments, pods=False, published=bool(old.published))
     if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
+
     before = select_scope(old, arguments.topology)
     after = select_scope(new, arguments.topology)
     found = changes(before, after, old.published, new.published)
@@ -56,6 +59,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show([f"no changes: {counted(len(new.nodes), 'node')}"])
     else:
         screen.show(_lines(screen, found, wide=arguments.output == "wide"))
+
     return EXIT_PROBLEMS if found else EXIT_OK
 
 

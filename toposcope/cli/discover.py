@@ -77,20 +77,24 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--profile and --capture are two machines; give one")
     if arguments.capture_host and not arguments.capture:
         parser.error("--capture-host chooses a matrix of --capture FILE; give both")
+
     try:
         description = _described(arguments)
     except (HardwareError, ProbeError) as error:
         return _fail(str(error))
+
     if description.topology is None:
         problem = description.problem or "no NVIDIA GPU on this machine: none on its PCI bus"
         instead = "for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE"
         return _fail(f"{problem}\n({instead})")
+
     shown = screen(paging=False)
     if arguments.output in ("json", "yaml"):
         show_document(shown, arguments.output, document(description, description.topology))
     else:
         missing = _NOT_IN_TEXT if arguments.capture else _NOT_YET_KNOWN
         shown.show(_lines(shown, arguments.output, description, description.topology, missing))
+
     return 0
 
 
@@ -134,10 +138,15 @@ def _may_be_in_rack(topology: NodeTopology) -> bool:
 
     Without names, whether it has a tray's GPUs behind NVSwitches.
     """
-    products = [gpu.product for gpu in topology.gpus]
-    if all(products):
-        return any(product and _OF_RACKS.search(product) for product in products)
-    return len(products) <= _MOST_OF_A_TRAY and topology.interconnect is Interconnect.NVSWITCH
+    of_rack = False
+    for gpu in topology.gpus:
+        if not gpu.product:
+            few = len(topology.gpus) <= _MOST_OF_A_TRAY
+            return few and topology.interconnect is Interconnect.NVSWITCH
+        if _OF_RACKS.search(gpu.product):
+            of_rack = True
+
+    return of_rack
 
 
 def _fail(message: str) -> int:
@@ -154,6 +163,7 @@ def document(description: Description, topology: NodeTopology) -> dict[str, Any]
     if topology.nvlinks_read:
         nvlink_domains = [list(domain) for domain in topology.nvlink_domains]
         nvswitches = topology.nvswitches
+
     return {
         "labels": dict(sorted(labels.items())),
         "annotations": dict(description.annotations),
@@ -190,10 +200,12 @@ def _facts(value: Any) -> Any:
         facts["nvlink_version"] = value.nvlink_version
         facts["pci"] = value.address
         return facts
+
     if hasattr(value, "_asdict"):
         return _fields(value)
     if isinstance(value, tuple):
         return [_facts(item) for item in value]
+
     return value
 
 
@@ -228,8 +240,10 @@ def _legend(screen: Screen, topology: NodeTopology) -> Iterator[str]:
     """The NICs and Data Direct functions of the matrix, as nvidia-smi's legend has them."""
     if topology.nics or topology.data_direct:
         yield ""
+
     for number, nic in enumerate(topology.nics):
         yield screen.paint(f"NIC{number}: {nic.name} ({nic.pci})", "dim")
+
     for number, function in enumerate(topology.data_direct):
         owner = " ".join(function.nics) or "an unknown NIC"
         line = f"DD{number}: {owner} data-direct function ({function.pci})"

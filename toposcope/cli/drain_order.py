@@ -48,10 +48,12 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.level:
         level = plan.level(arguments.level)
         depth, what = plan.capacity.levels.index(level) + 1, level.domain
+
     with working("what each step costs"):
         units = units_of(plan.snapshot, plan.capacity, plan.gangs, budgets, depth)
         order = DrainOrder(plan.capacity, budgets, sizes, per_pod)
         steps = list(islice(order.steps(units), arguments.steps))
+
     if arguments.output in ("json", "yaml"):
         documents = [document(plan, step) for step in steps]
         show_document(screen, arguments.output, {"level": what, "steps": documents})
@@ -60,6 +62,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         wide = arguments.output == "wide"
         screen.show(_page(screen, plan, what, steps, units=len(units), wide=wide))
+
     return exit_code(ok=not any(step.blocked for step in steps))
 
 
@@ -104,6 +107,7 @@ def _page(
     rows = []
     for place, step in enumerate(steps, 1):
         rows.append(_row(place, step, step.losses if wide else step.losses[:_FEW_LOSSES]))
+
     yield from columns(screen, header, rows, right=(0, 2, 3))
     for step in steps:
         if step.blocked:
@@ -113,6 +117,7 @@ def _page(
         if wide and step.unit.gangs:
             gangs = [gang.handle for gang in step.unit.gangs]
             yield f"  {step.unit.name} runs {first_few(gangs, _FEW_GANGS)}"
+
     yield _together(steps, counted(units, what))
     if plan.capacity.left_out:
         nodes = counted(len(plan.capacity.left_out), "node")
@@ -124,6 +129,7 @@ def _row(place: int, step: Step, losses: Sequence[Loss]) -> list[str]:
     costs = []
     for loss in losses:
         costs.append(f"{loss.gpus:,} {loss.level.domain} {loss.before:,} -> {loss.after:,}")
+
     return [
         f"!{place}" if step.blocked else str(place),
         unit.name,
@@ -143,8 +149,10 @@ def _together(steps: Sequence[Step], units: str) -> str:
             break
         together += 1
         stopping.update(id(gang) for gang in step.unit.gangs)
+
     lost = ""
     if stopping:
         loses = plural(len(stopping), "loses", "lose")
         lost = f"; {counted(len(stopping), 'gang')} {loses} pods"
+
     return f"The first {together} of {units} can be down together{lost}."

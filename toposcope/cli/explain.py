@@ -58,9 +58,11 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     subject = arguments.subject
     if arguments.name:
         subject = f"{subject}/{arguments.name}"
+
     word, _, name = subject.partition("/")
     if word.lower() in command.NODE and name:
         return _explain_node(screen, arguments, name)
+
     kinds, name = _named(subject)
     snapshot, store = _gathered(arguments, name if object_store.POD in kinds else None)
     kind = _kind_of(store, kinds, name)
@@ -68,6 +70,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         ref = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
         raise errors.CommandError(str(error)) from error
+
     diagnosis = Diagnosis(Context(snapshot, store, ref))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(diagnosis))
@@ -76,6 +79,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show([f"{explained.kind.lower()}/{explained.name}"])
     else:
         screen.show(_page(screen, diagnosis, wide=arguments.output == "wide"))
+
     return errors.exit_code(ok=diagnosis.well)
 
 
@@ -95,12 +99,14 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
         raise errors.CommandError(
             f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes"
         )
+
     steps = examine(snapshot, node)
     answer = None
     for step in steps:
         if step.outcome is Outcome.FAILED:
             answer = step
             break
+
     if arguments.output in ("json", "yaml"):
         documents = [_step_document(step) for step in steps]
         whole = {"node": name, "well": answer is None, "steps": documents}
@@ -109,6 +115,7 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
         screen.show([f"node/{name}"])
     else:
         screen.show(_node_page(screen, name, steps, answer))
+
     return errors.exit_code(ok=answer is None)
 
 
@@ -130,12 +137,14 @@ def _named(text: str) -> tuple[tuple[Kind, ...], str]:
         raise errors.CommandError(
             f"{text!r} is not KIND/NAME or KIND NAME; write for example podcliqueset/llm"
         )
+
     kinds = object_store.kinds_called(word)
     if not kinds:
         names = {kind.kind.lower() for kind in (object_store.POD, *object_store.SUBJECTS)}
         raise errors.CommandError(
             f"cannot explain the kind {word!r}; choose one of: {', '.join(sorted(names))}"
         )
+
     return kinds, name
 
 
@@ -147,9 +156,11 @@ def _gathered(
         collector = object_store.FileCollector(pod)
         snapshot = command.load_snapshot(arguments, published=True, others=collector)
         return snapshot, collector.store()
+
     snapshot = command.load_snapshot(arguments, published=True)
     with command.api_client(arguments) as client, Progress(sys.stderr) as progress:
         store = object_store.load_objects(client, arguments.namespace, pod, progress)
+
     if store.unread:
         kinds = ", ".join(unread.kind.name for unread in store.unread.values())
         complain(
@@ -157,6 +168,7 @@ def _gathered(
             "ask an admin for the verb list on them "
             f"in namespace {store.namespace}: docs/cli.md, section Rights"
         )
+
     return snapshot, store
 
 
@@ -172,21 +184,27 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
         yield screen.paint("Where its pods run:", "head")
         for placement in diagnosis.placements:
             yield f"  {_placement(placement)}"
+
     domains = list(_compute_domains(context))
     if domains:
         yield ""
         yield from domains
+
     if wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
-        rows = [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods]
+        rows = []
+        for pod in context.ownership.pods:
+            rows.append((pod.name, pod.node or "(waits)"))
         yield from columns(screen, ("POD", "NODE"), rows)
+
     yield from _messages(screen, diagnosis.messages)
 
 
 def _messages(screen: Screen, messages: Sequence[SchedulerMessage]) -> Iterator[str]:
     if not messages:
         return
+
     yield ""
     yield screen.paint("Messages:", "head")
     for message in messages:
@@ -233,9 +251,11 @@ def _title(context: Context) -> str:
         about.append(" and ".join(systems))
     if context.topologies:
         about.append(f"topology {', '.join(context.topologies)}")
+
     title = context.explained.handle
     if about:
         title += f" ({', '.join(about)})"
+
     return f"{title}: {_count(context)}"
 
 
@@ -249,12 +269,15 @@ def _count(context: Context) -> str:
         return "has finished"
     if context.snapshot.pods is None:
         return "its pods are not visible"
+
     count = len(context.ownership.pods)
     if not count:
         return f"no pods yet, it asks for {context.expected}" if context.expected else "no pods"
+
     pods = f"{count} {plural(count, 'pod')}"
     if context.expected > count:
         pods += f" of {context.expected}"
+
     return f"{pods}, {len(context.placed)} with a node, {len(context.waiting)} waiting"
 
 
@@ -263,6 +286,7 @@ def _owners(context: Context) -> Iterator[str]:
     chain = [_handle(ref) for ref in context.ownership.chain]
     if len(chain) > 1:
         yield f"  {' belongs to '.join(chain)}"
+
     unread = context.ownership.unread_owner
     if unread:
         yield (
@@ -279,12 +303,13 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.answer:
         yield from _why(screen, diagnosis.answer)
         return
-    broken = [placement for placement in diagnosis.placements if placement.kept is False]
+
+    broken = list(_broken(diagnosis))
     if broken:
         yield screen.paint("Nothing blocks it, but its pods are not placed as it asks:", "yellow")
-        for placement in broken:
-            yield f"  {_placement(placement)}"
+        yield from broken
         return
+
     waiting = diagnosis.context.waiting
     if waiting:
         pod = waiting[0]
@@ -296,10 +321,18 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
         yield from _next((shell("kubectl describe pod/{} -n {}", pod.name, pod.namespace),))
     else:
         yield screen.paint("Nothing is wrong with it.", "green")
+
     for step in diagnosis.steps:
         if step.outcome is Outcome.UNKNOWN:
             yield f"  unknown: {step.message}"
             yield from _next(step.commands)
+
+
+def _broken(diagnosis: Diagnosis) -> Iterator[str]:
+    """Where pods are not placed as asked."""
+    for placement in diagnosis.placements:
+        if placement.kept is False:
+            yield f"  {_placement(placement)}"
 
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:
@@ -315,10 +348,12 @@ def _placement(placement: ObservedPlacement) -> str:
     domains = []
     for domain, count in placement.domains:
         domains.append(f"{domain} ({count} {plural(count, 'pod')})")
+
     if domains:
         text += f": {', '.join(domains)}"
     if placement.note:
         text += f"; {placement.note}"
+
     return text
 
 

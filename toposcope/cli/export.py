@@ -12,7 +12,7 @@ import msgspec
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli import command, errors
 from toposcope.cli.catalogue import of_flags
-from toposcope.cli.output import form_and_file, json_text, write_output, yaml_text
+from toposcope.cli.output import form_and_file, json_text, path_of, write_output, yaml_text
 from toposcope.cli.streams import read_small
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     variants = []
     for form in formats().values():
         variants.append(f"{form.name}: {', '.join(_variants(form))}")
+
     parser.add_argument(
         "--variant",
         metavar="VARIANT",
@@ -78,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             _add_flag(special, form.name, flag)
         if isinstance(form, NodeFormat):
             special.add_argument("--node", help=f"{form.name}: the node to write")
+
     command.add_source_arguments(parser, ())
 
 
@@ -109,6 +111,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(f"--variant {arguments.variant}: {form.name} has {', '.join(variants)}")
     if isinstance(form, NodeFormat) and not arguments.node:
         parser.error(f"--format {form.name} needs --node: the file describes one node")
+
     if not isinstance(form, LevelsFormat):
         if arguments.convert:
             parser.error(
@@ -117,6 +120,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         if arguments.output in ("json", "yaml"):
             file = f"for a file of that name write -o ./{arguments.output}"
             parser.error(f"-o {arguments.output}: {form.name} has its own format; {file}")
+
     return command.run_command("export", arguments, lambda screen: _run(screen, arguments, form))
 
 
@@ -127,11 +131,13 @@ def _run(screen: Screen, arguments: argparse.Namespace, form: Format) -> int:
         for problem in error.problems:
             complain(f"toposcope export: {problem}")
         return errors.EXIT_PROBLEMS
+
     output, file = form_and_file(arguments.output)
     text = f"{exported.name}\n" if output == "name" else exported.text
     write_output(screen, text, file)
     for note in exported.notes:
         complain(f"note: {note}")
+
     return errors.EXIT_OK
 
 
@@ -170,11 +176,13 @@ def _of_node(arguments: argparse.Namespace, form: NodeFormat, options: ExportOpt
     node = snapshot.by_name.get(name)
     if node is None:
         raise errors.CommandError(f"there is no node {name!r} in {snapshot.source}")
+
     if node.matrix is None:
         raise ExportError(
             f"node {name} has no annotation gpu.topology/matrix: its agent has not run, "
             f"or found no GPU; see the agent's pod on {name}"
         )
+
     file = form.write(ExportedNode(name=name, matrix=node.matrix, labels=node.labels), options)
     return _of_file(name, file)
 
@@ -189,6 +197,7 @@ def _of_nodes(
     for position, level in enumerate(scope.levels):
         if position not in dropped:
             levels.append(level)
+
     scope = replace(scope, levels=tuple(levels))
     file = form.write(scope, arguments.variant, options)
     return _of_file(arguments.name or scope.name or "cluster", file)
@@ -210,12 +219,14 @@ def _of_levels(
         scope = select_scope(command.load_snapshot(arguments, pods=False), arguments.topology)
         levels = TopologyLevels(scope.name or "cluster", scope.levels)
         notes = tuple(_left_out(scope))
+
     levels = _chosen(levels, arguments)
     variant = _variant(form, arguments.variant)
     document = variant.write(levels, options)
     as_json = form.json
     if arguments.output in ("json", "yaml"):
         as_json = arguments.output == "json"
+
     return _Exported(
         name=_handle(document, levels.name),
         text=json_text(document) if as_json else yaml_text(document),
@@ -241,12 +252,14 @@ def _chosen(topology: TopologyLevels, arguments: argparse.Namespace) -> Topology
     """With the name and without the levels that the flags say. Raises CommandError."""
     for name in arguments.without:
         if all(name not in (level.domain, level.key) for level in topology.levels):
-            path = " > ".join(level.domain for level in topology.levels)
+            path = path_of(topology.levels)
             raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
+
     kept = []
     for level in topology.levels:
         if level.domain not in arguments.without and level.key not in arguments.without:
             kept.append(level)
+
     return TopologyLevels(arguments.name or topology.name, tuple(kept))
 
 
@@ -281,6 +294,7 @@ def _values(text: bytes) -> Any:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # YAML's own braces, or broken JSON: the YAML reader reports the line
+
     try:
         return load(text)
     except YamlSyntaxError as error:

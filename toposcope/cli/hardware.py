@@ -81,16 +81,20 @@ def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     if not (arguments.profile or capture):
         yield Source(open_pynvml, arguments.sysfs, simulated=False)
         return
+
     recording = None
     if not capture:
         recording = _recording_of(arguments)
+
     if recording:
         with _recorded(arguments.profile, recording) as machine:
             yield machine
         return
+
     described = _simulated_machine(arguments, capture)
     for note in described.notes:
         say(f"note: {note}")
+
     from toposcope.simulator.machine import with_identity  # noqa: PLC0415 - not in an agent
 
     with _simulated(with_identity(described, node_name), arguments.faults) as machine:
@@ -103,12 +107,14 @@ def _recording_of(arguments: argparse.Namespace) -> "Recording | None":
 
     if arguments.profile == "list":
         raise HardwareError("available profiles: " + ", ".join(profile_names()))
+
     recording = _recording(arguments.profile)
     if recording and arguments.faults:
         raise HardwareError(
             f"--faults: {arguments.profile} is a recording, "
             "and only profiles can have faults; leave it out"
         )
+
     return recording
 
 
@@ -133,6 +139,7 @@ def _simulated_machine(arguments: argparse.Namespace, capture: str | None) -> "M
             load_faults(arguments.faults)
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
+
     return machine
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.output import counted, names_of, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
@@ -30,6 +30,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise command.no_nodes(snapshot, scope)
+
     levels = level_views(scope)
     crossings = crossings_of(scope)
     problems = [*_spec_problems(scope), *crossings.problems]
@@ -43,6 +44,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             remarks.append(without_agent(scope))
         wide = arguments.output == "wide"
         screen.show(_page(screen, levels, remarks, crossings.notes, wide=wide))
+
     well = not problems and not scope.without_agent
     return errors.exit_code(ok=well and not any(level.problem for level in levels))
 
@@ -57,7 +59,7 @@ def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str])
         "topology": scope.name or None,
         "origin": scope.origin.value,
         "nodes": len(scope.nodes),
-        "withoutAgent": [node.name for node in scope.without_agent],
+        "withoutAgent": names_of(scope.without_agent),
         "levels": [_level(level) for level in levels],
         "problems": list(problems),
     }
@@ -71,6 +73,7 @@ def _level(level: LevelView) -> dict[str, Any]:
             "median": level.sizes.median,
             "largest": level.sizes.largest,
         }
+
     return {
         "domain": level.domain,
         "key": level.key or None,
@@ -105,8 +108,10 @@ def _page(
         if level.problem:
             text = f"! {level.domain}: {level.problem}{_missing(level, wide=wide)}"
             yield screen.paint(text, "yellow")
+
     for problem in problems:
         yield screen.paint(f"! {problem}", "yellow")
+
     for note in notes:
         yield screen.paint(f"note: {note}", "dim")
 
@@ -117,6 +122,7 @@ def _row(level: LevelView) -> list[str]:
         smallest = f"{level.sizes.smallest:,}"
         median = f"{level.sizes.median:,}"
         largest = f"{level.sizes.largest:,}"
+
     return [
         level.domain,
         level.key or "-",

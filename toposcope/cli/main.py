@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from toposcope.agent.nvml.process import fork_early  # noqa: PLC0415 - nobody else needs it
 
         fork_early()
+
     try:
         return flushed(_run(arguments))
     except SystemExit as end:  # help and wrong usage
@@ -36,6 +37,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         from toposcope.cli.completion import complete  # noqa: PLC0415 - only for completion
 
         complete()
+
     called = (
         "kubectl toposcope"
         if arguments is None and sys.argv[0].rpartition("/")[2] == _PLUGIN
@@ -52,10 +54,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         command.add_arguments(parser)
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code
+
+    epilog = "commands:\n"
+    for name, text in COMMANDS.items():
+        epilog += f"  {name:<12}{text}\n"
     parser = argparse.ArgumentParser(
         prog=called,
         description="GPU topology discovery for Kubernetes.",
-        epilog="commands:\n" + "".join(f"  {name:<12}{text}\n" for name, text in COMMANDS.items()),
+        epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage=f"{called} COMMAND [FLAGS]   ({called} COMMAND --help for more)",
     )

@@ -32,21 +32,25 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     node = snapshot.by_name.get(arguments.node)
     if node is None:
         raise errors.CommandError(_unknown(snapshot, arguments.node))
+
     if node.matrix is None:
         raise errors.CommandError(
             f"node {node.name} has no annotation gpu.topology/matrix: "
             f"its agent has not run, or found no GPU; see the agent's pod on {node.name}"
         )
+
     try:
         matrix = parse(node.matrix)
     except MatrixError as error:
         raise errors.CommandError(f"node {node.name}: {error}") from error
+
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(node, matrix))
     elif arguments.output == "name":
         screen.show(device.label for device in matrix.devices)
     else:
         screen.show(_page(screen, matrix, wide=arguments.output == "wide"))
+
     return errors.exit_code(ok=FAULTS.isdisjoint(marks(node)))
 
 
@@ -61,6 +65,7 @@ def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
     cells = None
     if matrix.links:
         cells = [list(row) for row in matrix.links.cells]
+
     return {
         "node": node.name,
         "devices": [_device(device) for device in matrix.devices],
@@ -92,6 +97,7 @@ def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
         yield ""
         yield from _legend(matrix.links)
         yield from _named_devices(screen, matrix, wide=wide)
+
     for complaint in (*matrix.reasons, *matrix.disputes):
         yield screen.paint(f"! {complaint}", "yellow")
 
@@ -100,9 +106,9 @@ def _legend(links: LinkMatrix) -> Iterator[str]:
     """What the cells mean that are there."""
     cells: set[str] = set()
     for row in links.cells:
-        cells.update(row)
-    if any(nv_links(cell) for cell in cells):
-        cells.add("NV#")
+        for cell in row:
+            cells.add("NV#" if nv_links(cell) else cell)
+
     for cell, meaning in LEGEND.items():
         if cell in cells:
             yield f"  {cell:<5} {meaning}"
@@ -110,10 +116,13 @@ def _legend(links: LinkMatrix) -> Iterator[str]:
 
 def _named_devices(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
     """Names and cables of the devices, below an empty line; of GPUs only where asked for."""
-    devices = [device for device in matrix.devices if wide or device.kind != "gpu"]
-    if devices:
-        yield ""
-    for device in devices:
+    is_first = True
+    for device in matrix.devices:
+        if device.kind == "gpu" and not wide:
+            continue
+        if is_first:
+            yield ""
+        is_first = False
         cable = f" to {device.neighbour}" if device.switch else ""
         yield screen.paint(f"  {device.title}{cable}", "dim")
 
@@ -122,11 +131,13 @@ def node_matrix_lines(screen: Screen, matrix: NodeMatrix) -> Iterator[str]:
     """The matrix of a node's annotation, if it has links, with the affinity of its GPUs."""
     if matrix.links is None:
         return
+
     affinity = [("CPU AFFINITY", "NUMA AFFINITY")]
     for number, device in enumerate(matrix.devices):
         # As nvidia-smi does: a NIC's affinity is in its PHB and NODE cells.
         numa = "N/A" if device.numa is None else str(device.numa)
         affinity.append((device.cpus or "N/A", numa) if number < matrix.links.gpus else ("", ""))
+
     yield from matrix_lines(screen, matrix.links, affinity)
 
 
@@ -140,6 +151,7 @@ def matrix_lines(
     rows = list(_rows(links))
     if beside:
         rows = [(*row, *more) for row, more in zip(rows, beside, strict=True)]
+
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for block, places in enumerate(_blocks(widths, screen.width or 1 << 20)):
         if block:
@@ -180,4 +192,5 @@ def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
             used = widths[0]
         block.append(place)
         used += widths[place] + 2
+
     yield block

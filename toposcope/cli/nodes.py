@@ -76,15 +76,18 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     scope = select_scope(snapshot, topology)
     if not snapshot.nodes:
         raise command.no_nodes(snapshot, scope)
+
     candidates = [*scope.nodes, *scope.without_agent]
     if names:
         candidates = [snapshot.by_name[name] for name in names]
+
     nodes = filters.filter_nodes(scope, candidates, selector, arguments.domains, arguments.states)
     if nodes or arguments.output not in ("table", "wide"):
         _show(screen, arguments.output, snapshot, scope, nodes)
     else:
         none = f"no matching nodes ({len(candidates):,} checked)"
         screen.show([none, *filters.unknown_domains(scope, arguments.domains)])
+
     return errors.exit_code(ok=all(_is_healthy(scope, node) for node in nodes))
 
 
@@ -117,6 +120,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
     topology = None
     if names and names[0] in topologies:
         topology, *names = names
+
     nodes = [name.removeprefix("node/") for name in names]
     for name in nodes:
         if name not in snapshot.by_name:
@@ -125,6 +129,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
             raise errors.CommandError(
                 f"there is no node {name!r}{mean}; all nodes: toposcope nodes"
             )
+
     return topology, list(dict.fromkeys(nodes))
 
 
@@ -141,6 +146,7 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
     shares = list(_shares(snapshot, node))
     if shares:
         entry["shares"] = shares
+
     entry["resources"] = _resources(snapshot, node)
     entry["domains"] = {
         level.domain: filters.value_at(scope, node, level.key) for level in scope.levels
@@ -163,6 +169,7 @@ def _resources(snapshot: Snapshot, node: NodeView) -> dict[str, dict[str, int | 
                 "allocatable": count,
                 "free": None if free is None else free[name],
             }
+
     return resources
 
 
@@ -217,7 +224,7 @@ def _wide_page(
     table = _Table(snapshot, scope, _HARDWARE + _MORE, scope.levels)
     rows = []
     for node in nodes:
-        taints = ",".join(str(taint) for taint in node.taints)
+        taints = ",".join(map(str, node.taints))
         rows.append([*table.row(node), taints or "-"])
     yield from columns(screen, [*table.header(), "TAINTS"], rows, right=(1, 2))
     yield from _remarks(screen, snapshot, scope, nodes)
@@ -253,8 +260,10 @@ class _Table:
         ]
         for _, key in self.hardware:
             row.append(node.label(key) or "-")
+
         for level in self.levels:
             row.append(filters.value_at(self.scope, node, level.key) or "-")
+
         return row
 
     def _state(self, node: NodeView) -> str:

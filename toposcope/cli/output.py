@@ -7,8 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.label_keys import GPUS
+from toposcope.api.levels import Level
 from toposcope.cli.errors import CommandError
 from toposcope.cli.terminal import Screen, Whole
+from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
 from toposcope.text import escaped, escaped_lines, first_few, plural
 
@@ -31,6 +33,7 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
     head = []
     for comment in comments:
         head.append(f"# {escaped(comment)}".rstrip() + "\n")
+
     return "".join(head) + escaped_lines(body)
 
 
@@ -64,6 +67,7 @@ def write_output(screen: Screen, text: str, file: str | None) -> None:
         lines = text.removesuffix("\n").split("\n")
         screen.show(line if line.startswith("# ") else Whole(line) for line in lines)
         return
+
     try:
         Path(str(file)).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -81,11 +85,25 @@ def without_agent(scope: Scope) -> str:
     There must be one.
     """
     nodes = scope.without_agent
-    gpus = sum(node.gpus for node in nodes)
-    waiting = f"{counted(len(nodes), 'node')} with {counted(gpus, 'GPU')}"
+    waiting = f"{counted(len(nodes), 'node')} with {counted(gpus_of(nodes), 'GPU')}"
     has = plural(len(nodes), "has", "have")
-    names = first_few([node.name for node in nodes])
+    names = first_few(names_of(nodes))
     return f"not counted: {waiting} {has} no label {GPUS}: {names}; {IS_IT_RUNNING}"
+
+
+def names_of(nodes: Iterable[NodeView]) -> list[str]:
+    """The names of nodes."""
+    return [node.name for node in nodes]
+
+
+def gpus_of(nodes: Iterable[NodeView]) -> int:
+    """How many GPUs nodes have together."""
+    return sum(node.gpus for node in nodes)
+
+
+def path_of(levels: Iterable[Level]) -> str:
+    """`zone > rack > host`."""
+    return " > ".join(level.domain for level in levels)
 
 
 def cleaned(nodes: int, keys: int) -> str:

@@ -65,6 +65,7 @@ class Plan(plan.Plan):
         """
         if "=" not in wanted:
             return (self.node(wanted).name,)
+
         name, value = pair(wanted)
         end = self.scope.level(name) + 1
         begin = max(0, end - 1 - value.count("/"))
@@ -74,10 +75,12 @@ class Plan(plan.Plan):
             path = "/".join(value_at(self.scope, node, level.key) or "" for level in levels)
             if path == value:
                 names.append(node.name)
+
         if not names:
             raise CommandError(
                 f"no node is in {levels[-1].domain} {value!r}; toposcope tree shows the domains"
             )
+
         return tuple(names)
 
     def only(self, name: str) -> tuple[Gang, ...]:
@@ -106,7 +109,10 @@ class _Collectors(tuple[Collector, ...]):
     __slots__ = ()
 
     def wants(self, group: str, kind: str) -> bool:
-        return any(collector.wants(group, kind) for collector in self)
+        for collector in self:
+            if collector.wants(group, kind):
+                return True
+        return False
 
     def put(self, document: Mapping[str, Any]) -> None:
         for collector in self:
@@ -125,17 +131,25 @@ def read(
 
     Raises CommandError where it has no nodes, or its pods are not known.
     """
-    collectors = _Collectors(collector for collector in (others, required) if collector is not None)
-    snapshot = load_snapshot(arguments, published=published, others=collectors or None)
+    collectors: list[Collector] = []
+    if others is not None:
+        collectors.append(others)
+    if required is not None:
+        collectors.append(required)
+    everything = _Collectors(collectors) if collectors else None
+    snapshot = load_snapshot(arguments, published=published, others=everything)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)
+
     if snapshot.pods is None:
         raise CommandError(
             "what runs is not known, so nor is what is free: the pods could not be read"
         )
+
     if required is not None and not arguments.files:
         read_required(arguments, required)
+
     return Plan(snapshot, scope, required or RequiredLevels())
 
 
@@ -160,6 +174,7 @@ def read_budgets(
                 "warning: there are no PodDisruptionBudgets in the files, so none is respected"
             )
         return collected
+
     with api_client(arguments) as client:
         try:
             _read_budgets(client, {pod.namespace for pod in pods}, collected)
@@ -168,6 +183,7 @@ def read_budgets(
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
             elif not error.not_found:  # the embedded API server has none
                 raise
+
     return collected
 
 
@@ -177,6 +193,7 @@ def _read_budgets(client: "ApiClient", namespaces: AbstractSet[str], collected: 
 
     for budget in everything(client, BUDGET.path()):
         collected.budgets.append(budget_of(budget))
+
     with_budgets = {budget.namespace for budget in collected.budgets}
     for namespace in sorted(with_budgets & namespaces):
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"

@@ -59,20 +59,24 @@ class Progress:
         elapsed = self._clock() - self._began
         if not self._count:
             return f"{text}, {elapsed:.0f} s" if elapsed >= 1 else text
+
         text += f": {self._count:,}"
         if elapsed > 0:
             text += f", {self._count / elapsed:,.0f}/s"
+
         if self._share:
             seconds = elapsed * (1 - self._share) / self._share
             time_left = f"{seconds:.0f} s"
             if seconds > _IN_MINUTES:
                 time_left = f"{seconds / 60:.0f} min"
             text += f", {self._share:.0%}, {time_left} left"
+
         return text
 
     def _show(self) -> None:
         if self._ended.wait(self._delay):
             return
+
         from rich.console import Console  # noqa: PLC0415 - most commands end within a second
         from rich.live import Live  # noqa: PLC0415 - same
 

@@ -20,6 +20,7 @@ from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 from toposcope.kube.requests import NODES
+from toposcope.kube.runtime import REAL, Runtime
 
 WRITERS: Final = (
     "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller,switches)"
@@ -67,7 +68,12 @@ class Plan:
     @property
     def held(self) -> tuple[Thing, ...]:
         """What is in use: deleted, it would stay in deletion until nothing uses it."""
-        return tuple(resource for resource in self.published if resource.holders)
+        return tuple(thing for thing in self.published if thing.holders)
+
+    @property
+    def cleaned(self) -> str:
+        """`1 node of 16 labels and annotations`."""
+        return cleaned(len(self.nodes), sum(node.keys for node in self.nodes))
 
 
 def find_all(client: ApiClient) -> Plan:
@@ -111,6 +117,7 @@ def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
                 return []
             if where or not error.forbidden:
                 raise
+
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -136,10 +143,12 @@ def _made_by_us(metadata: Mapping[str, Any]) -> bool:
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != TOPOSCOPE:
         return False
+
     for owner in metadata.get("ownerReferences") or ():
         group, _, _ = owner["apiVersion"].partition("/")
         if group == GROUP and owner["kind"] == KIND:
             return True
+
     return False
 
 
@@ -150,6 +159,7 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
         if error.not_found:
             return
         raise
+
     for document in documents:
         metadata = document["metadata"]
         name = metadata["name"]
@@ -200,16 +210,12 @@ class WaitTimeoutError(ToposcopeError):
 
 @dataclass(frozen=True)
 class Remover:
-    """Carries out one plan.
-
-    `monotonic` and `sleep` are a clock's; `report` gets a line for each thing done.
-    """
+    """Carries out one plan; `report` gets a line for each thing done."""
 
     client: ApiClient
     report: Callable[[str], None]
-    patience: float
-    monotonic: Callable[[], float]
-    sleep: Callable[[float], None]
+    patience_seconds: float
+    runtime: Runtime = REAL
 
     def carry_out(self, plan: Plan) -> None:
         """Remove everything.
@@ -229,9 +235,9 @@ class Remover:
         for node in plan.nodes:
             for request in node.requests:
                 self._send(request)
+
         if plan.nodes:
-            keys = sum(node.keys for node in plan.nodes)
-            self.report(f"cleaned {cleaned(len(plan.nodes), keys)}")
+            self.report(f"cleaned {plan.cleaned}")
 
     def _delete(self, things: Iterable[Thing], done: str) -> None:
         for resource in things:
@@ -242,6 +248,7 @@ class Remover:
                 "preconditions": {"uid": resource.uid},
             }
             self._send(Request("DELETE", resource.path, {}, msgspec.json.encode(options)))
+
         for resource in things:
             self._wait(
                 functools.partial(self._left, resource),
@@ -273,12 +280,12 @@ class Remover:
 
     def _wait(self, left: Callable[[], str], words: str) -> None:
         """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
-        until = self.monotonic() + self.patience
+        until = self.runtime.monotonic() + self.patience_seconds
         why = left()
         while why:
-            if self.monotonic() >= until:
+            if self.runtime.monotonic() >= until:
                 raise WaitTimeoutError(
-                    f"{words.format(why)}; then run it again (waited {self.patience:g} s)"
+                    f"{words.format(why)}; then run it again (waited {self.patience_seconds:g} s)"
                 )
-            self.sleep(_PAUSE_SECONDS)
+            self.runtime.event().wait(_PAUSE_SECONDS)
             why = left()

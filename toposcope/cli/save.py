@@ -39,20 +39,25 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise CommandError(f"{path}: no such folder: {path.parent}")
     if path.exists() and not path.is_file():
         raise CommandError(f"{path} is not a file; name one to write")
+
     snapshot = load_snapshot(arguments, pods=not arguments.no_pods, published=True, matrices=True)
     if not snapshot.nodes:
         raise CommandError(f"there are no nodes in {snapshot.source}, so nothing was saved")
+
     if arguments.no_pods:  # files may have some anyway
         snapshot = replace(snapshot, pods=None)
     elif snapshot.pods and not arguments.files:
         snapshot = _with_planning(arguments, snapshot, snapshot.pods)
+
     try:
         size = _write(snapshot, path)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
+
     saved = counted(len(snapshot.nodes), "node")
     if snapshot.pods is not None:
         saved += f", {counted(len(snapshot.pods), 'pod')}"
+
     topologies = counted(len(snapshot.topologies), "ClusterTopology", "ClusterTopologies")
     screen.show([f"saved {saved} and {topologies} in {path} ({_size(size)})"])
     return EXIT_OK
@@ -79,6 +84,7 @@ def _write(snapshot: Snapshot, path: Path) -> int:
             # Fails where somebody else has deleted it.
             Path(out.name).unlink()
             raise
+
     return size
 
 

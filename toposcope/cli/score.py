@@ -32,10 +32,12 @@ def _share(text: str) -> float:
         share = float(text)
     except ValueError:
         share = -1.0
+
     if not 0 <= share <= 1:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a score; give a number from 0 to 1, such as 0.8"
         )
+
     return share
 
 
@@ -46,9 +48,11 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     with working("scores"):
         gangs = plan.only(arguments.workload) if arguments.workload else plan.gangs
         every_score = scores(plan.capacity, gangs)
+
     shown = list(every_score)
     if arguments.below is not None:
-        shown = [score for score in every_score if score.value < arguments.below]
+        shown = list(_below(arguments.below, every_score))
+
     if arguments.output in ("json", "yaml"):
         documents = [document(score) for score in shown]
         show_document(screen, arguments.output, {"gangs": documents})
@@ -57,7 +61,14 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         wide = arguments.output == "wide"
         screen.show(_page(screen, plan, every_score, shown, wide=wide))
+
     return exit_code(ok=arguments.below is None or not shown)
+
+
+def _below(limit: float, every_score: Sequence[Score]) -> Iterator[Score]:
+    for score in every_score:
+        if score.value < limit:
+            yield score
 
 
 def document(score: Score) -> dict[str, Any]:
@@ -96,12 +107,24 @@ def _page(
         yield f"no gang scores that low ({checked:,} checked)"
     else:
         yield "no gang of several GPU pods is running"
-    unscored = sum(len(gang.placed) > 1 for gang in plan.gangs) - checked
+
+    unscored = _scorable(plan) - checked
     if unscored and checked != 1:
         text = f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level"
         yield screen.paint(text, "yellow")
+
     for line in plan.uncounted():
         yield screen.paint(line, "yellow")
+
+
+def _scorable(plan: Plan) -> int:
+    """How many gangs have several pods."""
+    count = 0
+    for gang in plan.gangs:
+        if len(gang.placed) > 1:
+            count += 1
+
+    return count
 
 
 def _row(score: Score, *, wide: bool) -> list[str]:
@@ -110,6 +133,7 @@ def _row(score: Score, *, wide: bool) -> list[str]:
     for spread in score.spreads:
         if wide or spread.empty < spread.worst:
             spans.append(f"{spread.level.domain} {spread.spans}")
+
     return [
         f"{score.value:.2f}",
         gang.handle,

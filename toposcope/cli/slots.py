@@ -12,6 +12,7 @@ from toposcope.cli.errors import EXIT_OK, CommandError
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, working
 from toposcope.cli.terminal import Screen, columns
+from toposcope.placement.room import Node
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.text import first_few, plural
@@ -57,15 +58,18 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             f"no node carries every level ({plan.scope.path}); "
             "toposcope levels says what is missing"
         )
+
     with working("slots"):
         per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
         sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
         table = list(slots(plan.capacity, sizes, per_pod))
+
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(plan, per_pod, table))
     else:
         wide = arguments.output == "wide"
         screen.show(_page(screen, plan, sizes, per_pod, table, wide=wide))
+
     return EXIT_OK
 
 
@@ -100,20 +104,33 @@ def _page(
     pods = f"pods with {per_pod} {plural(per_pod, 'GPU')} each"
     yield f"Gangs that fit into one domain, of {pods} (--gpus-per-pod)"
     nodes = plan.capacity.nodes
-    offering = sum(node.total.get(ALLOCATABLE_GPUS, 0) > 0 for node in nodes)
+    offering = _offering(nodes)
     if not any(plan.capacity.slots(View.EMPTY, one_pod(1))):
         why = _why_none(len(nodes), offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
+
     rows = list(_rows(table if wide else without_repeats(table)))
     if rows:
         yield from columns(screen, _HEADER, rows, right=(0, 2, 3, 4, 5))
         yield _LEGEND
+
     too_large = list(_too_large(sizes, table))
     if too_large:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
     if not (sizes or offering):
         yield "No node offers whole GPUs."
+
     yield from _uncounted(screen, plan)
+
+
+def _offering(nodes: Iterable[Node]) -> int:
+    """How many nodes have whole GPUs."""
+    count = 0
+    for node in nodes:
+        if node.total.get(ALLOCATABLE_GPUS, 0) > 0:
+            count += 1
+
+    return count
 
 
 def _too_large(sizes: Sequence[int], table: Sequence[Slots]) -> Iterator[str]:

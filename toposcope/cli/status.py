@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, show_document
+from toposcope.cli.output import counted, gpus_of, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
@@ -81,6 +81,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(finding.what for finding in findings)
     else:
         screen.show(_page(screen, scope, controller, findings, wide=arguments.output == "wide"))
+
     return errors.EXIT_PROBLEMS if findings else errors.EXIT_OK
 
 
@@ -88,23 +89,28 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     """By its Lease: conditions of a controller that is gone stay as they were. Raises KubeError."""
     if arguments.files:
         return _Controller("not known from files")
+
     try:
         lease = _lease(arguments)
     except ApiError as error:
         if not error.forbidden:
             raise
         return _Controller(f"not known: these credentials cannot get the Lease {LEASE}")
+
     if lease is None:
         return _Controller(f"there is no Lease {LEASE}", lost=True)
+
     spec = Field(lease) / "spec"
     holder = (spec / "holderIdentity").text()
     renewed = (spec / "renewTime").text()
     if holder is None or renewed is None:
         return _Controller(f"nobody holds the Lease {LEASE}", lost=True)
+
     age = (now - datetime.fromisoformat(renewed)).total_seconds()
     lasts = (spec / "leaseDurationSeconds").number(_LEASE_SECONDS)
     if age > 2 * lasts:
         return _Controller(f"{holder} has not renewed its Lease since {renewed}", lost=True)
+
     return _Controller(f"{holder} holds the Lease")
 
 
@@ -118,6 +124,7 @@ def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
             lease = find(client, f"{_LEASES}/{namespace}/leases/{LEASE}")
             if lease:
                 return lease
+
     return None
 
 
@@ -125,6 +132,7 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     """The worst first."""
     if controller.lost:
         yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
+
     if scope.topology is None:
         yield _Finding(
             "topology",
@@ -133,10 +141,12 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
             shell("toposcope suggest"),
         )
         return
+
     reported = features.conditions({"status": scope.topology.status})
     if not reported:
         text = "the controller has written no status for it"
         yield _Finding("controller", text, _CONTROLLER)
+
     for condition in sorted(reported, key=lambda condition: condition.status != "False"):
         told_otherwise = (
             condition.type == conditions.READY or condition.reason == conditions.NO_RAILS
@@ -160,13 +170,15 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
     status = scope.topology.status if scope.topology else {}
     states: Counter[str] = Counter()
     for node in scope.nodes:
-        states.update(mark.value for mark in marks(node))
+        for mark in marks(node):
+            states[mark.value] += 1
+
     return {
         "topology": scope.name or None,
         "healthy": not findings,
         "controller": controller.words,
         "nodes": len(scope.nodes),
-        "gpus": sum(node.gpus for node in scope.nodes),
+        "gpus": gpus_of(scope.nodes),
         "states": dict(states),
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),
@@ -196,14 +208,17 @@ def _page(
     verdict = screen.paint("healthy", "green")
     if findings:
         verdict = screen.paint(counted(len(findings), "problem"), "red")
+
     yield f"{name}: {verdict}"
     for title, text in _rows(document(scope, controller, findings)).items():
         yield from _wrapped(f"  {title:<12}", text, most=2)
+
     shown = findings if wide else findings[:_MOST_FINDINGS]
     for finding in shown:
         text = f"{finding.what}: {finding.message}"
         yield from _wrapped("! ", text, most=None if wide else 2)
         yield Whole(f"  next: {finding.next}")
+
     if len(shown) < len(findings):
         yield f"and {len(findings) - len(shown)} more: toposcope status -o wide"
 
@@ -213,11 +228,13 @@ def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
     nodes = f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}"
     if whole["states"]:
         nodes += ": " + ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
+
     published = []
     for resource in whole["published"]:
         group, _, _ = resource["apiVersion"].partition("/")
         in_sync = "" if resource["inSync"] else " (not in sync)"
         published.append(f"{resource['kind']}.{group}{in_sync}")
+
     return {
         "controller": whole["controller"],
         "nodes": nodes,

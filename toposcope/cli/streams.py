@@ -44,13 +44,16 @@ def read_small(name: str) -> bytes:
     """
     if name in _pipes:
         return _pipes[name]
+
     with _opened(name) as file:
         content = file.read(_MOST + 1)
         is_pipe = name != "-" and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+
     if len(content) > _MOST:
         raise OSError(errno.EFBIG, f"larger than {_MOST >> 20} MiB; is it the right file?", name)
     if is_pipe:
         _pipes[name] = content
+
     return content
 
 
@@ -92,4 +95,5 @@ def flushed(code: int) -> int:
         forget(sys.stdout)
         say(f"toposcope: cannot write the output: {error.strerror or error}")
         return _ERROR
+
     return code

@@ -13,6 +13,8 @@ from toposcope.cli.output import (
     form_and_file,
     json_text,
     list_document,
+    names_of,
+    path_of,
     write_output,
     yaml_text,
 )
@@ -70,16 +72,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         if arguments.what == "claim":
             return suggest_claim.run_claim(screen, arguments)
         return suggest_claim.run_taints(screen, arguments)
+
     snapshot = load_snapshot(arguments, pods=False)
     suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue, _coverage(snapshot))
     if suggestions:
         form, file = form_and_file(arguments.output)
         write_output(screen, _text(suggestions, form), file)
+
     about = "warning" if suggestions else "toposcope suggest"
     for reason in reasons:
         complain(f"{about}: {reason}")
+
     for note in _notes(snapshot, suggestions):
         complain(f"note: {note}")
+
     return exit_code(ok=bool(suggestions) and not reasons)
 
 
@@ -97,13 +103,16 @@ def _text(suggestions: Sequence[Suggestion], form: str) -> str:
     if form == "name":
         kind = f"{KIND.lower()}.{GROUP}"
         return "".join(f"{kind}/{suggestion.name}\n" for suggestion in suggestions)
+
     if form == "json":
         return json_text(list_document([_document(suggestion) for suggestion in suggestions]))
+
     total = sum(len(suggestion.nodes) for suggestion in suggestions)
     texts = []
     for suggestion in suggestions:
         comments = _why(suggestion, total, wide=form == "wide")
         texts.append(yaml_text(_document(suggestion), comments))
+
     return "---\n".join(texts)
 
 
@@ -120,7 +129,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     count = len(suggestion.nodes)
     few = count if wide else _FEW_NAMES
     yield _nodes_of(suggestion, few)
-    path = " > ".join(level.domain for level in suggestion.levels)
+    path = path_of(suggestion.levels)
     lacking = sorted(suggestion.lacking, key=by_numbers)
     if not lacking:
         yield f"All of them have {path}, and each level is nested in the one before."
@@ -133,9 +142,11 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
             f"Label {them} (toposcope nodes --state left-out), "
             "or take the level out of spec.levels, which takes it from all."
         )
+
     if suggestion.own:
         own = ", ".join(level.key for level in suggestion.own)
         yield f"Other nodes lack {own}: in one topology with these, schedulers would ignore them."
+
     yield from _left_out(suggestion)
     if count < total * _SMALL_SHARE:
         yield (
@@ -145,7 +156,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
 
 
 def _nodes_of(suggestion: Suggestion, few: int) -> str:
-    names = sorted((node.name for node in suggestion.nodes), key=by_numbers)
+    names = sorted(names_of(suggestion.nodes), key=by_numbers)
     nodes = "1 node" if len(names) == 1 else f"{len(names)} nodes"
     gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
     return f"{nodes}, {gpus}: {first_few(names, few)}"
@@ -171,6 +182,7 @@ def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[
                 f"{lack} a level of {suggestion.name}, "
                 f"and Kueue and KAI leave such a node out: {first_few(lacking)}"
             )
+
     names = {suggestion.name for suggestion in suggestions}
     for topology in snapshot.topologies:
         if topology.name in names:

@@ -39,18 +39,27 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     nic = arguments.nic
     if nic == "":
         nic = _nic_class(machines, claims)
-    claim = supply(machines, snapshot.inventory, claims, arguments.gpus, arguments.link or "", nic)
+    claim = supply(
+        machines,
+        snapshot.inventory,
+        claims,
+        gpus=arguments.gpus,
+        link=arguments.link or "",
+        nic_class=nic,
+    )
     if not claim.nodes:
         where = f"any of {len(machines)} nodes of {DRIVER}"
         complain(f"toposcope suggest: {claim.words}: no claim can get that on {where}")
         for sentence in _left_out(claim):
             complain(f"toposcope suggest: {sentence}")
         return EXIT_PROBLEMS
+
     name = [f"gpus-{arguments.gpus}"]
     if arguments.link:
         name.append(arguments.link)
     if nic:
         name.append("nic")
+
     template = {
         "apiVersion": f"{GROUP}/{TEMPLATE.versions[0]}",
         "kind": TEMPLATE.kind,
@@ -83,6 +92,7 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     for rule, why in taint_rules(_machines(snapshot), faults):
         node = rule["spec"]["deviceSelector"]["pool"]
         rules.append(_Suggested(rule, [f"{node}: {why}"]))
+
     if rules:
         _write(screen, arguments, rules)
         complain(
@@ -91,6 +101,7 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
         )
     else:
         complain("note: no agent reports a faulty GPU that a DRA driver offers")
+
     return EXIT_OK
 
 
@@ -103,6 +114,7 @@ def _machines(snapshot: Snapshot) -> list[Machine]:
         candidate = machine(node.name, devices, node.matrix)
         if candidate.gpus:
             machines.append(candidate)
+
     return machines
 
 
@@ -113,16 +125,21 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
     """
     others: list[Device] = []
     for node in machines:
-        others.extend(device for device in node.there.devices if device.driver != DRIVER)
+        for device in node.there.devices:
+            if device.driver != DRIVER:
+                others.append(device)
+
     names = []
     for name, selectors in claims.classes.items():
         request = Request("", selectors, 1)
         if any(request.takes(device) for device in others):
             names.append(name)
+
     if not names:
         raise CommandError("--nic: there is no DeviceClass of NICs: --nic CLASS")
     if len(names) > 1:
         raise CommandError(f"--nic: choose one of {', '.join(sorted(names))}: --nic CLASS")
+
     return names[0]
 
 
@@ -158,4 +175,5 @@ def _write(screen: Screen, arguments: argparse.Namespace, suggested: Sequence[_S
         for suggestion in suggested:
             texts.append(yaml_text(suggestion.document, suggestion.comments))
         text = "---\n".join(texts)
+
     write_output(screen, text, file)

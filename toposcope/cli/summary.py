@@ -76,6 +76,7 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
         if problem:
             text += f"  {screen.paint(problem, 'yellow')}"
         yield text
+
     for condition in counts["conditions"]:
         if _needs_attention(condition):
             text = (

@@ -44,8 +44,10 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(
             "which node? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)"
         )
+
     if not arguments.interval > 0:
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
+
     from toposcope.switches.run import run as run_switches  # noqa: PLC0415 - few commands need it
 
     return run_switches(**vars(arguments))

@@ -67,10 +67,12 @@ class Screen:
         shown: list[str] = []
         for line in lines:
             shown += self._folded(line)
+
         text = "".join(f"{line}\n" for line in shown)
         if self.pager and self.height is not None and len(shown) >= self.height:
             self._page(text)
             return
+
         self.stream.write(text)
         self.stream.flush()
 
@@ -112,10 +114,12 @@ def screen(
     if not stream.isatty():
         colour = wants_colour(terminal=False, environ=environ)
         return Screen(stream, colour=colour, width=None, height=None)
+
     size = shutil.get_terminal_size()
     pager = shlex.split(environ.get("PAGER", "less")) if paging else []
     if pager == ["cat"]:
         pager = []
+
     return Screen(
         stream,
         colour=wants_colour(terminal=True, environ=environ),
@@ -148,6 +152,7 @@ def fitted(line: str, width: int) -> Iterator[str]:
     if len(line) <= width:  # with styles, which take no room
         yield line
         return
+
     hang = _hang(_STYLE.sub("", line), width)
     here, length = "", 0
     for word in re.split(r"(?<=\S)(?= )", line):
@@ -159,6 +164,7 @@ def fitted(line: str, width: int) -> Iterator[str]:
         else:
             here += word
             length += len(plain)
+
     yield here
 
 
@@ -166,10 +172,12 @@ def _hang(plain: str, width: int) -> str:
     """What stands before the later pieces of a line without styles."""
     if plain.startswith("# "):
         return "#   "
+
     starts = []
     for gap in re.finditer(r"(?<=\S)  +", plain):
         if gap.end() <= width // 2:
             starts.append(gap.end())
+
     indent = len(plain) - len(plain.lstrip())
     return " " * max(starts, default=indent + 2)
 
@@ -179,11 +187,14 @@ def below(text: str) -> Iterator[str]:
 
     So no line that somebody else wrote looks like one of ours.
     """
-    first, *others = [line for line in re.split(r"\r?\n", text) if line] or [""]
-    yield first
-    indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
-    for line in others:
-        yield indent + line
+    indent = ""
+    for line in re.split(r"\r?\n", text):
+        if line:
+            yield indent + line
+            indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
+
+    if not indent:
+        yield ""
 
 
 def complain(text: object) -> None:
@@ -248,10 +259,16 @@ def _fit(
     for column in spare:
         if too_wide():
             shown.remove(column)
-    texts = [column for column in shown[1:] if column not in numeric]
+
+    texts = []
+    for column in shown[1:]:
+        if column not in numeric:
+            texts.append(column)
+
     while texts and too_wide():
         widest = max(texts, key=widths.__getitem__)
         if widths[widest] <= _NARROWEST:
             break
         widths[widest] -= 1
+
     return shown

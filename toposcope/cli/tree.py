@@ -5,6 +5,7 @@ Domains of the same shape share a line.
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,10 +14,17 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.cli import command, errors, summary
-from toposcope.cli.output import counted, show_document, without_agent
+from toposcope.cli.output import (
+    counted,
+    gpus_of,
+    names_of,
+    path_of,
+    show_document,
+    without_agent,
+)
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
-from toposcope.snapshot.filters import FAULTS
+from toposcope.snapshot.filters import FAULTS, Mark
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import (
@@ -27,7 +35,6 @@ from toposcope.snapshot.scope import (
     select_scope,
 )
 from toposcope.snapshot.tree import (
-    HOST,
     Domain,
     Line,
     SharedGpus,
@@ -109,6 +116,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.summary:
         return _summary(screen, arguments)
+
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
     try:
@@ -117,12 +125,15 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         )
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
+
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise command.no_nodes(snapshot, scope)
+
     depth = arguments.depth
     if arguments.level:
         depth = scope.level(arguments.level) + 1
+
     root = tree(snapshot, scope)
     if arguments.output in ("json", "yaml"):
         shared = shared_gpus(snapshot, scope)
@@ -131,14 +142,16 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
     else:
         screen.show(_whole_page(screen, snapshot, scope, root, depth=depth, arguments=arguments))
+
     return errors.EXIT_OK if _is_healthy(scope, root) else errors.EXIT_PROBLEMS
 
 
 def _is_healthy(scope: Scope, root: Domain) -> bool:
     """Whether no node is faulty, lacks a level or waits for its agent."""
     lacking, _ = left_out(root)
-    faulty = any(root.marks[mark] for mark in FAULTS)
-    return not (lacking or scope.without_agent or faulty)
+    if lacking or scope.without_agent:
+        return False
+    return not any(root.marks[mark] for mark in FAULTS)
 
 
 def _whole_page(
@@ -156,15 +169,17 @@ def _whole_page(
     shown = None
     if depth is None and not everything:
         shown = _depth(root, scope)
+
     top = outline(root, scope.levels, depth if shown is None else shown, everything=everything)
     lines = list(_page(screen, scope, root, top, _reasons(snapshot), wide=wide))
     lines.extend(screen.paint(shares, "dim") for shares in _shared_lines(snapshot, scope))
     if shown is not None:
-        below = " > ".join(level.domain for level in scope.levels[shown:])
+        below = path_of(scope.levels[shown:])
         text = (
             f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
         )
         lines.append(screen.paint(text, "dim"))
+
     return lines
 
 
@@ -187,12 +202,14 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(
             "no controller has written its counts yet; run it without --summary"
         )
+
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
+
     return errors.EXIT_OK if summary.well(topology) else errors.EXIT_PROBLEMS
 
 
@@ -208,6 +225,7 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
         or arguments.output not in ("table", "wide")
     ):
         raise error
+
     screen.show(summary.page(screen, topology))
     complain(f"toposcope tree: {error}; this is the controller's last count, as with --summary")
     return errors.EXIT_ERROR
@@ -218,10 +236,12 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
     waiting = screen(sys.stderr, paging=False)
     if waiting.width is None:
         return
+
     try:
         topology = choose_topology(topologies, arguments.topology)
     except TopologyNotFoundError:
         return  # reported once everything is read
+
     if topology and summary.has_counts(topology) and topology.status["nodes"] >= _MANY_NODES:
         waiting.show(summary.page(waiting, topology))
 
@@ -238,13 +258,16 @@ def document(
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
         entry["leftOut"] = {"nodes": lacking_nodes, "gpus": lacking_gpus}
+
     if scope.without_agent:
         entry["withoutAgent"] = {
-            "nodes": [node.name for node in scope.without_agent],
-            "gpus": sum(node.gpus for node in scope.without_agent),
+            "nodes": names_of(scope.without_agent),
+            "gpus": gpus_of(scope.without_agent),
         }
+
     if shared:
         entry["shares"] = [_shared(shares) for shares in shared]
+
     return entry | _domain(scope, root, len(scope.levels) if depth is None else depth)
 
 
@@ -252,6 +275,7 @@ def _shared(shared: SharedGpus) -> dict[str, Any]:
     entry: dict[str, Any] = {"resource": shared.resource, "unit": shared.unit.value}
     if shared.profile:
         entry["profile"] = shared.profile
+
     return entry | {
         "nodes": [*shared.nodes],
         "gpus": shared.gpus,
@@ -277,9 +301,11 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     if domain.depth:
         entry |= {"level": scope.levels[domain.depth - 1].domain, "value": domain.value}
+
     entry |= {"nodes": domain.nodes, "gpus": domain.gpus, "freeGpus": domain.free}
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
+
     if domain.left_out:
         level = scope.levels[domain.depth].domain
         entry["lacking"] = {
@@ -287,8 +313,10 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
             "nodes": sorted(domain.left_out),
             "gpus": domain.left_gpus,
         }
+
     if domain.depth < depth and domain.children:
         entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
+
     return entry
 
 
@@ -337,12 +365,14 @@ def _page(
     for row in rows:
         text = _fitted(row.text, widths.text).ljust(widths.text) + widths.cells(_counts(row))
         yield from _with_remark(screen, text, _remark(row.line, why))
+
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
         nodes = f"{counted(lacking_nodes, 'node')} with {counted(lacking_gpus, 'GPU')}"
         lack, them = plural(lacking_nodes, "lacks", "lack"), plural(lacking_nodes, "it", "them")
         text = f"! of these, {nodes} {lack} a level: KAI and Kueue leave {them} out"
         yield screen.paint(text, "yellow")
+
     if scope.without_agent:
         yield screen.paint(f"! {without_agent(scope)}", "yellow")
 
@@ -358,15 +388,21 @@ def _heading(scope: Scope) -> str:
 
 def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
     """The widths of a table of at most `limit` characters, if there is a limit."""
-    counts = [len(head) for head in _HEADER]
+    text = nodes = gpus = free = 0
     for row in rows:
-        line = row.line
-        cells = (f"{line.nodes:,}", f"{line.gpus:,}", _free(line))
-        counts = [max(width, len(cell)) for width, cell in zip(counts, cells, strict=True)]
-    text = max(len(row.text) for row in rows)
+        text = max(text, len(row.text))
+        nodes = max(nodes, len(f"{row.line.nodes:,}"))
+        gpus = max(gpus, len(f"{row.line.gpus:,}"))
+        free = max(free, len(_free(row.line)))
+
+    counts = []
+    for head, width in zip(_HEADER, (nodes, gpus, free), strict=True):
+        counts.append(max(len(head), width))
+
     if limit is not None:
         beside = sum(counts) + 2 * len(counts)
         text = max(_NARROWEST, min(text, limit - beside - 1))
+
     return _Widths(text, tuple(counts))
 
 
@@ -385,6 +421,7 @@ def _with_remark(screen: Screen, text: str, remark: "_Remark | None") -> Iterato
     if remark is None:
         yield text
         return
+
     painted = screen.paint(remark.text, remark.style)
     if screen.width is not None and len(text) + 2 + len(remark.text) > screen.width:
         yield text.rstrip()
@@ -402,20 +439,23 @@ class _Remark:
 
 
 def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None:
-    marks = {mark: count for mark, count in line.marks.items() if count}
+    marks: Counter[Mark] = +Counter(line.marks)
     if not marks:
         return None
+
     style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
     if line.nodes > 1:
         counts = ", ".join(f"{count} {mark}" for mark, count in marks.items())
         return _Remark(f"! {counts}", style)
+
     text = "! " + ", ".join(marks)
-    if line.level.endswith(HOST):
+    if line.are_hosts:
         complaints = why(line.names[0])
         if complaints:
             text += f": {complaints[0]}"
         if len(complaints) > 1:
             text += f" (and {len(complaints) - 1} more)"
+
     return _Remark(text, style)
 
 
@@ -431,7 +471,7 @@ def _rows(
     line: Line, indent: str = "", branch: str = "", *, of_many: bool = False, root: str
 ) -> Iterator[_Row]:
     """The rows of a line and of those below it."""
-    text = _text(line, named=not of_many) if line.level else root
+    text = _text(line, named=not of_many) if line.levels else root
     yield _Row(indent + branch + text, line, of_many)
     indent += _BELOW[branch]
     of_many = of_many or len(line.names) > 1
@@ -439,9 +479,10 @@ def _rows(
         last = number == len(line.below) and not line.left_out
         branch = _LAST if last else _BRANCH
         yield from _rows(child, indent, branch, of_many=of_many, root="")
+
     if line.left_out and line.lacking:
         lost = Line(
-            level="",
+            levels=(),
             names=line.left_out,
             nodes=len(line.left_out),
             gpus=line.left_gpus,
@@ -462,9 +503,11 @@ def _text(line: Line, *, named: bool) -> str:
     count = len(line.names)
     if count == 1:
         return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
-    several = " = ".join(f"{name}s" for name in line.level.split(" = "))
+
+    several = " = ".join(f"{name}s" for name in line.levels)
     if not line.alike:
         return f"{count:,} more unhealthy {several}: {_span(line.names)}"
+
     text = f"{count:,} {several}, each {_holding(line)}"
     return f"{text}: {_span(line.names)}" if named else text
 
@@ -473,7 +516,7 @@ def _holding(line: Line) -> str:
     """What each of the line's equal domains holds."""
     domains = len(line.names)
     gpus = counted(line.gpus // domains, "GPU")
-    if line.level.endswith(HOST):
+    if line.are_hosts:
         return gpus
     return f"{counted(line.nodes // domains, 'node')}, {gpus}"
 

@@ -68,8 +68,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(
             "--from -: standard input cannot be read again when it changes; give a file"
         )
+
     if arguments.export:
         return _export(screen, arguments)
+
     return _serve(screen, arguments)
 
 
@@ -85,6 +87,7 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
         raise errors.CommandError(str(error)) from error
     except OSError as error:
         raise errors.CommandError(f"--export {arguments.export}: {error.strerror}") from error
+
     size = f"{len(text) / 1e6:.1f} MB"
     nodes = f"{len(snapshot.nodes)} nodes"
     screen.show([f"{arguments.export}: {nodes}, {size}; open it in a browser"])
@@ -99,11 +102,13 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         program = programs.of_files(arguments.files, arguments.from_limit)
     else:
         program = programs.of_cluster(arguments.kubeconfig, arguments.context)
+
     program.facts.catalogue = _catalogue(arguments)
     if not (arguments.config or arguments.files):
         threading.Thread(
             target=_follow, args=(arguments, program.facts), name="configuration", daemon=True
         ).start()
+
     gc.enable()  # paused only for commands that load a snapshot once
     try:
         listener = programs.listening(arguments.listen, arguments.port)
@@ -111,8 +116,10 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
         raise errors.CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
+
     if arguments.metrics_port is not None:
         _serve_metrics(program, arguments)
+
     with listener:
         address = programs.address_of(listener)
         if program.bundle.page() is None:
@@ -127,6 +134,7 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         # the way to stop it; uvicorn may or may not pass it on
         with contextlib.suppress(KeyboardInterrupt):
             program.serve(listener, arguments.allow_host, started)
+
     return errors.EXIT_OK
 
 
@@ -157,6 +165,7 @@ def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
         return of_flags(arguments) or BUILT_IN
     if arguments.files:
         return BUILT_IN
+
     try:
         with command.api_client(arguments) as client:
             return of_cluster(client)

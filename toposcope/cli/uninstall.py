@@ -6,12 +6,10 @@ it changes nothing.
 """
 
 import argparse
-import time
 from collections.abc import Iterator
 
 from toposcope.cli.command import add_cluster_arguments, api_client, run_command
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from toposcope.cli.output import cleaned
 from toposcope.cli.removal import Plan, Remover, Thing, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain
 
@@ -56,23 +54,19 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             if not arguments.yes:
                 screen.show(["nothing was changed; to remove it, add --yes"])
                 return EXIT_OK
-            remover = Remover(
-                client,
-                lambda line: screen.show([line]),
-                arguments.timeout,
-                time.monotonic,
-                time.sleep,
-            )
+            remover = Remover(client, lambda line: screen.show([line]), arguments.timeout)
             remover.carry_out(plan)
             again = find_all(client)
     except WaitTimeoutError as error:
         return _failed(str(error))
+
     if not again.empty:
         screen.show(["it came back:", *plan_lines(again)])
         return _failed(
             "something wrote it again: "
             "an agent outside the DaemonSet, or a tool such as Argo CD or Flux?"
         )
+
     screen.show([_LAST_STEP])
     return EXIT_OK
 
@@ -81,13 +75,15 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan, a line for each object."""
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP
+
     for program in plan.programs:
         yield from _lines("stop", program)
+
     for thing in (*plan.published, *plan.topologies, *plan.plans):
         yield from _lines("delete", thing)
+
     if plan.nodes:
-        keys = sum(node.keys for node in plan.nodes)
-        yield f"{'clean':<8}{cleaned(len(plan.nodes), keys)}"
+        yield f"{'clean':<8}{plan.cleaned}"
 
 
 def _lines(verb: str, thing: Thing) -> Iterator[str]:

@@ -43,6 +43,7 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
     """
     if arguments.files:
         raise CommandError("--watch follows a cluster, --from reads files; give one or the other")
+
     wake = threading.Event()
     cluster = load(arguments.kubeconfig, context=arguments.context)
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
@@ -94,6 +95,7 @@ def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
     now = replace(facts.snapshot(), taken_at=datetime.now(UTC))
     if not published:
         return now
+
     read = load_published(client, client.server)
     return replace(
         read,
@@ -131,16 +133,20 @@ class _Page:
         elif self._lost:
             self._lost = ""
             said = said or "the API server answers again"
+
         if (text, said) == (self.text, self._said):
             return
+
         if screen.height is not None and os.environ.get("TERM") != "dumb":
             rows = screen.height - 3 - said.count("\n")
             screen.stream.write(_CLEAR + _cut(text, rows))
         elif text != self.text:
             self._append(screen, text, now)
+
         screen.stream.flush()
         if said:
             complain(said.rstrip())
+
         self.text, self._said = text, said
 
     def _append(self, screen: Screen, text: str, now: datetime) -> None:

@@ -103,6 +103,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.free:
         read_budgets(arguments, plan.snapshot.pods or (), budgets)
         return _free(screen, arguments, plan, per_pod, budgets)
+
     return _change(screen, arguments, plan, per_pod, budgets)
 
 
@@ -111,6 +112,7 @@ def _check_flags(arguments: argparse.Namespace) -> None:
     changing = any((arguments.finish, arguments.add, arguments.drain, arguments.admit))
     if changing == bool(arguments.free):
         raise CommandError("give what changes (--drain, --add, --finish, --admit), or --free GPUS")
+
     without_node = bool(arguments.add) != bool(arguments.like)
     without_number = arguments.domains and not arguments.add
     if without_node or without_number:
@@ -126,17 +128,20 @@ def _change(
     changes = _changes(arguments, plan)
     if arguments.drain and (budgets.budgets or not arguments.files):
         read_budgets(arguments, plan.snapshot.pods or (), budgets)
+
     held = over_budget(finished(plan.snapshot, changes.finish), budgets, changes.drain)
     with working("what changes"):
         result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, changes)
         sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
         table = list(_changed(result, sizes, per_pod))
+
     if arguments.output == "table":
         screen.show(_page(screen, result, table, held))
     else:
         whole = document(result, table)
         whole["blockedBy"] = list(held)
         show_document(screen, arguments.output, whole)
+
     return exit_code(ok=result.well and not held)
 
 
@@ -144,13 +149,19 @@ def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
     finish: list[Gang] = []
     for name in arguments.finish:
         finish += plan.only(name)
+
     drain: set[str] = set()
     for wanted in arguments.drain:
         drain.update(plan.nodes(wanted))
+
     add = None
     if arguments.add:
-        domains = {plan.level(level).key: value for level, value in arguments.domains}
+        domains = {}
+        for level, value in arguments.domains:
+            domains[plan.level(level).key] = value
+
         add = NewNodes(arguments.add, plan.node(arguments.like), domains)
+
     return Changes(tuple(finish), add, frozenset(drain), tuple(_admitted(arguments)))
 
 
@@ -194,6 +205,7 @@ def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
             yield document.read(dict)
         except InputError as error:
             problems += error.problems
+
     if problems:
         raise InputError(*problems)
 
@@ -228,6 +240,7 @@ def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
     admitted = []
     for new in result.admitted:
         admitted.append({"workload": new.subject, "answer": new.answer, "fits": new.fits})
+
     return {
         "gangs": [_gang(gang) for gang in result.rehomed],
         "admitted": admitted,
@@ -247,8 +260,13 @@ def _gang(rehomed: Rehomed) -> dict[str, Any]:
         "level": rehomed.level.domain if rehomed.level else None,
         "required": rehomed.required.domain if rehomed.required else None,
         "domain": list(rehomed.domain),
-        "placed": [{"pod": pod.name, "node": pod.node} for pod in rehomed.placed],
+        "placed": list(_placed(rehomed)),
     }
+
+
+def _placed(rehomed: Rehomed) -> Iterator[dict[str, str]]:
+    for pod in rehomed.placed:
+        yield {"pod": pod.name, "node": pod.node}
 
 
 def _page(
@@ -257,14 +275,18 @@ def _page(
     yield from _rehomed(screen, result.rehomed)
     for new in result.admitted:
         yield f"{'+' if new.fits else '!'} {new.subject}: {new.answer}"
+
     for name, (pods, allowed) in held.items():
         text = f"! PodDisruptionBudget {name} allows {allowed:,} of {counted(pods, 'eviction')} now"
         yield screen.paint(text, "yellow")
+
     if result.rehomed or result.admitted or held:
         yield ""
+
     if not table:
         yield "No slot is lost or gained."
         return
+
     yield "Gangs that fit into one domain, before -> after"
     rows = [_row(change) for change in _without_repeats(table)]
     header = ["GPUS", "LEVEL", "NOW", "ENDED", "EMPTY"]
@@ -276,11 +298,17 @@ def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
     ranked = sorted(gangs, key=lambda gang: _WORST_FIRST.index(gang.outcome))
     for gang in ranked[:_MOST_GANGS]:
         yield _sentence(screen, gang)
+
     others = ranked[_MOST_GANGS:]
     if others:
-        worse = sum(gang.worse for gang in others)
+        worse = _worse(others)
         more = counted(len(others), "gang")
         yield f"  and {more} more, {worse:,} of them marked !; -o json lists all"
+
+
+def _worse(gangs: Sequence[Rehomed]) -> int:
+    """How many are worse off."""
+    return sum(gang.worse for gang in gangs)
 
 
 def _sentence(screen: Screen, gang: Rehomed) -> str:
@@ -319,16 +347,19 @@ def _free(
     level = _level_to_free(arguments, plan, per_pod)
     with working("domains to free"):
         freed = _best(arguments, plan, per_pod, level, budgets)
+
     if freed is None:
         raise CommandError(
             f"no {level.domain} can be freed for {gpus} GPUs: none is large enough, or pods that "
             "a PodDisruptionBudget, --priority-below or a cordon protects are in the way"
         )
+
     if arguments.output == "table":
         screen.show(_freed_page(screen, freed, level, gpus))
     else:
         show_document(screen, arguments.output, freed.document(level))
-    return exit_code(ok=not any(gang.worse for gang in freed.rehomed))
+
+    return exit_code(ok=not _worse(freed.rehomed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +415,7 @@ def _best(
         if all(gang.outcome is not Outcome.WAITS for gang in rehomed):
             return freed
         cheapest = cheapest or freed
+
     return cheapest
 
 
@@ -394,16 +426,19 @@ def _freed_page(screen: Screen, freed: _Freed, level: Level, gpus: int) -> Itera
     if not moving:
         yield f"{where} has room for a gang of {gpus:,} GPUs now; no pod has to move"
         return
+
     leave = plural(len(moving), "leaves", "leave")
     yield f"{where} takes a gang of {gpus:,} GPUs when {counted(len(moving), 'pod')} {leave} it:"
     homes = {}
     for gang in freed.rehomed:
         for pod in gang.placed:
             homes[pod.namespace, pod.name] = pod.node
+
     for pod in moving:
         home = homes.get((pod.namespace, pod.name))
         then = f" to {home}" if home else ", then waits"
         yield f"  {pod.namespace}/{pod.name} from {pod.node}{then}"
+
     for gang in freed.rehomed:
         yield _sentence(screen, gang)
 
@@ -412,9 +447,11 @@ def _level_to_free(arguments: argparse.Namespace, plan: Plan, per_pod: int) -> L
     """That of the flag; else the narrowest with domains of that size."""
     if arguments.level:
         return plan.level(arguments.level)
+
     table = list(slots(plan.capacity, (arguments.free,), per_pod))
     if not table:
         raise CommandError(
             f"no domain of any level holds {arguments.free:,} GPUs, even on an empty cluster"
         )
+
     return table[-1].level

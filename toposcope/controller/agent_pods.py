@@ -52,8 +52,11 @@ class AgentPods:
                 if current >= desired:
                     continue
                 metadata = daemon_set["metadata"]
-                see = f"see `kubectl -n {self._namespace} describe daemonset {metadata['name']}`"
-                shortage = f"the agent's DaemonSet has pods on {current} of {desired} nodes: {see}"
+                name = metadata["name"]
+                shortage = (
+                    f"the agent's DaemonSet has pods on {current} of {desired} nodes: "
+                    f"see `kubectl -n {self._namespace} describe daemonset {name}`"
+                )
                 refusal = self._refusal(metadata["uid"]) or refusal
         except KubeError:
             # A right that an older role lacks: the condition says what is known without it.
@@ -71,9 +74,11 @@ class AgentPods:
         events = answer.get("items")
         if not events:
             return ""
-        message: str = max(events, key=_last_seen)["message"]
+        latest = max(events, key=_last_seen)
+        message: str = latest["message"]
+        text = message.removeprefix("Error creating: ")
         # Before it stands the pod's name, which may differ with every attempt.
-        why = message.removeprefix("Error creating: ").rpartition(" is forbidden: ")[2]
+        _, _, why = text.rpartition(" is forbidden: ")
         return printable(why, _LONGEST_REFUSAL)
 
 

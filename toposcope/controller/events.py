@@ -77,14 +77,16 @@ def level_events(
     if verdict is None:
         return []
     events = _turned(topology, status, LEVELS_AVAILABLE)
-    before, gone = unavailable_levels(topology.status), unavailable_levels(status)
-    # While the verdict is Unknown, no level is known to be back.
-    known = verdict["status"] == "True" or bool(gone)
-    back = before - gone if known else frozenset[str]()
+    before = unavailable_levels(topology.status)
+    gone = unavailable_levels(status)
+    back = before - gone
+    if verdict["status"] != "True" and not gone:
+        back = frozenset()  # while the verdict is Unknown, no level is known to be back
     requiring = {**demand.missing, **demand.required}
-    events += _on_workloads(requiring, gone - before, back)
-    before, gone = reported_missed(topology.status), reported_missed(status)
-    events += _on_workloads(demand.preferred, gone - before, before - gone)
+    events += _on_workloads(requiring, gone=gone - before, back=back)
+    before = reported_missed(topology.status)
+    gone = reported_missed(status)
+    events += _on_workloads(demand.preferred, gone=gone - before, back=before - gone)
     return events
 
 
@@ -111,9 +113,15 @@ def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
     before = {rail.key for rail in reported(topology.status)}
     events = []
     for rail in found.miscabled[:MOST_FINDINGS]:
-        if rail.key not in before:
-            node = {"apiVersion": "v1", "kind": "Node", "name": rail.node, "uid": rail.uid}
-            events.append(LevelEvent(node, True, MISCABLED, rail.sentence))
+        if rail.key in before:
+            continue
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": rail.node,
+            "uid": rail.uid,
+        }
+        events.append(LevelEvent(node, True, MISCABLED, rail.sentence))
     return events
 
 
@@ -146,7 +154,7 @@ def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[Le
 
 
 def _on_workloads(
-    askers: WorkloadsByLevel, gone: frozenset[str], back: frozenset[str]
+    askers: WorkloadsByLevel, *, gone: frozenset[str], back: frozenset[str]
 ) -> list[LevelEvent]:
     """One Event for each workload that asks for a level that went or came back."""
     events = []

@@ -41,9 +41,11 @@ class HeldLabels:
 
     def table(self, nodes: Table, grace: float) -> Table:
         """The observed nodes with the labels that have been away for up to `grace` seconds."""
-        if grace not in self._tables:
-            self._tables[grace] = self._restored(nodes, grace)
-        return self._tables[grace]
+        table = self._tables.get(grace)
+        if table is None:
+            table = self._restored(nodes, grace)
+            self._tables[grace] = table
+        return table
 
     def next_deadline(self, graces: Iterable[float], now: float) -> float | None:
         """Seconds until the next label has been away for one of these grace periods.

@@ -216,8 +216,7 @@ class Controller:
         self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None
     ) -> bool:
         """As `Reconciler.reconcile`."""
-        reconciler.catalogue = self.watches.catalogue
-        reconciler.schema = self._schema
+        reconciler.use(self.watches.catalogue, self._schema)
         topologies = self.watches.topologies.items()
         try:
             return reconciler.reconcile(topologies, nodes, self.watches.workloads, changed)

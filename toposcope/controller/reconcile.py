@@ -6,58 +6,27 @@ Look at the cluster, assess each ClusterTopology, publish, write its status, rec
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import Condition
-from toposcope.api.levels import Level
-from toposcope.controller.agent_pods import AgentPods
-from toposcope.controller.assess.agents import NO_MISSING_PODS
-from toposcope.controller.assess.assessment import Evidence, assess
-from toposcope.controller.assess.diagnostics import Diagnostic
-from toposcope.controller.assess.rebuilds import FabricHistory
-from toposcope.controller.assess.selection import overlaps
+from toposcope.controller.assessor import Assessor
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.findings import Findings
-from toposcope.controller.held_labels import HeldLabels
-from toposcope.controller.look import MOST_TOPOLOGIES, Pass, Workloads, oldest_first
-from toposcope.controller.memory import Memory
-from toposcope.controller.metrics import Report, report
-from toposcope.controller.node_plan import (
-    plan_of,
-    planned,
-    slinky_condition,
-    unwritten_annotations,
-    unwritten_values,
-    values_condition,
-)
-from toposcope.controller.publishing.dry_run import DryRunClient
-from toposcope.controller.publishing.write_backoff import WriteBackoff
-from toposcope.controller.requirements import resolve
-from toposcope.controller.status import (
-    conditions_of,
-    demand_of,
-    fresh_rebuilds,
-    old_schema_summary,
-    refused_summary,
-    status_of,
-)
+from toposcope.controller.look import Pass, Workloads, oldest_first
+from toposcope.controller.metrics import Report
+from toposcope.controller.node_plan import plan_of
 from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.events import EventWriter
-from toposcope.controller.writers.outcome import Outcome, Written
-from toposcope.controller.writers.published import PublishedWriter
-from toposcope.controller.writers.segments import SegmentWriter
+from toposcope.controller.writers.outcome import Outcome
 from toposcope.controller.writers.status import StatusWriter
-from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.controller.writers.topology import TopologyWriter
+from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table, table_of
-from toposcope.integrations.framework.published import Published
 from toposcope.integrations.node_plan import PlannedTopology
-from toposcope.kube.client import Caller
 from toposcope.kube.errors import KubeError
 
 log = logging.getLogger(__name__)
@@ -77,39 +46,26 @@ class Reconciler:
     """Brings the API server up to date with the nodes, for one term of leadership."""
 
     def __init__(self, wiring: Wiring) -> None:
-        self._wiring = wiring
         self._runtime = wiring.runtime
-        self._memories: dict[str, Memory] = {}
-        """By the uid of the topology."""
-        self._held_labels = HeldLabels()
-        self._fabric_history = FabricHistory()
-        self._agent_pods = AgentPods(wiring.client, wiring.runtime)
-        self._segments = SegmentWriter(_segment_client(wiring), wiring.runtime)
-        self._published = PublishedWriter(wiring)
+        self._node_plan = wiring.node_plan
+        self._cached_reader = wiring.cached_reader
+        self._assessor = Assessor(wiring)
         self._status = StatusWriter(wiring)
-        self._events = EventWriter(wiring)
-        self._reported_rebuilds: dict[str, set[tuple[str, str]]] = {}
-        """Rebuilds that an Event has told, by the uid of the topology."""
-        self._logged_hints: set[tuple[str, str]] = set()
+        self._writer = TopologyWriter(wiring, self._status)
         self._postponed: list[str] = []
         """Topologies that the last pass did not come to, by name."""
         self._failure: KubeError | None = None
         """The first failure of this pass."""
         self._due: list[float] = []
         """When writers want another pass, in monotonic seconds."""
-        self.catalogue = BUILT_IN
         self.reports: dict[str, Report] = {}
         """The findings of each topology's last pass, by name."""
         self.left_out = 0
         """How many topologies are beyond the supported number."""
 
-    @property
-    def schema(self) -> StatusSchema:
-        """What the CRD in the cluster declares of a status."""
-        return self._status.schema
-
-    @schema.setter
-    def schema(self, schema: StatusSchema) -> None:
+    def use(self, catalogue: Catalogue, schema: StatusSchema) -> None:
+        """Go by these label keys, and by what the CRD in the cluster declares of a status."""
+        self._assessor.catalogue = catalogue
         self._status.schema = schema
 
     @property
@@ -132,15 +88,14 @@ class Reconciler:
         long, and left some of the others to the next one, which begins with them, because something
         has changed or a grace period is over.
         """
-        self._forget_deleted(topologies)
-        self._due.clear()
-        self._failure = None
-        self.schema.look()
-        look = self._look(topologies, nodes, workloads)
+        self._begin(topologies)
+        latest = [self._status.latest(topology) for topology in oldest_first(topologies)]
+        table = table_of(nodes, self._assessor.catalogue.placeholders)
+        look = self._assessor.look(latest, table, workloads)
         self._keep_reports(look)
         began = self._runtime.monotonic()
         queue = self._assess_all(look)
-        self._finish_all(look, queue, self._interruption(look, changed, began))
+        self._write_all(look, queue, self._interruption(look, changed, began))
         self._postponed = [waiting.topology.name for waiting in queue]
         self._watch_for_what_blocks()
         if self._failure:
@@ -159,68 +114,27 @@ class Reconciler:
         """Seconds until a timer is over or a writer wants another pass; None: neither."""
         now = self._runtime.monotonic()
         waits = [max(due - now, 0.0) for due in self._due]
-        graces = [topology.grace for topology in topologies]
-        for wait in (
-            self._next_overdue(topologies, now),
-            self._held_labels.next_deadline(graces, now),
-        ):
-            if wait is not None:
-                waits.append(wait)
+        wait = self._assessor.next_deadline(topologies)
+        if wait is not None:
+            waits.append(wait)
         return min(waits, default=None)
 
-    def _forget_deleted(self, topologies: Sequence[Topology]) -> None:
-        """Drop what is remembered of topologies that are gone."""
+    def _begin(self, topologies: Sequence[Topology]) -> None:
+        """Forget the last pass, and what is remembered of topologies that are gone."""
         uids = frozenset(topology.uid for topology in topologies)
-        for uid in self._memories.keys() - uids:
-            del self._memories[uid]
-        for uid in self._reported_rebuilds.keys() - uids:
-            del self._reported_rebuilds[uid]
-        self._status.keep_only(topologies)
-        self._published.keep_only(uids)
-
-    def _look(
-        self,
-        topologies: Sequence[Topology],
-        nodes: Table | Sequence[NodeFacts],
-        workloads: Workloads,
-    ) -> Pass:
-        """What this pass goes by."""
-        everything = [self._status.latest(topology) for topology in oldest_first(topologies)]
-        supported = everything[:MOST_TOPOLOGIES]
-        table = table_of(nodes, self.catalogue.placeholders)
-        self._held_labels.observe(table, self._runtime.monotonic())
-        rebuilds = self._fabric_history.observe(table)
-        levels = {topology.name: topology.last_levels for topology in supported}
-        names = self._wiring.publishing.look(supported, table)
-        return Pass(
-            topologies=everything,
-            supported=supported,
-            nodes=table,
-            catalogue=self.catalogue,
-            demands=resolve(levels, workloads.level_requests(), self.catalogue, names),
-            workloads_listed=workloads.synced,
-            bound=self._bound(levels, workloads),
-            by_value=workloads.by_value(),
-            rebuilds=rebuilds,
-            overlaps=overlaps(supported, table),
-            missing_pods=self._agent_pods.look() if supported else NO_MISSING_PODS,
-        )
-
-    def _bound(
-        self, levels: Mapping[str, Sequence[Level]], workloads: Workloads
-    ) -> Mapping[str, Collection[str]] | None:
-        """The domains that workloads require through Grove's binding; None: unknown."""
-        requests = workloads.bound_requests()
-        if requests is None:
-            return None
-        resolved = resolve(levels, requests, self.catalogue)
-        return {name: demanded.required for name, demanded in resolved.items()}
+        self._assessor.keep_only(uids)
+        self._writer.keep_only(uids)
+        self._status.keep_only(uids)
+        self._due.clear()
+        self._failure = None
+        self._status.schema.look()
 
     def _keep_reports(self, look: Pass) -> None:
         """Forget what was reported of other topologies."""
         self.left_out = len(look.excess)
         self._status.keep_refused(look.demands)
-        for name in self.reports.keys() - look.demands.keys():
+        others = self.reports.keys() - look.demands.keys()
+        for name in others:
             del self.reports[name]
 
     def _assess_all(self, look: Pass) -> "deque[Findings | _Excess]":
@@ -230,15 +144,14 @@ class Reconciler:
         """
         queue: deque[Findings | _Excess] = deque()
         plans: dict[str, PlannedTopology] = {}
-        supported = look.supported
-        for topology in self._in_turn(supported):
-            findings = self._assess(look, topology)
+        several = len(look.supported) > 1
+        for topology in self._in_turn(look.supported):
+            findings = self._assessor.assess(look, topology)
             if findings.planned:
                 plans[topology.name] = findings.planned
             if findings.urgent:
-                with self._noting_failure(topology.name):
-                    self._finish(look, findings)
-            elif len(supported) > 1:
+                self._write(look, findings)
+            elif several:
                 queue.append(findings.without_nodes())
             else:
                 queue.append(findings)
@@ -251,42 +164,15 @@ class Reconciler:
         turns = {name: turn for turn, name in enumerate(self._postponed)}
         return sorted(topologies, key=lambda topology: turns.get(topology.name, len(turns)))
 
-    def _assess(self, look: Pass, topology: Topology) -> Findings:
-        """What is known of one topology before anything is written."""
-        demanded = look.demands[topology.name]
-        demand = demand_of(demanded, topology.status, listed=look.workloads_listed)
-        evidence = Evidence(
-            nodes=look.nodes,
-            now=self._runtime.monotonic(),
-            required=demand.required.keys(),
-            preferred=demand.preferred.keys(),
-            bound=None if look.bound is None else look.bound[topology.name],
-            by_value=look.by_value,
-            held=self._held_labels.table(look.nodes, topology.grace),
-            rebuilds=look.rebuilds,
-            catalogue=look.catalogue,
-            missing_pods=look.missing_pods,
-        )
-        memory = self._memory(topology)
-        assessment = assess(topology, evidence, memory)
-        self._wiring.publishing.draw(topology, assessment.publishable, assessment.selected)
-        findings = Findings(topology, demanded, demand, assessment, memory)
-        return _with_plan(look, findings)
-
-    def _memory(self, topology: Topology) -> Memory:
-        memory = self._memories.get(topology.uid)
-        if memory is None:
-            memory = self._memories[topology.uid] = Memory(single_look=self._wiring.single_look)
-        return memory
-
     def _write_node_plan(self, look: Pass, plans: Mapping[str, PlannedTopology]) -> None:
         """Write the plan that agents follow on their Nodes."""
-        if self._wiring.node_plan is None:
+        if self._node_plan is None:
             return
         complete = not look.excess
         plan = plan_of(look.supported, plans, look.nodes.placeholders, complete=complete)
         with self._noting_failure("(node plan)"):
-            self._note_due(self._wiring.node_plan.write(plan, look.topologies))
+            outcome = self._node_plan.write(plan, look.topologies)
+            self._note_due(outcome)
 
     def _interruption(
         self, look: Pass, changed: Callable[[], bool] | None, began: float
@@ -296,9 +182,8 @@ class Reconciler:
         It is long, and something changed or a timer is over.
         """
         now = self._runtime.monotonic()
-        wait = self._next_overdue(look.supported, now)
+        wait = self._assessor.next_overdue(look.supported)
         deadline = math.inf if wait is None else now + wait
-
         several = len(look.supported) > 1
 
         def is_due() -> bool:
@@ -311,7 +196,7 @@ class Reconciler:
 
         return is_due
 
-    def _finish_all(
+    def _write_all(
         self,
         look: Pass,
         queue: "deque[Findings | _Excess]",
@@ -323,107 +208,22 @@ class Reconciler:
         """
         while queue and not must_stop():
             waiting = queue.popleft()
+            if isinstance(waiting, Findings):
+                self._write(look, waiting)
+                continue
             with self._noting_failure(waiting.topology.name):
-                if isinstance(waiting, Findings):
-                    self._finish(look, waiting)
-                else:
-                    self._status.leave_out(waiting.topology, most=len(look.supported))
+                self._status.leave_out(waiting.topology, most=len(look.supported))
 
-    def _finish(self, look: Pass, findings: Findings) -> None:
-        """Publish, write the status, record Events. Raises KubeError."""
-        topology, assessment = findings.topology, findings.assessment
-        segments = self._segments.write(look, findings)
-        published = self._published.write(findings)
-        self._note_due(published)
-        written = Written(segments, published, self._on_nodes(findings))
-        conditions = self._conditions(look, findings, written)
-
-        reported = self._reported_rebuilds.setdefault(topology.uid, set())
-        fresh = fresh_rebuilds(topology, assessment, reported)
-        status = status_of(
-            topology,
-            assessment,
-            published.resources,
-            self._runtime.now(),
-            conditions,
-            demand=findings.demand,
-            children=segments.children,
-            told=reported,
-        )
-        status = self.schema.declared_part(status)
-        self._log_hints(topology, assessment.diagnostics)
-        outcome = Outcome()
-        if status != topology.status:
-            outcome = self._status.write(topology, status)
-            self._events.write(findings, status)
-        self._events.write_rebuilds(topology, fresh)
-        reported.intersection_update(rebuild.pair for rebuild in look.rebuilds)
-        reported.update(rebuild.pair for rebuild in fresh)
-        self._fabric_history.report(fresh)
-        self._report(findings, conditions, published.resources, outcome)
-        if outcome.refusal:
-            raise outcome.refusal
-
-    def _on_nodes(self, findings: Findings) -> list[Condition]:
-        """What agents have written to their Nodes for a topology, and what not yet."""
-        topology, entry = findings.topology, findings.planned
-        refusal = ""
-        if self._wiring.node_plan:
-            refusal = self._wiring.node_plan.refusal(topology.name)
-        conditions = []
-        for condition in (
-            values_condition(topology, entry, findings.values, refusal),
-            slinky_condition(topology, entry, findings.annotations, refusal),
-        ):
-            if condition is not None:
-                conditions.append(condition)
-        return conditions
-
-    def _conditions(
-        self, look: Pass, findings: Findings, written: Written
-    ) -> tuple[Condition, ...]:
-        """All conditions of the topology, `Ready` last."""
-        conditions = conditions_of(
-            findings.topology,
-            findings.assessment,
-            written.published.resources,
-            anything_served=written.published.anything_served,
-            shared=look.overlaps[findings.topology.name],
-            children=written.segments.children,
-            on_nodes=written.on_nodes,
-        )
-        if self.schema.missing:
-            return (*conditions[:-1], old_schema_summary(self.schema.problem))
-        return conditions
-
-    def _report(
-        self,
-        findings: Findings,
-        conditions: Sequence[Condition],
-        resources: Sequence[Published],
-        outcome: Outcome,
-    ) -> None:
-        """Show in metrics what the pass found."""
-        topology = findings.topology
-        if outcome.refusal:
-            conditions = (*conditions[:-1], refused_summary(outcome.refusal))
-        else:
-            self._status.accepted(topology)
-        workloads = {**dict.fromkeys(topology.required, 0), **findings.demand.required}
-        self.reports[topology.name] = report(
-            findings.assessment, conditions, resources, workloads, findings.level_sizes()
-        )
-
-    def _log_hints(self, topology: Topology, hints: Iterable[Diagnostic]) -> None:
-        """Log each hint once for all topologies: mostly it is about the same nodes.
-
-        Each has its own in its status.
-        """
-        for hint in hints:
-            key = hint.key, hint.reason
-            if key not in self._logged_hints:
-                self._logged_hints.add(key)
-                log.warning("ClusterTopology %s: %s", topology.name, hint.message)
+    def _write(self, look: Pass, findings: Findings) -> None:
+        """Write what the pass found about one topology."""
+        name = findings.topology.name
+        with self._noting_failure(name):
+            outcome = self._writer.write(look, findings)
+            self._note_due(outcome)
+            self._assessor.note_reported(outcome.rebuilds)
+            self.reports[name] = outcome.report
+            if outcome.refusal:
+                raise outcome.refusal
 
     @contextmanager
     def _noting_failure(self, name: str) -> Iterator[None]:
@@ -441,48 +241,12 @@ class Reconciler:
         if outcome.due is not None:
             self._due.append(outcome.due)
 
-    def _next_overdue(self, topologies: Iterable[Topology], now: float) -> float | None:
-        """Seconds until something has been so for the grace period of its topology.
-
-        None when nothing will.
-        """
-        waits = []
-        for topology in topologies:
-            memory = self._memories.get(topology.uid)
-            wait = memory.next_deadline(topology.grace, now) if memory else None
-            if wait is not None:
-                waits.append(wait)
-        return min(waits, default=None)
-
     def _watch_for_what_blocks(self) -> None:
         """Have the watch wake the loop at once if something goes that a publisher waits for."""
-        if self._wiring.cached_reader is None:
+        if self._cached_reader is None:
             return
         blocked = False
-        for topology_report in self.reports.values():
-            for resource in topology_report.published:
+        for report in self.reports.values():
+            for resource in report.published:
                 blocked = blocked or resource.reason == "Waiting"
-        self._wiring.cached_reader.blocked = blocked
-
-
-def _segment_client(wiring: Wiring) -> Caller:
-    """What the topologies of segments are written through."""
-    if wiring.show:
-        return DryRunClient(wiring.client, wiring.show)
-    return WriteBackoff(wiring.client, wiring.runtime)
-
-
-def _with_plan(look: Pass, findings: Findings) -> Findings:
-    """The findings with what belongs on the topology's nodes."""
-    topology, nodes = findings.topology, findings.assessment.selected
-    entry = planned(topology, findings.assessment)
-    if entry is None:
-        return findings
-    findings = replace(findings, planned=entry)
-    if topology.unique:
-        values = unwritten_values(topology, entry, nodes, look.supported)
-        findings = replace(findings, values=values)
-    if topology.slinky:
-        annotations = unwritten_annotations(topology, entry, nodes, look.supported)
-        findings = replace(findings, annotations=annotations)
-    return findings
+        self._cached_reader.blocked = blocked

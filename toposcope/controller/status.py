@@ -68,9 +68,14 @@ def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> De
     required = _counts(asked.required, asked.missing)
     preferred = _counts(asked.preferred)
     if not listed:
-        required = _before(status, "requiredBy") | required
-        preferred = _before(status, "preferredBy") | preferred
-    return Demand(_bounded(required), _bounded(preferred))
+        required_before = _before(status, "requiredBy")
+        preferred_before = _before(status, "preferredBy")
+        required = required_before | required
+        preferred = preferred_before | preferred
+    return Demand(
+        required=_bounded(required),
+        preferred=_bounded(preferred),
+    )
 
 
 def _counts(*askers: WorkloadsByLevel) -> dict[str, int]:
@@ -119,11 +124,11 @@ def published_condition(
 
 
 def _problems(problems: Sequence[str]) -> str:
-    shown = list(problems[:_MOST_PROBLEMS])
-    more = len(problems) - len(shown)
+    texts = list(problems[:_MOST_PROBLEMS])
+    more = len(problems) - _MOST_PROBLEMS
     if more > 0:
-        shown.append(f"and {more} more")
-    return "; ".join(shown)
+        texts.append(f"and {more} more")
+    return "; ".join(texts)
 
 
 def _in_sync(published: Sequence[Published]) -> Condition:
@@ -305,10 +310,12 @@ def reduced(
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     """Each domain once: the API server refuses a status that names one twice, as a spec may."""
     degraded = {level.level: level for level in assessment.health.levels}
-    narrowest_first = reversed(assessment.coverage)
-    once = {coverage.level.domain: coverage for coverage in narrowest_first}
-    entries = [_level(coverage, assessment, degraded) for coverage in once.values()]
-    entries.reverse()
+    once: dict[str, Coverage] = {}
+    for coverage in reversed(assessment.coverage):
+        once[coverage.level.domain] = coverage
+    entries = []
+    for coverage in reversed(once.values()):
+        entries.append(_level(coverage, assessment, degraded))
     return entries
 
 
@@ -387,16 +394,16 @@ def _rebuilds(
 
     One leaves the list when no selected node is in its new fabric any more.
     """
-    fresh = fresh_rebuilds(topology, assessment, told)
-    entries = [_rebuild(rebuild, utc(now)) for rebuild in fresh]
+    entries = []
+    for rebuild in fresh_rebuilds(topology, assessment, told):
+        entries.append(_rebuild(rebuild, utc(now)))
     in_use = fabrics(assessment.selected)
     rebuilds = assessment.health.fabric.rebuilds
     over = {rebuild.pair: rebuild for rebuild in rebuilds.over}
     for entry in _rebuilds_before(topology.status):
         pair = (entry["from"], entry["to"])
-        rebuild = over.get(pair)
-        if rebuild is not None:
-            entries.append(_rebuild(rebuild, entry["time"]))
+        if pair in over:
+            entries.append(_rebuild(over[pair], entry["time"]))
         elif entry["to"] in in_use:
             entries.append(dict(entry))
     return entries[:MOST_REBUILDS]

@@ -20,6 +20,7 @@ from toposcope.integrations.framework.features import Object, Ref, conditions
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.readings import READERS_OF_PLAIN_PODS
+from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement import sentences
@@ -184,13 +185,10 @@ class Context:
         """Whether any part of it asks to be kept together."""
         return bool(self.asked_levels)
 
-    def findings(self, *rules: str, severity: str = "error") -> Iterator[Finding]:
-        """What the systems would object to by these rules.
-
-        `kai/level-exists` is `level-exists` of KAI.
-        """
+    def findings(self, broken: Collection[str], *, severity: str = "error") -> Iterator[Finding]:
+        """What the systems would object to by these rules."""
         for finding in self.all_findings:
-            if finding.severity == severity and rule_name(finding) in rules:
+            if finding.severity == severity and finding.rule in broken:
                 yield finding
 
     @cached_property
@@ -296,9 +294,13 @@ class Context:
                 yield resource
 
 
-def rule_name(finding: Finding) -> str:
-    """A finding's rule without its system: `level-exists`."""
-    return finding.rule.partition("/")[2]
+def rules(concern: str) -> frozenset[str]:
+    """The rules of all systems in one field of `Waiting`."""
+    names: set[str] = set()
+    for system in waiting():
+        names.update(getattr(system, concern))
+
+    return frozenset(names)
 
 
 def pod_count(groups: Iterable[Group]) -> int:

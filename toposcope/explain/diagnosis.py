@@ -65,20 +65,25 @@ def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
 def check_features(context: Context) -> features.Step:
     """Everything that keeps the pods together is enabled: the first that is not."""
-    for finding in context.findings(*topology_steps.FEATURE_RULES, severity="warning"):
+    for finding in context.findings(topology_steps.FEATURE_RULES, severity="warning"):
         if not topology_steps.is_settled(context, finding):
             return features.failed(topology_steps.objection(finding), finding.fix)
 
-    steps: list[features.Step] = []
+    failed, unknown, passed = [], [], []
     for system in waiting():
-        steps += system.check(context)
+        for step in system.check(context):
+            if step.outcome is Outcome.FAILED:
+                failed.append(step)
+            elif step.outcome is Outcome.UNKNOWN:
+                unknown.append(step)
+            else:
+                passed.append(step.message)
 
-    for outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-        for step in steps:
-            if step.outcome is outcome:
-                return step
+    worst = [*failed, *unknown]
+    if worst:
+        return worst[0]
 
-    enabled = "; ".join(step.message for step in steps)
+    enabled = "; ".join(passed)
     return features.passed(enabled or "nothing has to be enabled for it")
 
 

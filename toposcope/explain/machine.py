@@ -87,17 +87,17 @@ def _devices_of(snapshot: Snapshot, node: NodeView) -> NodeDevices:
 
 def _devices(snapshot: Snapshot, node: NodeView) -> Step:
     """How many GPUs pods can ask for, by what offers them."""
-    offered: dict[str, int] = {}
-    has_parts = False
+    whole: dict[str, int] = {}
+    parts: dict[str, int] = {}
     for name, count in node.allocatable.items():
-        if count and is_gpu(name):
-            offered[name] = count
+        if is_gpu(name):
+            whole[name] = count
+        elif is_gpu_part(name):
+            parts[name] = count
 
-        has_parts = has_parts or bool(count and is_gpu_part(name))
-
-    offers = list(_offers(snapshot, node, offered))
-    most = max(offered.values(), default=0)
-    if node.gpus <= most or has_parts:
+    offers = list(_offers(snapshot, node, whole))
+    most = max(whole.values(), default=0)
+    if node.gpus <= most or any(parts.values()):
         return passed("; ".join(offers) or "no whole GPUs are offered to pods")
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
@@ -110,7 +110,13 @@ def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> I
     drivers = {device.driver for device in _devices_of(snapshot, node).gpus}
     free = snapshot.free(node) or {}
     for name, count in offered.items():
-        offer = f"{count} by ResourceSlices of {name}" if name in drivers else f"{count} as {name}"
+        if not count:
+            continue
+
+        offer = f"{count} as {name}"
+        if name in drivers:
+            offer = f"{count} by ResourceSlices of {name}"
+
         if snapshot.pods is not None:
             offer += f", {free[name]} free"
 

@@ -88,9 +88,14 @@ def check_labels(context: Context) -> Step:
 
 def _gaps(context: Context) -> Iterator[_Gap]:
     for workload in context.workloads:
+        nodes = len(context.nodes(workload))
         for coverage in _coverage(context, workload):
-            if coverage.missing and coverage.nodes:
-                yield _Gap(workload, coverage, len(context.nodes(workload)))
+            if 0 < coverage.missing < nodes:
+                yield _Gap(
+                    workload=workload,
+                    coverage=coverage,
+                    nodes=nodes,
+                )
 
 
 def _sentences(gaps: Sequence[_Gap]) -> list[str]:
@@ -337,13 +342,17 @@ def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
 
 def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     """The wrong cables that may make domains of the level that is short smaller."""
-    shortage, scope = remaining.verdict.shortage, context.scope(remaining.workload)
-    if not shortage or not shortage.level or shortage.level.key not in (LEAF, LEAF_GROUP):
-        return
-    if not scope or not scope.topology:
+    shortage = remaining.verdict.shortage
+    if not shortage or not shortage.level:
         return
 
-    for rail in reported(scope.topology.status):
+    scope = context.scope(remaining.workload)
+    is_of_leaves = shortage.level.key in (LEAF, LEAF_GROUP)
+    if not is_of_leaves or not scope or not scope.topology:
+        return
+
+    wrong_cables = reported(scope.topology.status)
+    for rail in wrong_cables:
         yield f"a wrong cable may set {rail.node} apart: {rail.sentence}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from toposcope.integrations.framework.document import Field, kind_of
+from toposcope.integrations.framework.document import Field, kind_of, name_of
 from toposcope.integrations.framework.features import Object, Ref
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.registry import waiting
@@ -155,13 +155,20 @@ class FileCollector:
 def ref_of(document: Object) -> Ref:
     """What identifies an object; malformed fields count as missing."""
     group, kind = kind_of(document)
-    metadata = Field(document) / "metadata"
+    root = Field(document)
+    metadata = root / "metadata"
     known = _KEPT.get((group, kind))
-    namespace = (metadata / "namespace").text() or ""
-    if not namespace and (known is None or known.namespaced):
-        namespace = "default"
+    is_namespaced = known is None or known.namespaced
+    namespace = (metadata / "namespace").text()
+    if not namespace:
+        namespace = "default" if is_namespaced else ""
 
-    return Ref(group, kind, namespace, (metadata / "name").text() or "")
+    return Ref(
+        group=group,
+        kind=kind,
+        namespace=namespace,
+        name=name_of(root),
+    )
 
 
 def owner_of(document: Object) -> Ref | None:

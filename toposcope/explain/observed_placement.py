@@ -39,6 +39,11 @@ class ObservedPlacement:
     note: str = ""
     """Why that is unknown, or what else is wrong."""
 
+    @property
+    def domain_names(self) -> list[str]:
+        """The domains that it is in."""
+        return [name for name, _ in self.domains]
+
 
 def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
     """Every copy of every group that has a level, outermost first; none where no pod has a node."""
@@ -108,14 +113,20 @@ def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPl
     """The same, where no two may share a domain: it is then the label's value alone."""
     holders: Counter[str] = Counter()
     for placement in placements:
-        holders.update(domain for domain, _ in placement.domains)
+        holders.update(placement.domain_names)
 
     for placement in placements:
-        shared = [domain for domain, _ in placement.domains if holders[domain] > 1]
-        if shared:
-            yield replace(placement, kept=False, note=f"shares {shared[0]} with another one")
-        else:
+        shared = [name for name in placement.domain_names if holders[name] > 1]
+        if not shared:
             yield placement
+            continue
+
+        note = f"shares {shared[0]} with another one"
+        yield replace(
+            placement,
+            kept=False,
+            note=note,
+        )
 
 
 def _of_copy(

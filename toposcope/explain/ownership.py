@@ -116,10 +116,13 @@ def _pods_of(
 ) -> Iterator[PodView]:
     """The pods that the topmost owner owns, and those that name one of the groups among members."""
     groups = frozenset(members)
+    namespace, top = chain[0].namespace, chain[-1]
     for pod in snapshot.pods or ():
-        if pod.namespace != chain[0].namespace:
+        if pod.namespace != namespace:
             continue
-        if owners.top(_pod_ref(pod)) == chain[-1] or not groups.isdisjoint(_groups_of(pod)):
+
+        is_owned = owners.top(_pod_ref(pod)) == top
+        if is_owned or not groups.isdisjoint(_groups_of(pod)):
             yield pod
 
 

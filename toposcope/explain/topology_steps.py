@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
 from toposcope.api.levels import Level
-from toposcope.explain.context import Context, rule_name
+from toposcope.explain.context import Context, rules
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Step, condition, failed, passed, unknown
@@ -16,35 +16,12 @@ from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
-_TOPOLOGY_RULES: Final = (
-    "topology-exists",
-    "topology-name",
-    "topology-constraint",
-    "one-topology",
-    "no-topology",
-)
-_LEVEL_RULES: Final = (
-    "domain-exists",
-    "level-exists",
-    "label-exists",
-    "domain-pattern",
-    "component-domain",
-    "some-domain",
-    "nodes-labelled",
-    "pack",
-    "pack-domain",
-)
-_HIERARCHY_RULES: Final = ("hierarchy", "slice-level")
-FEATURE_RULES: Final = (
-    "grove-pathway",
-    "scheduler-name",
-    "queue-name",
-    "queue-exists",
-    "flavor-topology",
-    "wrong-place",
-    "kai-topology",
-)
-_OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES, *FEATURE_RULES))
+_TOPOLOGY_RULES: Final = rules("topology_rules")
+_TOPOLOGY_WARNINGS: Final = rules("topology_warnings")
+_LEVEL_RULES: Final = rules("level_rules")
+_HIERARCHY_RULES: Final = rules("hierarchy_rules")
+FEATURE_RULES: Final = rules("feature_rules")
+_OWN_STEP: Final = _TOPOLOGY_RULES | _LEVEL_RULES | _HIERARCHY_RULES | FEATURE_RULES
 """Rules that a step of their own reports."""
 
 
@@ -67,7 +44,7 @@ def blocked_by_topology(context: Context) -> str:
 
     Empty where it is known.
     """
-    if any(context.findings(*_TOPOLOGY_RULES)):
+    if any(context.findings(_TOPOLOGY_RULES)):
         return "cannot be checked until the topology is right"
 
     return ""
@@ -87,11 +64,11 @@ def blocked_by_levels(context: Context) -> str:
 
 def check_topology(context: Context) -> Step:
     """The topology exists, as the kind that the workload's system reads."""
-    for finding in context.findings(*_TOPOLOGY_RULES):
+    for finding in context.findings(_TOPOLOGY_RULES):
         commands = (*_list_topologies(context), shell("kubectl get gtopo"))
         return failed(objection(finding), finding.fix, commands=commands)
 
-    for finding in context.findings("no-topology", severity="warning"):
+    for finding in context.findings(_TOPOLOGY_WARNINGS, severity="warning"):
         return failed(objection(finding), finding.fix)
 
     existing, open_questions = [], []
@@ -203,7 +180,7 @@ def names_level(context: Context, finding: Finding, domain: str) -> bool:
 
 def level_complaints(context: Context) -> list[Finding]:
     """What the systems object to in the levels that are named."""
-    return list(context.findings(*_LEVEL_RULES))
+    return list(context.findings(_LEVEL_RULES))
 
 
 def wrong_levels(context: Context) -> list[Finding]:
@@ -269,7 +246,7 @@ def check_hierarchy(context: Context) -> Step:
     if why := blocked_by_levels(context):
         return unknown(why)
 
-    for finding in context.findings(*_HIERARCHY_RULES):
+    for finding in context.findings(_HIERARCHY_RULES):
         orders = []
         for name in context.topologies:
             orders.append(f"the levels of {name}: {' > '.join(_order(context, name))}")
@@ -298,7 +275,7 @@ def check_rules(context: Context) -> Step:
     """Anything else that a system would reject, or take differently from how it was meant."""
     errors, warnings = [], []
     for finding in context.all_findings:
-        if rule_name(finding) in _OWN_STEP or is_settled(context, finding):
+        if finding.rule in _OWN_STEP or is_settled(context, finding):
             continue
         if finding.severity == "error":
             errors.append(finding)

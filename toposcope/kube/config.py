@@ -26,7 +26,7 @@ def load(
     named = kubeconfig or context
     if not named and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
         return _in_cluster(environ, account)
-    from toposcope.kube import kubeconfig as kubeconfigs  # noqa: PLC0415 - a program in a pod never needs it
+    from toposcope.kube import kubeconfig as kubeconfigs  # noqa: PLC0415 - not in a pod
 
     if kubeconfig:
         return kubeconfigs.read(kubeconfig, context)

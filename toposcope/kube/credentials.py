@@ -63,7 +63,7 @@ class RotatingTls:
 def _stamp(file: str) -> tuple[int, int, int] | None:
     """Follows links: kubelet replaces a mounted folder by pointing a link elsewhere."""
     try:
-        status = os.stat(file)  # noqa: PTH116 - asked before each request; a Path would cost as much again
+        status = os.stat(file)  # noqa: PTH116 - asked before each request
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino

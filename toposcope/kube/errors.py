@@ -57,7 +57,7 @@ class ApiError(KubeError):
     @property
     def forbidden(self) -> bool:
         """These credentials lack the right."""
-        return self.status == 403  # noqa: PLR2004 - HTTP's own number reads better than a name for it
+        return self.status == 403  # noqa: PLR2004 - HTTP's own number
 
     @property
     def not_found(self) -> bool:

@@ -173,7 +173,7 @@ def _credentials(
 
 
 def _document(path: Path) -> _Entry:
-    from toposcope.api.yaml_text import YamlSyntaxError, load  # noqa: PLC0415 - an agent in a pod never needs it
+    from toposcope.api.yaml_text import YamlSyntaxError, load  # noqa: PLC0415 - not in a pod
 
     try:
         text = _pipes[path] if path in _pipes else _content(path)
@@ -318,7 +318,7 @@ def _as_file(where: str, content: bytes) -> Iterator[str]:
 
 def _unlinked() -> int:
     """A descriptor of a temporary file that has no name any more."""
-    import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
+    import tempfile  # noqa: PLC0415 - brings archive modules along
 
     descriptor, name = tempfile.mkstemp()
     os.unlink(name)  # noqa: PTH108 - as pathlib does
@@ -350,7 +350,8 @@ def _from_plugin(
 
     configuration = kubernetes.client.Configuration()
     try:
-        kubernetes.config.load_kube_config(spec, context, configuration)  # type: ignore[no-untyped-call]  # untyped in 36 and 37
+        # untyped in 36 and 37
+        kubernetes.config.load_kube_config(spec, context, configuration)  # type: ignore[no-untyped-call]
     except Exception as error:  # plugins are foreign programs and raise what they like
         raise ConfigError(f"{plugin}: {error}") from error
 

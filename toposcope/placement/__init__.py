@@ -1,1 +1,1 @@
-"""Where a workload would fit: capacity of domains, a search that never reports a fit that is none."""
+"""Where a workload would fit: room in domains, and a search whose fits are all real."""

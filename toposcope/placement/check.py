@@ -19,7 +19,7 @@ from toposcope.integrations.framework.verdict import Kind, Shortage, Verdict
 from toposcope.integrations.readings import READS, readings
 from toposcope.integrations.registry import placements
 from toposcope.placement.cluster import Cluster
-from toposcope.placement.cluster_facts import OWN, STAND_INS
+from toposcope.placement.cluster_facts import OWN
 from toposcope.placement.deciding import decide
 from toposcope.placement.room import Room
 from toposcope.placement.shares import shared_room, told, with_shares
@@ -115,7 +115,7 @@ class Checker:
         return fittings(workload.groups, question.levels, question.nodes, partial=question.partial)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
-        """What each domain of the level at which the workload does not fit offers, the best first."""
+        """What the domains of the level at which it does not fit offer, the best one first."""
         if shortage.level is None:
             return ()
         question = self._cluster.question(workload)
@@ -244,7 +244,7 @@ class Checker:
     def _stand_in(self, workload: Workload) -> str:
         """That the topology is not the scheduler's own, which is not known; empty where it is."""
         topology = self.topology(workload)
-        if topology is None or topology.source not in STAND_INS:
+        if topology is None or not (topology.inferred or topology.source == OWN):
             return ""
         why = self.known.read[READS[workload.system]].stand_in
         name = f" {topology.name}" if topology.source == OWN else ""

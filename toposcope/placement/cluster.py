@@ -102,13 +102,19 @@ class Cluster:
 
     def _nodes_for(self, workload: Workload) -> list[Node]:
         """The nodes as the workload's scheduler sees them."""
-        requested: set[str] = set()
+        own = None
+        if workload.admission:
+            own = workload.admission.own
+        extended = set()
         for pods in pods_in(workload.groups):
-            requested.update([resource for resource, _ in pods.requests])
+            for resource, _ in pods.requests:
+                if resource in self.claims.extended:
+                    extended.add(resource)
+
         seen = _Seen(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
-            own=workload.admission.own if workload.admission else None,
-            extended=frozenset(requested & self.claims.extended.keys()),
+            own=own,
+            extended=frozenset(extended),
         )
         if seen not in self._nodes:
             self._nodes[seen] = self._nodes_seen(seen)

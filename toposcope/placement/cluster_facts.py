@@ -25,8 +25,6 @@ from toposcope.text import shell
 
 OWN: Final = KIND
 INFERRED: Final = "the hierarchy of the nodes' labels"
-STAND_INS: Final = (OWN, INFERRED)
-"""Sources of levels that stand in for a scheduler's own."""
 _INFERRED_NAME: Final = "cluster"
 """The topology that the labels suggest where there is no ClusterTopology."""
 
@@ -108,7 +106,8 @@ def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
     levels = select_scope(snapshot).levels
     if not levels:
         return {}
-    return {_INFERRED_NAME: TopologyLevels(_INFERRED_NAME, levels, INFERRED)}
+    name = _INFERRED_NAME
+    return {name: TopologyLevels(name, levels, INFERRED, inferred=True)}
 
 
 def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopologies:

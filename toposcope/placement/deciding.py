@@ -80,14 +80,14 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
 
 
 def parts(question: Question, verdict: Verdict) -> Verdict:
-    """Where there is none of all at once: whether what the scheduler places at once fits."""
+    """Where not all fits at once: whether what the scheduler places at once does."""
     if not question.workload.pod_groups or verdict.fits:
         return verdict
     return _search(question, question.workload.pod_groups)
 
 
 def own_procedure(question: Question, verdict: Verdict) -> Verdict:
-    """What the scheduler itself does, if its procedure is known: order, allocation, queue, quota."""
+    """What the scheduler itself does, where that is known: order, allocation, queue, quota."""
     for placement in placements():
         verdict = placement.decide(verdict, question)
     return verdict

@@ -110,8 +110,9 @@ def _first_unclear(asked: Mapping[ClaimSet, Sequence[Claim]]) -> str:
 def _has_errors(sets: Mapping[str, _Sets]) -> bool:
     """Whether the devices of some node cannot be counted."""
     for counted in sets.values():
-        if any(count.error for count in counted.now.values()):
-            return True
+        for count in counted.now.values():
+            if count.error:
+                return True
     return False
 
 
@@ -139,8 +140,12 @@ def _copies_by_node(
 
 def _asking(group: Group) -> Group:
     """The group whose pods request their sets of devices."""
-    pods = [_asking_pods(kind) for kind in group.pods]
-    below = [_asking(inner) for inner in group.groups]
+    pods = []
+    for kind in group.pods:
+        pods.append(_asking_pods(kind))
+    below = []
+    for inner in group.groups:
+        below.append(_asking(inner))
     return replace(group, pods=tuple(pods), groups=tuple(below))
 
 

@@ -36,6 +36,7 @@ def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
         total = view.allocatable
         if PODS not in total:
             total = {**total, PODS: MAX_PODS}
+
         free = total
         taken = snapshot.requested.get(view.name)
         if taken:

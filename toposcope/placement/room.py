@@ -47,8 +47,9 @@ class Node:
     placeholders: frozenset[str] = BUILT_IN.placeholders
     """Label values that say "unknown"."""
     strict: bool = False
-    """Whether an obstacle keeps out even pods that tolerate everything, because the scheduler asks the
-    node itself and not its taints.
+    """Whether an obstacle keeps out even pods that tolerate everything.
+
+    It does where the scheduler asks the node itself and not its taints.
     """
 
 
@@ -68,7 +69,7 @@ def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one pod takes: an amount for each resource of the room, and the nodes that it may use."""
+    """What one pod takes: an amount for each resource of the room, and which nodes it may use."""
 
     amounts: tuple[int, ...]
     number: int
@@ -176,7 +177,7 @@ class Room:
         self.excluded.setdefault(exclusion, []).append(node.name)
 
     def _taint_instead_of(self, obstacle: Obstacle, node: Node) -> Taint | None:
-        """The taint that the scheduler takes the obstacle for; None: it keeps out all of the pods."""
+        """The taint that the scheduler takes the obstacle for; None: it keeps out all pods."""
         if node.strict or not self._partial:
             return None
         taint = _OBSTACLES.get(obstacle)
@@ -192,7 +193,11 @@ class Room:
     ) -> None:
         number = len(self.names)
         path = path[: self._deepest]  # narrower domains are not asked for
-        free = [max(offered.get(resource, 0), 0) for resource in self.resources]
+        free = []
+        for resource in self.resources:
+            amount = offered.get(resource, 0)
+            free.append(max(amount, 0))
+
         self.names.append(name)
         self.paths.append(path)
         self.free.append(free)
@@ -215,7 +220,8 @@ class Room:
             for number in members:
                 row = self.free[number] + self.slots[number]
                 rows.append(row)
-            self.sums[domain] = list(map(sum, zip(*rows, strict=True)))
+            columns_of_rows = zip(*rows, strict=True)
+            self.sums[domain] = [sum(column) for column in columns_of_rows]
 
     def _slots(self, number: int) -> list[int]:
         free = self.free[number]
@@ -352,5 +358,6 @@ def is_exact(group: Group) -> bool:
         return False
     kinds = set()
     for pods in group.pods:
-        kinds.add((pods.requests, pods.node_filter))
+        kind = pods.requests, pods.node_filter
+        kinds.add(kind)
     return len(kinds) <= 1

@@ -33,7 +33,7 @@ class _Task(NamedTuple):
 
 
 _Todo = tuple[_Task, "_Todo"] | None
-"""What is left to do, the next task first; many branches of the search share the end of the list."""
+"""What is left to do, the next task first; many branches share the end of the list."""
 
 
 class _Put(NamedTuple):
@@ -74,7 +74,7 @@ class Search:
         self._placed: list[Placed] = []
 
     def place(self, groups: Sequence[Group], inside: Path = ()) -> tuple[Placed, ...] | None:
-        """A placement of all copies of `groups` within the domain `inside`; None: none was found."""
+        """A placement of all copies of `groups` within `inside`; None: none was found."""
         frames: list[_Choices] = []
         todo = _with(groups, inside, None)
         try:
@@ -158,7 +158,7 @@ class Search:
     def _fitting(
         self, group: Group, inside: Path, depth: int, beside: Path | None
     ) -> list[tuple[int, Path]]:
-        """The domains of this depth that seem to have room, with what is free there; not `beside`."""
+        """The domains of this depth but `beside` that seem to have room, and what is free."""
         room = self._room
         level = room.levels[depth - 1] if depth else None
         fitting = []

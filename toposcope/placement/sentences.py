@@ -41,12 +41,16 @@ def answer(verdict: Verdict) -> str:
     """The answer in one line."""
     match verdict.kind:
         case "fits":
-            shares = ", on shares of GPUs and not on GPUs" if verdict.on_shares else ""
-            return f"fits: {_fits(verdict)}{shares}"
+            where = _fits(verdict)
+            if verdict.on_shares:
+                return f"fits: {where}, on shares of GPUs and not on GPUs"
+            return f"fits: {where}"
         case "full":
-            return f"does not fit now: {_refusal(verdict)}"
+            refusal = _refusal(verdict)
+            return f"does not fit now: {refusal}"
         case "never":
-            return f"cannot fit: {_refusal(verdict)}"
+            refusal = _refusal(verdict)
+            return f"cannot fit: {refusal}"
         case "unclear" if verdict.limitation:
             return f"unclear: {verdict.limitation}"
         case "unclear":
@@ -98,13 +102,15 @@ def _pods(count: int) -> str:
 def _fits(verdict: Verdict) -> str:
     if verdict.best:
         return _in_domains(verdict, verdict.best)
-    pods = 0
+    count = 0
     used = set()
     for placed in verdict.placed:
-        for name, count in placed.nodes:
-            pods += count
+        for name, pods_there in placed.nodes:
+            count += pods_there
             used.add(name)
-    return f"{_pods(pods)} on {_nodes(len(used))}"
+    pods = _pods(count)
+    nodes = _nodes(len(used))
+    return f"{pods} on {nodes}"
 
 
 def _in_domains(verdict: Verdict, best: Best) -> str:
@@ -143,13 +149,12 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
 
     match shortage.counted:
         case "pieces":
-            return (
-                f"there is enough of everything for {group}{inside}, "
-                "but not where all of its pods fit at once"
-            )
+            enough = f"there is enough of everything for {group}{inside}"
+            return f"{enough}, but not where all of its pods fit at once"
         case "domains":
             copies = _copies(shortage.copies, group)
-            return f"{copies} need {one} each to themselves; there are {shortage.room_for}"
+            need = f"{copies} need {one} each to themselves"
+            return f"{need}; there are {shortage.room_for}"
         case "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
@@ -187,12 +192,16 @@ def _for_too_few_copies(shortage: Shortage, one: str) -> str:
 
 def _largest(verdict: Verdict, shortage: Shortage) -> str:
     """What there is for one copy in the best domain: too little."""
-    there = str(shortage.largest or "none")
+    largest = shortage.largest
+    there = str(largest or "none")
     if shortage.counted != "resource":
         there = f"room for {there}"
-    elif shortage.largest:
-        there = number_of(shortage.resource, shortage.largest, shortage.needs)
-    has = "largest has" if shortage.level else "the nodes it may use have"
+    elif largest:
+        there = number_of(shortage.resource, largest, shortage.needs)
+
+    has = "the nodes it may use have"
+    if shortage.level:
+        has = "largest has"
     if shortage.largest and shortage.best:
         best = verdict.name(shortage.best)
         return f"{has} {there} ({best})"
@@ -257,7 +266,9 @@ def offered(offer: Offer, shortage: Shortage) -> str:
         return text
 
     usable = number_of(resource, offer.usable, needs)
-    of_which = "it" if is_bytes(resource) else "them"
+    of_which = "them"
+    if is_bytes(resource):
+        of_which = "it"
     return f"{text}, {usable} of {of_which} for pods of this size"
 
 

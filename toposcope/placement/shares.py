@@ -40,7 +40,7 @@ class SharedRoom:
 
 
 def shared_room(workload: Workload, nodes: Sequence[Node], shares: NodeShares) -> SharedRoom | None:
-    """The nodes with shares that pods with GPUs of this workload may use; None if there are none."""
+    """The nodes with shares that pods with GPUs of this workload may use; None: there are none."""
     pods = _pods_with_gpus(workload)
     if not pods:
         return None

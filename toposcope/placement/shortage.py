@@ -1,8 +1,8 @@
-"""What lacks where a workload does not fit: a resource, nodes for whole pods, or domains for groups.
+"""What lacks where a workload does not fit: a resource, nodes for pods, or domains for groups.
 
-A shortage is a bound that the workload exceeds: it needs more of something than there is. Of several
-such bounds the one on the scarcest resource counts. Where every domain fails by another bound, it
-says how many fail by which.
+A shortage is a bound that the workload exceeds: it needs more of something than there is. Of
+several such bounds the one on the scarcest resource counts. Where every domain fails by another
+bound, it says how many fail by which.
 """
 
 from collections import Counter

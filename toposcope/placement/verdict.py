@@ -105,7 +105,7 @@ def _try(groups: Sequence[Group], room: Room) -> Outcome:
 
 
 def _refused(question: _Question, now: Room) -> Verdict:
-    """The verdict where there is no placement now: whether there would be one in the empty cluster."""
+    """The verdict where there is no placement now: the empty cluster may have one."""
     groups = question.groups
     empty = question.room(emptied=True, opened=True)
     possible = question.seems_to_fit(empty)
@@ -209,7 +209,7 @@ def _fewest_nodes(group: Group, now: Room, after: Room) -> _Fewest | None:
     """The domain in which the fewest nodes have to become as in `after` until the group fits."""
     shape = after.shapes[group.pods[0]].number
     slots_now = _slots_by_name(now, shape)
-    needed = sum([pods.count for pods in group.pods])
+    needed = sum(pods.count for pods in group.pods)
     best: _Fewest | None = None
     for domain in domains_with_room(after, group):
         names = _nodes_to_change(after, domain, shape, slots_now, needed)
@@ -274,8 +274,7 @@ def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
     if group.required is None:
         return None
     depth = room.depth[group.required]
-    copies = [copy for copy in placed if copy.group is group]
-    domain = copies[0].domain[:depth]
+    domain = _domain_of(group, placed)[:depth]
     resource = scarce(group.total())
     return Best(
         level=group.required,
@@ -284,6 +283,14 @@ def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
         resource=resource,
         free=room.free_in(domain, resource),
     )
+
+
+def _domain_of(group: Group, placed: Iterable[Placed]) -> Path:
+    """Where the first copy of a group was placed."""
+    for copy in placed:
+        if copy.group is group:
+            return copy.domain
+    return ()
 
 
 def _steps(room: Room, groups: Sequence[Group]) -> Iterator[Step]:

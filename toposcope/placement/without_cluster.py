@@ -129,7 +129,10 @@ class WithoutCluster:
         )
 
     def _documents(self, workload: Workload | None) -> bool:
-        """Whether they have the topology that it asks for, or, where the flavor says which one, any of its kind."""
+        """Whether they have the topology that it asks for.
+
+        Any of its kind where another object says which one.
+        """
         if workload is None:
             return False
         documented = self._documented.get(READS.get(workload.system, ""), {})

@@ -1,1 +1,1 @@
-"""What an admin decides with: how well gangs are placed, what still fits, what a change does, what to drain first."""
+"""What an admin decides with: scores of gangs, slots, what a change does, what to drain first."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, name_of, namespace_of
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, Operator
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import PodView
@@ -24,40 +24,52 @@ class Budget:
     allowed: int
     """How many of its pods may be evicted now."""
     pods: frozenset[str] | None = None
-    """The names of its pods, where a file of `toposcope save` says them; labels are not in there."""
+    """The names of its pods, where a file of `toposcope save` says them, as it has no labels."""
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether a pod counts to it. An empty selector selects every pod of the namespace."""
         if namespace != self.namespace:
             return False
-        return all(condition.holds("", labels) for condition in self.selector)
+        for condition in self.selector:
+            if not condition.holds("", labels):
+                return False
+        return True
 
 
 def budget_of(document: Mapping[str, Any]) -> Budget:
     """A PodDisruptionBudget as it stands in the cluster; without a status it lets nothing go."""
     root = Field(document)
-    metadata = root / "metadata"
+    pods = None
+    if "pods" in document:
+        pods = frozenset(_texts(root / "pods"))
+    selector = root / "spec" / "selector"
+    allowed = root / "status" / "disruptionsAllowed"
     return Budget(
-        namespace=(metadata / "namespace").text() or "default",
-        name=(metadata / "name").text() or "",
-        selector=tuple(_expressions(root / "spec" / "selector")),
-        allowed=(root / "status" / "disruptionsAllowed").number(0),
-        pods=frozenset(_texts(root / "pods")) if "pods" in document else None,
+        namespace=namespace_of(root),
+        name=name_of(root),
+        selector=tuple(_expressions(selector)),
+        allowed=allowed.number(0),
+        pods=pods,
     )
 
 
 def _expressions(selector: Field) -> Iterator[Expression]:
     """Of a label selector; one with an operator that is not known counts for nothing."""
-    for key, value in (selector / "matchLabels").texts().items():
+    labels = selector / "matchLabels"
+    for key, value in labels.texts().items():
         yield Expression(key, "In", (value,))
-    for expression in (selector / "matchExpressions").items():
-        operator = _operator((expression / "operator").text())
+
+    expressions = selector / "matchExpressions"
+    for expression in expressions.items():
+        operator = _operator(expression / "operator")
         if operator is not None:
-            key = (expression / "key").text() or ""
-            yield Expression(key, operator, tuple(_texts(expression / "values")))
+            label = expression / "key"
+            values = _texts(expression / "values")
+            yield Expression(label.text() or "", operator, tuple(values))
 
 
-def _operator(text: str | None) -> Operator | None:
+def _operator(field: Field) -> Operator | None:
+    text = field.text()
     for operator in OPERATORS:
         if operator == text:
             return operator
@@ -73,7 +85,7 @@ def _texts(values: Field) -> Iterator[str]:
 
 
 class Budgets:
-    """All PodDisruptionBudgets of a cluster and the labels of its pods, for whole objects that are read from files."""
+    """All PodDisruptionBudgets of a cluster and the labels of its pods, from whole objects."""
 
     def __init__(self) -> None:
         self.budgets: list[Budget] = []
@@ -88,17 +100,23 @@ class Budgets:
         if document.get("kind") == BUDGET.kind:
             self.budgets.append(budget_of(document))
             return
+
         metadata = document.get("metadata") or {}
         namespace = metadata.get("namespace") or "default"
-        self.labelled(f"{namespace}/{metadata.get('name')}", metadata.get("labels") or {})
+        name = metadata.get("name")
+        labels = metadata.get("labels")
+        pod = f"{namespace}/{name}"
+        self.labelled(pod, labels or {})
 
     def labelled(self, pod: str, labels: Mapping[str, str]) -> None:
         """A pod `NAMESPACE/NAME` and its labels."""
         self._labels[pod] = labels
 
-    def of(self, pod: str) -> Iterable[Budget]:
+    def of(self, pod: str) -> Iterator[Budget]:
         """The budgets that a pod `NAMESPACE/NAME` counts to."""
-        return [budget for budget in self.budgets if self._covers(budget, pod)]
+        for budget in self.budgets:
+            if self._covers(budget, pod):
+                yield budget
 
     def _covers(self, budget: Budget, pod: str) -> bool:
         namespace, _, name = pod.partition("/")
@@ -110,11 +128,13 @@ class Budgets:
         return labels is not None and budget.covers(namespace, labels)
 
     def documents(self, pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:
-        """The budgets as `put` takes them, each with the names of those of these pods that count to it."""
+        """The budgets as `put` takes them, each with the names of the pods that count to it."""
         covered: dict[int, list[str]] = {}
         for pod in pods:
             for budget in self.of(f"{pod.namespace}/{pod.name}"):
-                covered.setdefault(id(budget), []).append(pod.name)
+                names = covered.setdefault(id(budget), [])
+                names.append(pod.name)
+
         for budget in self.budgets:
             yield {
                 "apiVersion": "policy/v1",

@@ -1,14 +1,14 @@
-"""How many pods of a kind every domain of a topology could take: now, when running work has ended, or emptied.
+"""How many pods of a kind every domain could take: now, when work has ended, or emptied.
 
-Counted are the nodes that carry every level, as schedulers that know topologies leave the others out, and whole GPUs:
-a time slice or a MIG device that a node offers as `nvidia.com/gpu` is none.
+Counted are the nodes that carry every level, as schedulers that know topologies leave the others
+out, and whole GPUs: a time slice or a MIG device that a node offers as `nvidia.com/gpu` is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import merge
-from itertools import accumulate, islice
+from itertools import islice
 from typing import NamedTuple
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
@@ -28,7 +28,7 @@ class View(StrEnum):
     NOW = "now"
     """What no pod holds, on nodes that are Ready and not cordoned."""
     ENDED = "ended"
-    """The same once all that ends by itself has ended: Jobs of any kind, and pods that nobody owns."""
+    """The same once all that ends by itself has ended: Jobs, and pods that nobody owns."""
     EMPTY = "empty"
     """All of it, as if every node were Ready and not cordoned."""
 
@@ -72,7 +72,10 @@ class Capacity:
         gangs: Iterable[Gang] = (),
         like: "Capacity | None" = None,
     ) -> None:
-        """`gangs`: those whose end `View.ENDED` foresees; `like`: before a change, of which most still holds."""
+        """`gangs`: those whose end `View.ENDED` foresees.
+
+        `like`: before a change, of which most still holds.
+        """
         self.levels = scope.levels
         self.nodes: list[Node] = []
         self.paths: list[Path] = []
@@ -81,8 +84,14 @@ class Capacity:
         self._take_in(snapshot, scope)
         self.number = {node.name: number for number, node in enumerate(self.nodes)}
         self.counted = Counts(ending=_ending(gangs))
-        self._like = like if like is not None and self._has_nodes_of(like) else None
-        self._changed = list(self._differing(self._like)) if self._like else []
+
+        self._like: Capacity | None = None
+        self._changed: list[int] = []
+        """The nodes that offer something else than those of `like`."""
+        if like is not None and self._has_nodes_of(like):
+            self._like = like
+            self._changed = list(self._differing(like))
+
         self._members: dict[int, dict[Path, list[int]]] = {}
         self._ranked: dict[_Counted, list[RankedDomain]] = {}
 
@@ -100,19 +109,19 @@ class Capacity:
 
     def _has_nodes_of(self, like: "Capacity") -> bool:
         """Whether it has the same nodes in the same domains."""
-        return (
-            like.levels == self.levels and like.number == self.number and like.paths == self.paths
-        )
+        if like.levels != self.levels or like.number != self.number:
+            return False
+        return like.paths == self.paths
 
     def _differing(self, like: "Capacity") -> Iterator[int]:
         """The nodes that offer something else than they did."""
-        for number, (node, before) in enumerate(zip(self.nodes, like.nodes, strict=True)):
-            ending = self.counted.ending.get(node.name)
-            ending_before = like.counted.ending.get(node.name)
+        ending, ending_before = self.counted.ending, like.counted.ending
+        for number, node in enumerate(self.nodes):
+            before = like.nodes[number]
             if (
                 node.free != before.free
                 or node.obstacle != before.obstacle
-                or ending != ending_before
+                or ending.get(node.name) != ending_before.get(node.name)
             ):
                 yield number
 
@@ -121,8 +130,10 @@ class Capacity:
         node = self.nodes[number]
         if view is View.EMPTY:
             return node.total
-        ending = self.counted.ending.get(node.name) if view is View.ENDED else None
-        return with_amounts(node.free, ending or {})
+        if view is View.NOW:
+            return node.free
+        ending = self.counted.ending.get(node.name, {})
+        return with_amounts(node.free, ending)
 
     def is_closed(self, number: int, view: View) -> bool:
         """Whether a node takes no pods."""
@@ -130,30 +141,44 @@ class Capacity:
 
     def alike(self, gang: Gang) -> Labels:
         """What the nodes of a gang have in common of product and number of GPUs."""
-        numbers = {self.number.get(pod.node) for pod in gang.placed}
+        numbers = set()
+        for pod in gang.placed:
+            number = self.number.get(pod.node)
+            if number is not None:
+                numbers.add(number)
+
         common = []
         for key in (GPU_PRODUCT, GPUS):
-            values = set()
-            for number in numbers:
-                if number is not None:
-                    values.add(self.nodes[number].labels.get(key))
-            value = values.pop() if len(values) == 1 else None
+            value = self._common_value(key, numbers)
             if value is not None:
                 common.append((key, value))
         return tuple(common)
 
+    def _common_value(self, key: str, numbers: Iterable[int]) -> str | None:
+        """The value of a label that all of these nodes have."""
+        values = set()
+        for number in numbers:
+            labels = self.nodes[number].labels
+            values.add(labels.get(key))
+        return values.pop() if len(values) == 1 else None
+
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
-        counted = self.counted.slots.get((view, pods))
-        if counted is None:
-            before = self._like.counted.slots.get((view, pods)) if self._like else None
-            if before:
-                counted = before.copy()
-                self._count(counted, self._changed, view, pods)
-            else:
-                counted = [0] * len(self.nodes)
-                self._count(counted, range(len(self.nodes)), view, pods)
-            self.counted.slots[view, pods] = counted
+        key = view, pods
+        counted = self.counted.slots.get(key)
+        if counted is not None:
+            return counted
+
+        before = None
+        if self._like:
+            before = self._like.counted.slots.get(key)
+        if before:
+            counted = before.copy()
+            self._count(counted, self._changed, view, pods)
+        else:
+            counted = [0] * len(self.nodes)
+            self._count(counted, range(len(self.nodes)), view, pods)
+        self.counted.slots[key] = counted
         return counted
 
     def _count(self, slots: list[int], numbers: Iterable[int], view: View, pods: Pods) -> None:
@@ -165,44 +190,49 @@ class Capacity:
             if closed or not _may_use(node, pods, allowed):
                 slots[number] = 0
             else:
-                slots[number] = times_by_name(self.offered(number, view), pods.requests)
+                offered = self.offered(number, view)
+                slots[number] = times_by_name(offered, pods.requests)
 
     def sums(self, view: View, pods: Pods, depth: int) -> Mapping[Path, int]:
         """By domain of the level with this depth (1: the broadest): how many such pods fit."""
         key = _Counted(view, pods, depth)
         counted = self.counted.sums.get(key)
-        if counted is None:
-            before = self._like.counted.sums.get(key) if self._like else None
-            if before and self._like:
-                counted = self._sums_since(self._like, before, key)
-            else:
-                counted = self._sums_anew(key)
-            self.counted.sums[key] = counted
+        if counted is not None:
+            return counted
+
+        if self._like and self._like.counted.sums.get(key):
+            counted = self._sums_since(self._like, key)
+        else:
+            counted = self._sums_anew(key)
+        self.counted.sums[key] = counted
         return counted
 
-    def _sums_since(
-        self, like: "Capacity", before: Mapping[Path, int], key: _Counted
-    ) -> dict[Path, int]:
+    def _sums_since(self, like: "Capacity", key: _Counted) -> dict[Path, int]:
         """As before the change, but for the nodes that differ."""
+        before = like.counted.sums[key]
         sums = dict(before)
         slots = self.slots(key.view, key.pods)
         slots_before = like.slots(key.view, key.pods)
         domains = self._domains(key.depth)
         for number in self._changed:
-            sums[domains[number]] += slots[number] - slots_before[number]
+            gain = slots[number] - slots_before[number]
+            sums[domains[number]] += gain
         return sums
 
     def _sums_anew(self, key: _Counted) -> dict[Path, int]:
         domains = self._domains(key.depth)
+        slots = self.slots(key.view, key.pods)
         sums = dict.fromkeys(domains, 0)
-        for domain, count in zip(domains, self.slots(key.view, key.pods), strict=True):
+        for domain, count in zip(domains, slots, strict=True):
             if count:
                 sums[domain] += count
         return sums
 
     def _domains(self, depth: int) -> Sequence[Path]:
         """By node: its domain of a level."""
-        known = (self._like or self).counted.domains
+        known = self.counted.domains
+        if self._like:
+            known = self._like.counted.domains
         if depth not in known:
             known[depth] = [path[:depth] for path in self.paths]
         return known[depth]
@@ -211,7 +241,8 @@ class Capacity:
         """By domain of the level with this depth: the numbers of its nodes."""
         members = self._members.get(depth)
         if members is None:
-            members = self._members[depth] = {}
+            members = {}
+            self._members[depth] = members
             for number, domain in enumerate(self._domains(depth)):
                 members.setdefault(domain, []).append(number)
         return members
@@ -221,7 +252,9 @@ class Capacity:
         key = _Counted(view, pods, depth)
         ranked = self._ranked.get(key)
         if ranked is None:
-            ranked = self._ranked[key] = _ranked(self.sums(view, pods, depth))
+            sums = self.sums(view, pods, depth)
+            ranked = _ranked(sums)
+            self._ranked[key] = ranked
         return ranked
 
     def fewest(
@@ -240,10 +273,12 @@ class Capacity:
         ranked: Iterable[RankedDomain] = self.ranked(view, pods, depth)
         if instead:
             others = (entry for entry in ranked if entry.domain not in instead)
-            ranked = merge(others, _ranked(instead))
-        slots = accumulate(-entry.minus_slots for entry in islice(ranked, wanted))
-        for number, total in enumerate(slots, 1):
-            if total >= wanted:
+            changed = _ranked(instead)
+            ranked = merge(others, changed)
+        slots = 0
+        for number, entry in enumerate(islice(ranked, wanted), 1):
+            slots -= entry.minus_slots
+            if slots >= wanted:
                 return number
         return None
 
@@ -255,19 +290,28 @@ def _ending(gangs: Iterable[Gang]) -> dict[str, dict[str, int]]:
         if not gang.ends:
             continue
         for pod in gang.placed:
-            add_pods(ending.setdefault(pod.node, {}), pod.requests.items(), 1)
+            held = ending.setdefault(pod.node, {})
+            add_pods(held, pod.requests.items(), 1)
     return ending
 
 
 def _ranked(sums: Mapping[Path, int]) -> list[RankedDomain]:
-    return sorted([RankedDomain(-count, domain) for domain, count in sums.items() if count])
+    ranked = []
+    for domain, count in sums.items():
+        if count:
+            ranked.append(RankedDomain(-count, domain))
+    ranked.sort()
+    return ranked
 
 
 def with_amounts(offered: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
     """What is offered and what is added to it, of the resources that are offered."""
     if not more:
         return offered
-    return {name: amount + more.get(name, 0) for name, amount in offered.items()}
+    total = {}
+    for name, amount in offered.items():
+        total[name] = amount + more.get(name, 0)
+    return total
 
 
 def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> bool:
@@ -276,10 +320,13 @@ def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> b
     if not (wants.selector or wants.terms or node.taints):
         return True
     asked = tuple([node.labels.get(key) for key, _ in wants.selector])
-    key = (node.name if wants.terms else "", asked, node.taints)
-    may = known.get(key)
+    name = node.name if wants.terms else ""
+    look = name, asked, node.taints
+    may = known.get(look)
     if may is None:
         # pods with GPUs tolerate these
         taints = [taint for taint in node.taints if not is_gpu(taint.key)]
-        may = known[key] = not wants.rejection(node.name, node.labels, taints)
+        rejection = wants.rejection(node.name, node.labels, taints)
+        may = rejection is None
+        known[look] = may
     return may

@@ -24,7 +24,11 @@ def drained(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
         if node.name in closed:
             node = msgspec.structs.replace(node, schedulable=False)  # noqa: PLW2901 - the same node
         nodes.append(node)
-    kept = [pod for pod in snapshot.pods or () if pod.node not in closed]
+
+    kept = []
+    for pod in snapshot.pods or ():
+        if pod.node not in closed:
+            kept.append(pod)
     return replace(snapshot, nodes=tuple(nodes), pods=tuple(kept))
 
 
@@ -39,28 +43,37 @@ def finished(snapshot: Snapshot, gangs: Iterable[Gang]) -> Snapshot:
 def without(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:
     """These very pods gone."""
     gone = {id(pod) for pod in pods}
-    kept = [pod for pod in snapshot.pods or () if id(pod) not in gone]
+    kept = []
+    for pod in snapshot.pods or ():
+        if id(pod) not in gone:
+            kept.append(pod)
     return replace(snapshot, pods=tuple(kept))
 
 
 def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, str]) -> Snapshot:
-    """`count` more nodes like this one, without pods, Ready and not cordoned; `domains`: what their labels say instead.
+    """`count` more nodes like this one, without pods, Ready and not cordoned.
 
-    Where the label of a node is its own name, so is theirs. Taints for the state of a node stay behind.
+    `domains`: what their labels say instead. Where the label of a node is its own name, so is
+    theirs. Taints for the state of a node stay behind.
     """
-    taints = tuple([taint for taint in like.taints if not taint.key.startswith(_STATES)])
+    taints = []
+    for taint in like.taints:
+        if not taint.key.startswith(_STATES):
+            taints.append(taint)
+
     nodes = list(snapshot.nodes)
     for name in islice(_new_names(like.name, snapshot.by_name), count):
-        labels = dict(sorted({**_labels_of(name, like), **domains}.items()))
+        labels = {**_labels_of(name, like), **domains}
+        keys = sorted(labels)
         node = msgspec.structs.replace(
             like,
             name=name,
             uid=name,
-            places={key: place for place, key in enumerate(labels)},
-            values=tuple(labels.values()),
+            places={key: place for place, key in enumerate(keys)},
+            values=tuple(labels[key] for key in keys),
             ready=True,
             schedulable=True,
-            taints=taints,
+            taints=tuple(taints),
         )
         nodes.append(node)
     nodes.sort(key=lambda node: node.name)

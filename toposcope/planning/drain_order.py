@@ -1,7 +1,8 @@
-"""In which order nodes or domains can go down together, at the least cost in slots, running gangs and budgets.
+"""In which order nodes or domains can go down together, at the least cost in slots and gangs.
 
-Each step takes, of what is left, the unit that costs the least while all units before it are down: so the first N steps
-are a set that can be down at the same time, until a PodDisruptionBudget blocks.
+Each step takes, of what is left, the unit that costs the least while all units before it are down:
+so the first N steps are a set that can be down at the same time, until a PodDisruptionBudget
+blocks.
 """
 
 import re
@@ -30,9 +31,10 @@ _LONGEST_TYPE: Final = 316
 _BAD: Final = re.compile(
     r"^(?:Corrupt|Frequent|Missing|MultipleRemediations$|Repeated|SysLogs|Unhealthy|XID)"
     r"|^(?:Gpu\w+Watch|(?:Ethernet|InfiniBand)\w+Check)$|Not(?:Available|Healthy|Ready)$"
-    r"|^(?!(?:.*[a-z])?No[A-Z]).*(?:BadBlock|Deadlock|Degradation|Degraded|Down|Drain|Error|EventScheduled|Exhausted"
-    r"|Failed|Failure|Fatal|Flapping|Hang|Hung|Inactive|Issue|Lost|Maintenance(?:Scheduled)?|Missing|Offline|Pressure"
-    r"|Problem|Read[Oo]nly(?:\w*File[Ss]ystem)?|Shutdown|Stuck|Suspected|Throttling|Unavailable|Unhealthy)s?$"
+    r"|^(?!(?:.*[a-z])?No[A-Z]).*(?:BadBlock|Deadlock|Degradation|Degraded|Down|Drain|Error"
+    r"|EventScheduled|Exhausted|Failed|Failure|Fatal|Flapping|Hang|Hung|Inactive|Issue|Lost"
+    r"|Maintenance(?:Scheduled)?|Missing|Offline|Pressure|Problem|Read[Oo]nly(?:\w*File[Ss]ystem)?"
+    r"|Shutdown|Stuck|Suspected|Throttling|Unavailable|Unhealthy)s?$"
 )
 """Conditions that should be True, as EKS' are, and those that should not: those of the kubelet,
 node-problem-detector, NVSentinel (docs/INTEGRATIONS.md, rules of health-events-analyzer), AKS,
@@ -101,7 +103,7 @@ class Step:
     losses: tuple[Loss, ...]
     """The largest gangs first; slots free now."""
     blocked: tuple[str, ...]
-    """PodDisruptionBudgets `NAMESPACE/NAME` that do not let its pods go once the units before it are down."""
+    """PodDisruptionBudgets `NAMESPACE/NAME` that keep its pods once those before it are down."""
 
 
 def faults(node: NodeView) -> tuple[str, ...]:
@@ -110,9 +112,14 @@ def faults(node: NodeView) -> tuple[str, ...]:
     The API does not say which status of a condition is the bad one, so its name does. One with
     another name, such as `EtcdIsVoter` of k3s and RKE2, is no fault whatever its status.
     """
-    found = [mark.value for mark in marks(node) if mark in FAULTS]
+    found = []
+    for mark in marks(node):
+        if mark in FAULTS:
+            found.append(mark.value)
     for kind, status in sorted(node.conditions.items()):
-        if kind != "Ready" and status == _faulty(kind):  # a mark says it of Ready
+        if kind == "Ready":
+            continue  # a mark says it
+        if status == _faulty(kind):
             found.append(kind)
     return tuple(found)
 
@@ -139,14 +146,19 @@ def units_of(
     budgets_of = _budgets_by_node(snapshot, budgets)
     units = []
     for path, numbers in _members(capacity, running, depth).items():
-        names = [capacity.nodes[number].name for number in numbers]
+        names = []
+        for number in numbers:
+            node = capacity.nodes[number]
+            names.append(node.name)
         needs: dict[str, None] = {}
         stopping: dict[int, Gang] = {}
         held = Counter[BudgetKey]()
         for name in names:
-            needs.update(dict.fromkeys(faults(snapshot.by_name[name])))
+            for fault in faults(snapshot.by_name[name]):
+                needs[fault] = None
             stopping.update(running.get(name, {}))
             held.update(budgets_of.get(name, {}))
+
         unit = Unit(
             name="/".join(path),
             nodes=tuple(numbers),
@@ -163,17 +175,21 @@ def _running_on(gangs: Iterable[Gang]) -> dict[str, dict[int, Gang]]:
     running: dict[str, dict[int, Gang]] = {}
     for gang in gangs:
         for pod in gang.placed:
-            running.setdefault(pod.node, {})[id(gang)] = gang
+            gangs_there = running.setdefault(pod.node, {})
+            gangs_there[id(gang)] = gang
     return running
 
 
 def _members(capacity: Capacity, running: Container[str], depth: int) -> dict[Path, list[int]]:
     """By unit: its nodes that may have to be drained."""
     members: dict[Path, list[int]] = {}
-    for number, (node, path) in enumerate(zip(capacity.nodes, capacity.paths, strict=True)):
-        if node.obstacle != "cordoned" or node.name in running:
-            unit = path[:depth] if depth else (node.name,)
-            members.setdefault(unit, []).append(number)
+    for number, node in enumerate(capacity.nodes):
+        if node.obstacle == "cordoned" and node.name not in running:
+            continue
+        unit: Path = (node.name,)
+        if depth:
+            unit = capacity.paths[number][:depth]
+        members.setdefault(unit, []).append(number)
     return members
 
 
@@ -184,14 +200,19 @@ def _budgets_by_node(snapshot: Snapshot, budgets: Budgets) -> dict[str, Counter[
         return counts
     for pod in snapshot.pods or ():
         for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
-            counts.setdefault(pod.node, Counter())[budget.namespace, budget.name] += 1
+            key = budget.namespace, budget.name
+            on_node = counts.setdefault(pod.node, Counter())
+            on_node[key] += 1
     return counts
 
 
 def over_budget(
     snapshot: Snapshot, budgets: Budgets, down: Collection[str]
 ) -> dict[str, tuple[int, int]]:
-    """The budgets that keep pods on these nodes: how many pods there count to each, and how many it lets go now."""
+    """The budgets that keep pods on these nodes.
+
+    With how many pods there count to each, and how many of them it lets go now.
+    """
     held = Counter[BudgetKey]()
     for node, counts in _budgets_by_node(snapshot, budgets).items():
         if node in down:
@@ -200,13 +221,18 @@ def over_budget(
     over = {}
     for key in sorted(held):
         if held[key] > allowed[key]:
-            over["/".join(key)] = held[key], allowed[key]
+            name = "/".join(key)
+            over[name] = held[key], allowed[key]
     return over
 
 
 def _allowed_by(budgets: Budgets) -> dict[BudgetKey, int]:
     """How many pods each budget lets go now."""
-    return {(budget.namespace, budget.name): budget.allowed for budget in budgets.budgets}
+    allowed = {}
+    for budget in budgets.budgets:
+        key = budget.namespace, budget.name
+        allowed[key] = budget.allowed
+    return allowed
 
 
 class DrainOrder:
@@ -226,66 +252,96 @@ class DrainOrder:
         """By domain: its nodes."""
         self._shared = [self._shared_domain(path) for path in self._paths]
         """By node: its narrowest domain with other nodes in it."""
-        self._different = list({id(table.slots): table.slots for table in self._tables}.values())
+        self._different = self._different_slots()
+        """The slots by node that some table counts by."""
         self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
         self._fitting = [self._count_fitting(column) for column in self._columns]
 
     def _lay_out(self, capacity: Capacity, sizes: Sequence[int], per_pod: int) -> None:
         """Make the columns, and one table for those that count the same pods at the same level."""
         numbers: dict[tuple[Pods, int], int] = {}
+        depths = range(len(self._levels), 0, -1)
         for gpus in sorted(sizes, reverse=True):
             pods, wanted = shape_of(gpus, per_pod)
-            for depth in range(len(self._levels), 0, -1):
-                table = numbers.setdefault((pods, depth), len(self._tables))
-                self._columns.append(_Column(gpus, wanted, table))
-                if table == len(self._tables):
-                    slots = capacity.slots(View.NOW, pods)
-                    sums = dict(capacity.sums(View.NOW, pods, depth))
-                    self._tables.append(_Table(depth, slots, sums))
+            for depth in depths:
+                key = pods, depth
+                if key not in numbers:
+                    numbers[key] = len(self._tables)
+                    sums = capacity.sums(View.NOW, pods, depth)
+                    table = _Table(
+                        depth=depth,
+                        slots=capacity.slots(View.NOW, pods),
+                        sums=dict(sums),
+                    )
+                    self._tables.append(table)
+                column = _Column(gpus, wanted, numbers[key])
+                self._columns.append(column)
+
+    def _different_slots(self) -> list[Sequence[int]]:
+        different = {}
+        for table in self._tables:
+            different[id(table.slots)] = table.slots
+        return list(different.values())
 
     def _count_members(self) -> Counter[Path]:
         members = Counter[Path]()
         for path in self._paths:
             for depth in range(len(path) + 1):
-                members[path[:depth]] += 1
+                domain = path[:depth]
+                members[domain] += 1
         return members
 
     def _shared_domain(self, path: Path) -> Path:
         for depth in range(len(path) - 1, 0, -1):
-            if self._members[path[:depth]] > 1:
-                return path[:depth]
+            domain = path[:depth]
+            if self._members[domain] > 1:
+                return domain
         return ()
 
     def _count_fitting(self, column: _Column) -> int:
         """How many gangs fit now."""
-        sums = self._tables[column.table].sums
-        return sum([count // column.wanted for count in sums.values()])
+        fitting = 0
+        for count in self._tables[column.table].sums.values():
+            fitting += count // column.wanted
+        return fitting
 
     def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
         """All units; those that need maintenance first, those that a budget blocks last."""
         kinds: dict[object, list[Unit]] = {}
-        for unit in sorted(units, key=lambda unit: unit.name, reverse=True):
-            kinds.setdefault(self._kind(unit), []).append(unit)
+        by_name = sorted(units, key=lambda unit: unit.name, reverse=True)
+        for unit in by_name:
+            kind = self._kind(unit)
+            kinds.setdefault(kind, []).append(unit)
         ranks = {kind: _rank(alike[-1]) for kind, alike in kinds.items()}
+
         while kinds:
             blocked = self._blocked_kinds(kinds)
-            classes = {kind: (kind in blocked, *ranks[kind]) for kind in kinds}
-            first = min(classes.values())
-            candidates = [kinds[kind][-1] for kind, of in classes.items() if of == first]
+            candidates = _first_class(kinds, blocked, ranks)
             best = self._kind(self._cheapest(candidates))
-            unit = kinds[best].pop()
-            if not kinds[best]:
+            alike = kinds[best]
+            unit = alike.pop()
+            if not alike:
                 del kinds[best]
-            losses = [self._losses([unit], column)[0] for column in self._columns]
-            yield Step(unit, tuple(self._losses_by_size(losses)), blocked.get(best, ()))
+
+            losses = []
+            for column in self._columns:
+                losses += self._losses([unit], column)
+            yield Step(
+                unit=unit,
+                losses=tuple(self._losses_by_size(losses)),
+                blocked=blocked.get(best, ()),
+            )
             self._take_down(unit, losses)
 
     def _kind(self, unit: Unit) -> object:
-        """Nodes without pods that cost the same are as good as each other: one of them is looked at."""
-        if unit.gangs or unit.budgets or unit.needs or len(unit.nodes) > 1:
+        """Nodes without pods that cost the same are of one kind: one of them is looked at."""
+        if unit.gangs or unit.budgets or unit.needs:
+            return unit.name
+        if len(unit.nodes) > 1:
             return unit.name
         (number,) = unit.nodes
-        return self._shared[number], tuple([slots[number] for slots in self._different])
+        slots = [counted[number] for counted in self._different]
+        return self._shared[number], tuple(slots)
 
     def _cheapest(self, units: list[Unit]) -> Unit:
         """The one that costs the fewest slots of the largest size, then of the next."""
@@ -294,23 +350,32 @@ class DrainOrder:
                 continue
             losses = self._losses(units, column)
             least = min(losses)
-            units = [unit for unit, loss in zip(units, losses, strict=True) if loss == least]
-        return min(units, key=lambda unit: (sum([gang.gpus for gang in unit.gangs]), unit.name))
+            cheapest = []
+            for unit, loss in zip(units, losses, strict=True):
+                if loss == least:
+                    cheapest.append(unit)
+            units = cheapest
+        return min(units, key=_gpus_that_stop)
 
     def _losses(self, units: Iterable[Unit], column: _Column) -> list[int]:
         """Slots of a column that go with each of the units."""
         wanted = column.wanted
-        known, sums = self._parts[column.table], self._tables[column.table].sums
+        known = self._parts[column.table]
+        table = self._tables[column.table]
         losses = []
         for unit in units:
             part = known.get(unit.name)
             if part is None:
-                part = known[unit.name] = self._part(unit, self._tables[column.table])
+                part = self._part(unit, table)
+                known[unit.name] = part
+
             loss = 0
             for count in part.own:
                 loss += count // wanted
             for domain, count in part.shared:
-                loss += sums[domain] // wanted - (sums[domain] - count) // wanted
+                before = table.sums[domain]
+                after = before - count
+                loss += before // wanted - after // wanted
             losses.append(loss)
         return losses
 
@@ -319,9 +384,11 @@ class DrainOrder:
         slots: dict[Path, int] = {}
         nodes: dict[Path, int] = {}
         for number in unit.nodes:
-            domain = self._paths[number][: table.depth]
+            path = self._paths[number]
+            domain = path[: table.depth]
             slots[domain] = slots.get(domain, 0) + table.slots[number]
             nodes[domain] = nodes.get(domain, 0) + 1
+
         part = _Part([], [])
         for domain, count in slots.items():
             if not count:
@@ -348,7 +415,8 @@ class DrainOrder:
         """The budgets that do not let its pods go now."""
         blocking = []
         for key, count in unit.budgets.items():
-            if count > self._allowed.get(key, 0):
+            allowed = self._allowed.get(key, 0)
+            if count > allowed:
                 blocking.append("/".join(key))
         return tuple(blocking)
 
@@ -356,20 +424,61 @@ class DrainOrder:
         """Each size at the narrowest level at which it loses slots."""
         seen = set()
         for column, before, loss in zip(self._columns, self._fitting, losses, strict=True):
-            if loss and column.gpus not in seen:
-                seen.add(column.gpus)
-                level = self._levels[self._tables[column.table].depth - 1]
-                yield Loss(column.gpus, level, before=before, after=before - loss)
+            if not loss or column.gpus in seen:
+                continue
+            seen.add(column.gpus)
+            depth = self._tables[column.table].depth
+            yield Loss(
+                gpus=column.gpus,
+                level=self._levels[depth - 1],
+                before=before,
+                after=before - loss,
+            )
 
     def _take_down(self, unit: Unit, losses: Sequence[int]) -> None:
-        self._fitting = [before - loss for before, loss in zip(self._fitting, losses, strict=True)]
+        for column, loss in enumerate(losses):
+            self._fitting[column] -= loss
+
         for table in self._tables:
             for number in unit.nodes:
-                table.sums[self._paths[number][: table.depth]] -= table.slots[number]
+                path = self._paths[number]
+                domain = path[: table.depth]
+                table.sums[domain] -= table.slots[number]
+
         for key, count in unit.budgets.items():
-            self._allowed[key] = self._allowed.get(key, 0) - count
+            allowed = self._allowed.get(key, 0)
+            self._allowed[key] = allowed - count
 
 
-def _rank(unit: Unit) -> tuple[bool, bool]:
+_Rank = tuple[bool, bool]
+
+
+def _first_class(
+    kinds: Mapping[object, Sequence[Unit]],
+    blocked: Container[object],
+    ranks: Mapping[object, _Rank],
+) -> list[Unit]:
+    """One unit of each kind that comes before all others."""
+    first: tuple[bool, _Rank] | None = None
+    candidates: list[Unit] = []
+    for kind, alike in kinds.items():
+        own = kind in blocked, ranks[kind]
+        if first is None or own < first:
+            first = own
+            candidates = []
+        if own == first:
+            candidates.append(alike[-1])
+    return candidates
+
+
+def _gpus_that_stop(unit: Unit) -> tuple[int, str]:
+    """How many GPUs stop with it; of equal ones the name decides."""
+    gpus = 0
+    for gang in unit.gangs:
+        gpus += gang.gpus
+    return gpus, unit.name
+
+
+def _rank(unit: Unit) -> _Rank:
     """The lower, the sooner: what needs maintenance, then what runs nothing."""
     return not unit.needs, bool(unit.gangs)

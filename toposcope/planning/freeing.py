@@ -31,27 +31,36 @@ def freeings(
     depth: int,
     movable: Callable[[PodView], bool],
 ) -> Iterator[Freeing]:
-    """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move, the best one first.
+    """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move.
 
-    Only pods with GPUs are moved. The number is exact: the domains are asked for one pod of the gang more at a time.
+    The best domain comes first. Only pods with GPUs are moved. The number is exact: the domains are
+    asked for one pod of the gang more at a time.
     """
     shape, wanted = shape_of(gpus, per_pod)
     gpus_each = dict(shape.requests)[ALLOCATABLE_GPUS]
     slots = capacity.slots(View.NOW, shape)
     on_node = _movable_on(capacity, pods, movable)
+
     candidates: list[Freeing] = []
     for domain, numbers in _open_members(capacity, depth).items():
-        missing = wanted - sum([slots[number] for number in numbers])
+        missing = wanted
         by_node = []
         for number in numbers:
+            missing -= slots[number]
             node = capacity.nodes[number]
-            steps = _steps(node.free, on_node.get(node.name, ()), gpus_each)
+            movable_here = on_node.get(node.name, ())
+            steps = _steps(node.free, movable_here, gpus_each)
             if steps:
                 by_node.append(steps)
+
         moved = _fewest(by_node, missing)
         if moved is not None:
             candidates.append(Freeing(domain, moved))
-    yield from sorted(candidates, key=lambda freeing: (len(freeing.pods), freeing.domain))
+    yield from sorted(candidates, key=_fewest_first)
+
+
+def _fewest_first(freeing: Freeing) -> tuple[int, Path]:
+    return len(freeing.pods), freeing.domain
 
 
 def _movable_on(
@@ -60,9 +69,11 @@ def _movable_on(
     """By node: the pods with GPUs that may move."""
     on_node: dict[str, list[PodView]] = {}
     for pod in pods:
-        counts = pod.node in capacity.number and pod.requests.get(ALLOCATABLE_GPUS)
-        if counts and movable(pod):
-            on_node.setdefault(pod.node, []).append(pod)
+        if pod.node not in capacity.number:
+            continue
+        if pod.requests.get(ALLOCATABLE_GPUS) and movable(pod):
+            pods_there = on_node.setdefault(pod.node, [])
+            pods_there.append(pod)
     return on_node
 
 
@@ -70,8 +81,11 @@ def _open_members(capacity: Capacity, depth: int) -> dict[Path, list[int]]:
     """By domain: its nodes that take pods."""
     members: dict[Path, list[int]] = {}
     for number, path in enumerate(capacity.paths):
-        if not capacity.nodes[number].obstacle:
-            members.setdefault(path[:depth], []).append(number)
+        node = capacity.nodes[number]
+        if not node.obstacle:
+            domain = path[:depth]
+            numbers = members.setdefault(domain, [])
+            numbers.append(number)
     return members
 
 
@@ -81,13 +95,15 @@ def _steps(free: Mapping[str, int], pods: Sequence[PodView], gpus_each: int) -> 
     Taking the largest first moves the fewest.
     """
     steps: list[_Moved] = []
-    free_gpus = max(0, free.get(ALLOCATABLE_GPUS, 0))
+    free_gpus = free.get(ALLOCATABLE_GPUS, 0)
+    free_gpus = max(0, free_gpus)
     slots_before = free_gpus // gpus_each
     moved: _Moved = ()
     for pod in sorted(pods, key=_largest_first):
         free_gpus += pod.requests[ALLOCATABLE_GPUS]
         moved = (*moved, pod)
-        while free_gpus // gpus_each - slots_before > len(steps):
+        gained = free_gpus // gpus_each - slots_before
+        while len(steps) < gained:
             steps.append(moved)
     return steps
 
@@ -113,10 +129,11 @@ def _fewest(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
 
 def _fewest_of_single(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
     """The same where each node gives one more slot: those with the fewest pods."""
-    chosen = sorted([steps[0] for steps in nodes], key=len)[:missing]
-    if len(chosen) < missing:
+    moves = [steps[0] for steps in nodes]
+    if len(moves) < missing:
         return None
-    return tuple(chain.from_iterable(chosen))
+    moves.sort(key=len)
+    return tuple(chain.from_iterable(moves[:missing]))
 
 
 def _with_node(
@@ -126,7 +143,10 @@ def _with_node(
     reached = dict(best)
     for slots, moved in best.items():
         for more, further in enumerate(steps, 1):
-            total = min(slots + more, missing)
-            if total not in reached or len(reached[total]) > len(moved) + len(further):
+            total = slots + more
+            total = min(total, missing)
+            known = reached.get(total)
+            pods = len(moved) + len(further)
+            if known is None or len(known) > pods:
                 reached[total] = (*moved, *further)
     return reached

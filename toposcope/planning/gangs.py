@@ -1,7 +1,7 @@
-"""The gangs of a cluster: pods that are scheduled and do their work together, whatever system started them."""
+"""The gangs of a cluster: pods that work together, whatever system started them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from toposcope.integrations.framework.plugin import GangMark
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.registry import GANG_MARKS
 from toposcope.kube.pod_resources import gpu_count
-from toposcope.snapshot.model import PodView, Snapshot
+from toposcope.snapshot.model import Owner, PodView, Snapshot
 
 _MADE_FOR_OWNERS: Final = ("Workload", "PodGroup")
 """Kinds of gangs that systems make for other objects."""
@@ -28,7 +28,7 @@ class Gang:
     name: str
     pods: tuple[PodView, ...]
     required: str = ""
-    """The label key of the level that all of it has to stay within, where an object for the gang says so."""
+    """The label key of the level that all of it has to stay within, if an object for it says so."""
 
     @property
     def handle(self) -> str:
@@ -68,10 +68,14 @@ def gangs_of(
     members: dict[_Mark, list[PodView]] = {}
     for pod in snapshot.in_whole_gpus.pods or ():
         if gpu_count(pod.requests):
-            members.setdefault(_mark_of(pod), []).append(pod)
+            mark = _mark_of(pod)
+            members.setdefault(mark, []).append(pod)
+
     gangs = []
-    for mark, pods in sorted(members.items()):
-        gangs.append(_gang(mark, pods, required.get((mark.kind, mark.namespace, mark.name), "")))
+    for mark in sorted(members):
+        key = mark.kind, mark.namespace, mark.name
+        level = required.get(key, "")
+        gangs.append(_gang(mark, members[mark], level))
     return tuple(gangs)
 
 
@@ -84,13 +88,32 @@ class _Mark(NamedTuple):
 
 
 def _gang(mark: _Mark, pods: Sequence[PodView], required: str) -> Gang:
-    """Named after the one owner of its pods where that says more: a Job rather than an object made for it."""
-    owners = {pod.owner for pod in pods}
-    owner = owners.pop() if len(owners) == 1 else None
-    kind, name = mark.kind, mark.name
-    if owner and kind in _MADE_FOR_OWNERS and owner.kind not in _NO_GANG:
-        kind, name = owner.kind, owner.name
-    return Gang(kind, mark.namespace, name, tuple(pods), required)
+    """Named after the one owner of its pods where that says more.
+
+    That is a Job rather than an object made for it.
+    """
+    gang = Gang(
+        kind=mark.kind,
+        namespace=mark.namespace,
+        name=mark.name,
+        pods=tuple(pods),
+        required=required,
+    )
+    owner = _common_owner(pods)
+    if owner is None or owner.kind in _NO_GANG:
+        return gang
+    if mark.kind not in _MADE_FOR_OWNERS:
+        return gang
+    return replace(gang, kind=owner.kind, name=owner.name)
+
+
+def _common_owner(pods: Sequence[PodView]) -> Owner | None:
+    """Who owns all of them."""
+    first = pods[0].owner
+    for pod in pods:
+        if pod.owner != first:
+            return None
+    return first
 
 
 def _mark_of(pod: PodView) -> _Mark:
@@ -102,18 +125,25 @@ def _mark_of(pod: PodView) -> _Mark:
         name = _name_by(mark, pod)
         if name is not None:
             return _Mark(pod.namespace, name, mark.kind)
-    if pod.owner and pod.owner.kind not in _NO_GANG:
-        return _Mark(pod.namespace, pod.owner.name, pod.owner.kind)
+    owner = pod.owner
+    if owner and owner.kind not in _NO_GANG:
+        return _Mark(pod.namespace, owner.name, owner.kind)
     return _Mark(pod.namespace, pod.name, "Pod")
 
 
 def _name_by(mark: GangMark, pod: PodView) -> str | None:
     """The name of the gang by this mark; None where the pod does not have it."""
-    texts = pod.annotations if mark.annotation else pod.labels
-    if not all(key in texts for key in mark.keys):
+    texts = pod.labels
+    if mark.annotation:
+        texts = pod.annotations
+    values = []
+    for key in mark.keys:
+        if key not in texts:
+            return None
+        values.append(texts[key])
+    if values[0].startswith(mark.single):
         return None
-    values = [texts[key] for key in mark.keys]
-    return None if values[0].startswith(mark.single) else "-".join(values)
+    return "-".join(values)
 
 
 def named(gangs: Iterable[Gang], wanted: str) -> tuple[Gang, ...]:

@@ -38,11 +38,15 @@ class Plan:
         shares = self.snapshot.shares
         if not shares:
             return ()
-        return tuple([node.name for node in self.scope.nodes if node.name in shares])
+        names = []
+        for node in self.scope.nodes:
+            if node.name in shares:
+                names.append(node.name)
+        return tuple(names)
 
     @cached_property
     def parts(self) -> int:
-        """Pods that hold parts of GPUs (MIG devices, shared GPUs): none of the figures is about them."""
+        """Pods that hold parts of GPUs (MIG devices, shared GPUs): no figure is about them."""
         count = 0
         for pod in self.counted.pods or ():
             if any(is_gpu_part(resource) for resource in pod.requests):

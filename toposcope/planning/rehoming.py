@@ -50,12 +50,12 @@ class Rehomed:
     lost: int
     """Pods that lose their nodes."""
     level: Level | None
-    """The narrowest level of which one domain holds the gang before; None: not even one of the broadest."""
+    """The narrowest level of which one domain holds the gang before; None: no level has one."""
     outcome: Outcome
     domain: Path
     """The narrowest domain that holds its running pods then; empty: the cluster."""
     required: Level | None
-    """The level that it requires, as far as annotations of its pods or an object for the gang say."""
+    """The level that it requires, as far as annotations of its pods or an object for it say."""
     placed: tuple[PodView, ...]
     """The pods that go to other nodes, with those."""
 
@@ -68,15 +68,24 @@ class Rehomed:
     def sentence(self) -> str:
         """What becomes of it, for people."""
         gang = self.gang
-        gpus = f"{gang.gpus:,} {plural(gang.gpus, 'GPU')}"
-        pods = f"{self.lost} of {len(gang.placed):,} {plural(len(gang.placed), 'pod')}"
-        return f"{gang.handle} ({gang.kind}, {gpus}, {pods}): {self._what_happens}"
+        gpus = gang.gpus
+        gpu = plural(gpus, "GPU")
+        pods = len(gang.placed)
+        pod = plural(pods, "pod")
+        size = f"{gpus:,} {gpu}, {self.lost} of {pods:,} {pod}"
+        outcome = self._what_happens
+        return f"{gang.handle} ({gang.kind}, {size}): {outcome}"
 
     @property
     def _what_happens(self) -> str:
-        level = self.level.domain if self.level else "cluster"
-        where = self.domain[-1] if self.domain else ""
+        level = "cluster"
+        if self.level:
+            level = self.level.domain
+        where = ""
+        if self.domain:
+            where = self.domain[-1]
         where = where or "the cluster"
+
         match self.outcome:
             case Outcome.STAYS:
                 return f"finds other nodes in the same {level}"
@@ -94,7 +103,10 @@ class Rehomed:
 def rehome(
     before: Capacity, after: Capacity, gangs: Iterable[Gang], lost: Collection[str]
 ) -> Iterator[Rehomed]:
-    """What becomes of the gangs when the pods `NAMESPACE/NAME` of `lost` need other nodes; `after` is without them."""
+    """What becomes of the gangs when the pods `NAMESPACE/NAME` of `lost` need other nodes.
+
+    `after` is without them.
+    """
     losing = []
     for gang in gangs:
         if any(_name(pod) in lost for pod in gang.placed):
@@ -151,8 +163,11 @@ class _Rehoming:
         self._kinds = Kinds()
         self._alike: Labels = ()
         """Labels that nodes have to have to be like those that the gang at hand runs on."""
-        deepest = after.levels[-1] if after.levels else None
-        everything = Group("", tuple(self._kinds_of(gangs)), required=deepest)
+        deepest = None
+        if after.levels:
+            deepest = after.levels[-1]
+        kinds = tuple(self._kinds_of(gangs))
+        everything = Group("", kinds, required=deepest)
         self._room = Room(after.levels, after.nodes, [everything], partial=False)
         self._number = {name: number for number, name in enumerate(self._room.names)}
 
@@ -161,7 +176,8 @@ class _Rehoming:
         kinds: dict[Pods, None] = {}
         for gang in gangs:
             for alike in (self._before.alike(gang), ()):
-                kinds.update(dict.fromkeys(self._kinds.of(gang.placed, alike)))
+                for kind in self._kinds.of(gang.placed, alike):
+                    kinds[kind] = None
         return kinds
 
     def place(self, gang: Gang, lost: Collection[str]) -> Rehomed:
@@ -172,11 +188,15 @@ class _Rehoming:
         if self._alike and not choice.as_close:
             self._alike = ()  # nodes unlike those that it runs on
             choice = self._choose(case)
+
         moved = list(self._moved(case.pods, choice.placed))
+        level = None
+        if case.home:
+            level = self._level_of(case.home)
         return Rehomed(
             gang=gang,
             lost=len(case.gone),
-            level=self._levels[len(case.home) - 1] if case.home else None,
+            level=level,
             outcome=choice.outcome,
             domain=self._domain_of(moved, case.kept),
             required=case.required,
@@ -184,15 +204,28 @@ class _Rehoming:
         )
 
     def _case(self, gang: Gang, lost: Collection[str]) -> _Case:
+        gone, kept = [], []
+        for pod in gang.placed:
+            if _name(pod) in lost:
+                gone.append(pod)
+            else:
+                kept.append(pod)
+
         required = self._required(gang)
+        least = 0
+        if required:
+            least = self._levels.index(required) + 1
         return _Case(
             gang=gang,
-            gone=[pod for pod in gang.placed if _name(pod) in lost],
-            kept=[pod for pod in gang.placed if _name(pod) not in lost],
+            gone=gone,
+            kept=kept,
             home=self._home(gang),
             required=required,
-            least=self._levels.index(required) + 1 if required else 0,
+            least=least,
         )
+
+    def _level_of(self, domain: Path) -> Level:
+        return self._levels[len(domain) - 1]
 
     def _home(self, gang: Gang) -> Path:
         """The narrowest domain that holds the gang before the change."""
@@ -201,7 +234,8 @@ class _Rehoming:
             number = self._before.number.get(pod.node)
             if number is None:
                 return ()
-            paths.append(self._before.paths[number])
+            path = self._before.paths[number]
+            paths.append(path)
         return _common(paths)
 
     def _required(self, gang: Gang) -> Level | None:
@@ -211,6 +245,7 @@ class _Rehoming:
             for key, value in pod.annotations.items():
                 if key in _REQUIRING:
                     required.add(value)
+
         for level in reversed(self._levels):
             if level.key in required or level.domain in required:
                 return level
@@ -218,47 +253,73 @@ class _Rehoming:
 
     def _domain_of(self, moved: Sequence[PodView], kept: Sequence[PodView]) -> Path:
         """The narrowest domain that holds a gang, once some of its pods have moved."""
-        names = {_name(pod) for pod in moved}
-        nodes = {pod.node for pod in moved}
-        nodes.update([pod.node for pod in kept if _name(pod) not in names])
-        return _common([self._path_of(name) for name in nodes if name in self._number])
+        names: set[str] = set()
+        nodes: set[str] = set()
+        for pod in moved:
+            names.add(_name(pod))
+            nodes.add(pod.node)
+        for pod in kept:
+            if _name(pod) not in names:
+                nodes.add(pod.node)
+
+        paths = []
+        for node in nodes:
+            if node in self._number:
+                paths.append(self._path_of(node))
+        return _common(paths)
 
     def _path_of(self, node: str) -> Path:
-        return self._room.paths[self._number[node]]
+        number = self._number[node]
+        return self._room.paths[number]
 
     def _moved(self, pods: Iterable[PodView], placed: Iterable[Placed]) -> Iterator[PodView]:
-        """The pods with the nodes they go to, which they now take; each placed group has pods of one kind."""
+        """The pods with the nodes they go to, which they now take.
+
+        Each placed group has pods of one kind.
+        """
         waiting: dict[Shape, deque[PodView]] = {}
         for pod in pods:
-            shape = self._room.shapes[self._kinds.kind_of(pod, self._alike)]
+            shape = self._shape_of(pod)
             waiting.setdefault(shape, deque()).append(pod)
+
         for copy in placed:
             for kind in copy.group.pods:
                 shape = self._room.shapes[replace(kind, count=1)]
-                for name, count in copy.nodes:
-                    self._room.put(self._number[name], shape, count)
+                for node, count in copy.nodes:
+                    number = self._number[node]
+                    self._room.put(number, shape, count)
                     for _ in range(count):
-                        yield msgspec.structs.replace(waiting[shape].popleft(), node=name)
+                        pod = waiting[shape].popleft()
+                        yield msgspec.structs.replace(pod, node=node)
+
+    def _shape_of(self, pod: PodView) -> Shape:
+        kind = self._kinds.kind_of(pod, self._alike)
+        return self._room.shapes[kind]
 
     def _choose(self, case: _Case) -> _Choice:
         """Where the gang goes: the less it is torn apart, the better."""
-        return (
-            self._stay(case) or self._move(case) or self._spread(case) or _Choice(Outcome.WAITS, ())
-        )
+        for choose in (self._stay, self._move, self._spread):
+            choice = choose(case)
+            if choice:
+                return choice
+        return _Choice(Outcome.WAITS, ())
 
     def _stay(self, case: _Case) -> _Choice | None:
         """Where its other pods are: the lost ones alone find other nodes."""
         if not case.kept and case.home:
             return None  # all of it is lost: see `_move`
         placed = self._search(case.gone, None, case.home)
-        return None if placed is None else _Choice(Outcome.STAYS, placed)
+        if placed is None:
+            return None
+        return _Choice(Outcome.STAYS, placed)
 
     def _move(self, case: _Case) -> _Choice | None:
         """All of it together, into any domain of the level that holds it."""
         if not case.home:
             return None
+        level = self._level_of(case.home)
         self._put(case.kept, -1)
-        placed = self._search(case.pods, self._levels[len(case.home) - 1], ())
+        placed = self._search(case.pods, level, ())
         if placed is None:
             self._put(case.kept, 1)
             return None
@@ -269,8 +330,13 @@ class _Rehoming:
     def _spread(self, case: _Case) -> _Choice | None:
         """The lost pods anywhere in broader and broader domains around the others."""
         for depth in range(len(case.home) - 1, case.least - 1, -1):
-            level = self._levels[depth - 1] if depth else None
-            inside = case.home[:depth] if case.kept else ()
+            domain = case.home[:depth]
+            level = None
+            if domain:
+                level = self._level_of(domain)
+            inside: Path = ()
+            if case.kept:
+                inside = domain
             placed = self._search(case.gone, level, inside)
             if placed is not None:
                 return _Choice(Outcome.SPREADS, placed)
@@ -278,8 +344,9 @@ class _Rehoming:
 
     def _is_elsewhere(self, placed: Iterable[Placed], home: Path) -> bool:
         for copy in placed:
-            for name, _ in copy.nodes:
-                if self._path_of(name)[: len(home)] != home:
+            for node, _ in copy.nodes:
+                path = self._path_of(node)
+                if path[: len(home)] != home:
                     return True
         return False
 
@@ -288,23 +355,29 @@ class _Rehoming:
     ) -> Sequence[Placed] | None:
         """A place for these pods inside of a domain, in one domain of the level."""
         shapes = self._room.shapes
+        counts = self._kinds.of(pods, self._alike)
         groups = []
-        for number, (kind, count) in enumerate(self._kinds.of(pods, self._alike).items()):
+        for number, (kind, count) in enumerate(counts.items()):
             counted = replace(kind, count=count)
             shapes[counted] = shapes[kind]
-            groups.append(Group(str(number), (counted,)))
+            group = Group(str(number), (counted,))
+            groups.append(group)
         if inside and inside not in self._room.members:
             return None
-        whole = Group("", groups=tuple(groups), required=level)
-        return Search(self._room).place((whole,), inside)
+        whole = Group(
+            name="",
+            groups=tuple(groups),
+            required=level,
+        )
+        search = Search(self._room)
+        return search.place((whole,), inside)
 
     def _put(self, pods: Iterable[PodView], times: int) -> None:
         """Put pods on the nodes where they are, or with -1 take them away."""
         for pod in pods:
             number = self._number.get(pod.node)
             if number is not None:
-                shape = self._room.shapes[self._kinds.kind_of(pod, self._alike)]
-                self._room.put(number, shape, times)
+                self._room.put(number, self._shape_of(pod), times)
 
 
 def _common(paths: Sequence[Path]) -> Path:

@@ -1,4 +1,4 @@
-"""The level that a whole gang has to stay within where its pods do not say it, but an object made for it.
+"""The level that a whole gang has to stay within where an object made for it says so.
 
 Each system's plugin says in which field: label keys, or what else names a level there.
 """

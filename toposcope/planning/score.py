@@ -32,7 +32,7 @@ from toposcope.snapshot.model import PodView
 
 _MOST_NODES: Final = 64
 _MOST_CHOICES: Final = 200
-"""Pods of several kinds are packed exactly within so many nodes, and for so many choices of domains."""
+"""Pods of several kinds are packed exactly for so many nodes and choices of domains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,10 @@ class Spread:
     level: Level
     spans: int
     now: int | None
-    """The fewest that could hold it with what is free now and what it holds itself; None: not all of it fits again."""
+    """The fewest that could hold it with what is free now and what it holds itself.
+
+    None: not all of it fits again.
+    """
     empty: int
     """The same on an empty cluster; never more than it spans."""
     worst: int
@@ -63,12 +66,18 @@ class Score:
         shares = []
         for spread in self.spreads:
             if spread.empty < spread.worst:
-                shares.append(spread.empty / spread.spans)
-        return sum(shares) / len(shares) if shares else 1.0
+                share = spread.empty / spread.spans
+                shares.append(share)
+        if not shares:
+            return 1.0
+        return sum(shares) / len(shares)
 
     @cached_property
     def better_now(self) -> bool:
-        """Whether it would span fewer domains of some level if it were placed anew, and not more of a broader one."""
+        """Whether it would span fewer domains of some level if it were placed anew.
+
+        And not more domains of a broader level.
+        """
         for spread in self.spreads:
             if spread.now is None or spread.now > spread.spans:
                 return False
@@ -78,28 +87,34 @@ class Score:
 
     @property
     def misplaced(self) -> bool:
-        """Whether it spans at least twice the domains of some level that it would span if it were placed anew."""
+        """Whether it spans twice the domains of some level that it would if it were placed anew."""
         if not self.better_now:
             return False
         for spread in self.spreads:
-            if spread.now is not None and 2 * spread.now <= spread.spans:
+            if spread.now is None:
+                continue
+            if spread.spans >= 2 * spread.now:
                 return True
         return False
 
 
 def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, ...]] | None:
-    """The fewest domains that could hold a gang now, at the broadest level at which that is fewer than it spans.
+    """The fewest domains that could hold a gang now.
 
-    None where it would not be better placed anew, or pods of several kinds leave too many choices to try.
+    They are of the broadest level at which that is fewer than it spans. None where it would not be
+    better placed anew, or pods of several kinds leave too many choices to try.
     """
     if not score.better_now:
         return None
+    gang = score.gang
+    alike = capacity.alike(gang)
+    counts = Kinds().of(gang.placed, alike)
+    demand = _Demand(View.NOW, counts, freed=_held(capacity, gang))
     for depth, spread in enumerate(score.spreads, 1):
-        if spread.now is not None and spread.now < spread.spans:
-            counts = Kinds().of(score.gang.placed, capacity.alike(score.gang))
-            demand = _Demand(View.NOW, counts, freed=_held(capacity, score.gang))
-            domains = _Fewest(capacity, demand).place(depth, spread.now or 1)
-            return None if domains is None else (spread.level, domains)
+        if spread.now is None or spread.now >= spread.spans:
+            continue
+        domains = _Fewest(capacity, demand).place(depth, spread.now or 1)
+        return None if domains is None else (spread.level, domains)
     return None
 
 
@@ -108,26 +123,41 @@ def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     kinds = Kinds()
     made = []
     for gang in gangs:
-        score = _score(capacity, kinds, gang) if len(gang.placed) > 1 else None
+        if len(gang.placed) <= 1:
+            continue
+        score = _score(capacity, kinds, gang)
         if score:
             made.append(score)
-    made.sort(key=lambda score: (score.value, -score.gang.gpus, score.gang.handle))
+    made.sort(key=_worst_first)
     return tuple(made)
 
 
+def _worst_first(score: Score) -> tuple[float, int, str]:
+    gang = score.gang
+    return score.value, -gang.gpus, gang.handle
+
+
 class Kinds:
-    """What pods request and which nodes they may use; equal pods share both, so each is read once."""
+    """What pods request and which nodes they may use.
+
+    Equal pods share both, so each is read once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, Labels], Pods] = {}
         self._kept: list[PodView] = []
 
     def of(self, pods: Iterable[PodView], alike: Labels = ()) -> dict[Pods, int]:
-        """The different kinds of pods, and how many there are of each; only nodes with the labels `alike` will do."""
+        """The different kinds of pods, and how many there are of each.
+
+        Only nodes with the labels `alike` will do.
+        """
         counts: dict[Pods, int] = {}
         for pod in pods:
             key = id(pod.requests), id(pod.wants), alike
-            kind = self._known.get(key) or self._read(pod, key)
+            kind = self._known.get(key)
+            if kind is None:
+                kind = self._read(pod, key)
             counts[kind] = counts.get(kind, 0) + 1
         return counts
 
@@ -140,9 +170,16 @@ class Kinds:
         self._kept.append(pod)  # keeps the ids taken
         _, _, alike = key
         wants = node_filter_of(Field(pod.wants))
-        selector = tuple(sorted({*wants.selector, *alike}))
-        requests = tuple(sorted(pod.requests.items()))
-        kind = self._known[key] = Pods("", 1, requests, replace(wants, selector=selector))
+        selector = {*wants.selector, *alike}
+        wants = replace(wants, selector=tuple(sorted(selector)))
+        requests = sorted(pod.requests.items())
+        kind = Pods(
+            name="",
+            count=1,
+            requests=tuple(requests),
+            node_filter=wants,
+        )
+        self._known[key] = kind
         return kind
 
 
@@ -153,19 +190,37 @@ def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
         number = capacity.number.get(pod.node)
         if number is None:
             return None
-        paths.add(capacity.paths[number])
-    counts = kinds.of(gang.placed, capacity.alike(gang))
-    now = _Fewest(capacity, _Demand(View.NOW, counts, freed=_held(capacity, gang)))
-    empty = _Fewest(capacity, _Demand(View.EMPTY, counts, freed={}))
+        path = capacity.paths[number]
+        paths.add(path)
+
+    alike = capacity.alike(gang)
+    counts = kinds.of(gang.placed, alike)
+    now = _Fewest(
+        capacity,
+        _Demand(View.NOW, counts, freed=_held(capacity, gang)),
+    )
+    empty = _Fewest(
+        capacity,
+        _Demand(View.EMPTY, counts, freed={}),
+    )
     spreads = []
     for depth, level in enumerate(capacity.levels, 1):
-        spans = len({path[:depth] for path in paths})
-        worst = min(len(gang.placed), empty.domains(depth))
-        if spans == 1:
-            spreads.append(Spread(level, spans=1, now=1, empty=1, worst=worst))
-            continue
-        fewest = min(empty.fewest(depth) or spans, spans)
-        spread = Spread(level, spans=spans, now=now.fewest(depth), empty=fewest, worst=worst)
+        domains = {path[:depth] for path in paths}
+        spans = len(domains)
+        spread = Spread(
+            level=level,
+            spans=spans,
+            now=1,
+            empty=1,
+            worst=min(len(gang.placed), empty.domains(depth)),
+        )
+        if spans > 1:
+            fewest = empty.fewest(depth) or spans
+            spread = replace(
+                spread,
+                now=now.fewest(depth),
+                empty=min(fewest, spans),
+            )
         spreads.append(spread)
     return Score(gang, tuple(spreads))
 
@@ -190,7 +245,8 @@ def _held(capacity: Capacity, gang: Gang) -> dict[int, dict[str, int]]:
     held: dict[int, dict[str, int]] = {}
     for pod in gang.placed:
         number = capacity.number[pod.node]
-        add_pods(held.setdefault(number, {}), pod.requests.items(), 1)
+        on_node = held.setdefault(number, {})
+        add_pods(on_node, pod.requests.items(), 1)
     return held
 
 
@@ -201,29 +257,45 @@ class _Fewest:
         self._capacity = capacity
         self._demand = demand
         self._gains: dict[Pods, dict[int, int]] = {}
-        """By kind of pods and node: how many more fit there without the gang; the same at every level."""
+        """By kind of pods and node: how many more fit there without the gang."""
 
     def domains(self, depth: int) -> int:
         """How many domains of a level take some of the pods."""
-        view = self._demand.view
-        return max([len(self._capacity.ranked(view, pods, depth)) for pods in self._demand.kinds])
+        most = 0
+        for pods in self._demand.kinds:
+            ranked = self._capacity.ranked(self._demand.view, pods, depth)
+            most = max(most, len(ranked))
+        return most
 
     def fewest(self, depth: int) -> int | None:
-        """The fewest domains that hold all pods; for pods of several kinds in large clusters at least so many."""
+        """The fewest domains that hold all pods.
+
+        For pods of several kinds in large clusters at least so many.
+        """
         bound = 1
         for pods, wanted in self._demand.kinds.items():
-            instead = self._instead(pods, depth)
-            fewest = self._capacity.fewest(self._demand.view, pods, depth, wanted, instead=instead)
+            fewest = self._capacity.fewest(
+                self._demand.view,
+                pods,
+                depth,
+                wanted,
+                instead=self._instead(pods, depth),
+            )
             if fewest is None:
                 return None
             bound = max(bound, fewest)
-        return bound if self._demand.alike else self._fewest_by_packing(depth, bound)
+
+        if self._demand.alike:
+            return bound
+        return self._fewest_by_packing(depth, bound)
 
     def _fewest_by_packing(self, depth: int, bound: int) -> int | None:
-        """Tries every choice of domains with an exact packing, as long as that is little; else the bound."""
+        """Tries every choice of domains with an exact packing if there are few; else the bound."""
         members = self._capacity.members(depth)
-        for count in range(bound, len(members) + 1):
-            if comb(len(members), count) > _MOST_CHOICES:
+        there_are = len(members)
+        for count in range(bound, there_are + 1):
+            choices = comb(there_are, count)
+            if choices > _MOST_CHOICES:
                 return count
             for domains in combinations(members, count):
                 if self._may_hold(depth, domains):
@@ -233,15 +305,18 @@ class _Fewest:
     def place(self, depth: int, count: int) -> tuple[Path, ...] | None:
         """So many domains that hold the gang: of single ones the fullest, else the roomiest."""
         rooms = [self._rooms(pods, depth) for pods in self._demand.kinds]
-        domains = sorted(
-            self._capacity.members(depth),
-            key=lambda domain: (*[room[domain] for room in rooms], domain),
-        )
+
+        def fullest_first(domain: Path) -> tuple[list[int], Path]:
+            return [room[domain] for room in rooms], domain
+
+        domains = sorted(self._capacity.members(depth), key=fullest_first)
         if count == 1:
             domains = self._roomy(domains, rooms)
         choices: Iterable[tuple[Path, ...]] = combinations(domains, count)
         if self._demand.alike and count > 1:
-            choices = [tuple(domains[-count:])]
+            roomiest = domains[-count:]
+            choices = [tuple(roomiest)]
+
         for choice in islice(choices, _MOST_CHOICES):
             if self._demand.alike or self._may_hold(depth, choice):
                 return choice
@@ -254,11 +329,10 @@ class _Fewest:
 
     def _roomy(self, domains: Iterable[Path], rooms: Sequence[Mapping[Path, int]]) -> list[Path]:
         """The domains with room for all pods of each kind, were they alone."""
-        counts = tuple(self._demand.kinds.values())
-        roomy = []
-        for domain in domains:
-            if all(room[domain] >= wanted for room, wanted in zip(rooms, counts, strict=True)):
-                roomy.append(domain)
+        roomy = list(domains)
+        counts = self._demand.kinds.values()
+        for room, wanted in zip(rooms, counts, strict=True):
+            roomy = [domain for domain in roomy if room[domain] >= wanted]
         return roomy
 
     def _instead(self, pods: Pods, depth: int) -> dict[Path, int]:
@@ -267,30 +341,39 @@ class _Fewest:
             return {}
         sums = self._capacity.sums(self._demand.view, pods, depth)
         changed: dict[Path, int] = {}
-        for number, gain in self._gains_of(pods).items():
-            domain = self._capacity.paths[number][:depth]
-            changed[domain] = changed.get(domain, sums[domain]) + gain
+        gains = self._gains_of(pods)
+        for number, gain in gains.items():
+            path = self._capacity.paths[number]
+            domain = path[:depth]
+            before = changed.get(domain, sums[domain])
+            changed[domain] = before + gain
         return changed
 
     def _gains_of(self, pods: Pods) -> Mapping[int, int]:
         """By node of the gang: how many more pods fit there without it."""
         gains = self._gains.get(pods)
         if gains is None:
-            view = self._demand.view
-            slots = self._capacity.slots(view, pods)
-            gains = self._gains[pods] = {}
-            for number in self._demand.freed:
-                gains[number] = 0
-                if not self._capacity.nodes[number].obstacle:
-                    gains[number] = (
-                        times_by_name(self._offered(number), pods.requests) - slots[number]
-                    )
+            gains = self._count_gains(pods)
+            self._gains[pods] = gains
+        return gains
+
+    def _count_gains(self, pods: Pods) -> dict[int, int]:
+        slots = self._capacity.slots(self._demand.view, pods)
+        gains = {}
+        for number in self._demand.freed:
+            gains[number] = 0
+            node = self._capacity.nodes[number]
+            if not node.obstacle:
+                slots_without = times_by_name(self._offered(number), pods.requests)
+                gains[number] = slots_without - slots[number]
         return gains
 
     def _offered(self, number: int) -> Mapping[str, int]:
         """What a node offers to the gang."""
-        offered = self._capacity.offered(number, self._demand.view)
-        return with_amounts(offered, self._demand.freed.get(number, {}))
+        demand = self._demand
+        offered = self._capacity.offered(number, demand.view)
+        freed = demand.freed.get(number, {})
+        return with_amounts(offered, freed)
 
     def _may_hold(self, depth: int, domains: Iterable[Path]) -> bool:
         """Whether all pods fit into these domains, or that takes too long to find out."""
@@ -300,20 +383,28 @@ class _Fewest:
             numbers += members[domain]
         if len(numbers) > _MOST_NODES:
             return True
+
         kinds = self._demand.kinds
-        resources = resources_of([pods.requests for pods in kinds])
+        resources = resources_of(pods.requests for pods in kinds)
         sizes = [columns(pods.requests, resources) for pods in kinds]
         bins = list(self._bins(numbers, resources))
-        return not pack(bins, sizes, tuple(kinds.values())).impossible
+        counts = tuple(kinds.values())
+        packing = pack(bins, sizes, counts)
+        return not packing.impossible
 
     def _bins(self, numbers: Iterable[int], resources: Sequence[str]) -> Iterator[Bin]:
         capacity, view = self._capacity, self._demand.view
         for number in numbers:
             if capacity.is_closed(number, view):
                 continue
+            free = []
             offered = self._offered(number)
-            free = [max(0, offered.get(name, 0)) for name in resources]
+            for resource in resources:
+                amount = offered.get(resource, 0)
+                free.append(max(0, amount))
+
             allowed = []
             for pods in self._demand.kinds:
-                allowed.append(capacity.slots(View.EMPTY, pods)[number] > 0)
+                slots = capacity.slots(View.EMPTY, pods)
+                allowed.append(slots[number] > 0)
             yield Bin(number, tuple(free), tuple(allowed))

@@ -1,7 +1,7 @@
-"""How many gangs of a size still fit: at every level, now, when running work has ended, and on an empty cluster.
+"""How many gangs of a size still fit at every level: now, when work has ended, on an empty cluster.
 
-A gang of N GPUs consists of pods of G GPUs each, ceil(N / G) of them, or of one pod where N is smaller than G. It fits
-into a domain that takes all of its pods; gangs do not share GPUs.
+A gang of N GPUs consists of pods of G GPUs each, ceil(N / G) of them, or of one pod where N is
+smaller than G. It fits into a domain that takes all of its pods; gangs do not share GPUs.
 """
 
 from collections import Counter
@@ -32,42 +32,57 @@ class Slots:
         """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
         if not self.free:
             return 0.0
-        return 1 - self.fitting[View.NOW] * self.gpus / self.free
+        used = self.fitting[View.NOW] * self.gpus
+        return 1 - used / self.free
 
 
 def without_repeats(table: Sequence[Slots]) -> list[Slots]:
-    """Without the rows that say what the next one does: what fits into a domain fits into the one around it."""
+    """Without the rows that say what the next one does.
+
+    What fits into a domain fits into the one around it.
+    """
     kept = []
     for row, narrower in pairwise(table):
-        if row.gpus != narrower.gpus or row.fitting != narrower.fitting:
-            kept.append(row)
-    return [*kept, *table[-1:]]
+        same_size = row.gpus == narrower.gpus
+        if same_size and row.fitting == narrower.fitting:
+            continue
+        kept.append(row)
+    kept += table[-1:]
+    return kept
 
 
 def gpus_per_pod(capacity: Capacity) -> int:
-    """As many GPUs as most nodes have, at least one: gangs are mostly made of pods that fill a node."""
+    """As many GPUs as most nodes have, at least one: most pods of gangs fill a node."""
     counts = Counter[int]()
     for node in capacity.nodes:
         gpus = node.total.get(ALLOCATABLE_GPUS, 0)
         if gpus > 0:  # a file may say that a node has less than none
             counts[gpus] += 1
-    return max(counts, key=lambda gpus: (counts[gpus], gpus), default=1)
+    if not counts:
+        return 1
+    most = max(counts.values())
+    return max(gpus for gpus, nodes in counts.items() if nodes == most)
 
 
 def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
-    """Sizes that are worth a look: a pod and its multiples by two, and what a median domain of each level holds.
+    """Sizes that are worth a look.
 
-    None is larger than the largest domain of the broadest level.
+    A pod and its multiples by two, and what a median domain of each level holds. None is larger
+    than the largest domain of the broadest level.
     """
     pods = one_pod(per_pod)
     sizes = set[int]()
     largest = 0
     for depth in range(1, len(capacity.levels) + 1):
-        sums = capacity.sums(View.EMPTY, pods, depth).values()
-        gpus = [count * per_pod for count in sums if count]
+        gpus = []
+        sums = capacity.sums(View.EMPTY, pods, depth)
+        for count in sums.values():
+            if count:
+                gpus.append(count * per_pod)
         if gpus:
             largest = max(largest, *gpus)
             sizes.add(median_low(gpus))
+
     size = per_pod
     while size <= largest:
         sizes.add(size)
@@ -77,23 +92,31 @@ def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
 
 def one_pod(gpus: int) -> Pods:
     """A pod that requests nothing but GPUs."""
-    return Pods("", 1, ((ALLOCATABLE_GPUS, gpus),))
+    requests = ((ALLOCATABLE_GPUS, gpus),)
+    return Pods("", 1, requests)
 
 
 def shape_of(gpus: int, per_pod: int) -> tuple[Pods, int]:
     """The pods of a gang of this size, and how many there are."""
     each = min(gpus, per_pod)
-    return one_pod(each), -(-gpus // each)
+    pods = -(-gpus // each)
+    return one_pod(each), pods
 
 
 def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Slots]:
-    """Every size at every level that has domains for it on an empty cluster; the smallest and the broadest first."""
-    free = sum(capacity.slots(View.NOW, one_pod(1)))
+    """Every size at every level that has domains for it on an empty cluster.
+
+    The smallest sizes and the broadest levels come first.
+    """
+    smallest = one_pod(1)
+    free = sum(capacity.slots(View.NOW, smallest))
     tallies = _Tallies(capacity)
     for gpus in sizes:
         pods, wanted = shape_of(gpus, per_pod)
         for depth, level in enumerate(capacity.levels, 1):
-            fitting = {view: tallies.gangs(view, pods, depth, wanted) for view in View}
+            fitting = {}
+            for view in View:
+                fitting[view] = tallies.gangs(view, pods, depth, wanted)
             if fitting[View.EMPTY]:
                 yield Slots(gpus, level, fitting, free)
 
@@ -108,9 +131,14 @@ class _Tallies:
     def gangs(self, view: View, pods: Pods, depth: int, wanted: int) -> int:
         """How many gangs of so many pods fit, each into one domain of a level."""
         key = view, pods, depth
-        if key not in self._known:
-            self._known[key] = Counter(self._capacity.sums(view, pods, depth).values())
+        tally = self._known.get(key)
+        if tally is None:
+            sums = self._capacity.sums(view, pods, depth)
+            tally = Counter(sums.values())
+            self._known[key] = tally
+
         gangs = 0
-        for slots_there, domains in self._known[key].items():
-            gangs += slots_there // wanted * domains
+        for slots_there, domains in tally.items():
+            in_each = slots_there // wanted
+            gangs += in_each * domains
         return gangs

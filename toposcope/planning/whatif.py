@@ -67,9 +67,10 @@ class WhatIf:
     @property
     def well(self) -> bool:
         """Whether every gang is as close together as before, and everything fits."""
-        if any(change.worse for change in self.rehomed):
-            return False
-        return all(change.fits for change in self.admitted)
+        for gang in self.rehomed:
+            if gang.worse:
+                return False
+        return all(workload.fits for workload in self.admitted)
 
 
 def whatif(
@@ -84,18 +85,23 @@ def whatif(
     if changes.add:
         new = changes.add
         after = added(after, new.like, new.count, new.domains)
+
     rehomed: tuple[Rehomed, ...] = ()
     if changes.drain:
         running = _without_ended(gangs, changes.finish)
-        lost = [_name(pod) for pod in _pods_on(running, changes.drain)]
-        rehomed, after = relocated(before, drained(after, changes.drain), topology, running, lost)
+        lost = _pods_on(running, changes.drain)
+        after = drained(after, changes.drain)
+        rehomed, after = relocated(before, after, topology, running, lost)
+
     admitted: list[Admitted] = []
     for document in changes.admit:
         admissions, after = _admit(after, document, changes.admit)
         admitted += admissions
+
+    gangs_after = gangs_of(after)
     return WhatIf(
         before=before,
-        after=_capacity(after, topology, gangs_of(after), before),
+        after=_capacity(after, topology, gangs_after, before),
         snapshot=after,
         rehomed=rehomed,
         admitted=tuple(admitted),
@@ -104,20 +110,26 @@ def whatif(
 
 def _without_ended(gangs: Iterable[Gang], ended: Iterable[Gang]) -> list[Gang]:
     """Those that go on."""
-    names = {(gang.kind, gang.namespace, gang.name) for gang in ended}
+    keys = {_key(gang) for gang in ended}
     running = []
     for gang in gangs:
-        if (gang.kind, gang.namespace, gang.name) not in names:
+        if _key(gang) not in keys:
             running.append(gang)
     return running
 
 
-def _pods_on(gangs: Iterable[Gang], nodes: Collection[str]) -> Iterator[PodView]:
+def _key(gang: Gang) -> tuple[str, str, str]:
+    return gang.kind, gang.namespace, gang.name
+
+
+def _pods_on(gangs: Iterable[Gang], nodes: Collection[str]) -> list[str]:
     """The pods that gangs have on these nodes."""
+    names = []
     for gang in gangs:
         for pod in gang.placed:
             if pod.node in nodes:
-                yield pod
+                names.append(_name(pod))
+    return names
 
 
 def _name(pod: PodView) -> str:
@@ -131,18 +143,21 @@ def relocated(
     gangs: Sequence[Gang],
     lost: Collection[str],
 ) -> tuple[tuple[Rehomed, ...], Snapshot]:
-    """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot once they have found other nodes."""
+    """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot once they have other nodes."""
     after = _capacity(without_lost, topology, (), before)
     rehomed = tuple(rehome(before, after, gangs, frozenset(lost)))
     moved: list[PodView] = []
     for gang in rehomed:
         moved += gang.placed
+
     names = {(pod.namespace, pod.name) for pod in moved}
     kept = []
     for pod in without_lost.pods or ():
-        if (pod.namespace, pod.name) not in names:
+        name = pod.namespace, pod.name
+        if name not in names:
             kept.append(pod)
-    return rehomed, occupied(replace(without_lost, pods=tuple(kept)), moved)
+    others = replace(without_lost, pods=tuple(kept))
+    return rehomed, occupied(others, moved)
 
 
 def vacated(
@@ -158,8 +173,17 @@ def vacated(
     """What becomes of the gangs whose pods leave a domain that is kept for a gang of `gpus`."""
     left = without(snapshot, freeing.pods)
     kept = list(_kept_for(before, left, freeing, gpus, per_pod))
-    lost = [_name(pod) for pod in freeing.pods]
-    rehomed, _ = relocated(before, occupied(left, kept), topology, gangs, lost)
+    occupied_by_gang = occupied(left, kept)
+    lost = []
+    for pod in freeing.pods:
+        lost.append(_name(pod))
+    rehomed, _ = relocated(
+        before,
+        occupied_by_gang,
+        topology,
+        gangs,
+        lost,
+    )
     return rehomed
 
 
@@ -170,11 +194,14 @@ def _kept_for(
     shape, missing = shape_of(gpus, per_pod)
     requests = dict(shape.requests)
     gpus_each = requests[ALLOCATABLE_GPUS]
+    depth = len(freeing.domain)
     for number, path in enumerate(capacity.paths):
-        if path[: len(freeing.domain)] != freeing.domain:
+        if path[:depth] != freeing.domain:
             continue
-        node = snapshot.by_name[capacity.nodes[number].name]
-        count = min((snapshot.free_gpus(node) or 0) // gpus_each, missing)
+        name = capacity.nodes[number].name
+        node = snapshot.by_name[name]
+        free = snapshot.free_gpus(node) or 0
+        count = min(free // gpus_each, missing)
         missing -= count
         for _ in range(count):
             yield PodView.running(name="kept", node=node.name, requests=requests)
@@ -195,9 +222,16 @@ def _admit(
     for checked in Checker(snapshot, others).check(document):
         if checked.verdict is None and not checked.errors:
             continue
-        workload = checked.reading.workload
-        subject = workload.handle if workload else checked.reading.subject
-        admitted.append(Admitted(subject, _answer(checked), checked.well))
+        reading = checked.reading
+        subject = reading.subject
+        if reading.workload:
+            subject = reading.workload.handle
+        answered = Admitted(
+            subject=subject,
+            answer=_answer(checked),
+            fits=checked.well,
+        )
+        admitted.append(answered)
         if checked.well and checked.verdict:
             placed = checked.verdict.placed
     return admitted, occupied(snapshot, _pods_of(snapshot, placed))
@@ -205,8 +239,11 @@ def _admit(
 
 def _answer(checked: Checked) -> str:
     if checked.errors:
-        return f"rejected: {checked.errors[0].message}"
-    return answer(checked.verdict) if checked.verdict else ""
+        first = checked.errors[0]
+        return f"rejected: {first.message}"
+    if checked.verdict is None:
+        return ""
+    return answer(checked.verdict)
 
 
 def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
@@ -222,9 +259,11 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
             add_pods(held, packed.pods.requests, packed.count)
             for _ in range(packed.count):
                 number += 1
-                requests = dict(packed.pods.requests)
-                name = f"admitted-{number}"
-                yield PodView.running(name=name, node=packed.node, requests=requests)
+                yield PodView.running(
+                    name=f"admitted-{number}",
+                    node=packed.node,
+                    requests=dict(packed.pods.requests),
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,19 +279,42 @@ def _packed(
     snapshot: Snapshot, copy: Placed, taken: Mapping[str, Mapping[str, int]]
 ) -> list[_Packed]:
     """The pods of one copy of a group; `taken` is what others take of the nodes."""
-    kinds = [kind for kind in copy.group.pods if kind.count]
-    resources = resources_of([kind.requests for kind in kinds])
+    kinds = []
+    for kind in copy.group.pods:
+        if kind.count:
+            kinds.append(kind)
+    resources = resources_of(kind.requests for kind in kinds)
     bins = []
     for place, (name, _) in enumerate(copy.nodes):
-        free = {PODS: MAX_PODS} | dict(snapshot.free(snapshot.by_name[name]) or {})
         held = taken.get(name, {})
-        left = tuple([free.get(resource, 0) - held.get(resource, 0) for resource in resources])
-        bins.append(Bin(place, left, (True,) * len(kinds)))
+        left = _left_on(snapshot, name, held, resources)
+        bin_ = Bin(
+            number=place,
+            free=tuple(left),
+            allowed=(True,) * len(kinds),
+        )
+        bins.append(bin_)
+
     sizes = [columns(kind.requests, resources) for kind in kinds]
-    packing = pack(bins, sizes, tuple([kind.count for kind in kinds]))
-    packed = []
-    for place, counts in (packing.placed or {}).items():
+    counts = tuple(kind.count for kind in kinds)
+    packing = pack(bins, sizes, counts)
+    packed: list[_Packed] = []
+    if packing.placed is None:
+        return packed
+    for place, on_node in packing.placed.items():
         name, _ = copy.nodes[place]
-        for kind, count in zip(kinds, counts, strict=True):
+        for kind, count in zip(kinds, on_node, strict=True):
             packed.append(_Packed(kind, name, count))
     return packed
+
+
+def _left_on(
+    snapshot: Snapshot, name: str, held: Mapping[str, int], resources: Iterable[str]
+) -> Iterator[int]:
+    """What is left of each resource on a node."""
+    node = snapshot.by_name[name]
+    free = snapshot.free(node) or {}
+    for resource in resources:
+        default = MAX_PODS if resource == PODS else 0
+        amount = free.get(resource, default)
+        yield amount - held.get(resource, 0)

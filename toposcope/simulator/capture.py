@@ -317,8 +317,12 @@ def _most_claimed(group: Group, claims: Mapping[str, int]) -> int:
 
     Of several it is the lowest.
     """
-    votes = Counter(claims[device] for device in group if device in claims)
-    return min(votes, key=lambda node: (-votes[node], node), default=-1)
+    votes: Counter[int] = Counter()
+    for device in group:
+        if device in claims:
+            votes[claims[device]] += 1
+    most = max(votes.values(), default=0)
+    return min((node for node, count_of in votes.items() if count_of == most), default=-1)
 
 
 def _is_contested(
@@ -365,11 +369,16 @@ def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, Pc
 
 
 def _function(capture: Capture, device: str, slot: Slot) -> PciFunction:
+    vendor = hardware.MELLANOX
+    product_id = 0
+    pci_class = hardware.CLASS_INFINIBAND
     if device in capture.gpus:
-        return PciFunction(slot, hardware.NVIDIA, 0, hardware.CLASS_COMPUTE)
-    if device in capture.data_direct:
-        return PciFunction(slot, hardware.MELLANOX, hardware.DATA_DIRECT, hardware.CLASS_DMA)
-    return PciFunction(slot, hardware.MELLANOX, 0, hardware.CLASS_INFINIBAND)
+        vendor = hardware.NVIDIA
+        pci_class = hardware.CLASS_COMPUTE
+    elif device in capture.data_direct:
+        product_id = hardware.DATA_DIRECT
+        pci_class = hardware.CLASS_DMA
+    return PciFunction(slot, vendor, product_id, pci_class)
 
 
 # NVLink
@@ -469,10 +478,11 @@ def _counts_of(gpu: str, counts: Mapping[Pair, int]) -> list[int]:
 
 
 def _direct(capture: Capture, counts: Mapping[Pair, int]) -> Wiring:
-    gpus = capture.gpus
+    index_of = {gpu: index for index, gpu in enumerate(capture.gpus)}
     pairs = []
     for (a, b), links in counts.items():
-        pairs.append((gpus.index(a), gpus.index(b), links))
+        pair = index_of[a], index_of[b], links
+        pairs.append(pair)
     return Wiring(pairs=tuple(pairs), ports=_seen_ports(capture))
 
 
@@ -636,7 +646,6 @@ def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, 
     Else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
-
     """
     layouts = {_layout(node, cpus) for node, cpus in named.items()}
     if len(layouts) != 1:
@@ -667,10 +676,12 @@ def _divided(unclaimed: set[int], missing: list[int]) -> dict[int, frozenset[int
     cpus: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
     parts = len(missing)
     for run in _runs(unclaimed):
-        for position, node in enumerate(missing):
-            start = len(run) * position // parts
-            end = len(run) * (position + 1) // parts
+        length = len(run)
+        start = 0
+        for position, node in enumerate(missing, start=1):
+            end = length * position // parts
             cpus[node] |= frozenset(run[start:end])
+            start = end
     return cpus
 
 
@@ -759,9 +770,13 @@ def _packages(cpus: Mapping[int, frozenset[int]], sockets: int | None) -> dict[i
 
 def _compare(capture: Capture, cells: Cells, machine: Machine) -> None:
     """Raise CaptureError where the machine would not print the cell that it was built from."""
-    devices: dict[str, Gpu | Nic | DataDirect] = dict(zip(capture.gpus, machine.gpus, strict=True))
-    devices |= dict(zip(capture.nics, machine.nics, strict=True))
-    devices |= dict(zip(capture.data_direct, machine.data_direct, strict=True))
+    names = (*capture.gpus, *capture.nics, *capture.data_direct)
+    hardware_devices: tuple[Gpu | Nic | DataDirect, ...] = (
+        *machine.gpus,
+        *machine.nics,
+        *machine.data_direct,
+    )
+    devices = dict(zip(names, hardware_devices, strict=True))
     wrong: list[str] = []
     for (a, b), cell in cells.items():
         printed = _printed_cell(devices[a], devices[b])

@@ -341,10 +341,10 @@ def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]
 
     The driver writes two tabs before its last column.
     """
-    has_surplus = len(cells) > max(1, len(columns))
-    if has_surplus and not cells[-2]:
-        return [*cells[:-2], cells[-1]]
-    return cells
+    headings = max(1, len(columns))
+    if len(cells) <= headings or cells[-2]:
+        return cells
+    return [*cells[:-2], cells[-1]]
 
 
 def _expanded_tail(row: str, position: int) -> list[str] | None:
@@ -430,8 +430,9 @@ def _read_other_command(capture: Capture, line: str) -> None:
 def _read_gpu(capture: Capture, match: re.Match[str]) -> None:
     gpu = int(match[1])
     capture.products[gpu] = match[2]
-    if match[3] and _UUID.fullmatch(match[3]):
-        capture.uuids[gpu] = match[3]
+    uuid = match[3]
+    if uuid and _UUID.fullmatch(uuid):
+        capture.uuids[gpu] = uuid
 
 
 def _read_link(capture: Capture, match: re.Match[str]) -> None:

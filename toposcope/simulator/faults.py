@@ -63,15 +63,20 @@ class Faults(Part):
     @property
     def gpus(self) -> frozenset[int]:
         """Every GPU that a fault names."""
-        called = {fault.gpu for fault in self.calls if fault.gpu is not None}
-        return self.lost | self.vanished | called | set(self.links_down) | set(self.fabric)
+        named = {*self.lost, *self.vanished, *self.links_down, *self.fabric}
+        for fault in self.calls:
+            if fault.gpu is not None:
+                named.add(fault.gpu)
+        return frozenset(named)
 
     def of(self, call: str, gpu: int | None) -> CallFault | None:
         """What goes wrong when `call` is made for a GPU (None: for no GPU in particular)."""
-        whole = (fault for fault in self.calls if fault.field is None)
-        return next(
-            (fault for fault in whole if fault.call == call and fault.gpu in (None, gpu)), None
-        )
+        for fault in self.calls:
+            if fault.field is not None or fault.call != call:
+                continue
+            if fault.gpu in (None, gpu):
+                return fault
+        return None
 
     def field_error(self, field: int, gpu: int) -> int | None:
         """The NVML error of one field of a GPU; None: it answers."""

@@ -62,7 +62,6 @@ class Slot:
     `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
 
     `address` is as sysfs writes it. `numa_node` is what the firmware says: -1 when it does not.
-
     """
 
     address: str
@@ -276,12 +275,16 @@ def ancestor(a: Slot, b: Slot) -> Ancestor:
     if a.card == b.card:
         return Ancestor.PIX
     if a.root != b.root:
-        return Ancestor.NODE if a.numa_node == b.numa_node >= 0 else Ancestor.SYS
+        share_node = a.numa_node == b.numa_node >= 0
+        return Ancestor.NODE if share_node else Ancestor.SYS
     shared = set(a.bridges) & set(b.bridges)
     if not shared:
         return Ancestor.PHB
-    longest_branch = max(len(set(slot.bridges) - shared) for slot in (a, b))
-    return Ancestor.PIX if longest_branch <= 1 else Ancestor.PXB
+    for slot in (a, b):
+        own = set(slot.bridges) - shared
+        if len(own) > 1:
+            return Ancestor.PXB
+    return Ancestor.PIX
 
 
 def default_distances(
@@ -292,7 +295,6 @@ def default_distances(
     10 on the diagonal, 12 within a package, 20 or 40 beyond.
 
     40 is for nodes that are only memory, as a GPU's memory is on Grace.
-
     """
     far = set(cpuless)
 
@@ -346,4 +348,6 @@ def mig_uuids(machine: str, gpu: int, count: int) -> tuple[str, ...]:
 
 def serial_number(name: str, index: int) -> str:
     """A 13-digit board serial that follows from the machine's name."""
-    return str(10**12 + identity(name, "serial", index).int % (9 * 10**12))
+    drawn = identity(name, "serial", index).int
+    smallest = 10**12
+    return str(smallest + drawn % (9 * smallest))

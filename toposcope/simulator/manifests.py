@@ -10,12 +10,11 @@ _FILE: Final = "gpu.topology_clustertopologies.yaml"
 
 
 def cluster_topology_crd() -> dict[str, Any]:
-    """ClusterTopology's CRD.
-
-    The one that is installed, from the distribution or the source tree.
-    """
-    folders = (_HERE / "crds", _HERE.parents[1] / "manifests" / "crds")
-    return _load(next(file for folder in folders if (file := folder / _FILE).exists()))
+    """ClusterTopology's CRD: the installed one, from the distribution or the source tree."""
+    file = _HERE / "crds" / _FILE
+    if not file.exists():
+        file = _HERE.parents[1] / "manifests" / "crds" / _FILE
+    return _load(file)
 
 
 def crd(kind: str) -> dict[str, Any]:

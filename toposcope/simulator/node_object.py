@@ -163,9 +163,14 @@ def _fields(names: list[str] | tuple[str, ...]) -> dict[str, Any]:
 
 
 def _entry(manager: str, time: str, fields: dict[str, Any]) -> dict[str, Any]:
-    operation = "Apply" if manager == "toposcope-agent" else "Update"
-    about = {"manager": manager, "operation": operation, "apiVersion": "v1", "time": time}
-    return {**about, "fieldsType": "FieldsV1", "fieldsV1": fields}
+    return {
+        "manager": manager,
+        "operation": "Apply" if manager == "toposcope-agent" else "Update",
+        "apiVersion": "v1",
+        "time": time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
 
 
 def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
@@ -173,16 +178,30 @@ def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]
 
     Two are of DaemonSets, and on three of four nodes one is of a job.
     """
-    name = node["metadata"]["name"]
+    node_name = node["metadata"]["name"]
     for daemon in ("device-plugin", "node-exporter"):
-        owner = _Owner("apps/v1", "DaemonSet", daemon)
-        yield _pod("gpu-system", f"{daemon}-{number:06}", name, owner, {"cpu": "100m"})
-    if number % 4:
-        gpus = node["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS]
-        job = f"train-{number // 64:05}"
-        requests = {"cpu": "64", "memory": "512Gi", label_keys.ALLOCATABLE_GPUS: gpus}
-        owner = _Owner("batch/v1", "Job", job)
-        yield _pod("research", f"{job}-{number % 64:03}", name, owner, requests)
+        yield _pod(
+            namespace="gpu-system",
+            name=f"{daemon}-{number:06}",
+            node=node_name,
+            owner=_Owner("apps/v1", "DaemonSet", daemon),
+            requests={"cpu": "100m"},
+        )
+    if number % 4 == 0:
+        return
+    allocatable = node["status"]["allocatable"]
+    job = f"train-{number // 64:05}"
+    yield _pod(
+        namespace="research",
+        name=f"{job}-{number % 64:03}",
+        node=node_name,
+        owner=_Owner("batch/v1", "Job", job),
+        requests={
+            "cpu": "64",
+            "memory": "512Gi",
+            label_keys.ALLOCATABLE_GPUS: allocatable[label_keys.ALLOCATABLE_GPUS],
+        },
+    )
 
 
 class _Owner(NamedTuple):

@@ -69,11 +69,12 @@ def _join(links: list[list[NvLink]], gpus: Sequence[str], a: int, b: int, count:
     """Add direct links between two GPUs."""
     if a == b or max(a, b) >= len(gpus):
         raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {len(gpus)}")
+    of_a, of_b = links[a], links[b]
     for _ in range(count):
-        end_at_a = len(links[a])
-        end_at_b = len(links[b])
-        links[a].append(NvLink(Remote.GPU, gpus[b], end_at_b))
-        links[b].append(NvLink(Remote.GPU, gpus[a], end_at_a))
+        to_b = NvLink(Remote.GPU, gpus[b], len(of_b))
+        to_a = NvLink(Remote.GPU, gpus[a], len(of_a))
+        of_a.append(to_b)
+        of_b.append(to_a)
 
 
 def _dead_links(

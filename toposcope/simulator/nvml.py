@@ -325,8 +325,12 @@ class SimulatedNvml:
         return replace(here, active=False) if down else here
 
     def _active_links(self, gpu: int) -> list[NvLink]:
-        live = (self._live(gpu, link) for link in range(len(self.machine.gpus[gpu].links)))
-        return [link for link in live if link.active]
+        active = []
+        for number in range(len(self.machine.gpus[gpu].links)):
+            link = self._live(gpu, number)
+            if link.active:
+                active.append(link)
+        return active
 
     def nvmlDeviceGetNvLinkState(self, handle: _Handle, link: int) -> int:
         """1 active, 0 not."""
@@ -403,7 +407,8 @@ class SimulatedNvml:
     def nvmlDeviceGetTopologyCommonAncestor(self, a: _Handle, b: _Handle) -> int:
         """What two GPUs share on the PCI tree; knows nothing of NVLink."""
         one, other = self._pair(a, b)
-        if a == b or (one.board is not None and one.board == other.board):
+        share_board = one.board is not None and one.board == other.board
+        if a == b or share_board:
             return int(Ancestor.INTERNAL)
         return int(ancestor(one.slot, other.slot))
 
@@ -449,8 +454,10 @@ class SimulatedNvml:
     # Fabric and platform
 
     def _fabric(self, handle: _Handle) -> Fabric:
-        fabric = _known(self._gpu(handle).fabric)
-        return replace(fabric, **cast("dict[str, Any]", self.faults.fabric.get(handle.gpu, {})))
+        gpu = self._gpu(handle)
+        fabric = _known(gpu.fabric)
+        changes = self.faults.fabric.get(handle.gpu, {})
+        return replace(fabric, **cast("dict[str, Any]", changes))
 
     def nvmlDeviceGetGpuFabricInfo(self, handle: _Handle, info: Any) -> int:
         """Fill a nvmlGpuFabricInfo_t (version 1: no version member, no health)."""

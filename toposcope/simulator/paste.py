@@ -131,12 +131,16 @@ def text_of(content: bytes) -> str:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return content.decode(encoding, errors="replace")
-    odd, even = content[1::2], content[::2]
-    if odd and odd.count(0) * 2 > len(odd):
-        return content.decode("utf-16-le", errors="replace")
-    if even.count(0) * 2 > len(even) > 0:
-        return content.decode("utf-16-be", errors="replace")
-    return content.decode(errors="replace")
+    encoding = "utf-8"
+    if _is_mostly_zero(content[1::2]):
+        encoding = "utf-16-le"
+    elif _is_mostly_zero(content[::2]):
+        encoding = "utf-16-be"
+    return content.decode(encoding, errors="replace")
+
+
+def _is_mostly_zero(content: bytes) -> bool:
+    return content.count(0) * 2 > len(content)
 
 
 def cleaned(text: str) -> list[str]:

@@ -10,7 +10,6 @@ firmware does.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Final, TypeAlias
 
 from toposcope.errors import ToposcopeError
@@ -72,7 +71,9 @@ class _Buses:
 
     def next(self) -> int:
         """The next free bus after the last one given out."""
-        self._last = next(bus for bus in count(self._last + 1) if bus not in self._taken)
+        self._last += 1
+        while self._last in self._taken:
+            self._last += 1
         self._taken.add(self._last)
         return self._last
 
@@ -88,16 +89,27 @@ def place(
     devices.
     """
     fixed = fixed or {}
-    buses = _Buses({int(address[:-8] + address[-7:-5], 16) for address in fixed.values()})
+    buses = _Buses({_bus_of(address) for address in fixed.values()})
     tree = _Tree(buses, fixed)
     slots: dict[str, Slot] = {}
     for root in roots:
         bus = buses.start(root.bus)
-        # Device 0 of a root bus is the host bridge itself.
         root_name = f"pci{bus >> 8:04x}:{bus & 0xFF:02x}"
-        for name, place_of in tree.below(bus, root.ports, (), first=1):
-            slots[name] = Slot(place_of.address, root_name, place_of.bridges, root.numa_node)
+        # Device 0 of a root bus is the host bridge itself.
+        for name, found in tree.below(bus, root.ports, (), first=1):
+            slots[name] = Slot(
+                found.address,
+                root_name,
+                found.bridges,
+                root.numa_node,
+            )
     return slots
+
+
+def _bus_of(address: str) -> int:
+    """The bus number of an address `DDDD:BB:DD.F`."""
+    domain, bus = address[:-8], address[-7:-5]
+    return int(domain + bus, 16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -491,7 +491,11 @@ def _check_tree(named: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def _ports(field: str, values: Sequence[object]) -> tuple[Port, ...]:
-    return tuple(_port(f"{field}[{index}]", value) for index, value in enumerate(values))
+    ports = []
+    for index, value in enumerate(values):
+        port = _port(f"{field}[{index}]", value)
+        ports.append(port)
+    return tuple(ports)
 
 
 def _port(field: str, value: object) -> Port:
@@ -526,25 +530,43 @@ def _virtual_slots(
             taken[bus] = sum(slot.address.startswith(bus) for slot in slots.values())
         device, function = divmod(taken[bus], 8)
         taken[bus] += 1
-        address = f"{bus}:{device:02x}.{function}"
-        yield name, Slot(address, parent.root, parent.bridges, parent.numa_node)
+        slot = Slot(
+            f"{bus}:{device:02x}.{function}",
+            parent.root,
+            parent.bridges,
+            parent.numa_node,
+        )
+        yield name, slot
 
 
 def _functions(
     profile: _Profile, cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]
 ) -> dict[str, PciFunction]:
-    gpu_class = hardware.CLASS_DISPLAY if profile.gpus.geforce else hardware.CLASS_COMPUTE
-    gpu = PciId(hardware.NVIDIA, profile.gpus.pci_id, gpu_class)
-    ids = {f"gpu{index}": gpu for index in range(profile.gpus.count)}
+    ids = {}
+    for index in range(profile.gpus.count):
+        ids[f"gpu{index}"] = _gpu_id(profile.gpus)
     for name, card in cards.items():
         ids[name] = PciId(hardware.MELLANOX, card.pci_id, int(card.link_layer))
     for name in slots:
         if name.endswith(_DIRECT):
             ids[name] = _DATA_DIRECT
-    switch_id = profile.nvlink.switch_pci_id if profile.nvlink else 0
-    for name in sorted(_switches(slots), key=_switch_number):
+    switch_id = 0
+    if profile.nvlink:
+        switch_id = profile.nvlink.switch_pci_id
+    switches = _switches(slots)
+    for name in sorted(switches, key=_switch_number):
         ids[name] = PciId(hardware.NVIDIA, switch_id, hardware.CLASS_NVSWITCH)
-    return {name: PciFunction(slots[name], *pci_id) for name, pci_id in ids.items()}
+    functions = {}
+    for name, pci_id in ids.items():
+        functions[name] = PciFunction(slots[name], *pci_id)
+    return functions
+
+
+def _gpu_id(gpus: _Gpus) -> PciId:
+    pci_class = hardware.CLASS_COMPUTE
+    if gpus.geforce:
+        pci_class = hardware.CLASS_DISPLAY
+    return PciId(hardware.NVIDIA, gpus.pci_id, pci_class)
 
 
 def _switches(names: Iterable[str]) -> list[str]:

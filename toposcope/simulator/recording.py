@@ -354,8 +354,10 @@ def _fill(reference: Any, memory: Memory) -> None:
 def _field_values(fields: list[FieldValue]) -> Any:
     values = (pynvml.c_nvmlFieldValue_t * len(fields))()
     for entry, field in zip(values, fields, strict=True):
-        entry.fieldId, entry.scopeId = field.field, field.scope
-        entry.valueType, entry.nvmlReturn = field.type, field.status
+        entry.fieldId = field.field
+        entry.scopeId = field.scope
+        entry.valueType = field.type
+        entry.nvmlReturn = field.status
         entry.value.ullVal = field.value
     return values
 

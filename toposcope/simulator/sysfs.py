@@ -72,11 +72,15 @@ class _PciTree:
         self._written.add(folder)
         path = f"{self._top}/{folder}"
         os.makedirs(path, exist_ok=True)  # noqa: PTH103 - pathlib is several times slower here
-        _put(f"{path}/class", f"{pci_id.pci_class:#08x}")
-        _put(f"{path}/vendor", f"{pci_id.vendor:#06x}")
-        _put(f"{path}/device", f"{pci_id.device:#06x}")
-        _put(f"{path}/numa_node", str(numa_node))
-        _put(f"{path}/local_cpulist", self._cpulists[numa_node])
+        files = {
+            "class": f"{pci_id.pci_class:#08x}",
+            "vendor": f"{pci_id.vendor:#06x}",
+            "device": f"{pci_id.device:#06x}",
+            "numa_node": str(numa_node),
+            "local_cpulist": self._cpulists[numa_node],
+        }
+        for name, text in files.items():
+            _put(f"{path}/{name}", text)
         address = folder.rpartition("/")[2]
         _link(f"../../../{folder}", f"{self._top}/bus/pci/devices/{address}")
 
@@ -125,11 +129,14 @@ def _write_vpd(machine: Machine, top: str) -> None:
 
 def _write_nodes(machine: Machine, folder: str) -> None:
     every_node = format_list(node.id for node in machine.numa_nodes)
-    with_cpus = format_list(node.id for node in machine.numa_nodes if node.cpus)
-    _put(f"{folder}/online", every_node)
-    _put(f"{folder}/possible", every_node)
-    _put(f"{folder}/has_cpu", with_cpus)
-    _put(f"{folder}/has_memory", every_node)
+    files = {
+        "online": every_node,
+        "possible": every_node,
+        "has_cpu": format_list(node.id for node in machine.numa_nodes if node.cpus),
+        "has_memory": every_node,
+    }
+    for name, text in files.items():
+        _put(f"{folder}/{name}", text)
     for node in machine.numa_nodes:
         path = f"{folder}/node{node.id}"
         distances = [str(distance) for distance in node.distances]

@@ -53,13 +53,19 @@ def leading_cells(row: str, position: int) -> tuple[list[str], int]:
 def _head(line: str) -> str:
     """The device at the head of a row; empty where the line is none."""
     match = _HEAD.match(line)
-    return match["name"] if match and not _CELL_WORD.fullmatch(match["name"]) else ""
+    if match is None:
+        return ""
+    name = match["name"]
+    return "" if _CELL_WORD.fullmatch(name) else name
 
 
 def _header_joined(header: str, line: str, heads: set[str]) -> str:
     """The header and its next line, which may begin in the middle of a word."""
-    apart, together = f"{header} {line.strip()}", header + line
-    return apart if _strange(apart, heads) <= _strange(together, heads) else together
+    apart = f"{header} {line.strip()}"
+    together = header + line
+    if _strange(apart, heads) <= _strange(together, heads):
+        return apart
+    return together
 
 
 def _strange(header: str, heads: set[str]) -> int:

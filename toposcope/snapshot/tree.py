@@ -322,8 +322,8 @@ _MOST_UNHEALTHY: Final = 10
 class Line:
     """One line of the outline with those below it."""
 
-    level: str
-    """`rack`; `nvlink-domain = host` where each is both; empty for the whole topology."""
+    levels: tuple[str, ...]
+    """What the domains are: `rack`; `nvlink-domain`, `host` where each is both; or the topology."""
     names: tuple[str, ...]
     """The domains on the line."""
     nodes: int
@@ -341,6 +341,16 @@ class Line:
     """The level that they lack."""
     below: tuple["Line", ...] = ()
     """Of one of them, if the line has several."""
+
+    @property
+    def level(self) -> str:
+        """`rack`; `nvlink-domain = host` where each is both; empty for the whole topology."""
+        return " = ".join(self.levels)
+
+    @property
+    def are_hosts(self) -> bool:
+        """Whether each of the domains is one host."""
+        return HOST in self.levels[-1:]
 
 
 def outline(
@@ -384,7 +394,7 @@ class _Outliner:
         has_lines_below = alike and ends > first.depth
 
         return Line(
-            level=self._level(first, ends),
+            levels=self._levels(first, ends),
             names=tuple(domain.value for domain in domains),
             nodes=nodes,
             gpus=gpus,
@@ -407,12 +417,12 @@ class _Outliner:
 
         return self.depth
 
-    def _level(self, domain: Domain, ends: int) -> str:
+    def _levels(self, domain: Domain, ends: int) -> tuple[str, ...]:
         if not domain.depth:
-            return ""
+            return ()
 
         name = self.levels[domain.depth - 1].domain
-        return f"{name} = {self.levels[domain.depth].domain}" if ends < 0 else name
+        return (name, self.levels[domain.depth].domain) if ends < 0 else (name,)
 
     def _below(self, domain: Domain) -> Iterator[Line]:
         children = list(domain.children.values())

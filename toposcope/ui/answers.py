@@ -63,6 +63,7 @@ class Answers:
                 return drained(self._plan(view), path, node)
             case Metrics(worst, now, since):
                 return counted(self._known.snapshot, worst, now, since)
+
         assert_never(question)
 
     def _plan(self, view: str) -> Plan:
@@ -70,8 +71,10 @@ class Answers:
         if self._version != self._known.version:
             self._plans.clear()
             self._version = self._known.version
+
         if view not in self._plans:
             while len(self._plans) >= _PLANS:
                 del self._plans[next(iter(self._plans))]
             self._plans[view] = plan_of(self._known.snapshot, view or None, self._known.required)
+
         return self._plans[view]

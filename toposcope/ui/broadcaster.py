@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from toposcope.kube.reflector import Stop
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.changes import Moment, RecentChanges
@@ -45,7 +46,8 @@ class Broadcaster:
         facts: Facts,
         source: Literal["cluster", "files"],
         epoch: str,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        runtime: Runtime = REAL,
+        *,
         cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         self.facts = facts
@@ -56,7 +58,7 @@ class Broadcaster:
         """Called when there is a new state, from the broadcaster's thread."""
         self._source = source
         self._epoch = epoch
-        self._now = now
+        self._now = runtime.now
         self._cpu_seconds = cpu_seconds
         self._revision = -1
         """The facts' revision that `state` shows."""
@@ -80,6 +82,7 @@ class Broadcaster:
         revision, before = self.facts.revision, self.state
         if revision == self._revision or not (before or self.facts.complete):
             return
+
         now = self.facts.snapshot()
         if before is None:
             views = views_of(now)
@@ -92,10 +95,12 @@ class Broadcaster:
                 after=Moment(views, now.by_name),
                 at=_rfc3339(self._now()),
             )
+
         self.state = State(f"{self._epoch}-{revision}", now, views)
         self._revision = revision
         if self.listeners:  # here, so that the pause is as long as this takes
             self.packed()
+
         for listener in tuple(self.listeners):
             listener()
 

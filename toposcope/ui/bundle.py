@@ -67,10 +67,13 @@ class Bundle:
             )
         except OSError:
             raise PageNotBuiltError(self.missing) from None
+
         if page is None:
             raise PageNotBuiltError(self.missing)
+
         if page.count(STYLE) != 1 or page.count(SCRIPT) != 1:
             raise PageNotBuiltError(
                 f"{self._folder}/index.html does not load app.css and app.js once each: rebuild it"
             )
+
         return page, style, script

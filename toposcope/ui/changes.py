@@ -61,13 +61,16 @@ class RecentChanges:
         for name in before.nodes.keys() | after.nodes.keys():
             if before.nodes.get(name) != after.nodes.get(name):
                 names.append(name)
+
         for name in names:
             self._note_state(name, before.nodes.get(name), after.nodes.get(name), at)
+
         if all(name in before.nodes and name in after.nodes for name in names):
             before, after = before.only(names), after.only(names)
         else:
             # Only nodes that stay show whether one that came or went was a whole domain.
             before, after = before.with_gpus(), after.with_gpus()
+
         for view, change in _between(before, after):
             self._number += 1
             self._kept.append(_entry(self._number, at, view, change, after))
@@ -91,6 +94,7 @@ def _between(before: Moment, after: Moment) -> Iterator[tuple[View | None, Chang
         if new is not None:
             for change in changes(_without_nodes(old.scope), _without_nodes(new.scope)):
                 yield new, change
+
     for change in changes(_whole_cluster(before), _whole_cluster(after)):
         if change.kind is not Kind.LEVEL:
             yield None, change
@@ -115,9 +119,11 @@ def _entry(
     text = words(change)
     if view is not None and view.id:
         text = f"{view.id}: {text}"
+
     names = some_names(change.nodes)
     if names:
         text += f": {names}"
+
     return protocol.Change(
         id=number,
         at=at,
@@ -140,7 +146,7 @@ def _is_bad(change: Change, view: View | None, after: Moment) -> bool:
         case Kind.MOVED:
             return not change.after
         case Kind.STATE:
-            return any(_is_faulty(after.nodes.get(name)) for name in change.nodes)
+            return _any_is_faulty(change.nodes, after)
         case _:
             return change.kind in (Kind.DOMAIN_GONE, Kind.NODE_GONE)
 
@@ -154,5 +160,10 @@ def _is_true(condition: str, view: View | None) -> bool:
     return now is not None and now.get("status") == "True"
 
 
-def _is_faulty(node: NodeView | None) -> bool:
-    return node is not None and not FAULTS.isdisjoint(marks(node))
+def _any_is_faulty(names: Iterable[str], moment: Moment) -> bool:
+    for name in names:
+        node = moment.nodes.get(name)
+        if node is not None and not FAULTS.isdisjoint(marks(node)):
+            return True
+
+    return False

@@ -51,9 +51,11 @@ def checked(
             problems.append(kindless(document))
         for result in results:
             answers.append(_check_of(checker, document, result, views))
+
     sentences = [_sentence(problem) for problem in problems]
     if not (sentences or answers):
         sentences = [_nothing_checked(document for document, _ in objects)]
+
     return protocol.CheckAnswer(answers, sentences, [*snapshot.warnings, *warnings])
 
 
@@ -100,14 +102,17 @@ def expanded_size(values: Any) -> float:
     def size(value: Any) -> float:
         if not isinstance(value, dict | list):
             return 1
+
         number = id(value)
         if number in in_progress:
             return float("inf")
+
         if number not in known:
             in_progress.add(number)
             parts = value.values() if isinstance(value, dict) else value
             known[number] = 1 + sum(map(size, parts))
             in_progress.discard(number)
+
         return known[number]
 
     try:
@@ -179,11 +184,13 @@ def _lines(group: Group, depth: int) -> Iterator[str]:
     name = group.name
     if group.copies != 1:
         name = f"{group.copies} x {name}"
+
     parts = []
     if group.required:
         parts.append(f"in one {group.required.domain}")
     if group.preferred and group.preferred != group.required:
         parts.append(f"best in one {group.preferred.domain}")
+
     parts.append(_amounts(group))
     yield "  " * depth + f"{name}: {', '.join(parts)}"
     for below in group.groups:
@@ -199,6 +206,8 @@ def _amounts(group: Group) -> str:
     for name, count in sorted(total.items()):
         if "/" in name and count:
             accelerators.append(amount(name, count))
+
     if not accelerators:
         return pods
+
     return f"{pods} with {', '.join(accelerators)}"

@@ -23,6 +23,7 @@ from typing import Final, Protocol
 import msgspec
 
 from toposcope.errors import ToposcopeError
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.frames import READY, EndedError, Frames
@@ -106,6 +107,7 @@ class Worker:
             raise
         finally:
             theirs.close()
+
         self._frames = Frames(ours)
         self._sent = Sent()
         self._ready = False
@@ -132,6 +134,7 @@ class Worker:
             raise NotReadyError(
                 f"the process that computes it was not ready within {READY_SECONDS:g} s"
             ) from None
+
         deadline = time.monotonic() + ask.seconds
         self._frames.send(encoded(ask), deadline)
         return _ANSWER.decode(self._frames.receive(_LARGEST, deadline))
@@ -181,14 +184,14 @@ class Computing:
         required: Callable[[], RequiredLevels],
         *,
         seconds: float = SECONDS,
-        monotonic: Callable[[], float] = time.monotonic,
+        runtime: Runtime = REAL,
         start: Callable[[], Worker] = Worker,
     ) -> None:
         self._snapshot = snapshot
         self._published = published
         self._required = required
         self._seconds = seconds
-        self._monotonic = monotonic
+        self._monotonic = runtime.monotonic
         self._start = start
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._worker: Worker | None = None
@@ -220,6 +223,7 @@ class Computing:
                 if not self._thread.is_alive():
                     self._thread.start()
                 self._jobs.put(_Job(question, seconds or self._seconds, future))
+
         return future
 
     def close(self) -> None:
@@ -232,8 +236,10 @@ class Computing:
                 return
             self._closed = True
             self._jobs.put(None)
+
         if worker := self._worker:
             worker.kill()
+
         if self._thread.is_alive():
             # it may be waiting for an API server, which nobody has to await
             self._thread.join(_CLOSE_SECONDS)
@@ -246,6 +252,7 @@ class Computing:
                 job.future.set_result(self._answer(job))
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
                 job.future.set_exception(error)
+
         self._end()
 
     def _next(self) -> _Job | None:
@@ -266,6 +273,7 @@ class Computing:
             raise _CLOSING
         if self._worker and not self._worker.running:
             self._end()
+
         cluster = self._cluster(job.question)
         worker = self._worker or self._started()
         try:
@@ -281,6 +289,7 @@ class Computing:
         except BaseException:
             self._end()  # it knows a part of the news
             raise
+
         self._used = self._monotonic()
         return self._body(answer)
 
@@ -303,9 +312,11 @@ class Computing:
             return Cluster(self._snapshot(), published=self._published())
         if isinstance(question, Metrics):
             return Cluster(self._snapshot())
+
         now = self._monotonic()
         if self._worker and now - self._planned < PLAN_SECONDS:
             return Cluster()
+
         required = self._required()
         self._planned = now
         return Cluster(self._snapshot(), required=required)

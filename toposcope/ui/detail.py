@@ -89,10 +89,12 @@ class _Matrix:
 def _matrix(node: NodeView) -> _Matrix:
     if node.matrix is None:
         return _Matrix(problem=_NO_ANNOTATION)
+
     try:
         matrix = parse(node.matrix)
     except MatrixError as error:
         return _Matrix(problem=str(error))
+
     return _Matrix(
         devices=matrix.devices,
         links=matrix.links,
@@ -109,6 +111,7 @@ def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | N
         return protocol.Since(seen, exact=True)
     if not written or node.state is State.OK:
         return None
+
     # An agent writes only changes, so its last write is not older than its last change of state.
     return protocol.Since(written, exact=False)
 
@@ -147,6 +150,7 @@ def _lacking(node: NodeView, views: Sequence[View]) -> list[protocol.Lacking]:
             if level.domain in missing:
                 why = _why_lacking(node.label(level.key), level.key)
                 entries.append(protocol.Lacking(view.id, level.domain, why))
+
     return entries
 
 
@@ -189,11 +193,20 @@ def _numa(devices: Sequence[Device]) -> Iterator[protocol.Numa]:
     groups: dict[int | None, list[Device]] = {}
     for device in devices:
         groups.setdefault(device.numa, []).append(device)
+
     for number in sorted(groups, key=lambda number: (number is None, number or 0)):
         group = groups[number]
-        cpus = [device.cpus for device in group if device.cpus]
         labels = [device.label for device in group]
-        yield protocol.Numa(number, cpus[0] if cpus else "", labels)
+        yield protocol.Numa(number, _cpus(group), labels)
+
+
+def _cpus(devices: Sequence[Device]) -> str:
+    """The CPUs near devices of one NUMA node, if one of them says."""
+    for device in devices:
+        if device.cpus:
+            return device.cpus
+
+    return ""
 
 
 def _nvlink_domains(links: LinkMatrix | None) -> list[list[str]]:

@@ -77,6 +77,7 @@ def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> pr
             left_out += 1
         else:
             nodes[node.name] = node_detail
+
     shown = Broadcaster(facts, "files", "").snapshot(state)
     shown.source = "files" if kind == "files" else "cluster"
     return protocol.Export(protocol.VERSION, shown, nodes, left_out)

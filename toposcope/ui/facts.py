@@ -4,7 +4,6 @@ Filled by a source from its threads, read by the `Broadcaster`.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +12,7 @@ from operator import attrgetter
 from toposcope.api.cluster_topology import Topology
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.kube.pod_resources import gpu_count
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 
 
@@ -35,8 +35,6 @@ class Facts:
     """The nodes, pods and topologies of one cluster, behind one lock.
 
     `changed` is called after each change.
-
-    `monotonic` returns seconds.
     """
 
     def __init__(
@@ -44,13 +42,13 @@ class Facts:
         source: str,
         expected: Iterable[str],
         changed: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
+        runtime: Runtime = REAL,
     ) -> None:
         """`expected` are the collections without which nothing is shown; see `mark_synced`."""
         self.source = source
         self._expected = frozenset(expected)
         self._changed = changed
-        self._monotonic = monotonic
+        self._monotonic = runtime.monotonic
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[str, PodView] = {}
@@ -95,8 +93,10 @@ class Facts:
         """All existing nodes, with their GPUs' UUIDs."""
         with self._lock:
             before = self._nodes
-            self._nodes = {name: node for name, (node, _) in nodes.items()}
-            self._uuids = {name: uuids for name, (_, uuids) in nodes.items()}
+            self._nodes, self._uuids = {}, {}
+            for name, (node, uuids) in nodes.items():
+                self._nodes[name] = node
+                self._uuids[name] = uuids
             if before == self._nodes:
                 return
         self._change()
@@ -111,6 +111,7 @@ class Facts:
                 del self._pods[key]
             else:
                 self._pods[key] = pod
+
         self._change(shown=_taken(before) != _taken(pod))
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
@@ -120,10 +121,12 @@ class Facts:
         for key, pod in (pods or {}).items():
             if pod is not None:
                 running[key] = pod
+
         with self._lock:
             if known == self._pods_known and running == self._pods:
                 return
             self._pods_known, self._pods = known, running
+
         self._change()
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
@@ -169,6 +172,7 @@ class Facts:
             else:
                 last_why, since = "", self._synced.get(collection, self._monotonic())
             self._failing[collection] = (why, since)
+
         if last_why != why:
             self._change()
 
@@ -213,6 +217,7 @@ class Facts:
             nodes = list(self._nodes.values())
             topologies = list(self._topologies.values())
             pods = tuple(self._pods.values()) if self._pods_known else None
+
         nodes.sort(key=attrgetter("name"))
         topologies.sort(key=attrgetter("name"))
         return Snapshot(
@@ -230,9 +235,13 @@ class Facts:
         with self._lock:
             if not self._failing:
                 return None
-            since = min(since for _, since in self._failing.values())
-            reasons = {collection: why for collection, (why, _) in self._failing.items()}
-            return Stale(self._monotonic() - since, reasons)
+            now = self._monotonic()
+            seconds, reasons = 0.0, {}
+            for collection, (why, since) in self._failing.items():
+                seconds = max(seconds, now - since)
+                reasons[collection] = why
+
+            return Stale(seconds, reasons)
 
     def age(self) -> float:
         """Seconds since the server last sent something.

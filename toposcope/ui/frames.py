@@ -65,6 +65,7 @@ class Frames:
             if not part:
                 raise EndedError("the connection is closed")
             data += part
+
         return bytes(data)
 
 

@@ -73,6 +73,7 @@ class Guard:
             # Else the unread rest of the request would be taken for the next one.
             await problem(*rejection, {"connection": "close"})(scope, receive, guarded)
             return
+
         await self._app(scope, receive, guarded)
 
     def _rejection(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
@@ -84,17 +85,21 @@ class Guard:
                 "this page is not served under that name; use 127.0.0.1 or localhost, "
                 "or start toposcope ui with --allow-host NAME"
             )
+
         if path.startswith(_API) and _foreign(headers, hosts[0]):
             return HTTPStatus.FORBIDDEN, "the request comes from another site's page"
         if scope["method"] in ("GET", "HEAD"):
             return None
+
         if scope["method"] != "POST" or path != _CHECK:
             allowed = f"only GET and HEAD are allowed, and POST to {_CHECK}"
             return HTTPStatus.METHOD_NOT_ALLOWED, allowed
+
         if not _is_json(headers):
             # Pages of other sites cannot send this without a preflight.
             wanted = "send the workload with Content-Type: application/json"
             return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, wanted
+
         return None
 
     def _is_ours(self, hosts: Sequence[str]) -> bool:

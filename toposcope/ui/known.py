@@ -112,12 +112,14 @@ class Sent:
             for collection in OF_THE_CLUSTER:
                 yield from self._difference(collection, getattr(cluster.snapshot, collection) or ())
             yield from self._unless_sent(Base.of(cluster.snapshot))
+
         if cluster.published:
             for collection in OF_SCHEDULERS:
                 yield from self._difference(collection, getattr(cluster.published, collection))
             yield from self._unless_sent(
                 Served(cluster.published.served, cluster.published.warnings)
             )
+
         if cluster.required:
             yield from self._unless_sent(Required(cluster.required))
 
@@ -132,10 +134,12 @@ class Sent:
                 kept.append(item)
             else:
                 gone.append(place)
+
         added = [item for item in now if id(item) not in known]
         self._objects[collection] = kept + added
         if gone:
             yield Removed(collection, gone)
+
         for start in range(0, len(added), _AT_A_TIME):
             yield Added(collection, added[start : start + _AT_A_TIME])
 
@@ -171,6 +175,7 @@ class Known:
                 pods=None if self._base.pods is None else tuple(self._objects[Collection.PODS]),
                 topologies=tuple(sorted(self._objects[Collection.TOPOLOGIES], key=by_name)),
             )
+
         return self._snapshot
 
     @property
@@ -209,6 +214,7 @@ class Known:
         """The nodes with equal mappings shared, across messages too: grouping goes by identity."""
         if len(self._shared) > _MOST_SHARED:
             self._shared.clear()
+
         seen: dict[int, Any] = {}
         for node in nodes:
             yield msgspec.structs.replace(

@@ -103,6 +103,7 @@ class LiveSource:
         else:
             no_pods()
             facts.mark_synced("pods")
+
         replace, put, delete = (
             facts.replace_topologies,
             facts.put_topology,
@@ -141,6 +142,7 @@ class LiveSource:
             if error.not_found:
                 return None
             raise
+
         try:
             managed = _WRITTEN.decode(raw).metadata.managed_fields
             return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
@@ -165,6 +167,7 @@ class LiveSource:
             required.warnings.append(
                 f"levels that only PodGangs and PodGroups require are unknown: {error}"
             )
+
         return required
 
 

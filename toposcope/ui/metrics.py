@@ -6,13 +6,13 @@ longer than Prometheus waits. So nothing is counted for nobody.
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from toposcope.errors import ToposcopeError
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.families import CONTENT_TYPE, exposition
 from toposcope.telemetry.handler import Page
 from toposcope.ui.computing import Answerer
@@ -29,21 +29,19 @@ _SECONDS: Final = 60.0
 
 
 class PlanningMetrics:
-    """The metrics of a cluster; `worst` gangs are named. `now` is Unix time."""
+    """The metrics of a cluster; `worst` gangs are named."""
 
     def __init__(
         self,
         computing: Answerer,
         worst: int = 0,
         ready: Callable[[], bool] = lambda: True,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        runtime: Runtime = REAL,
     ) -> None:
         self._computing = computing
         self._worst = worst
         self._ready = ready
-        self._now = now
-        self._monotonic = monotonic
+        self._runtime = runtime
         self._since: dict[tuple[str, str, str], float] = {}
         """Since when each misplaced gang of a topology is known to be, in Unix time."""
         self._text = b""
@@ -54,7 +52,7 @@ class PlanningMetrics:
         """The answer to a scrape."""
         if (
             self._ready()
-            and self._monotonic() >= self._next
+            and self._runtime.monotonic() >= self._next
             and self._counting.acquire(blocking=False)
         ):
             threading.Thread(target=self._count_again, name="planning metrics", daemon=True).start()
@@ -73,14 +71,15 @@ class PlanningMetrics:
 
     def count(self) -> None:
         """Count everything again, for the next scrape. Raises NoPlanError, and ComputingError."""
-        began = self._monotonic()
-        question = Metrics(self._worst, self._now(), self._since)
+        began = self._runtime.monotonic()
+        question = Metrics(self._worst, self._runtime.now().timestamp(), self._since)
         counted = msgspec.json.decode(
             self._computing.submit(question, _SECONDS).result(), type=Counted
         )
         self._since = {
             (gang.topology, gang.kind, gang.handle): gang.since for gang in counted.misplaced
         }
-        seconds = self._monotonic() - began
-        self._next = self._monotonic() + max(_PAUSE, _PAUSE_FACTOR * seconds)
-        self._text = counted.text.encode() + exposition(of_the_count(self._now(), seconds))
+        seconds = self._runtime.monotonic() - began
+        self._next = self._runtime.monotonic() + max(_PAUSE, _PAUSE_FACTOR * seconds)
+        at = self._runtime.now().timestamp()
+        self._text = counted.text.encode() + exposition(of_the_count(at, seconds))

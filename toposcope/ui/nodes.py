@@ -38,6 +38,7 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
         if ids or node.has_gpus:
             shown.append(node)
             in_views.append(ids)
+
     labels = _Labels(shown)
     nodes = protocol.Nodes(
         name=[node.name for node in shown],
@@ -106,11 +107,13 @@ class _Labels:
             # A number stands for a node's own name, so that the names are not sent twice.
             values = self._without_own_names(values)
             codes[OWN_NAME] = protocol.OWN_NAME
+
         sent: list[str] = []
         for value in dict.fromkeys(values):
             if value is not None and value != OWN_NAME:
                 codes[value] = len(sent)
                 sent.append(value)
+
         return protocol.Column(sent, [codes[value] for value in values])
 
     def columns(self, keys: Iterable[str]) -> dict[str, protocol.Column]:

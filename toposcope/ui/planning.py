@@ -3,6 +3,8 @@
 Nothing is done to the cluster.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from toposcope.errors import ToposcopeError
@@ -35,6 +37,7 @@ def plan_of(
     """
     if snapshot.pods is None:
         raise NoPlanError("running pods and free GPUs are unknown: the pods cannot be read")
+
     try:
         return Plan(snapshot, select_scope(snapshot, topology), required or RequiredLevels())
     except TopologyNotFoundError as error:
@@ -46,9 +49,15 @@ def plan_of(
 def overview(plan: Plan) -> protocol.Planning:
     """Slots, and the gangs that are not as close together as they could be."""
     rows = [_slot_row(row) for row in without_repeats(plan.slots)]
-    imperfect = [score for score in plan.scores if score.value < 1]
-    gangs = [_gang_row(score) for score in imperfect[:_MOST_GANGS]]
+    gangs = [_gang_row(score) for score in islice(_imperfect(plan), _MOST_GANGS)]
     return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))
+
+
+def _imperfect(plan: Plan) -> Iterator[Score]:
+    """The scores of gangs that could be closer together."""
+    for score in plan.scores:
+        if score.value < 1:
+            yield score
 
 
 def _slot_row(row: Slots) -> protocol.SlotRow:
@@ -64,6 +73,7 @@ def _gang_row(score: Score) -> protocol.GangRow:
     for spread in score.spreads:
         if spread.empty < spread.spans:
             spans.append(f"{spread.level.domain} {spread.spans}, could be {spread.empty}")
+
     return protocol.GangRow(
         gang.kind,
         gang.handle,
@@ -79,13 +89,16 @@ def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
     gangs = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
     if not gangs:
         raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
+
     nodes = sorted({pod.node for pod in gangs[0].placed})
     better = None
     for score in scores(plan.capacity, gangs):
         better = better_place(plan.capacity, score)
         break
+
     if better is None:
         return protocol.GangPlace(nodes, "", [])
+
     level, domains = better
     return protocol.GangPlace(nodes, level.domain, [list(domain) for domain in domains])
 
@@ -102,12 +115,14 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
         raise NoPlanError(
             "nothing like that can be drained here; choose a domain or a node of this view"
         )
+
     topology = plan.scope.topology.name if plan.scope.topology else None
     result = whatif(plan.snapshot, topology, plan.capacity, plan.gangs, Changes(drain=names))
-    fates = [protocol.Fate(gang.sentence, gang.worse) for gang in result.rehomed]
-    worst_first = sorted(fates, key=lambda fate: not fate.worse)
+    fates = []
+    for gang in sorted(result.rehomed, key=lambda gang: not gang.worse):
+        fates.append(protocol.Fate(gang.sentence, gang.worse))
     lost = _lost(plan, result)
-    return protocol.Drained(len(names), worst_first, lost, plan.required.warnings)
+    return protocol.Drained(len(names), fates, lost, plan.required.warnings)
 
 
 def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:
@@ -116,10 +131,12 @@ def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:
         return frozenset([node])
     if not path:
         return frozenset()
+
     names = []
     for name, number in plan.capacity.number.items():
         if plan.capacity.paths[number][: len(path)] == path:
             names.append(name)
+
     return frozenset(names)
 
 
@@ -128,10 +145,12 @@ def _lost(plan: Plan, result: WhatIf) -> list[protocol.SlotChange]:
     after = {}
     for row in slots(result.after, plan.sizes, plan.per_pod):
         after[row.gpus, row.level] = row.fitting[View.NOW]
+
     lost: dict[int, protocol.SlotChange] = {}
     for row in plan.slots:  # the narrowest level of a size comes last
         now = row.fitting[View.NOW]
         then = after.get((row.gpus, row.level), 0)
         if then != now:
             lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
+
     return list(reversed(lost.values()))

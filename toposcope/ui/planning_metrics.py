@@ -52,9 +52,11 @@ def counted(
     for topology in snapshot.topologies:
         if not topology.owner:
             names.append(topology.name)
+
     plans = {}
     for name in (names or [None])[:_MOST_TOPOLOGIES]:
         plans[name or ""] = plan_of(snapshot, name)
+
     metrics = _Metrics(worst, now, since)
     text = exposition(metrics.families(plans)).decode()
     return Counted(text, metrics.misplaced)
@@ -106,6 +108,7 @@ class _Metrics:
             if gang.score.misplaced:
                 since = self._since_when(gang)
                 oldest[key] = min(since, oldest.get(key, since))
+
         labels = ("topology", "scheduler")
         text = (
             "Running gangs that would span at most half the domains of some level "
@@ -129,6 +132,7 @@ class _Metrics:
             gang = worst.score.gang
             key = (worst.topology, worst.scheduler, gang.namespace, gang.kind, gang.name)
             samples.append((key, worst.score.value))
+
         labels = ("topology", "scheduler", "namespace", "kind", "gang")
         text = "Score of each of the gangs that are placed worst."
         return _gauge("worst_gang_score", text, labels, samples)
@@ -139,6 +143,7 @@ def _placed(plans: Mapping[str, Plan]) -> Iterator[_Placed]:
     counts: Counter[str] = Counter()
     for plan in plans.values():
         counts.update(score.gang.scheduler for score in plan.scores)
+
     named = {name for name, _ in counts.most_common(_MOST_SCHEDULERS)}
     for topology, plan in plans.items():
         for score in plan.scores:
@@ -153,6 +158,7 @@ def _scores(placed: Sequence[_Placed]) -> Family:
             if spread.empty < spread.worst:
                 key = (gang.topology, gang.scheduler, spread.level.domain)
                 shares.setdefault(key, []).append(spread.empty / spread.spans)
+
     return histogram(
         f"{_PREFIX}gang_score",
         "Fewest domains of the level that a running gang could span on an empty cluster "
@@ -171,6 +177,7 @@ def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
             unusable.append((key, row.fragmented))
             for view, count in row.fitting.items():
                 fitting.append(((*key, view.value), count))
+
     labels = ("topology", "domain", "gpus")
     text = "Gangs of this many GPUs that fit into single domains of the level."
     yield _gauge("slots", text, (*labels, "when"), fitting)

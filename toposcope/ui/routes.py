@@ -112,10 +112,12 @@ class Routes:
         headers = {"etag": f'W/"{tag}"', "cache-control": "no-cache", "vary": "accept-encoding"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(
                 packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON
             )
+
         return Response(
             await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON
         )
@@ -124,11 +126,13 @@ class Routes:
         """The newest state. Raises HTTPException where there is none yet."""
         if self._broadcaster.state:
             return self._broadcaster.state
+
         facts = self._broadcaster.facts
         stale = facts.stale()
         text = f"the cluster is being read for the first time; {facts.node_count} nodes so far"
         if stale:
             text = f"the cluster cannot be read: {'; '.join(stale.sentences)}"
+
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
 
     async def _node(self, request: Request) -> Response:
@@ -143,6 +147,7 @@ class Routes:
         known = facts.node(name)
         if known is None:  # so no name from a URL reaches the API server unless it is a node's
             return None
+
         trouble = ""
         full: FullNode | None = FullNode(known, "")
         stale = facts.stale()
@@ -153,11 +158,14 @@ class Routes:
                 full = self._source.node(name)
         except KubeError as error:
             trouble = f"its link matrix cannot be read right now: {error}"
+
         if full is None:
             return None
+
         node = detail(full, state.views, state.cluster, self._broadcaster.recent.since.get(name))
         if trouble:
             node.problem = trouble
+
         return node
 
     async def _search(self, request: Request) -> Response:
@@ -203,6 +211,7 @@ class Routes:
                 body = await asyncio.wrap_future(self._computing.submit(question))
         except tuple(_FAILURES) as error:
             raise _failure(error, instead) from None
+
         return Response(body, media_type=_JSON, headers={"cache-control": "no-store"})
 
     async def _workload(self, request: Request) -> str:
@@ -279,6 +288,7 @@ def _failure(error: Exception, instead: str) -> HTTPException:
         text = f"the cluster cannot be read right now: {error}"
     elif isinstance(error, _TOO_MUCH):
         text = f"{error}; {instead}"
+
     headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, BusyError) else None
     return HTTPException(status, text, headers)
 

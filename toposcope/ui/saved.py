@@ -92,6 +92,7 @@ class SavedSource:
         times = self._stamps()
         if times == self._times:
             return
+
         self._times = times
         try:
             self._load()
@@ -113,6 +114,7 @@ class SavedSource:
             if node.matrix:
                 matrix = node.matrix.encode(errors="replace")
                 self._matrices[node.name] = zlib.compress(matrix, 1)
+
         self._published = replace(snapshot, nodes=(), pods=None, warnings=())
         fill(self._facts, snapshot)
         self._facts.mark_synced(_FILES)
@@ -132,6 +134,7 @@ def _stamps_below(path: Path) -> Iterator[tuple[str, int, int]]:
     if not (path.is_dir() or path.is_file()):
         yield str(path), 0, 0
         return
+
     try:
         files = [path]
         if path.is_dir():
@@ -147,14 +150,21 @@ def fill(facts: Facts, snapshot: Snapshot) -> None:
     """Make the facts those of a snapshot, without the matrices of nodes that are ok."""
     if facts.catalogue is BUILT_IN:  # --config gave no other
         facts.put_catalogue(snapshot.catalogue)
+
     facts.replace_topologies({topology.name: topology for topology in snapshot.topologies})
     pods: dict[str, PodView | None] | None = None
     if snapshot.pods is not None:
-        pods = {f"{pod.namespace}/{pod.name}": pod for pod in snapshot.pods}
+        pods = {}
+        for pod in snapshot.pods:
+            pods[f"{pod.namespace}/{pod.name}"] = pod
+
     facts.replace_pods(pods)
-    facts.replace_nodes(
-        {node.name: (cached_view(node), gpu_uuids(node.matrix)) for node in snapshot.nodes}
-    )
+    nodes = {}
+    for node in snapshot.nodes:
+        nodes[node.name] = cached_view(node), gpu_uuids(node.matrix)
+
+    facts.replace_nodes(nodes)
     for number, warning in enumerate(snapshot.warnings):
         facts.warn(f"files {number}", warning)
+
     facts.warn(f"files {len(snapshot.warnings)}", "")

@@ -20,7 +20,10 @@ def search(facts: Facts, query: str) -> protocol.Search:
     if len(text) < _MIN_UUID:
         return protocol.Search([], more=False)
     best = nsmallest(MAX_RESULTS + 1, _matches(facts, text))
-    gpus = [protocol.Gpu(uuid, node) for _, uuid, node in best[:MAX_RESULTS]]
+    gpus = []
+    for _, uuid, node in best[:MAX_RESULTS]:
+        gpus.append(protocol.Gpu(uuid, node))
+
     return protocol.Search(gpus, len(best) > MAX_RESULTS)
 
 

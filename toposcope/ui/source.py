@@ -68,7 +68,8 @@ def gpu_uuids(annotation: str | None) -> str:
     if annotation is None:
         return ""
     try:
-        return "\n".join(gpu.uuid for gpu in _ANNOTATION.decode(annotation).gpus if gpu.uuid)
+        gpus = _ANNOTATION.decode(annotation).gpus
+        return "\n".join(gpu.uuid for gpu in gpus if gpu.uuid)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return ""
 
@@ -82,7 +83,9 @@ def cached_view(node: NodeView) -> NodeView:
 
 def last_write(managed: Iterable[Mapping[str, Any]]) -> str:
     """When the agent last changed the node, by its `managedFields`; empty where they do not say."""
-    return max(
-        (str(entry.get("time") or "") for entry in managed if entry.get("manager") == AGENT),
-        default="",
-    )
+    last = ""
+    for entry in managed:
+        if entry.get("manager") == AGENT:
+            last = max(last, str(entry.get("time") or ""))
+
+    return last

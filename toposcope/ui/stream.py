@@ -62,6 +62,7 @@ class Stream:
             )
             await busy(scope, receive, send)
             return
+
         loop = asyncio.get_running_loop()
         updated = asyncio.Event()
 

@@ -35,6 +35,7 @@ class Turns:
             raise BusyError(
                 "too many questions wait for an answer already; try again in some seconds"
             )
+
         self._taken += 1
         try:
             async with self._running:

@@ -39,6 +39,7 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
     """All views of a cluster, the default one first."""
     if not snapshot.topologies:
         return _inferred(snapshot), *_suggested(snapshot)
+
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
     views: list[View] = []
@@ -48,6 +49,7 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
         # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
         if not topology.divided:
             views += _segments(snapshot, topology)
+
     return tuple(views)
 
 
@@ -71,11 +73,14 @@ def _main(topologies: Sequence[Topology]) -> Topology:
         chosen = choose_topology(topologies, None)
     except TopologyNotFoundError:
         chosen = None
+
     if chosen is not None:
         return chosen
+
     for topology in topologies:
         if not topology.owner:
             return topology
+
     return topologies[0]
 
 
@@ -162,9 +167,11 @@ def _problems(scope: Scope, conditions: Sequence[protocol.ConditionView]) -> lis
     problems: list[str] = []
     if scope.topology:
         problems += scope.topology.problems
-    if all(condition.type != HIERARCHY_CONSISTENT for condition in conditions):
-        problems += crossings_of(scope).problems
-    return problems
+    for condition in conditions:
+        if condition.type == HIERARCHY_CONSISTENT:
+            return problems
+
+    return [*problems, *crossings_of(scope).problems]
 
 
 def _conditions(topology: Topology) -> Iterator[protocol.ConditionView]:

@@ -9,6 +9,8 @@ from tests.controller.cases.world import World
 from tests.support.cluster import History
 from tests.support.tables import each_row, rows
 
+pytestmark = pytest.mark.slow
+
 FILES = ("cases/grove.yaml", "cases/kai.yaml", "cases/kueue.yaml")
 CASES = [row for file in FILES for row in rows(file, Case)]
 every_invalid = each_row("cases/invalid.yaml", Invalid, ids=lambda row: row.case)

@@ -8,6 +8,8 @@ from tests.controller.cases.model import Workload, gone, levels
 from tests.controller.cases.objects import ASKS_RACK
 from tests.controller.cases.world import World
 
+pytestmark = pytest.mark.slow
+
 SPEC = {"levels": levels(*objects.THREE), "gracePeriod": "10m", "publish": {"kueue": "Never"}}
 GONE = ("Warning", "Topology level 'rack' is no longer available in the cluster topology")
 BACK = ("Normal", "Topology level 'rack' is available again in the cluster topology")

@@ -12,6 +12,8 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level, level_problems
 
+pytestmark = pytest.mark.slow
+
 HERE = {"levels": levels(*objects.THREE), "publish": {"kueue": "Never"}}
 INFERRED = {"publish": {"kai": "Never", "grove": "Never"}}
 

@@ -80,6 +80,7 @@ def test_history_is_bounded(tmp_path: Path) -> None:
             assert [next(events)["object"]["metadata"]["name"] for _ in range(3)] == ["m5", "m6", "m7"]
 
 
+@pytest.mark.regression
 def test_bookmarks_come_at_their_interval(tmp_path: Path) -> None:
     with EmbeddedApiServer(bookmark_interval=0.02) as server:
         client = ApiUnderTest.of_embedded(server, tmp_path)

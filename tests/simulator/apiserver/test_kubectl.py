@@ -86,6 +86,7 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
     assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
 
 
+@pytest.mark.regression
 def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: Clients, kubectl: Kubectl) -> None:
     api.ensure_crd(widget_crd())
     for name in ("w1", "w2"):
@@ -99,6 +100,7 @@ def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: C
     assert "w2 lost its rack" in kubectl("get", "events")
 
 
+@pytest.mark.regression
 def test_what_typed_clients_create(api: ApiUnderTest, kubectl: Kubectl) -> None:
     assert kubectl("create", "namespace", "ml") == "namespace/ml created\n"
     assert kubectl("-n", "ml", "create", "configmap", "c", "--from-literal=a=b=c") == "configmap/c created\n"
@@ -115,6 +117,7 @@ def test_what_typed_clients_create(api: ApiUnderTest, kubectl: Kubectl) -> None:
     assert "dry" not in kubectl("get", "ns", "-o", "name")
 
 
+@pytest.mark.regression
 def test_explain(api: ApiUnderTest, kubectl: Kubectl) -> None:
     api.ensure_crd(widget_crd())
     wait_until(lambda: "Widget" in str(api.request("GET", "/openapi/v3/apis/example.com/v1")[1]), "it is in OpenAPI")

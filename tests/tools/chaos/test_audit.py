@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.tables import each_case
 from tools.chaos.audit import AuditLog, PublishedWrites, Turns, Write
 from tools.chaos.violations import Findings
@@ -79,6 +80,7 @@ def test_a_write_out_of_turn_is_found(tmp_path: Path, script: str, problem: str)
     )
 
 
+@pytest.mark.regression
 def test_what_was_sent_to_a_server_that_stood_still_is_late_and_not_out_of_turn(tmp_path: Path) -> None:
     def judged_after(stop: int, last: int) -> list[str]:
         findings = Findings()

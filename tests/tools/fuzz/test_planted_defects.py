@@ -27,6 +27,8 @@ from toposcope.integrations.framework.document import Field
 from toposcope.simulator.capture_text import CaptureError
 from toposcope.simulator.machine import Machine
 
+pytestmark = pytest.mark.slow
+
 _ENCODE = toposcope.agent.baseline.encode
 
 

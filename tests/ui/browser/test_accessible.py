@@ -10,6 +10,8 @@ from tests.ui.browser.shown import FAULTY, Shown
 from tests.ui.browser.test_check import JOB, _ask
 from tests.ui.browser.test_map import domain
 
+pytestmark = pytest.mark.slow
+
 AXE = ROOT / "toposcope" / "ui" / "page" / "node_modules" / "axe-core" / "axe.min.js"
 PLACES = {"map": "", "node": f"#node={FAULTY}", "product": "#by=product&in=zone-1/block-1"}
 

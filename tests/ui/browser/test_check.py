@@ -8,6 +8,8 @@ from tests.support.paths import FIXTURES
 from tests.ui.browser.shown import Shown
 from tests.ui.browser.test_map import colours_of, domain, tone
 
+pytestmark = pytest.mark.slow
+
 JOB = (FIXTURES / "kueue_job.yaml").read_text(encoding="utf-8")
 
 

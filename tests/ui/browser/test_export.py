@@ -12,6 +12,8 @@ from toposcope.snapshot.files import load_files
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.export import export
 
+pytestmark = pytest.mark.slow
+
 
 def _exported(folder: Path, found: list[Object]) -> str:
     source, report = folder / "cluster.json", folder / "report.html"

@@ -19,6 +19,8 @@ from toposcope.ui import protocol
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.export import written
 
+pytestmark = pytest.mark.slow
+
 UNSEEN = {
     **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
     **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),

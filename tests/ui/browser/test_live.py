@@ -9,6 +9,8 @@ from playwright.sync_api import CDPSession, Page, expect
 from tests.ui.browser.shown import RACK, Shown, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import domain, node
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Shown]:

@@ -10,6 +10,8 @@ from tests.support.tables import each_case
 from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import colours_of, node, tone
 
+pytestmark = pytest.mark.slow
+
 
 def troubled() -> list[Object]:
     """The demo with four conditions, and with nodes that are left out in three ways, cordoned and tainted."""

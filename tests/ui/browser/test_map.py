@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.support.saved import cluster_topology, demo_nodes
 from tests.support.tables import each_case
 from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown
+
+pytestmark = pytest.mark.slow
 
 
 def domain(page: Page, name: str) -> Locator:

@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.ui.browser.shown import FAULTY, Shown
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", [FAULTY, "gb200-01", "l40s-1"])
 def test_the_link_matrix_is_a_table_with_every_word(page: Page, demo: Shown, name: str) -> None:

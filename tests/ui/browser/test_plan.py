@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 from tests.support.saved import pod
 from tests.ui.browser.shown import demo_objects, shown
 from tests.ui.browser.test_accessible import _serious
 from tests.ui.browser.test_map import colours_of, domain, tone
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_gang_and_a_drain(page: Page, tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.support.tables import each_case
 from tests.ui.browser.shown import Shown
+
+pytestmark = pytest.mark.slow
 
 
 def found(page: Page) -> Locator:

@@ -54,8 +54,9 @@ def _publishable(description: Description) -> None:
         held(key.startswith(PREFIX), f"a label that is not ours: {key}")
         held(is_label_value(str(value)), f"{key}={value!r} is no label value")
     for key, text in description.annotations.items():
-        most = LIMIT if key == MATRIX else 2 * LIMIT
-        held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
+        limit = LIMIT if key == MATRIX else 2 * LIMIT
+        fits = text.isascii() and len(text) <= limit
+        held(fits, f"the annotation {key} has {len(text)} bytes")
 
 
 def _json(document: Any) -> bytes:
@@ -137,14 +138,11 @@ def annotations(case: Any) -> Outcome:
 
 def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
-    devices = [
-        device.get("name", device.get("uuid", ""))
-        for name in ("gpus", "nics")
-        for device in document.get(name, [])
-    ]
+    devices = [*document.get("gpus", []), *document.get("nics", [])]
+    names = [device.get("name", device.get("uuid", "")) for device in devices]
     held(
-        [device.name for device in matrix.devices] == devices,
-        f"of the devices {devices} were read {matrix.devices}",
+        [device.name for device in matrix.devices] == names,
+        f"of the devices {names} were read {matrix.devices}",
     )
     for name in ("reasons", "disputes"):
         held(
@@ -152,12 +150,12 @@ def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
             f"{name} are not those of the annotation",
         )
     rows = document.get("matrix", [])
-    cells = (
-        []
-        if matrix.links is None
-        else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
-    )
-    held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
+    cells = []
+    if matrix.links is not None:
+        for index, row in enumerate(matrix.links.cells):
+            cells.append(" ".join(row[: index + 1]))
+    written = [" ".join(row.split()) for row in rows]
+    held(cells == written, f"of the matrix {rows} was read {cells}")
 
 
 # NVML that answers anything: errors of every code, numbers out of range, bytes that are no text.
@@ -165,7 +163,8 @@ _MACHINES: Final = ("dgx-h200", "gb200-nvl72-tray", "power9-v100", "k80-4")
 _CALLS: Final = tuple(name for name in dir(SimulatedNvml) if name.startswith("nvml"))
 _CODES: Final = (*range(1, 30), 999, -1, 12345)
 _ODD: Final[tuple[Any, ...]] = (
-    0, 1, -1, 7, 18, 65535, 2**31, 2**32 - 1, 2**63, "", "NVIDIA H200", "\x00", "é" * 100, "x" * 5000,
+    0, 1, -1, 7, 18, 65535, 2**31, 2**32 - 1, 2**63, "", "NVIDIA H200", "\x00", "é" * 100,
+    "x" * 5000,
     "GPU-" + "0" * 32, (0, 0), (1, 1), None, True,
 )  # fmt: skip
 _TALKING: Final = ("nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlSystemGetDriverVersion")
@@ -306,16 +305,25 @@ def _cases(draw: st.DrawFn) -> _Message:
     if draw(st.integers(0, 3)) == 0:
         content = draw(st.binary(max_size=60))
     else:
-        content = draw(spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3").map(_json))
-    kind = draw(st.one_of(st.just(RESULT), st.sampled_from(_KINDS), st.binary(max_size=1)))
-    length = draw(st.integers(0, (1 << 32) - 1)) if draw(st.integers(0, 5)) == 0 else len(content)
+        texts = spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3")
+        content = draw(texts.map(_json))
+    kinds = st.one_of(st.just(RESULT), st.sampled_from(_KINDS), st.binary(max_size=1))
+    kind = draw(kinds)
+    length = len(content)
+    if draw(st.integers(0, 5)) == 0:
+        any_length = st.integers(0, (1 << 32) - 1)
+        length = draw(any_length)
     return _Message(kind, length, content)
 
 
 def _crowded(raw: Any) -> Any:
     """The same with so many NICs of long names that no annotation has room for all of them."""
-    nics = [[f"mlx5_{number:0>50}", *nic[1:]] for number, nic in enumerate(raw[_NICS] * 40)]
-    return [*raw[:_NICS], nics[:70], *raw[_NICS + 1 :]]
+    crowded = list(raw)
+    nics = []
+    for number, nic in enumerate(raw[_NICS] * 40):
+        nics.append([f"mlx5_{number:0>50}", *nic[1:]])
+    crowded[_NICS] = nics[:70]
+    return crowded
 
 
 _LENGTH_AT: Final = 4096

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -28,8 +29,11 @@ _MOST: Final = 150_000
 
 def _chunks(body: bytes, size: int) -> bytes:
     """A body in the chunks of HTTP, without the empty one at the end."""
-    pieces = (body[at : at + size] for at in range(0, len(body), size))
-    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    chunks = b""
+    for start in range(0, len(body), size):
+        piece = body[start : start + size]
+        chunks += b"%x\r\n%b\r\n" % (len(piece), piece)
+    return chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,44 +51,53 @@ class _Plain:
 @st.composite
 def _plain(draw: DrawFn) -> _Plain:
     documents = draw(st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4))
-    body = b"".join(msgspec.json.encode(document) + b"\n" for document in documents)
-    lines = [at + 1 for at in range(len(body)) if body[at : at + 1] == b"\n"]
-    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(lines), st.integers(0, len(body))))
-    whole = cut == len(body) and draw(st.booleans())
+    lines = [msgspec.json.encode(document) + b"\n" for document in documents]
+    body = b"".join(lines)
+    ends = list(accumulate(len(line) for line in lines))
+    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(ends), st.integers(0, len(body))))
+    is_whole = cut == len(body) and draw(st.booleans())
     if draw(st.booleans()):
-        missing = 0 if whole or cut < len(body) else 1
-        content = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
+        length = len(body)
+        if cut == len(body) and not is_whole:
+            length += 1
+        content = b"Content-Length: %d\r\n\r\n" % length + body[:cut]
     else:
         chunks = _chunks(body[:cut], draw(st.sampled_from([7, 4096])))
-        content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks + (b"0\r\n\r\n" if whole else b"")
-    return _Plain(
-        b"HTTP/1.1 200 OK\r\n" + content, documents[0] if whole and len(documents) == 1 else None
-    )
+        if is_whole:
+            chunks += b"0\r\n\r\n"
+        content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    whole = None
+    if is_whole and len(documents) == 1:
+        whole = documents[0]
+    return _Plain(b"HTTP/1.1 200 OK\r\n" + content, whole)
 
 
 @st.composite
 def _answer(draw: DrawFn) -> bytes:
     """One answer as it comes over a socket."""
     documents = draw(st.lists(spoiled(_GOOD, "ADDED", "n1", "9", "ERROR"), max_size=4))
-    body = (
-        draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"])) if not documents else b""
-    )
+    body = b""
+    if not documents:
+        body = draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"]))
     for document in documents:
         with contextlib.suppress(UnicodeEncodeError, OverflowError):
             body += msgspec.json.encode(document) + b"\n"
-    headers = draw(
-        st.lists(st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x")), max_size=3)
-    )
+    header = st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x"))
+    headers = draw(st.lists(header, max_size=3))
     match draw(st.sampled_from(["length", "length", "chunks", "chunks", "none"])):
         case "length":
             headers.append(f"Content-Length: {len(body)}")
         case "chunks":
             headers.append("Transfer-Encoding: chunked")
-            body = _chunks(body, draw(st.sampled_from([1, 7, 4096]))) + b"0\r\n\r\n"
+            size = draw(st.sampled_from([1, 7, 4096]))
+            body = _chunks(body, size) + b"0\r\n\r\n"
     line = draw(st.sampled_from([_LINES[0]] * 8 + list(_LINES)))
-    head = "\r\n".join([line, *headers]).encode("utf-8", "replace") + b"\r\n\r\n"
-    whole = (head + body)[:_MOST]
-    return whole[: draw(st.integers(0, len(whole)))] if draw(st.integers(0, 5)) == 0 else whole
+    head = "\r\n".join([line, *headers]).encode("utf-8", "replace")
+    whole = (head + b"\r\n\r\n" + body)[:_MOST]
+    if draw(st.integers(0, 5)) == 0:
+        cut = draw(st.integers(0, len(whole)))
+        return whole[:cut]
+    return whole
 
 
 class _Wired(Connection):

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,17 +85,27 @@ def captures(case: Any) -> Outcome:
 
 def _disagreeing(text: str) -> str:
     """Two devices whose rows differ in the cell that they share, in a well laid out matrix."""
+    rows = _rows(text)
+    for a, b in product(rows, repeat=2):
+        if rows[a].get(b) != rows[b].get(a):
+            return f"{a} and {b}"
+    return ""
+
+
+def _rows(text: str) -> dict[str, dict[str, str]]:
+    """Device to its cells by column, of the first matrix."""
     lines = iter(text.splitlines())
     header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
     devices = header.partition("CPU Affinity")[0].split()
     rows = {}
-    for row in map(str.split, lines):
-        if not row:
+    for line in lines:
+        if not line.split():
             break
-        if row[0] in devices and all(map(_CELL.fullmatch, row[1 : 1 + len(devices)])):
-            rows[row[0]] = dict(zip(devices, row[1:], strict=False))
-    pairs = ((a, b) for a in rows for b in rows if rows[a].get(b) != rows[b].get(a))
-    return " and ".join(next(pairs, ()))
+        name, *cells = line.split()
+        shown = cells[: len(devices)]
+        if name in devices and all(_CELL.fullmatch(cell) for cell in shown):
+            rows[name] = dict(zip(devices, cells, strict=False))
+    return rows
 
 
 # The controller's configuration file.
@@ -126,7 +137,7 @@ def configs(case: Any) -> Outcome:
         held(problem.startswith("config.yaml:"), f"no file and line: {problem}")
         refusal(problem)
     # a domain may have lost one to another
-    kept = {key for keys in config.catalogue.keys.values() for key in keys}
+    kept = set().union(*config.catalogue.keys.values())
     for domain, keys in BUILT_IN.keys.items():
         held(set(keys) <= kept, f"the keys of {domain} are lost")
     if not isinstance(case, bytes):
@@ -315,9 +326,12 @@ def packed(case: Any) -> Outcome:
 def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
     whole = _whole()
     damaged = bytearray(whole)
+    start = len(MAGIC)
     for at, value in changes:
-        damaged[len(MAGIC) + at % (len(whole) - len(MAGIC))] = value
-    return bytes(damaged[: len(damaged) - cut % len(whole)])
+        place = start + at % (len(whole) - start)
+        damaged[place] = value
+    end = len(damaged) - cut % len(whole)
+    return bytes(damaged[:end])
 
 
 def _forged(name: str, content: Any) -> bytes:

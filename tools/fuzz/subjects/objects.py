@@ -80,9 +80,12 @@ def _crowd(kinds: list[int]) -> list[Any]:
     """
     nodes = []
     for number, kind in enumerate(kinds):
-        keys = [key for place, key in enumerate(_LEVEL_KEYS) if kind >> place & 1]
-        labels = {_GPUS: "8", label_keys.STATE: "degraded"} | dict.fromkeys(keys, f"{number:x>63}")
-        nodes.append(_object(f"n{number}" + "x" * 240, number, labels))
+        labels = {_GPUS: "8", label_keys.STATE: "degraded"}
+        for place, key in enumerate(_LEVEL_KEYS):
+            if kind >> place & 1:
+                labels[key] = f"{number:x>63}"
+        name = f"n{number}" + "x" * 240
+        nodes.append(_object(name, number, labels))
     return nodes
 
 
@@ -210,10 +213,12 @@ def _is_object(case: Any) -> bool:
     return texts and isinstance(metadata.get("generation", 0), int)
 
 
-# One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
+# One node whose agent's token was stolen: anything that it may write, which is its own keys under
+# `gpu.topology/`.
 #
-# The other nodes are as before, and so must be what schedulers see of them: the levels of the topology, and where
-# they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
+# The other nodes are as before, and so must be what schedulers see of them: the levels of the
+# topology, and where they are of two kinds, the ClusterTopology of each segment with its name, its
+# honest nodes and its levels.
 _OWN: Final = tuple(
     sorted(
         value
@@ -301,11 +306,11 @@ class _Cluster:
 
     def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
         """The nodes of each child, by its name."""
-        children = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
-        return {
-            name: tuple(n.name for n in nodes if child.selects(n))
-            for name, child in children.items()
-        }
+        members = {}
+        for name, child in self.children.items():
+            topology = child._topology()  # noqa: SLF001 - of the same class
+            members[name] = tuple(node.name for node in nodes if topology.selects(node))
+        return members
 
 
 _VALUES: Final = st.one_of(
@@ -400,9 +405,11 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """Each segment keeps its name and honest nodes when the hostile node is left out."""
     there = cluster.members(honest)
+    segments = ", ".join(there) or "none"
     for name, nodes in alone.members(honest).items():
-        held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")
-        held(there[name] == nodes, f"segment {name} had {nodes}, and has {there[name]}")
+        held(name in there, f"segment {name} is gone; there are {segments}")
+        now = there[name]
+        held(now == nodes, f"segment {name} had {nodes}, and has {now}")
 
 
 def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
@@ -416,12 +423,9 @@ def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFact
 def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """No honest node is in two segments, and nodes that are alike are in the same one."""
     there = cluster.members(honest)
-    kinds: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
     for node in honest:
-        mine = tuple(name for name, nodes in there.items() if node.name in nodes)
-        held(len(mine) <= 1, f"{node.name} is in the segments {', '.join(mine)}")
-        kinds.setdefault(node.keys, set()).add(mine)
-    held(
-        all(len(kind) == 1 for kind in kinds.values()),
-        f"nodes that are alike are in different segments: {there}",
-    )
+        segments = tuple(name for name, nodes in there.items() if node.name in nodes)
+        held(len(segments) <= 1, f"{node.name} is in the segments {', '.join(segments)}")
+        first = kinds.setdefault(node.keys, segments)
+        held(first == segments, f"nodes that are alike are in different segments: {there}")

@@ -40,7 +40,9 @@ _FRAMES: Final = st.lists(
 
 def _tlv(kind: int, value: bytes, off: int = 0) -> bytes:
     """A TLV whose length may be off by one."""
-    return (kind << 9 | max(0, min(511, len(value) + off))).to_bytes(2, "big") + value
+    length = max(0, min(511, len(value) + off))
+    head = kind << 9 | length
+    return head.to_bytes(2, "big") + value
 
 
 _PROMISE: Final = (

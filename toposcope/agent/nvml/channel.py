@@ -37,10 +37,15 @@ _STEP: Final = struct.Struct("=II")
 """How many steps were announced, and how long the last one's name is, which follows."""
 _LENGTH: Final = struct.Struct("=I")
 """How long the content is, which follows."""
+_NAME_AT: Final = _STEP.size
 _LENGTH_AT: Final = 4096
+_LONGEST_NAME: Final = _LENGTH_AT - _NAME_AT
 _CONTENT_AT: Final = _LENGTH_AT + _LENGTH.size
 _ROOM: Final = 8 << 20
 """A probe of the largest machine is some 100 kB. Only pages that were written to take memory."""
+_SIZE: Final = _CONTENT_AT + _ROOM
+_MEMORY_FLAGS: Final = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _LONGEST: Final = 4096
 
 
@@ -58,7 +63,7 @@ class Channel:
     def __init__(self, connection: socket.socket, memory: int) -> None:
         self._socket = connection
         self._descriptor = memory
-        self._memory = mmap.mmap(memory, _CONTENT_AT + _ROOM)
+        self._memory = mmap.mmap(memory, _SIZE)
 
     @classmethod
     def pair(cls) -> tuple["Channel", "Channel"]:
@@ -67,13 +72,13 @@ class Channel:
         The memory keeps its size for good: a worker that shrank it would have the agent die of
         SIGBUS.
         """
-        memory = os.memfd_create("toposcope-worker", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(memory, _CONTENT_AT + _ROOM)
-        fcntl.fcntl(
-            memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        )
+        memory = os.memfd_create("toposcope-worker", _MEMORY_FLAGS)
+        os.ftruncate(memory, _SIZE)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _SEALS)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        return cls(ours, memory), cls(theirs, os.dup(memory))
+        our_end = cls(ours, memory)
+        their_end = cls(theirs, os.dup(memory))
+        return our_end, their_end
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -86,10 +91,13 @@ class Channel:
 
     def announce(self, step: str) -> None:
         """Tell the agent what comes next; a long name is cut."""
-        name = step.encode(errors="replace")[: _LENGTH_AT - _STEP.size]
+        name = step.encode(errors="replace")[:_LONGEST_NAME]
+        length = len(name)
+        name_end = _NAME_AT + length
+        self._memory[_NAME_AT:name_end] = name
         count, _ = _STEP.unpack_from(self._memory)
-        self._memory[_STEP.size : _STEP.size + len(name)] = name
-        _STEP.pack_into(self._memory, 0, (count + 1) & 0xFFFFFFFF, len(name))
+        next_count = (count + 1) & 0xFFFFFFFF
+        _STEP.pack_into(self._memory, 0, next_count, length)
 
     def step(self) -> tuple[int, str]:
         """How many steps were announced, and the last one.
@@ -97,19 +105,21 @@ class Channel:
         Its name may be mixed up while it is written.
         """
         count, length = _STEP.unpack_from(self._memory)
-        return count, self._memory[_STEP.size : min(_STEP.size + length, _LENGTH_AT)].decode(
-            errors="replace"
-        )
+        name_end = min(_NAME_AT + length, _LENGTH_AT)
+        name = self._memory[_NAME_AT:name_end]
+        return count, name.decode(errors="replace")
 
     def store(self, content: bytes) -> None:
         """Put content into memory, in place of the one before.
 
         Raises ChannelError when it is too large.
         """
-        if len(content) > _ROOM:
-            raise ChannelError(f"{len(content)} bytes are more than a probe can have")
-        self._memory[_CONTENT_AT : _CONTENT_AT + len(content)] = content
-        _LENGTH.pack_into(self._memory, _LENGTH_AT, len(content))
+        length = len(content)
+        if length > _ROOM:
+            raise ChannelError(f"{length} bytes are more than a probe can have")
+        content_end = _CONTENT_AT + length
+        self._memory[_CONTENT_AT:content_end] = content
+        _LENGTH.pack_into(self._memory, _LENGTH_AT, length)
 
     def load(self) -> bytes:
         """The content in memory.

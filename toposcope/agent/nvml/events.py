@@ -36,15 +36,7 @@ class EventWatch:
         listening = False
         for index in numbered("GPUs", self._nvml.value("nvmlDeviceGetCount")):
             handle = self._nvml.value("nvmlDeviceGetHandleByIndex", index)
-            if handle is None:
-                continue
-            # NVML rejects all types if the GPU lacks one of them.
-            types = sum(_WANTED) & (
-                self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0
-            )
-            if types and not isinstance(
-                self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), NvmlReturn
-            ):
+            if handle is not None and self._register(handle, events):
                 listening = True
         if not listening:
             self._nvml.ask("nvmlEventSetFree", events)
@@ -52,17 +44,32 @@ class EventWatch:
         self._set = events
         return True
 
+    def _register(self, handle: Any, events: Any) -> bool:
+        """Register for the events of one GPU; whether it has any."""
+        # NVML rejects all types if the GPU lacks one of them.
+        supported = self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0
+        types = sum(_WANTED) & supported
+        if not types:
+            return False
+        answer = self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events)
+        return not isinstance(answer, NvmlReturn)
+
     def wait(self, seconds: float) -> str:
         """What happened within so many seconds, in a few words; empty when nothing did."""
         answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, int(seconds * 1000))
         if not isinstance(answer, NvmlReturn):
-            kind = next(
-                (words for bit, words in _WANTED.items() if answer.eventType & bit), "event"
-            )
             index = self._nvml.value("nvmlDeviceGetIndex", answer.device)
-            return f"{kind.format(data=answer.eventData)} on GPU {'?' if index is None else index}"
+            gpu = "?" if index is None else index
+            return f"{_words(answer)} on GPU {gpu}"
         if answer.code == _TIMEOUT:
             return ""
         self._nvml.ask("nvmlEventSetFree", self._set)
         self._set = None
         return f"NVML's events ended: {answer.text}"
+
+
+def _words(event: Any) -> str:
+    for bit, words in _WANTED.items():
+        if event.eventType & bit:
+            return words.format(data=event.eventData)
+    return "event"

@@ -121,7 +121,8 @@ def _told(channel: Channel) -> Machine:
         return Machine(open_pynvml, sysfs, vf_rails=bool(flag))
     import pickle  # noqa: PLC0415 - only for machines that are simulated
 
-    return Machine(*pickle.loads(channel.load()))  # noqa: S301 - our own parent wrote it, into memory that only we share
+    content = channel.load()
+    return Machine(*pickle.loads(content))  # noqa: S301 - our own parent wrote it
 
 
 def _forked(told: Callable[[Channel], Machine]) -> Worker:
@@ -148,7 +149,7 @@ def _work(parent: int, channel: Channel, told: Callable[[Channel], Machine]) -> 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # the agent decides; its end closes the channel
         with loading():
-            from toposcope.agent.nvml import worker  # noqa: PLC0415 - what the worker loads, the agent never pays for
+            from toposcope.agent.nvml import worker  # noqa: PLC0415 - the worker alone
         if _tied_to(parent):
             with contextlib.suppress(ChannelError):
                 worker.work(channel, *told(channel))
@@ -180,9 +181,13 @@ def ended(pid: int, seconds: float = 0.0) -> str:
     """
     handle = os.pidfd_open(pid)
     try:
-        if not select.select([handle], [], [], seconds)[0]:
-            return ""
+        ready, _, _ = select.select([handle], [], [], seconds)
     finally:
         os.close(handle)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    if not ready:
+        return ""
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with code {code}"

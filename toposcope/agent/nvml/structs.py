@@ -54,7 +54,9 @@ def bus_id(pci: Any) -> str:
     The binding's attribute raises for what is no text.
     """
     field = type(pci).busId
-    text = string_at(addressof(pci) + field.offset, field.size).split(b"\0")[0]
+    place = addressof(pci) + field.offset
+    memory = string_at(place, field.size)
+    text, _, _ = memory.partition(b"\0")
     return text.decode("ascii", "replace")
 
 
@@ -126,7 +128,11 @@ def _unicast_clique(cliques: tuple[tuple[int, int], ...]) -> int | None:
 
 def _cliques(info: Any) -> tuple[tuple[int, int], ...]:
     count = min(info.numCliques, len(info.cliques))
-    return tuple([(int(clique.type), int(clique.id)) for clique in info.cliques[:count]])
+    cliques = []
+    for clique in info.cliques[:count]:
+        kind = int(clique.type)
+        cliques.append((kind, int(clique.id)))
+    return tuple(cliques)
 
 
 def read_platform(nvml: Nvml, handle: Any) -> RawPlatform | None:

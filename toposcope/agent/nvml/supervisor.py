@@ -193,14 +193,18 @@ class ProbeProcess:
 
     def _device_change(self) -> str:
         """Which devices came or went since the last probe."""
-        before, self._devices = self._devices, self._on_bus()
-        if before is None or self._devices == before or self._devices is None:
+        before = self._devices
+        now = self._on_bus()
+        self._devices = now
+        if before is None or now is None or now == before:
             return ""
-        return f"PCI devices changed: {', '.join(sorted(before ^ self._devices))[:200]}"
+        changed = ", ".join(sorted(before ^ now))
+        return f"PCI devices changed: {changed[:200]}"
 
     def _on_bus(self) -> frozenset[str] | None:
         try:
-            return frozenset(os.listdir(f"{self._machine.sysfs}/bus/pci/devices"))  # noqa: PTH208 - every 2 s on every GPU node
+            folder = f"{self._machine.sysfs}/bus/pci/devices"
+            return frozenset(os.listdir(folder))  # noqa: PTH208 - every 2 s on every GPU node
         except OSError:
             return None
 

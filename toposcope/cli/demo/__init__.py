@@ -53,4 +53,5 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
                 return 1
             except KeyboardInterrupt:
                 console.print()
+
     return 0

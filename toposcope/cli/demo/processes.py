@@ -35,6 +35,7 @@ class Processes:
         if pid:
             self._running.append(psutil.Process(pid))
             return
+
         code = 1
         try:
             os.setpgid(0, 0)  # Ctrl-C is for the demo, which then ends the others in order

@@ -55,7 +55,7 @@ _PENDING: Final = {
     "PodCliqueSet": "/apis/grove.io/v1alpha1/namespaces/demo/podcliquesets",
 }
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
-_CONDITION_FIELDS: Final = ("type", "status", "reason", "message")
+_CONDITION_HEADER: Final = ("TYPE", "STATUS", "REASON", "MESSAGE")
 _CLUSTER_TOPOLOGY: Final = {
     "apiVersion": API_VERSION,
     "kind": KIND,
@@ -143,6 +143,7 @@ class Demo:
         if program.bundle.page() is None:
             self.say(f"  {program.bundle.missing}")
             return
+
         with programs.listening("127.0.0.1", 0) as listener:
 
             def serve() -> int:
@@ -176,6 +177,7 @@ class Demo:
         self._wait("API server", self._kubeconfig.exists)
         for node in self._nodes:
             self._processes.fork(f"agent-{node.name}", partial(self._agent, node))
+
         self._processes.fork("controller", self._controller)
 
     def _wait_until_ready(self) -> None:
@@ -202,6 +204,7 @@ class Demo:
             _post(client, _CRDS, manifests.crd("kai_topology"))
             _post(client, "/api/v1/namespaces", _HOME)
             _post(client, PATH, _CLUSTER_TOPOLOGY)
+
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
         self._operate()
@@ -289,11 +292,18 @@ class Demo:
         labels = {}
         for name in names:
             labels[name] = self._get(f"{NODES}/{name}")["metadata"]["labels"]
-            keys.update(key for key in labels[name] if key.startswith(label_keys.PREFIX))
+            for key in labels[name]:
+                if key.startswith(label_keys.PREFIX):
+                    keys.add(key)
+
         rows = []
         for key in sorted(keys):
-            values = [labels[name].get(key, "") for name in names]
-            rows.append([key, *values])
+            row = [key]
+            for name in names:
+                row.append(labels[name].get(key, ""))
+
+            rows.append(row)
+
         self._screen.show(columns(self._screen, ["", *names], rows))
 
     def _show_matrix(self, name: str) -> None:
@@ -321,8 +331,7 @@ class Demo:
         self.say(yaml.safe_dump(shown, sort_keys=False, width=110).rstrip())
         self._heading("Its conditions")
         rows = [_cells(condition) for condition in conditions]
-        header = [field.upper() for field in _CONDITION_FIELDS]
-        self._screen.show(columns(self._screen, header, rows))
+        self._screen.show(columns(self._screen, _CONDITION_HEADER, rows))
 
     def _break_and_heal(self) -> None:
         self._heading("Now something breaks: the rack label is removed from every node")
@@ -395,4 +404,9 @@ def _kai_topology(
 
 
 def _cells(condition: Mapping[str, Any]) -> list[str]:
-    return [condition[field] for field in _CONDITION_FIELDS]
+    return [
+        condition["type"],
+        condition["status"],
+        condition["reason"],
+        condition["message"],
+    ]

@@ -71,10 +71,13 @@ def _write(file: Path, recording: Recording) -> None:
         unfinished.replace(file)
     finally:
         unfinished.unlink(missing_ok=True)
-    errors = sum(isinstance(call.answer, Raised) for call in recording.calls)
-    milliseconds = sum(call.us for call in recording.calls) / 1000
+
+    errors, microseconds = 0, 0.0
+    for call in recording.calls:
+        errors += isinstance(call.answer, Raised)
+        microseconds += call.us
     say(
         f"recorded {file}: {len(recording.calls)} NVML calls, "
         f"{errors} of them answered with an error, "
-        f"{milliseconds:.1f} ms, {len(content) / 1000:.0f} kB"
+        f"{microseconds / 1000:.1f} ms, {len(content) / 1000:.0f} kB"
     )

@@ -55,9 +55,11 @@ class RecordingNvml:
         ) as error:
             self._write(recording.Call(name, named, self._raised(error), self._since(start)))
             raise
+
         took = self._since(start)
         if name in _DEVICES:
             result = recording.Handle(_DEVICES[name](*named), result)
+
         self._write(recording.Call(name, named, _answer(name, arguments, result), took))
         return result
 
@@ -78,11 +80,14 @@ class RecordingNvml:
 def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Answer:
     if isinstance(result, recording.Handle):
         return recording.Device(result.name)
+
     for value in arguments:
         if hasattr(value, "_obj"):  # of byref
             return recording.Filled(_memory(value._obj), result)  # noqa: SLF001 - byref's target
+
     if isinstance(result, ctypes.Structure):
         return _memory(result)
+
     if isinstance(result, ctypes.Array):
         values = [
             recording.FieldValue(
@@ -91,8 +96,10 @@ def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Ans
             for entry in result
         ]
         return recording.Fields(values)
+
     if result is None or isinstance(result, int | str | list):
         return recording.Value(result)
+
     raise TypeError(
         f"{name} answered a {type(result).__name__}: "
         "teach toposcope/cli/recording/nvml.py to write it down"
@@ -113,4 +120,5 @@ def calls_in(journal: bytes) -> list[recording.Call]:
         if calls and isinstance(calls[-1].answer, recording.Silence):
             calls.pop()
         calls.append(call)
+
     return calls

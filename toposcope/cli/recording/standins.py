@@ -84,6 +84,7 @@ class StandIns:
                 answer = Filled(self._struct(call.name, memory), value)
             case Raised(error, code, text):
                 answer = Raised(error, code, self.uuids(text))
+
         return msgspec.structs.replace(call, answer=answer)
 
     def entry(self, entry: Entry) -> Entry:
@@ -143,11 +144,13 @@ class StandIns:
                 f"{name} answers with {memory.type}, and nobody said which of its members "
                 "identify the machine: list them in toposcope/cli/recording/standins.py"
             )
+
         content = bytearray.fromhex(memory.bytes)
         for member in _STRUCTS[memory.type]:
             place: Any = getattr(getattr(pynvml, memory.type), member)
             inside = slice(place.offset, place.offset + place.size)
             content[inside] = self._member(member, bytes(content[inside]))
+
         return Memory(memory.type, content.hex())
 
     def _member(self, member: str, original: bytes) -> bytes:
@@ -157,5 +160,6 @@ class StandIns:
             return self._uuid(uuid.UUID(bytes=original)).bytes
         if member == "ibGuid":
             return self._number("guid", original).to_bytes(len(original), "big")
+
         length = len(original.partition(b"\0")[0])  # what follows the text may be anything
         return self._serial(original, length).encode().ljust(len(original), b"\0")

@@ -81,6 +81,7 @@ class _RecordingFiles(Files):
                 place = self._place(step)
                 self.noted[place] = Link(place, os.path.relpath(real, here))
             here = real
+
         return self._place(here)
 
     def _place(self, path: str) -> str:

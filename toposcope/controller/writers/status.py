@@ -4,7 +4,7 @@ What was written last is remembered until the watch shows it, so that one change
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -53,10 +53,9 @@ class StatusWriter:
         pending[: seen + 1] = [topology.status]
         return replace(topology, status=pending[-1])
 
-    def keep_only(self, topologies: Sequence[Topology]) -> None:
+    def keep_only(self, uids: frozenset[str]) -> None:
         """Forget the topologies that are gone."""
-        present = {topology.uid for topology in topologies}
-        for uid in self._pending.keys() - present:
+        for uid in self._pending.keys() - uids:
             del self._pending[uid]
 
     def keep_refused(self, names: Mapping[str, object]) -> None:

@@ -66,7 +66,10 @@ def _differences(
     for device in whole if seen else ():
         if device.id in left:
             uuid = device.attribute("uuid")
-            yield f"the ResourceSlices of {DRIVER} have {device.name} ({uuid}), which NVML does not show"
+            yield (
+                f"the ResourceSlices of {DRIVER} have {device.name} ({uuid}), "
+                "which NVML does not show"
+            )
 
 
 def _facts(gpu: SeenGpu, device: Device) -> Iterator[str]:
@@ -84,7 +87,9 @@ def _facts(gpu: SeenGpu, device: Device) -> Iterator[str]:
     for attribute, (said, known) in said_and_seen.items():
         if said is not None and known not in (None, "") and said != known:
             by = "NVML" if attribute in ("uuid", "productName") else "sysfs"
-            yield f"{gpu.name}: {device.name} of {DRIVER} says {attribute} {said}, {by} says {known}"
+            yield (
+                f"{gpu.name}: {device.name} of {DRIVER} says {attribute} {said}, {by} says {known}"
+            )
 
 
 def _address(device: Device) -> str | None:

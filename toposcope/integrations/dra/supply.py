@@ -108,6 +108,7 @@ def supply(
     machines: Sequence[Machine],
     offered: Inventory,
     claims: Claims,
+    *,
     gpus: int,
     link: str,
     nic_class: str | None,
@@ -121,7 +122,7 @@ def supply(
 
     def best(near: str) -> Supply:
         found = [
-            _judged(machines, offered, claims, (gpus, link, nic_class), near, form)
+            _judged(machines, offered, claims, (gpus, link, nic_class), near=near, shared=form)
             for form in forms
         ]
         if link == "nvlink" and not nic_class:
@@ -137,6 +138,7 @@ def _judged(
     offered: Inventory,
     claims: Claims,
     wanted: tuple[int, str, str | None],
+    *,
     near: str,
     shared: str,
 ) -> Supply:

@@ -68,19 +68,12 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
 
 def _overrides(spec: Field) -> Iterator[LevelRequest]:
     """What stands in `providerOverride`s, for Grove."""
-    whole = spec / "providerOverride" / "value" / "spec" / "template" / "topologyConstraint"
-    parts = (
-        place
-        for component in (spec / "components").items()
-        for place in (component, *(component / "roles").items())
-    )
-    constraints = [
-        whole,
-        *(place / "providerOverride" / "value" / "topologyConstraint" for place in parts),
-    ]
-    topology = next(
-        (name for constraint in constraints if (name := (constraint / "topologyName").text())), None
-    )
+    constraints = [spec / "providerOverride" / "value" / "spec" / "template" / "topologyConstraint"]
+    for component in (spec / "components").items():
+        for place in (component, *(component / "roles").items()):
+            constraints.append(place / "providerOverride" / "value" / "topologyConstraint")
+    names = [(constraint / "topologyName").text() for constraint in constraints]
+    topology = next(filter(None, names), None)
     for constraint in constraints:
         pack = constraint / "pack"
         levels = (

@@ -1,7 +1,8 @@
 """The lengths of names.
 
-A pod is called after the PodCliqueSet, the component and, of several nodes, the role. Dynamo cuts the name of the PodCliqueSet down to what its components
-leave of Grove's 45 characters, but not below 8. Source: Dynamo's webhook, main of 2026-08.
+A pod is called after the PodCliqueSet, the component and, of several nodes, the role. Dynamo cuts
+the name of the PodCliqueSet down to what its components leave of Grove's 45 characters, but not
+below 8. Source: Dynamo's webhook, main of 2026-08.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ def check_names(deployment: str, components: Sequence[tuple[str, Field, int]]) -
             if nodes > 1:
                 detail = f'PCS name + PCSG name + longest PodClique name "{_clique(name)}"'
             text = (
-                f"combined resource name length {length} exceeds the {_LIMIT}-character pod-name limit ({detail}); "
+                f"combined resource name length {length} exceeds the {_LIMIT}-character pod-name "
+                f"limit ({detail}); "
                 f'shorten DynamoGraphDeployment name "{deployment}" or component name "{name}"'
             )
             place = field / "name" if field.path.startswith("spec.components") else field

@@ -30,7 +30,8 @@ SUFFIXES: Final = {LEADER: "ldr", WORKER: "wkr"}
 _GROVE: Final = "grove.io/v1alpha1"
 _SET, _CLIQUE, _GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
 _COMBINED: Final = (
-    "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; use either the typed topology "
+    "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; "
+    "use either the typed topology "
     "API or provider-native Grove topology overrides"
 )
 _LATER: Final = "Grove's webhook refuses the PodCliqueSet later"
@@ -82,10 +83,10 @@ def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
 
 
 def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
-    for override in (
-        root,
-        *(own for part in components for own in (part.own, *part.roles.values())),
-    ):
+    overrides = [root]
+    for part in components:
+        overrides += [part.own, *part.roles.values()]
+    for override in overrides:
         if override.field:
             yield override
 

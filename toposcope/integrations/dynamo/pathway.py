@@ -6,7 +6,7 @@ of its own. Rules and messages: the webhook, main of 2026-08; older ones, throug
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from toposcope.integrations.dynamo.api import GROVE_PATHWAY
 from toposcope.integrations.framework.document import Field
@@ -41,32 +41,41 @@ def pathway_of(root: Field, before: Field | None) -> Pathway:
     field, written = annotations / PROVIDER, None
     if before is not None:
         written = (before / "metadata" / "annotations" / PROVIDER).value
-        if field and written and field.value != written:
-            field.error("dynamo/provider", _IMMUTABLE, f"it is {written!r} in the cluster")
-        elif field and not written:
-            field.error(
-                "dynamo/provider", "may only be materialized by the Dynamo operator", "remove it"
-            )
+        _check_written(field, written)
     provider = field.text() or written
-    if provider == "grove":
-        return Pathway(field, "grove")
-    if provider == "component":
-        return Pathway(
-            field,
-            provider,
-            f'requires the Grove pathway, but workload provider "{provider}" is selected',
-        )
     if provider:
-        known = ", ".join(f'"{name}"' for name in _PROVIDERS)
-        field.error(
-            "dynamo/provider",
-            f'Unsupported value: "{provider}": supported values: {known}',
-            "remove it",
-        )
-        why = f'requires the Grove pathway, but annotation "{PROVIDER}" has unsupported value "{provider}"'
-        return Pathway(field, str(provider), why)
+        return _by_provider(field, provider)
     switch = annotations / GROVE_PATHWAY
     if str(switch.value).lower() != "false":
         return Pathway(switch, "grove")
-    why = f'requires the Grove pathway; remove or unset annotation "{GROVE_PATHWAY}" (currently "{switch.value}")'
+    why = (
+        "requires the Grove pathway; remove or unset annotation "
+        f'"{GROVE_PATHWAY}" (currently "{switch.value}")'
+    )
     return Pathway(switch, "component", why)
+
+
+def _check_written(field: Field, written: Any) -> None:
+    """Note a change of what Dynamo's operator wrote."""
+    if field and written and field.value != written:
+        field.error("dynamo/provider", _IMMUTABLE, f"it is {written!r} in the cluster")
+    elif field and not written:
+        text = "may only be materialized by the Dynamo operator"
+        field.error("dynamo/provider", text, "remove it")
+
+
+def _by_provider(field: Field, provider: Any) -> Pathway:
+    """The pathway of the workload provider that an annotation names."""
+    if provider == "grove":
+        return Pathway(field, "grove")
+    if provider == "component":
+        why = f'requires the Grove pathway, but workload provider "{provider}" is selected'
+        return Pathway(field, "component", why)
+    known = ", ".join(f'"{name}"' for name in _PROVIDERS)
+    text = f'Unsupported value: "{provider}": supported values: {known}'
+    field.error("dynamo/provider", text, "remove it")
+    why = (
+        "requires the Grove pathway, "
+        f'but annotation "{PROVIDER}" has unsupported value "{provider}"'
+    )
+    return Pathway(field, str(provider), why)

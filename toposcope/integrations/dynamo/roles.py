@@ -4,6 +4,7 @@ A leader and its workers, each with a pod template of its own. Rules and message
 main of 2026-08. Components of LPX have other roles, and are left alone.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from toposcope.integrations.dynamo.overrides import LEADER, WORKER
@@ -35,14 +36,23 @@ def check_roles(component: Field, nodes: int) -> None:
     for name in _SUPPORTED:
         if name not in names:
             (component / "roles").error("dynamo/roles", f'must contain the "{name}" role', "add it")
+    _check_templates(component, roles)
+
+
+def _check_templates(component: Field, roles: Sequence[Field]) -> None:
+    """Either each role has a pod template, or the component has one for all."""
     without = [role for role in roles if not role / "podTemplate"]
-    for role in without if len(without) < len(roles) else ():
+    if len(without) == len(roles):
+        return
+    for role in without:
         text = "is required on every role when role-specific PodTemplates are used"
-        (role / "podTemplate").error(
-            "dynamo/roles", text, "write one, or use the component's for all roles"
+        fix = "write one, or use the component's for all roles"
+        (role / "podTemplate").error("dynamo/roles", text, fix)
+    if component / "podTemplate":
+        text = (
+            "cannot be combined with roles[].podTemplate; "
+            "choose one complete PodTemplate source mode"
         )
-    if len(without) < len(roles) and component / "podTemplate":
-        text = "cannot be combined with roles[].podTemplate; choose one complete PodTemplate source mode"
         (component / "podTemplate").error("dynamo/roles", text, "move it to the roles")
 
 
@@ -50,9 +60,8 @@ def _check_role(name: str, role: Field, nodes: int, *, twice: bool) -> None:
     replicas, expected = role / "replicas", pods_of_role(name, nodes)
     if name not in _SUPPORTED:
         known = ", ".join(f'"{known}"' for known in _SUPPORTED)
-        (role / "name").error(
-            "dynamo/roles", f'Unsupported value: "{name}": supported values: {known}', "rename it"
-        )
+        text = f'Unsupported value: "{name}": supported values: {known}'
+        (role / "name").error("dynamo/roles", text, "rename it")
     elif twice:
         (role / "name").error("dynamo/roles", f'Duplicate value: "{name}"', "remove one")
     elif replicas and replicas.value != expected:

@@ -23,7 +23,8 @@ _KEY: Final = re.compile(
     re.ASCII,
 )
 _NOT_A_NAME: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     f"'{NAME.pattern}')"
 )
@@ -77,50 +78,52 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
         if (policy / name).value == "":
             text = f"{(policy / name).path} in body should be at least 1 chars long"
             (policy / name).error("dynamo/transfer-source", text, "name it, or remove it")
-    key, domain = policy / "labelKey", policy / "domain"
+    _check_key(policy / "labelKey", newest=newest)
+    _check_domain(policy / "domain")
+    _check_enforcement(policy / "enforcement", policy / "preferredWeight")
+    return len(policy.findings) == before
+
+
+def _check_key(key: Field, *, newest: bool) -> None:
     if key.text() and not _KEY.fullmatch(key.text() or ""):
-        key.error(
-            "dynamo/transfer-label",
-            f"{key.path} in body should match '^{_KEY.pattern}$'",
-            "write a label key",
-        )
+        text = f"{key.path} in body should match '^{_KEY.pattern}$'"
+        key.error("dynamo/transfer-label", text, "write a label key")
     if not newest and not key:
-        key.error(
-            "dynamo/transfer-source",
-            "Required value",
-            "name the node label that carries the domain",
-        )
+        fix = "name the node label that carries the domain"
+        key.error("dynamo/transfer-source", "Required value", fix)
+
+
+def _check_domain(domain: Field) -> None:
     if not domain:
         domain.malformed("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
     elif not _DOMAIN.fullmatch(domain.text() or ""):
         text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
         domain.malformed("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
-    enforcement, weight = policy / "enforcement", policy / "preferredWeight"
+
+
+def _check_enforcement(enforcement: Field, weight: Field) -> None:
     if enforcement.value not in (None, "required", "preferred"):
         text = (
             f'Unsupported value: "{enforcement.value}": supported values: "required", "preferred"'
         )
-        enforcement.error(
-            "dynamo/transfer-enforcement", text, "write one of them, or leave it out: required"
-        )
-    if weight and (isinstance(weight.value, bool) or not isinstance(weight.value, int | float)):
+        fix = "write one of them, or leave it out: required"
+        enforcement.error("dynamo/transfer-enforcement", text, fix)
+    if not weight:
+        return
+    if isinstance(weight.value, bool) or not isinstance(weight.value, int | float):
         weight.wrong("a number from 0 to 1")
-    elif weight and not 0 <= weight.value <= 1:
+    elif not 0 <= weight.value <= 1:
         bound = "less than or equal to 1" if weight.value > 1 else "greater than or equal to 0"
         text = f"{weight.path} in body should be {bound}"
         weight.error("dynamo/transfer-weight", text, "write a number from 0 to 1")
-    return len(policy.findings) == before
 
 
 def _check_fields(policy: Field, *, newest: bool) -> None:
     """The CEL rules of the CRD."""
     if newest and bool(policy / "clusterTopologyName") == bool(policy / "labelKey"):
         fix = "name a node label in labelKey, or a topology in clusterTopologyName, not both"
-        policy.error(
-            "dynamo/transfer-source",
-            "exactly one of labelKey or clusterTopologyName is required",
-            fix,
-        )
+        text = "exactly one of labelKey or clusterTopologyName is required"
+        policy.error("dynamo/transfer-source", text, fix)
     preferred = (policy / "enforcement").text() == "preferred"
     weight = policy / "preferredWeight"
     if preferred and not weight:
@@ -143,13 +146,12 @@ def _check_topology(policy: Field, name: Field, cluster: ClusterFacts, note: Not
         _check_label(domain, level.key, cluster)
     elif domain:
         available = " ".join(sorted(topology.domains))
-        text = f'does not exist in ClusterTopologyBinding "{topology.name}"; available domains: [{available}]'
-        note(
-            domain,
-            "dynamo/transfer-domain",
-            text,
-            did_you_mean(str(domain.value), topology.domains),
+        text = (
+            f'does not exist in ClusterTopologyBinding "{topology.name}"; '
+            f"available domains: [{available}]"
         )
+        fix = did_you_mean(str(domain.value), topology.domains)
+        note(domain, "dynamo/transfer-domain", text, fix)
 
 
 def _check_label(field: Field, key: str, cluster: ClusterFacts) -> None:

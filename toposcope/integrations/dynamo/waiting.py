@@ -27,7 +27,10 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Its condition where it is not True, or where it is True only because Dynamo treats Grove's Unknown as True."""
+    """Its condition where it is not True.
+
+    Or where it is True only because Dynamo treats Grove's Unknown as True.
+    """
     reported = [
         features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)
     ]
@@ -47,6 +50,19 @@ class _Dynamo(Waiting):
     subjects = (DEPLOYMENTS,)
     readers = ("Dynamo",)
     topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
+    topology_rules = (
+        "dynamo/topology-exists",
+        "dynamo/topology-name",
+        "dynamo/topology-constraint",
+    )
+    level_rules = (
+        "dynamo/domain-exists",
+        "dynamo/domain-pattern",
+        "dynamo/component-domain",
+        "dynamo/some-domain",
+    )
+    hierarchy_rules = ("dynamo/hierarchy",)
+    feature_rules = ("dynamo/grove-pathway",)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)

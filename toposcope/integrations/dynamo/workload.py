@@ -84,17 +84,18 @@ def _components(spec: Field) -> Iterator[_Component]:
         pod = field / "extraPodSpec" if older else field / "podTemplate" / "spec"
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
         roles = roles_of(field) if nodes > 1 else {}
-        templates = {
-            role: own / "podTemplate" / "spec" for role, own in roles.items() if role in SUFFIXES
-        }
+        templates = {}
+        for role, own in roles.items():
+            if role in SUFFIXES:
+                templates[role] = own / "podTemplate" / "spec"
         added = [_main_container(field)] if older else []
+        pods = {}
         if len(templates) == len(SUFFIXES):
-            pods = {
-                role: pods_of(f"{name} {role}", pods_of_role(role, nodes), own or pod, *added)
-                for role, own in templates.items()
-            }
+            for role, template in templates.items():
+                count = pods_of_role(role, nodes)
+                pods[role] = pods_of(f"{name} {role}", count, template or pod, *added)
         else:
-            pods = {"": pods_of(name, nodes, pod, *added)}
+            pods[""] = pods_of(name, nodes, pod, *added)
         replicas = (field / "replicas").number(1)
         yield _Component(name, field, replicas, nodes, pods, overrides_of(name, field, nodes))
 
@@ -111,11 +112,10 @@ def _main_container(service: Field) -> dict[str, int]:
 
 def _amounts(resources: Field) -> dict[str, int]:
     """Dynamo's `gpu` counts what `gpuType` names; `custom` has other resources by their names."""
-    plain = {
-        name: field.value
-        for name, field in resources.properties()
-        if name not in ("gpuType", "custom")
-    }
+    plain = {}
+    for name, field in resources.properties():
+        if name not in ("gpuType", "custom"):
+            plain[name] = field.value
     amounts = amounts_of(Field(plain, resources.path, resources.findings))
     if "gpu" in amounts:
         amounts[(resources / "gpuType").text() or ALLOCATABLE_GPUS] = amounts.pop("gpu")
@@ -133,64 +133,109 @@ class _Top:
     level: Level | None = None
 
 
-def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    spec = root / "spec"
-    known = schema(
-        "dynamo",
-        f"{DEPLOYMENTS.kind} {'v1beta1' if _name_field(root) == _NEWEST_NAME else 'v1alpha1'}",
-    )
-    check_fields(spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
-    parts = tuple(_components(spec))
-    pathway = pathway_of(root, before)
-    # Of a change Dynamo looks at nothing but what may not change.
-    note = Field.warn if is_change(root, before) else Field.error
-    top = _top(root, parts, cluster, note, look=pathway.grove)
-    levels = {component.name: _component_level(component, top, root, note) for component in parts}
-    check_transfer(spec, cluster, pathway, note, newest=_name_field(root) == _NEWEST_NAME)
-    overrides = _overrides(spec, parts, cluster)
-    if before is None:
-        typed = bool(top.field) or any(component.constraint for component in parts)
-        check_overrides(
-            override_of_root(spec), [part.overridden for part in parts], pathway, typed=typed
-        )
-        for component in parts:
-            check_roles(component.field, component.nodes)
+class _Deployment:
+    """A DynamoGraphDeployment and what it was before."""
+
+    def __init__(self, root: Field, cluster: ClusterFacts, before: Field | None) -> None:
+        self._root = root
+        self._cluster = cluster
+        self._before = before
+        self._newest = _name_field(root) == _NEWEST_NAME
+        version = "v1beta1" if self._newest else "v1alpha1"
+        known = schema("dynamo", f"{DEPLOYMENTS.kind} {version}")
+        check_fields(root / "spec", known, "dynamo/field", "Dynamo (main, 2026-08)")
+        self.parts = tuple(_components(root / "spec"))
+        self.pathway = pathway_of(root, before)
+        # Of a change Dynamo looks at nothing but what may not change.
+        self._note: Note = Field.warn if is_change(root, before) else Field.error
+        look = self.pathway.grove
+        self.top = _top(root, self.parts, cluster, self._note, look=look)
+        self.levels = {
+            part.name: _component_level(part, self.top, root, self._note) for part in self.parts
+        }
+
+    def check(self) -> Overrides:
+        """Note what else is wrong; what stands in overrides for Grove."""
+        root, pathway = self._root, self.pathway
+        check_transfer(root / "spec", self._cluster, pathway, self._note, newest=self._newest)
+        overrides = _overrides(root / "spec", self.parts, self._cluster)
+        if self._before is None:
+            self._check_new()
+        else:
+            self._check_changed(self._before, overrides)
         if pathway.grove:
-            check_names(name_of(root), [(part.name, part.field, part.nodes) for part in parts])
-    else:
-        _check_unchanged(root, parts, before)
+            _warn_of_host(self.top, self.parts, self.levels)
+        else:
+            _warn_not_enforced(pathway, self.top, self.parts)
+        return overrides
+
+    def _check_new(self) -> None:
+        parts = self.parts
+        typed = bool(self.top.field) or any(part.constraint for part in parts)
+        overridden = [part.overridden for part in parts]
+        own = override_of_root(self._root / "spec")
+        check_overrides(own, overridden, self.pathway, typed=typed)
+        for part in parts:
+            check_roles(part.field, part.nodes)
+        if self.pathway.grove:
+            named = [(part.name, part.field, part.nodes) for part in parts]
+            check_names(name_of(self._root), named)
+
+    def _check_changed(self, before: Field, overrides: Overrides) -> None:
+        _check_unchanged(self._root, self.parts, before)
         old = before / "spec"
-        check_overrides_unchanged(overrides, _overrides(old, tuple(_components(old)), cluster))
-    if pathway.grove:
-        _warn_of_host(top, parts, levels)
-    else:
-        _warn_not_enforced(pathway, top, parts)
-    whole = _tree(root, top, parts, levels, overrides)
+        was = _overrides(old, tuple(_components(old)), self._cluster)
+        check_overrides_unchanged(overrides, was)
+
+    @property
+    def misunderstood(self) -> bool:
+        """Whether it is not known what has to stay together."""
+        if not self.pathway.grove:
+            return False
+        if _misunderstood(self.top, self.parts, self.levels):
+            return True
+        for finding in self._root.findings:
+            if finding.severity == "error" and finding.rule in _LEVEL_RULES:
+                return True
+        return False
+
+    def gangs(self, whole: Group) -> tuple[Group, ...]:
+        """What starts together.
+
+        Each multinode component becomes a scaling group, each other one a clique (graph.go).
+        """
+        scaling_groups, cliques = {}, {}
+        for group, part in zip(whole.groups, self.parts, strict=True):
+            if part.nodes > 1:
+                scaling_groups[group.name] = part.least
+            else:
+                cliques[group.name] = part.least
+        return tuple(pod_gangs(whole, scaling_groups, cliques))
+
+
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    deployment = _Deployment(root, cluster, before)
+    overrides = deployment.check()
+    whole = _tree(root, deployment, overrides)
     topology = None
     if any(group.required for group, _ in whole.everything()):
-        topology = top.name or overrides.name
-    rules = {finding.rule for finding in root.findings if finding.severity == "error"}
-    invalid = pathway.grove and (_misunderstood(top, parts, levels) or bool(rules & _LEVEL_RULES))
-    # Each multinode component becomes a scaling group, each other one a clique (graph.go).
-    named = [(group.name, part) for group, part in zip(whole.groups, parts, strict=True)]
-    groups, cliques = (
-        {name: part.least for name, part in named if (part.nodes > 1) is several}
-        for several in (True, False)
-    )
-    gangs = tuple(pod_gangs(whole, groups, cliques)) if topology else (whole,)
+        topology = deployment.top.name or overrides.name
+    gangs: tuple[Group, ...] = (whole,)
+    if topology:
+        gangs = deployment.gangs(whole)
+    invalid = deployment.misunderstood
     notes = [LEVELS_FIRST] if invalid else list(notes_of(whole, gangs))
-    return Reading(
-        Workload(
-            "Dynamo",
-            handle_of(root),
-            (whole,),
-            topology,
-            placeable=not invalid,
-            notes=tuple(notes),
-            gang=True if topology else None,
-            pod_groups=gangs if gangs != (whole,) else (),
-        )
+    workload = Workload(
+        "Dynamo",
+        handle_of(root),
+        groups=(whole,),
+        topology=topology,
+        placeable=not invalid,
+        notes=tuple(notes),
+        gang=True if topology else None,
+        pod_groups=gangs if gangs != (whole,) else (),
     )
+    return Reading(workload)
 
 
 SYSTEM: Final = System(
@@ -220,9 +265,11 @@ def _top(
     if not constraint:
         if constrained:
             text = "is required when any component topology constraint is set"
-            words = f"name the topology: spec.topologyConstraint.{_name_field(root)}"
-            fix = (words, did_you_mean("", cluster.topologies))
-            note(constraint, "dynamo/topology-constraint", text, "; ".join(filter(None, fix)))
+            fix = f"name the topology: spec.topologyConstraint.{_name_field(root)}"
+            known = did_you_mean("", cluster.topologies)
+            if known:
+                fix += f"; {known}"
+            note(constraint, "dynamo/topology-constraint", text, fix)
         return _Top(constraint)
     _check_name(constraint, name, cluster, note, look=look)
     topology = cluster.topologies.get(name.text() or "") if look else None
@@ -239,20 +286,17 @@ def _check_name(
     topology = name.text()
     fix = cluster.missing(topology or "")
     if name.value is None:
-        other = next((other for other in TOPOLOGY_NAMES if constraint / other), "")
-        renamed = f"this version calls {other!r} {name.path.rpartition('.')[2]!r}"
-        name.error("dynamo/topology-name", "Required value", renamed if other else fix)
+        others = [other for other in TOPOLOGY_NAMES if constraint / other]
+        if others:
+            called = name.path.rpartition(".")[2]
+            fix = f"this version calls {others[0]!r} {called!r}"
+        name.error("dynamo/topology-name", "Required value", fix)
     elif not name.value:
-        name.error(
-            "dynamo/topology-name", f"{name.path} in body should be at least 1 chars long", fix
-        )
+        text = f"{name.path} in body should be at least 1 chars long"
+        name.error("dynamo/topology-name", text, fix)
     elif topology and look and topology not in cluster.topologies:
-        note(
-            name,
-            "dynamo/topology-exists",
-            "references a ClusterTopologyBinding resource that was not found",
-            fix,
-        )
+        text = "references a ClusterTopologyBinding resource that was not found"
+        note(name, "dynamo/topology-exists", text, fix)
 
 
 def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | None:
@@ -261,15 +305,9 @@ def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | 
         return None
     domain = domain or ""
     if not _DOMAIN.fullmatch(domain):
-        fix = (
-            _fix(domain, topology)
-            or "write lower-case letters, digits and '-', as the topology names its levels"
-        )
-        pack.error(
-            "dynamo/domain-pattern",
-            f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'",
-            fix,
-        )
+        words = "write lower-case letters, digits and '-', as the topology names its levels"
+        text = f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'"
+        pack.error("dynamo/domain-pattern", text, _fix(domain, topology) or words)
         return None
     return _existing_level(pack, domain, topology, note)
 
@@ -282,11 +320,9 @@ def _existing_level(
     level = topology.by_domain(domain)
     if level is None:
         available = " ".join(sorted(topology.domains))
-        kind = (
-            "ClusterTopologyBinding"
-            if pack.path.startswith("spec.topologyConstraint")
-            else "ClusterTopology"
-        )
+        kind = "ClusterTopology"
+        if pack.path.startswith("spec.topologyConstraint"):
+            kind = "ClusterTopologyBinding"
         text = f'does not exist in {kind} "{topology.name}"; available domains: [{available}]'
         note(pack, "dynamo/domain-exists", text, _fix(domain, topology))
     return level
@@ -310,21 +346,18 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
         if _name_field(root) == _NEWEST_NAME:
             _existing_level(pack, "", top.topology, note)
         else:
-            pack.error(
-                "dynamo/component-domain",
-                "Required value",
-                "name a level, or remove topologyConstraint",
-            )
+            fix = "name a level, or remove topologyConstraint"
+            pack.error("dynamo/component-domain", "Required value", fix)
         return None
     level = _level(pack, top.topology, note)
-    if (
-        level
-        and top.level
-        and top.topology
-        and top.topology.rank(level) < top.topology.rank(top.level)
-    ):
+    if level is None or top.level is None or top.topology is None:
+        return level
+    if top.topology.rank(level) < top.topology.rank(top.level):
         text = f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"'
-        fix = f"use {top.level.domain!r} or something narrower here, or something broader on the deployment"
+        fix = (
+            f"use {top.level.domain!r} or something narrower here, "
+            "or something broader on the deployment"
+        )
         note(pack, "dynamo/hierarchy", text, fix)
         return None
     return level
@@ -339,61 +372,65 @@ def _misunderstood(
     return any(component.constraint and levels[component.name] is None for component in parts)
 
 
-def _tree(
-    root: Field,
-    top: _Top,
-    parts: Sequence[_Component],
-    levels: Mapping[str, Level | None],
-    overrides: Overrides,
-) -> Group:
+def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
     """What has to stay together; a deployment has constraints of its own, or overrides."""
-
-    def level(domain: str) -> Level | None:
-        return overrides.topology.by_domain(domain) if overrides.topology else None
-
-    def kept(
-        kind: str,
-        name: str,
-        own: Level | None,
-        pods: tuple[Pods, ...],
-        constraint: Constraint | None,
-    ) -> Group:
-        group = replace(Group.of_kind(kind, name, pods), required=own)
-        if constraint is None:
-            return group
-        required = own or level(constraint.required)
-        return replace(group, required=required, preferred=level(constraint.preferred))
-
     groups = []
-    for component in parts:
-        own, constraint = levels[component.name], overrides.components[component.name]
-        if component.nodes == 1:
-            (pods,) = component.pods.values()
-            all_pods = replace(pods, count=pods.count * component.replicas)
-            groups.append(kept("component", component.name, own, (all_pods,), constraint))
-            continue
-        replica = kept("replica of", component.name, own, (), constraint)
-        overridden = {
-            role: overrides.roles[component.name, role]
-            for role in SUFFIXES
-            if (component.name, role) in overrides.roles
-        }
-        by_role = component.pods
-        if any(overridden.values()) and "" in by_role:
-            by_role = {
-                role: replace(by_role[""], count=pods_of_role(role, component.nodes))
-                for role in SUFFIXES
-            }
-        below = [
-            kept(f"{role} of", component.name, None, (pods,), overridden[role])
-            for role, pods in by_role.items()
-            if overridden.get(role)
-        ]
-        free = tuple(pods for role, pods in by_role.items() if not overridden.get(role))
-        groups.append(replace(replica, pods=free, groups=tuple(below), copies=component.replicas))
-    name, whole = name_of(root, DEPLOYMENTS.kind), overrides.root
-    required, preferred = top.level or level(whole.required), level(whole.preferred)
-    return Group(name, groups=tuple(groups), required=required, preferred=preferred)
+    for part in deployment.parts:
+        own = deployment.levels[part.name]
+        if part.nodes == 1:
+            groups.append(_of_one_node(part, own, overrides))
+        else:
+            groups.append(_of_nodes(part, own, overrides))
+    whole = Group(name_of(root, DEPLOYMENTS.kind), groups=tuple(groups))
+    return _kept(whole, deployment.top.level, overrides.root, overrides)
+
+
+def _kept(
+    group: Group, own: Level | None, constraint: Constraint | None, overrides: Overrides
+) -> Group:
+    """The group with its own level, and those of an override."""
+    if constraint is None:
+        return replace(group, required=own)
+    topology = overrides.topology
+    required = topology.by_domain(constraint.required) if topology else None
+    preferred = topology.by_domain(constraint.preferred) if topology else None
+    return replace(group, required=own or required, preferred=preferred)
+
+
+def _of_one_node(part: _Component, own: Level | None, overrides: Overrides) -> Group:
+    """All replicas of a component with one pod each."""
+    (pods,) = part.pods.values()
+    all_pods = replace(pods, count=pods.count * part.replicas)
+    group = Group.of_kind("component", part.name, (all_pods,))
+    return _kept(group, own, overrides.components[part.name], overrides)
+
+
+def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Group:
+    """The replicas of a component that spans several nodes."""
+    by_role = part.pods
+    overridden: dict[str, Constraint | None] = {}
+    for role in SUFFIXES:
+        if (part.name, role) in overrides.roles:
+            overridden[role] = overrides.roles[part.name, role]
+    if any(overridden.values()) and "" in by_role:
+        alike = by_role[""]
+        by_role = {}
+        for role in SUFFIXES:
+            by_role[role] = replace(alike, count=pods_of_role(role, part.nodes))
+    free, constrained = [], []
+    for role, pods in by_role.items():
+        constraint = overridden.get(role)
+        if constraint:
+            group = Group.of_kind(f"{role} of", part.name, (pods,))
+            constrained.append(_kept(group, None, constraint, overrides))
+        else:
+            free.append(pods)
+    replica = replace(
+        Group.of_kind("replica of", part.name, tuple(free)),
+        groups=tuple(constrained),
+        copies=part.replicas,
+    )
+    return _kept(replica, own, overrides.components[part.name], overrides)
 
 
 def _warn_of_host(
@@ -404,12 +441,12 @@ def _warn_of_host(
         own = levels[component.name]
         level, constraint = (own, component.constraint) if own else (top.level, top.field)
         if component.nodes > 1 and level and level.key == HOSTNAME:
-            (constraint / "packDomain").warn(
-                "dynamo/host-multinode",
-                f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of {component.name!r} on a "
-                "single host",
-                "use a broader level, such as the rack, for what spans several nodes",
+            text = (
+                f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of "
+                f"{component.name!r} on a single host"
             )
+            fix = "use a broader level, such as the rack, for what spans several nodes"
+            (constraint / "packDomain").warn("dynamo/host-multinode", text, fix)
 
 
 def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component]) -> None:
@@ -417,9 +454,8 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
         annotation = pathway.field.path.rpartition("[")[2].rstrip("]")
         setting = f"{annotation}: {str(pathway.field.value).lower()!r}"
         text = f"with {setting} topology constraints are neither checked nor kept"
-        pathway.field.warn(
-            "dynamo/grove-pathway", text, "remove the annotation, or the constraints"
-        )
+        fix = "remove the annotation, or the constraints"
+        pathway.field.warn("dynamo/grove-pathway", text, fix)
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:

@@ -102,16 +102,18 @@ class Group:
                 pods += below.all_pods()
                 continue
             simpler = below.simplified()
-            if simpler.copies and simpler.total():
+            if not simpler.is_empty:
                 constrained.append(simpler)
-        return replace(self, pods=tuple(pods), groups=tuple(constrained))._or_only_group()
+        has_more = bool(pods or self.required or self.preferred)
+        if len(constrained) == 1 and not has_more:
+            only = constrained[0]
+            return replace(only, copies=self.copies * only.copies)
+        return replace(self, pods=tuple(pods), groups=tuple(constrained))
 
-    def _or_only_group(self) -> "Group":
-        """The only group in it, where it has nothing else and asks for nothing itself."""
-        if self.pods or self.required or self.preferred or len(self.groups) != 1:
-            return self
-        only = self.groups[0]
-        return replace(only, copies=self.copies * only.copies)
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no pods in it."""
+        return not (self.copies and self.total())
 
     def all_pods(self) -> Iterator[Pods]:
         """The pods of all copies of this group, and of all below it."""
@@ -137,7 +139,7 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
     """The groups that have pods, each simplified."""
     simpler = []
     for group in groups:
-        if not (group.copies and group.total()):
+        if group.is_empty:
             continue
         if group.unconstrained:
             group = Group(group.name, groups=(group,))  # noqa: PLW2901 - its pods lose their groups

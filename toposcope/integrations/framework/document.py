@@ -16,7 +16,10 @@ Severity = Literal["error", "warning", "advice"]
 
 
 class Suggestion(str):
-    """A fix that says what was probably meant; `anywhere` is as much of it as holds in any cluster."""
+    """A fix that says what was probably meant.
+
+    `anywhere` is as much of it as holds in any cluster.
+    """
 
     __slots__ = ("anywhere",)
 
@@ -175,7 +178,7 @@ class Field:
         self._note(rule, "error", message, fix)
 
     def malformed(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that a system would refuse this value for its form, whatever there is in the cluster."""
+        """Note that a system would refuse this value for its form, whatever the cluster has."""
         self._note(rule, "error", message, fix, malformed=True)
 
     def warn(self, rule: str, message: str, fix: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Exclusive placement in LeaderWorkerSet and JobSet.
+"""Exclusive placement of groups of pods.
 
 Pod affinity and anti-affinity over one node label. The label need not be a level of any topology,
 and a domain is the label's value alone. The anti-affinity counts every running pod of another

@@ -75,20 +75,27 @@ class SchedulerMessage:
 
 @functools.cache
 def _meanings() -> Mapping[re.Pattern[str], str]:
-    """The regular expression of a message to its meaning in plain words, with the groups as `{0}`, `{1}`."""
-    files = sorted(Path(__file__).parents[1].glob("*/meanings.yaml"))
-    tables = [load(file.read_bytes()) for file in files]
-    # linear: `make lint` judges the keys of these tables
-    return {re.compile(pattern): words for table in tables for pattern, words in table.items()}
+    """The regular expression of a message to its meaning in plain words, with the groups as `{0}`.
+
+    `{1}`.
+    """
+    meanings = {}
+    for file in sorted(Path(__file__).parents[1].glob("*/meanings.yaml")):
+        for pattern, words in load(file.read_bytes()).items():
+            # linear: `make lint` judges the keys of these tables
+            meanings[re.compile(pattern)] = words
+    return meanings
 
 
 def meaning_of(text: str) -> str:
-    """The meaning of a message, of each part that a system's `meanings.yaml` knows, in its order; empty: of none."""
-    parts = (
-        words.format(*match.groups())
-        for pattern, words in _meanings().items()
-        for match in pattern.finditer(text)
-    )
+    """The meaning of a message, of each part that a system's `meanings.yaml` knows, in its order.
+
+    Empty: of none.
+    """
+    parts = []
+    for pattern, words in _meanings().items():
+        for match in pattern.finditer(text):
+            parts.append(words.format(*match.groups()))
     return "; ".join(dict.fromkeys(parts))
 
 
@@ -191,7 +198,10 @@ class WorkloadObjects(Protocol):
         """The objects of a kind that belong to the workload."""
 
     def resource(self, workload: Workload) -> Resource | None:
-        """The topology resource that the workload's system reads; None where it is missing or cannot be read."""
+        """The topology resource that the workload's system reads.
+
+        None where it is missing or cannot be read.
+        """
 
     def all_published(self, kind: Kind) -> Iterator[Resource]:
         """The topology resources of one kind."""

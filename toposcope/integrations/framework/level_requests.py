@@ -222,11 +222,10 @@ def read_object(
     metadata: Mapping[str, Any] = (root / "metadata").value or {}
     workload = _workload(kind.api_version(version), kind.kind, metadata)
     owner = _owner(metadata)
-    is_derived = owner is not None and owner.kind in kind.derived_from
-    requests: dict[LevelRequest, None] = {}
     if not problem and not workload.name:
         problem = "the object has no name"
-    if not problem and not is_derived:
+    requests: dict[LevelRequest, None] = {}
+    if not problem and not _repeats(kind, owner):
         try:
             requests = dict.fromkeys(kind.requests(root, read_annotations))
         except ValueError as error:
@@ -241,6 +240,11 @@ def read_object(
         requests=tuple(islice(requests, MAX_LEVEL_REQUESTS)),
         problem=problem,
     )
+
+
+def _repeats(kind: WatchedKind, owner: WorkloadRef | None) -> bool:
+    """Whether an object with this owner only repeats what that asks for."""
+    return owner is not None and owner.kind in kind.derived_from
 
 
 def _workload(api_version: str, kind: str, metadata: Mapping[str, Any]) -> WorkloadRef:

@@ -34,6 +34,8 @@ class TopologyLevels:
     """The kind of object that lists them."""
     aliases: tuple[tuple[str, str], ...] = ()
     """Alias and label key, where the topology resource has aliases."""
+    inferred: bool = False
+    """Whether no object lists them: they follow from the labels of the nodes."""
 
     def by_domain(self, domain: str) -> Level | None:
         """The level of a domain (`rack`)."""

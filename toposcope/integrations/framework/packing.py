@@ -1,9 +1,8 @@
 """How often a pod fits into what a node offers, and the paths of domains that nodes are counted in.
 
-Schedulers differ in what they count, not in how. Placement and Kueue count pods of one kind by what
-each requests. KAI counts every pod of a group as its largest, and takes a node that is
-overcommitted in any resource, even in one that the pod does not request, for full
-(`times_if_not_overcommitted`).
+Schedulers differ in what they count, not in how. Most count pods of one kind by what each requests.
+One counts every pod of a group as its largest, and takes a node that is overcommitted in any
+resource, even in one that the pod does not request, for full (`times_if_not_overcommitted`).
 """
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -50,7 +49,7 @@ def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> i
 
 
 def times_if_not_overcommitted(free: Sequence[int], amounts: Sequence[int]) -> int:
-    """How often a pod fits by KAI's rule: not at all where any column is below 0."""
+    """How often a pod fits where an overcommitted node is full: any column is below 0."""
     if min(free) < 0:
         return 0
     return times(free, amounts)

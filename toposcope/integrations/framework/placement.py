@@ -136,8 +136,10 @@ class Question:
     workload: Workload
     levels: Sequence[Level]
     nodes: Sequence[OfferedNode]
-    """All of the cluster: schedulers know nothing of a ClusterTopology's selector, and a placeholder
-    is a value like any other to them.
+    """All of the cluster.
+
+    Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any
+    other to them.
     """
     cluster: ClusterFacts
     own: Mapping[str, int]
@@ -147,7 +149,7 @@ class Question:
 
     @property
     def decision(self) -> Decision | None:
-        """What the workload's admission decides about the nodes as they are; None where there is none."""
+        """What the workload's admission decides about the nodes; None: it has none."""
         admission = self.workload.admission
         if admission is None:
             return None

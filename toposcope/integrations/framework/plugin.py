@@ -101,7 +101,7 @@ class Plugin:
     followed: tuple[PublishedKind, ...] = ()
     """Kinds that its publisher reads besides."""
     changes_checked: tuple[Kind, ...] = ()
-    """Kinds that have rules about updates: `check` compares such an object with the existing one."""
+    """Kinds that have rules about updates: `check` compares them with the existing object."""
     admits: bool = False
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()
@@ -110,7 +110,7 @@ class Plugin:
     """Whether its workloads name their topology; False: another object says which one."""
     gang_marks: tuple[GangMark, ...] = ()
     pod_metadata: tuple[str, ...] = ()
-    """How labels and annotations of pods begin that matter: they name groups, or ask for a place."""
+    """How labels and annotations of pods begin that name groups, or ask for a place."""
     placing_annotations: tuple[str, ...] = ()
     """Pods with one of these matter with all that they say about nodes, also without GPUs."""
     configuration: OperatorConfiguration | None = None

@@ -120,7 +120,8 @@ class Target:
         """Somebody else has an object of that name."""
         text = (
             f"a {self.kind} named {self.name} exists and was not created by Toposcope; "
-            f"delete it, or give the ClusterTopology another name, or set spec.publish.{self.option} to Never"
+            "delete it, or give the ClusterTopology another name, "
+            f"or set spec.publish.{self.option} to Never"
         )
         return self.not_in_sync("Conflict", text)
 

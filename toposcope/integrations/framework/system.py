@@ -27,7 +27,9 @@ class ExclusivePod:
 
 
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
-"""By namespace and name of a Workload, then by domain (the values of its topology assignment): amounts by resource."""
+"""By namespace and name of a Workload, then by domain (the values of its topology assignment):
+amounts by resource.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,15 @@ class ReadTopologies:
 
     by_name: Mapping[str, TopologyLevels]
     stand_in: str = ""
-    """What stands in for them where they are not known, and why; empty: these are the system's own, and all of them."""
+    """What stands in for them where they are not known, and why; empty: these are the system's own,
+    and all of them.
+    """
     served: bool = True
     """Whether there can be any: the cluster serves the kind, as far as is known."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a topology that is not among them: why, and what to do; by the empty name: of any other."""
+    """By the name of a topology that is not among them: why, and what to do; by the empty name: of
+    any other.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,10 @@ class ClusterFacts:
         )
 
     def occupied(self, pod_label: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
-        """The values of the node label `key` where pods with `pod_label` run, in one namespace or in all."""
+        """The values of the node label `key` where pods with `pod_label` run.
+
+        In one namespace or in all.
+        """
         values = {
             pod.node_labels[key]
             for pod in self.exclusive_pods.get(pod_label, ())
@@ -147,9 +156,13 @@ class Reading:
     """None where it asks for nothing that could be placed."""
     findings: tuple[Finding, ...] = ()
     alternatives: tuple[Workload, ...] = ()
-    """Where the system chooses the topology: the same workload on each other one that has the levels."""
+    """Where the system chooses the topology: the same workload on each other one that has the
+    levels.
+    """
     stages: tuple[Workload, ...] = ()
-    """Where its parts are placed one after the other: the other parts, each of which has to fit too."""
+    """Where its parts are placed one after the other: the other parts, each of which has to fit
+    too.
+    """
     subject: str = ""
     """What the document is, where it has no kind and nothing is placed."""
 
@@ -176,7 +189,9 @@ class System:
     it counts.
     """
     reads: str = ""
-    """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads none."""
+    """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads
+    none.
+    """
     places_plain_pods: Callable[[Mapping[str, Any]], bool] = field(default=_never, kw_only=True)
     """Whether it places the pods of a document that no system claims. Never raises."""
     instead_of: str = field(default="", kw_only=True)

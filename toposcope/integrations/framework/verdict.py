@@ -1,6 +1,7 @@
-"""Whether a workload would fit, as data: the answer, its evidence, what is missing where, and what would help.
+"""Whether a workload would fit, as data: the answer, its evidence, what lacks, what would help.
 
-`toposcope/placement/` computes it, a system's own procedure may change it, and `placement/sentences.py` says it.
+`toposcope/placement/` computes it, a system's own procedure may change it, and
+`placement/sentences.py` says it.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ else; nothing, but not for all at once.
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One copy of a group: where it is kept together, and how many of its own pods are on which node."""
+    """One copy of a group: its domain, and how many of its own pods are on which node."""
 
     group: Group
     domain: Path
@@ -35,7 +36,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What so many domains have too little of: a resource, or room for the smaller group of this name."""
+    """What so many domains have too little of: a resource, or room for the group of this name."""
 
     counted: Counted
     what: str
@@ -44,7 +45,10 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One copy of a group `needs` more than the `largest` domain has, or there is room for too few of its copies."""
+    """One copy of a group `needs` more than the `largest` domain has.
+
+    Or there is room for too few of its copies.
+    """
 
     group: Group
     level: Level | None
@@ -83,7 +87,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level's part in the answer: how many domains there are and how many have room for a copy of the group."""
+    """One level's part in the answer: its domains, and how many have room for a copy."""
 
     group: Group
     level: Level
@@ -96,13 +100,16 @@ class Remedy:
     """One thing to do in one domain, after which the workload fits there."""
 
     act: Literal["open", "drain", "tolerate"]
-    """Bring nodes back (make them Ready, uncordon them); move away what runs on them; or tolerate their taints."""
+    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints."""
     nodes: tuple[str, ...]
     domain: Path = ()
     short: tuple[str, ...] = ()
     """Resources of which too little is free on these nodes."""
     pods: tuple[str, ...] = ()
-    """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
+    """What has to go, as `namespace/name`: the pods on the nodes that hold what is short.
+
+    Empty where that is not known.
+    """
     taints: tuple[Taint, ...] = ()
     """What its pods have to tolerate."""
 
@@ -122,7 +129,7 @@ class Verdict:
     kind: Kind
     placed: tuple[Placed, ...] = ()
     roomy: int = 0
-    """How many domains of the outermost required level could take it now; 0 where there is no such level."""
+    """How many domains of the outermost required level could take it now; 0: no such level."""
     roomy_exact: bool = True
     best: Best | None = None
     """The one that would be taken; None where there is no such level."""
@@ -132,7 +139,7 @@ class Verdict:
     excluded: tuple[LeftOut, ...] = ()
     """Nodes that do not count."""
     limitation: str = ""
-    """Why the scheduler does not find a placement though there is one; empty where that is not so."""
+    """Why the scheduler does not find a placement though there is one; empty: it does."""
     on_shares: bool = False
     """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
     names: Mapping[Path, str] = field(default_factory=dict)

@@ -101,6 +101,16 @@ class Waiting:
     """The kinds of that resource, any one of these."""
     made_for_pods: tuple[Kind, ...] = ()
     """Objects that somebody makes of a workload, and that say better what its pods ask for."""
+    topology_rules: tuple[str, ...] = ()
+    """Rules of its readers: who breaks one asks for a topology that is not known."""
+    topology_warnings: tuple[str, ...] = ()
+    """Rules whose warnings say that no topology counts."""
+    level_rules: tuple[str, ...] = ()
+    """Who breaks one asks for a level that the topology does not have."""
+    hierarchy_rules: tuple[str, ...] = ()
+    """Who breaks one asks for levels in an order that cannot be."""
+    feature_rules: tuple[str, ...] = ()
+    """Who breaks one has the pods placed by somebody who does not keep them together."""
     groups_are_written: bool = False
     """Whether people write the groups that pods name: these have no owner."""
 

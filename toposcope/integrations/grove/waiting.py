@@ -1,7 +1,8 @@
-"""Grove: whether its scheduling is topology-aware, its PodGangs are constrained and KAI has a Topology; its messages.
+"""Grove: whether its scheduling is topology-aware.
 
-Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
-reads no node, so its condition is quoted and not taken as the truth about levels.
+Its PodGangs are constrained and KAI has a Topology; its messages. Reasons of the condition
+`TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and reads no
+node, so its condition is quoted and not taken as the truth about levels.
 """
 
 import re
@@ -39,11 +40,13 @@ _MISSING: Final = frozenset(
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
 _RECREATE: Final = "a PodCliqueSet that exists keeps its scheduler: delete it and create it again"
 _SOON: Final = (
-    "Grove leaves it out while the topology or the level is missing, and adds it within seconds once both exist, as "
+    "Grove leaves it out while the topology or the level is missing, "
+    "and adds it within seconds once both exist, as "
     "they do now: see whether its operator runs"
 )
 _LATE: Final = (
-    "Grove leaves it out while the topology or the level is missing, and before v0.1.0-alpha.9 adds it only when the "
+    "Grove leaves it out while the topology or the level is missing, "
+    "and before v0.1.0-alpha.9 adds it only when the "
     "PodCliqueSet changes or its operator starts: restart that"
 )
 _STAY: Final = "pods that run already stay where they are"
@@ -73,16 +76,20 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
     describe = shell("kubectl describe pcs {} -n {}", ref.name, ref.namespace)
     if reported is None:
         return features.unknown(
-            f"Grove has not reported on the topology constraints of {ref.handle}: it has no condition {CONDITION}",
-            "either its operator has not reconciled it yet, or it is older than 0.1.0-alpha.9 and topology-aware "
+            f"Grove has not reported on the topology constraints of {ref.handle}: "
+            f"it has no condition {CONDITION}",
+            "either its operator has not reconciled it yet, "
+            "or it is older than 0.1.0-alpha.9 and topology-aware "
             "scheduling is disabled",
             commands=(describe,),
         )
     if reported.reason == _DISABLED:
         return features.failed(
             f"Grove's topology-aware scheduling is disabled ({_DISABLED}): {reported.message}",
-            "its pods are placed without the constraint; enable it in the configuration of Grove's operator "
-            "(Helm value config.topologyAwareScheduling.enabled: true), which then adds it to its PodGangs",
+            "its pods are placed without the constraint; "
+            "enable it in the configuration of Grove's operator "
+            "(Helm value config.topologyAwareScheduling.enabled: true), "
+            "which then adds it to its PodGangs",
             _STAY,
             commands=(describe, shell("helm list -A --filter grove")),
         )
@@ -93,10 +100,11 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
 
 
 def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """A PodGang lacks the constraint while topology or level are missing, and gets it once both are there.
+    """A PodGang lacks the constraint while topology or level are missing.
 
-    Since v0.1.0-alpha.9 Grove looks at a set again whenever its binding changes, within seconds; earlier versions only
-    when the set itself changes, or the operator starts.
+    And gets it once both are there. Since v0.1.0-alpha.9 Grove looks at a set again whenever its
+    binding changes, within seconds; earlier versions only when the set itself changes, or the
+    operator starts.
     """
     resources = [workload.resource(demand) for demand in workload.workloads]
     older = any(
@@ -145,17 +153,26 @@ def _check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 def _creator(binding: features.Resource, named: str) -> str:
     if not named:
-        return "Grove creates it from the binding while its operator runs and KAI v0.12 or later is installed"
+        return (
+            "Grove creates it from the binding while its operator runs and KAI v0.12 or later is "
+            "installed"
+        )
     who = (
         "Toposcope does, unless spec.publish.kai is Never"
         if named == binding.name
         else "its author has to"
     )
-    return f"{binding.handle} names it in spec.schedulerTopologyBindings, so Grove does not create it: {who}"
+    return (
+        f"{binding.handle} names it in spec.schedulerTopologyBindings, "
+        f"so Grove does not create it: {who}"
+    )
 
 
 def named_kai_topology(binding: features.Object) -> str:
-    """The KAI Topology that a binding names, so that Grove creates none; empty when it names none."""
+    """The KAI Topology that a binding names, so that Grove creates none.
+
+    Empty when it names none.
+    """
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == KAI_SCHEDULER:
             return (entry / "topologyReference").text() or ""
@@ -244,6 +261,22 @@ class _Grove(Waiting):
     readers = (_SYSTEM,)
     topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
     made_for_pods = (POD_CLIQUE_SETS,)
+    topology_rules = (
+        "grove/topology-exists",
+        "grove/topology-name",
+        "grove/one-topology",
+    )
+    level_rules = (
+        "grove/domain-exists",
+        "grove/domain-pattern",
+        "grove/pack",
+        "grove/pack-domain",
+    )
+    hierarchy_rules = ("grove/hierarchy",)
+    feature_rules = (
+        "grove/scheduler-name",
+        "grove/kai-topology",
+    )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         yield from _check(workload)

@@ -13,6 +13,10 @@ _JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 class _JobSet(Waiting):
     subjects = (Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),)
+    level_rules = (
+        "jobset/label-exists",
+        "jobset/nodes-labelled",
+    )
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
         del system  # whoever places them

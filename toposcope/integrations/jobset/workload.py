@@ -5,7 +5,7 @@ all its Jobs, or on the Job template of one ReplicatedJob. With the node-selecto
 labels each node beforehand with the name of one Job, and no affinity is used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,27 +42,30 @@ def _claims(document: Mapping[str, Any]) -> bool:
     if kind_of(document) != JOBSETS.key:
         return False
     root = Field(document)
-    places = [root, *(job / "template" for job in (root / "spec" / "replicatedJobs").items())]
-    return any(
-        place / "metadata" / "annotations" / key
-        for place in places
-        for key in (EXCLUSIVE, NODE_SELECTOR)
-    )
+    places = [root]
+    for job in (root / "spec" / "replicatedJobs").items():
+        places.append(job / "template")
+    for place in places:
+        annotations = place / "metadata" / "annotations"
+        if annotations / EXCLUSIVE or annotations / NODE_SELECTOR:
+            return True
+    return False
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # nothing about the annotations is checked when they change
     tree = _Tree(root, cluster)
-    groups = tuple(
-        group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_)
-    )
+    groups: list[Group] = []
+    structure = structure_of(root) or Structure(())
+    for pod_set in structure.sets:
+        groups += tree.groups(pod_set)
     if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
         tree.placeable = False
         tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
     workload = Workload(
         "JobSet",
         handle_of(root),
-        groups,
+        tuple(groups),
         levels=tuple(tree.levels),
         placeable=tree.placeable,
         notes=tuple(tree.notes),
@@ -86,54 +89,75 @@ class _Tree:
 
     def groups(self, pod_set: PodSet) -> list[Group]:
         """The Jobs of one ReplicatedJob."""
-        places = [
-            place / "metadata" / "annotations" for place in (self._root, pod_set.job) if place
-        ]
+        own = self._root / "metadata" / "annotations"
+        places = [own]
+        if pod_set.job:
+            places.append(pod_set.job / "metadata" / "annotations")
         # An annotation of the Job template overrides that of the JobSet.
-        exclusive = next(
-            (place / EXCLUSIVE for place in reversed(places) if place / EXCLUSIVE), None
-        )
-        strategy = next((place / NODE_SELECTOR for place in places if place / NODE_SELECTOR), None)
-        job = Group.of_kind(JOB_OF, pod_set.name)
+        exclusive = _first([place / EXCLUSIVE for place in reversed(places)])
+        strategy = _first([place / NODE_SELECTOR for place in places])
         if exclusive is None:
             if strategy:
                 fix = f"add {EXCLUSIVE} with a node label key, or remove it"
                 strategy.warn("jobset/strategy-alone", f"has no effect without {EXCLUSIVE}", fix)
-            return [replace(job, pods=(pod_set.pods,), copies=pod_set.jobs)]
+            return [_jobs(pod_set)]
         if strategy:
             return self._selected(pod_set, strategy)
+        return [self._exclusive(pod_set, exclusive)]
+
+    def _exclusive(self, pod_set: PodSet, exclusive: Field) -> Group:
+        """Jobs that each have a domain for themselves."""
         message = f"node does not have topology label: {exclusive.text() or ''}"
         level = exclusive_level(exclusive, self._cluster, "jobset/label-exists", message)
         if level is None:
-            return [replace(job, pods=(pod_set.pods,), copies=pod_set.jobs)]
+            return _jobs(pod_set)
         self.levels[level] = None
         occupied = self._cluster.occupied(JOB_KEY, level.key)
         if occupied:
-            text = f"domains of level {level.domain} left out, as they hold Jobs of JobSets already: {len(occupied)}"
+            text = (
+                f"domains of level {level.domain} left out, "
+                f"as they hold Jobs of JobSets already: {len(occupied)}"
+            )
             self.notes[text] = None
         pods = kept_off(pod_set.pods, level.key, occupied)
-        apart = replace(job, required=level, anti_affinity=JOB_KEY)
-        return [replace(apart, pods=(pods,), copies=pod_set.jobs)]
+        return replace(_jobs(pod_set), pods=(pods,), required=level, anti_affinity=JOB_KEY)
 
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
         """Each Job on the nodes that carry its name; their taint is tolerated."""
         if self._cluster.lacks_label(NAMESPACED_JOB):
-            fix = "label the nodes of each Job with it before the JobSet starts (its value: namespace_jobset-job-index)"
-            strategy.error(
-                "jobset/nodes-labelled", f"no node carries the label {NAMESPACED_JOB}", fix
+            text = f"no node carries the label {NAMESPACED_JOB}"
+            fix = (
+                "label the nodes of each Job with it before the JobSet starts "
+                "(its value: namespace_jobset-job-index)"
             )
+            strategy.error("jobset/nodes-labelled", text, fix)
         if pod_set.jobs > MAX_JOBS:
             self.placeable = False
-            text = f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own: room is not checked"
+            text = (
+                f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own: "
+                "room is not checked"
+            )
             self.notes[text] = None
             return []
         prefix = f"{namespace_of(self._root)}_{name_of(self._root)}-{pod_set.name}"
-        return [
-            Group(
-                f"job {pod_set.name}-{number}", (_on_nodes_of(pod_set.pods, f"{prefix}-{number}"),)
-            )
-            for number in range(pod_set.jobs)
-        ]
+        groups = []
+        for number in range(pod_set.jobs):
+            pods = _on_nodes_of(pod_set.pods, f"{prefix}-{number}")
+            groups.append(Group(f"job {pod_set.name}-{number}", (pods,)))
+        return groups
+
+
+def _first(fields: Iterable[Field]) -> Field | None:
+    """The first one that is set."""
+    for field in fields:
+        if field:
+            return field
+    return None
+
+
+def _jobs(pod_set: PodSet) -> Group:
+    """The Jobs of one ReplicatedJob, each of which is a copy."""
+    return replace(Group.of_kind(JOB_OF, pod_set.name, (pod_set.pods,)), copies=pod_set.jobs)
 
 
 def _on_nodes_of(pods: Pods, job: str) -> Pods:

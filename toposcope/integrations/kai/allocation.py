@@ -351,8 +351,8 @@ class Allocator:
     def _wanted(self, group: Group) -> tuple[dict[int, int], int, bool]:
         """What one copy requests by column, and how many pods it has.
 
-        And whether KAI counts these, not the requests. It counts pods when all of them request the same resources, whatever the
-        amounts.
+        And whether KAI counts these, not the requests. It counts pods when all of them request the
+        same resources, whatever the amounts.
         """
         total = group.total()
         wanted = {

@@ -67,7 +67,10 @@ class Constraints:
         if self.placeable:
             return ()
         return (
-            f"the constraints are on several topologies ({', '.join(self._topologies)}): room is not checked",
+            (
+                f"the constraints are on several topologies ({', '.join(self._topologies)}): "
+                "room is not checked"
+            ),
         )
 
     def read(
@@ -92,8 +95,14 @@ class Constraints:
                 written.topology.warn("kai/no-level", text, "name a level, or remove the topology")
             elif name:
                 self._invalid = True
-                text = "KAI 0.17 never schedules pods with a topology and neither a required nor a preferred level"
-                fix = f"set {written.required.path} or {written.preferred.path}, or remove the topology here"
+                text = (
+                    "KAI 0.17 never schedules pods with a topology and neither a required nor a "
+                    "preferred level"
+                )
+                fix = (
+                    f"set {written.required.path} or {written.preferred.path}, "
+                    "or remove the topology here"
+                )
                 written.topology.error("kai/no-level", text, fix)
             return NONE
         topologies = self.cluster.topologies
@@ -117,7 +126,8 @@ class Constraints:
             self._invalid = True
             written.preferred.error(
                 "kai/preferred-broader",
-                f"KAI 0.17 never schedules pods whose preferred level ({preferred.key}) is broader than the required "
+                f"KAI 0.17 never schedules pods whose preferred level ({preferred.key}) is "
+                "broader than the required "
                 f"one ({required.key}, in {written.required.path})",
                 f"prefer {required.key} or a narrower level, or remove {written.preferred.path}",
             )
@@ -126,7 +136,10 @@ class Constraints:
             and above.required in topology.levels
             and topology.rank(required) < topology.rank(above.required)
         ):
-            text = f"{written.required.value!r} is broader than {above.required.key!r}, which the group around it requires"
+            text = (
+                f"{written.required.value!r} is broader than {above.required.key!r}, "
+                "which the group around it requires"
+            )
             fix = "name a narrower level, or remove it"
             if preferred:
                 written.required.warn(
@@ -149,7 +162,8 @@ def _level(owner: str, kind: str, name: Field, topology: TopologyLevels) -> Leve
         fix = alias if isinstance(alias, Suggestion) else did_you_mean_key(key, (topology,))
         name.error(
             "kai/level-exists",
-            f"topology constraint error: {owner} specified '{key}' as the {kind} topology constraint level, "
+            f"topology constraint error: {owner} specified '{key}' as the {kind} topology "
+            "constraint level, "
             f"but the topology tree '{topology.name}' does not contain a level with this name",
             fix,
         )

@@ -52,7 +52,8 @@ def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
     if not _WHOLE_NUMBER.fullmatch(text):
         annotation.error(
             _RULE,
-            f"{text!r} is not a whole number: KAI makes no PodGroup, and the pods are never scheduled",
+            f"{text!r} is not a whole number: KAI makes no PodGroup, "
+            "and the pods are never scheduled",
             fix,
         )
     elif int(text) < 1:
@@ -100,13 +101,16 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
     if first != names[0]:
         order.error(
             "kai/startup-order",
-            f"KAI 0.17 takes {first} first, by its name, and the JobSet creates {names[0]} first: neither ever starts",
-            f"rename them so that {names[0]} is the first by its name, or use startupPolicyOrder: AnyOrder",
+            f"KAI 0.17 takes {first} first, by its name, and the JobSet creates {names[0]} first: "
+            "neither ever starts",
+            f"rename them so that {names[0]} is the first by its name, or use startupPolicyOrder: "
+            "AnyOrder",
         )
     elif constraint.text():
         constraint.warn(
             "kai/startup-order",
-            f"KAI 0.17 places {names[0]} alone, and the others later wherever there is room: this keeps no two of them "
+            f"KAI 0.17 places {names[0]} alone, and the others later wherever there is room: "
+            "this keeps no two of them "
             "together",
             "use startupPolicyOrder: AnyOrder",
         )
@@ -114,13 +118,17 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
 
 def starts_with(minimum: int, total: int) -> str:
     """The note on a gang that is smaller than its pods."""
-    return f"room is checked for {minimum} of {total} pods: KAI starts these together, the others where there is room left"
+    return (
+        f"room is checked for {minimum} of {total} pods: KAI starts these together, "
+        "the others where there is room left"
+    )
 
 
 def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods: int) -> None:
     """Say that the pods start one by one though they are to stay together."""
     text = (
-        f"KAI 0.17 does not treat a {kind[1]} as a gang: it starts the {pods} pods one by one, the first one picks "
+        f"KAI 0.17 does not treat a {kind[1]} as a gang: it starts the {pods} pods one by one, "
+        "the first one picks "
         "the domain, and those without room there wait"
     )
     annotations = root / "metadata" / "annotations"
@@ -134,7 +142,8 @@ def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods:
             _RULE, "KAI reads this on Jobs and JobSets only", "remove it"
         )
     fix = (
-        f"use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: {pods}, name it in the annotation "
+        f"use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: {pods}, "
+        "name it in the annotation "
         f'{GROUP_OF} of the pod template, and set {SKIP_GROUPER}: "true" on the {kind[1]}'
     )
     constraint.warn(_RULE, text, fix)

@@ -168,7 +168,7 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) 
     (group,) = groups
     allocator = topology.allocator()
     domain, bound = allocator.place_one_by_one(group)
-    wanted = sum([pods.count for pods in group.pods])
+    wanted = sum(pods.count for pods in group.pods)
     if bound == wanted:
         return verdict if verdict.fits else _fits(verdict, allocator, topology)
     if not bound:

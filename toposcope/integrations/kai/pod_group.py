@@ -54,7 +54,10 @@ def _check_schema(root: Field, cluster: ClusterFacts) -> None:
         topology = cluster.only_topology
         level = topology.level((policy / "scope").text() or "") if topology else None
         name, key = (topology.name, level.key) if topology and level else ("NAME", "LABEL KEY")
-        text = "no version of KAI has this field: the API server refuses or drops it, and the pods are placed anywhere"
+        text = (
+            "no version of KAI has this field: the API server refuses or drops it, "
+            "and the pods are placed anywhere"
+        )
         fix = (
             f"write spec.topologyConstraint with topology: {name} and requiredTopologyLevel: {key}"
         )
@@ -115,8 +118,10 @@ class _Tree:
         if spec / "minMember" and spec / "minSubGroup":
             (spec / "minSubGroup").error(
                 "kai/min-member",
-                f"minMember and minSubGroup are mutually exclusive: set minMember ({minimum}) to schedule a fixed "
-                "number of pods, or set minSubGroup to require a minimum number of child SubGroups, but not both",
+                "minMember and minSubGroup are mutually exclusive: "
+                f"set minMember ({minimum}) to schedule a fixed "
+                "number of pods, or set minSubGroup to require a minimum number of child "
+                "SubGroups, but not both",
                 "keep one of them",
             )
         self._check_min_subgroup(spec / "minSubGroup", self._children.get("", []), "")
@@ -201,7 +206,10 @@ class _Tree:
                 rule, f"{of}minMember and minSubGroup are mutually exclusive", "keep one of them"
             )
         if children and minimum:
-            text = f"{of}minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead"
+            text = (
+                f"{of}minMember cannot be set on a mid-level SubGroup (has child SubGroups); "
+                "use minSubGroup instead"
+            )
             member.error(rule, text, "remove minMember here and set it on the children")
         if not children and not member and not subgroups:
             subgroup.error(
@@ -224,7 +232,10 @@ class _Tree:
                 rule, f"{of}minSubGroup must be greater than 0", "write at least 1, or remove it"
             )
         elif number > len(children):
-            text = f"{of}minSubGroup ({number}) exceeds the number of direct child SubGroups ({len(children)})"
+            text = (
+                f"{of}minSubGroup ({number}) exceeds the number of direct child SubGroups "
+                f"({len(children)})"
+            )
             minimum.error(rule, text, f"write at most {len(children)}" if children else "remove it")
 
     def _subgroup(self, name: str, above: Constraint) -> Group:
@@ -248,7 +259,8 @@ class _Tree:
             of = f"sub-group {parent}" if parent else "the PodGroup"
             names = ", ".join(children[:number])
             self.notes.append(
-                f"room is checked for {names}: KAI starts {number} of the {len(children)} sub-groups of {of} first"
+                f"room is checked for {names}: KAI starts {number} of the {len(children)} "
+                f"sub-groups of {of} first"
             )
             return children[:number]
         return children
@@ -305,5 +317,8 @@ def pods_of_group(
         return tuple(replace(pods, count=count) for pods, count in kinds.items()), ""
     return (
         (),
-        f"{of} needs {minimum} pods and {known} of several sizes are known: which of them count is not known",
+        (
+            f"{of} needs {minimum} pods and {known} of several sizes are known: "
+            "which of them count is not known"
+        ),
     )

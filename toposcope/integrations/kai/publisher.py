@@ -78,9 +78,8 @@ class KaiPublisher:
             if existing is not None and is_ours(existing, topology):
                 return self._not_named(target, topology, levels, binding, existing)
             return self._groves(target, topology, levels, binding, existing)
-        if existing is not None and made_by_grove(existing, topology.name):
-            if not made_from(existing, binding):
-                return self._leftover(target)
+        if existing is not None and _is_leftover(existing, topology.name, binding):
+            return self._leftover(target)
         return self._keeper.keep(target, topology, levels, existing)
 
     def _leftover(self, target: Target) -> Published:
@@ -145,6 +144,11 @@ class KaiPublisher:
             "spec.publish.grove to Never; if it is not used, spec.publish.kai"
         )
         return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
+
+
+def _is_leftover(existing: Document, name: str, binding: Document | None) -> bool:
+    """Whether Grove made the Topology from a binding that is gone."""
+    return made_by_grove(existing, name) and not made_from(existing, binding)
 
 
 def _is_left_to_grove(topology: Topology, binding: Document | None) -> bool:

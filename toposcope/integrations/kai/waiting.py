@@ -52,6 +52,17 @@ class _Kai(Waiting):
     )
     readers = ("KAI",)
     topology_kinds = (TOPOLOGIES,)
+    topology_rules = (
+        "kai/topology-exists",
+        "kai/topology-name",
+        "kai/no-topology",
+    )
+    topology_warnings = ("kai/no-topology",)
+    level_rules = ("kai/level-exists",)
+    feature_rules = (
+        "kai/scheduler-name",
+        "kai/wrong-place",
+    )
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
         name = pod.annotations.get(GROUP_OF)

@@ -148,7 +148,10 @@ class _Tree:
     def _separate(self, above: Constraint) -> Group:
         pod_set = self._structure.sets[0]
         if above.required or above.preferred:
-            text = f"KAI makes a PodGroup of each pod of a {self._kind[1]}, so this keeps no two of them together"
+            text = (
+                f"KAI makes a PodGroup of each pod of a {self._kind[1]}, "
+                "so this keeps no two of them together"
+            )
             fix = "use a Job or LeaderWorkerSet for pods that belong together"
             (self._own / (api.REQUIRED if above.required else api.PREFERRED)).warn(
                 "kai/each-pod-alone", text, fix
@@ -191,7 +194,8 @@ class _Tree:
         if 0 < kinds < len(sets):
             names = ", ".join(pod_set.name for pod_set in sets[:kinds])
             self.notes.append(
-                f"room is checked for {names}: KAI starts so many of the JobSet's {len(sets)} kinds of Jobs first"
+                f"room is checked for {names}: KAI starts so many of the JobSet's {len(sets)} "
+                "kinds of Jobs first"
             )
         return tuple(self._job(pod_set, above) for pod_set in sets[: kinds or len(sets)])
 
@@ -203,7 +207,10 @@ class _Tree:
         minimum = gang_size.minimum_of(annotations, pod_set.pods.count)
         if not minimum and parallelism.number(0) > pod_set.pods.count:
             count = pod_set.pods.count
-            text = f"KAI waits for {parallelism.value} pods of each Job, of which no more than {count} ever run"
+            text = (
+                f"KAI waits for {parallelism.value} pods of each Job, "
+                f"of which no more than {count} ever run"
+            )
             fix = f"lower it to {count}, or set {api.BATCH_MIN_MEMBER} on the Job template"
             parallelism.error("kai/min-member", text, fix)
         if 0 < minimum < pod_set.pods.count:
@@ -280,7 +287,8 @@ class _Tree:
         if least > (replicas := (group / "replicas").number(0)):
             (group / "minReplicas").error(
                 "kai/min-member",
-                f"{least} is more than its {replicas} replicas: KAI 0.17 makes no PodGroup, and no pod of the "
+                f"{least} is more than its {replicas} replicas: KAI 0.17 makes no PodGroup, "
+                "and no pod of the "
                 f"{self._kind[1]} is ever scheduled",
                 f"set replicas to {least} or more",
             )
@@ -302,7 +310,8 @@ class _Tree:
         ):
             (self._own / api.REQUIRED).warn(
                 "kai/leader-first",
-                "KAI 0.17 places the leader before its workers exist, and these later wherever there is room: this "
+                "KAI 0.17 places the leader before its workers exist, "
+                "and these later wherever there is room: this "
                 "does not keep them with it",
                 "use startupPolicy: LeaderCreated",
             )
@@ -323,7 +332,10 @@ class _Tree:
             return whole
         leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
         if leader_excluded and (total - 1) % size:
-            text = f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment size {size}"
+            text = (
+                f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment "
+                f"size {size}"
+            )
             fix = "change the size, or use subGroupPolicyType LeaderWorker"
             (annotations / api.SEGMENT_SIZE or policy).error("kai/segment-size", text, fix)
             return whole
@@ -391,7 +403,8 @@ class _Tree:
             if group := (pod_set.annotations / api.GROUP_OF).text():
                 (pod_set.annotations / api.GROUP_OF).warn(
                     "kai/pod-group-name",
-                    f"KAI puts the pods of a {self._kind[1]} into a PodGroup of its own making, and none into {group}",
+                    f"KAI puts the pods of a {self._kind[1]} into a PodGroup of its own making, "
+                    f"and none into {group}",
                     f'set {api.SKIP_GROUPER}: "true" on the {self._kind[1]}, or remove this',
                 )
             for key in (api.TOPOLOGY, *api.PLACEMENTS):
@@ -410,8 +423,14 @@ class _Tree:
     def _check_no_segments(self, annotations: Field) -> None:
         for key in api.SEGMENTS:
             if annotations / key:
-                text = "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here"
-                fix = "write a PodGroup with sub-groups, or set it on the worker template of one of these"
+                text = (
+                    "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; "
+                    "this has no effect here"
+                )
+                fix = (
+                    "write a PodGroup with sub-groups, "
+                    "or set it on the worker template of one of these"
+                )
                 (annotations / key).warn("kai/segments-ignored", text, fix)
 
     def _check_pods(self) -> None:
@@ -426,7 +445,8 @@ class _Tree:
                 scheduler.warn(
                     "kai/scheduler-name",
                     "KAI does not schedule these pods, so its annotations have no effect",
-                    f"set schedulerName: {api.KAI_SCHEDULER} (or the name that KAI was installed with)",
+                    f"set schedulerName: {api.KAI_SCHEDULER} (or the name that KAI was installed "
+                    "with)",
                 )
 
 

@@ -50,14 +50,10 @@ def templates_of(workload: Field) -> Iterator[Field]:
     """All templates of a Workload, those inside of others too."""
     level = [workload / "spec"]
     for _ in range(_DEPTH):
-        composites = [
-            template
-            for above in level
-            for template in (above / "compositePodGroupTemplates").items()
-        ]
-        yield from (
-            template for above in level for template in (above / "podGroupTemplates").items()
-        )
+        composites: list[Field] = []
+        for above in level:
+            yield from (above / "podGroupTemplates").items()
+            composites += (above / "compositePodGroupTemplates").items()
         yield from composites
         level = composites
 
@@ -129,6 +125,6 @@ STATEFUL_SETS: Final = WatchedKind(
     ("v1",),
     _FIELDS,
     requests,
-    derived_from=frozenset({"Pod"}),  # the workers of a LeaderWorkerSet's group
+    derived_from=frozenset({"Pod"}),  # the workers of a group that a Pod leads
     by_annotations=True,
 )

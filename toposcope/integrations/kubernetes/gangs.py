@@ -24,7 +24,7 @@ from toposcope.integrations.framework.document import (
 )
 from toposcope.integrations.framework.exclusive import exclusive_level
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.node_affinity import NodeFilter
+from toposcope.integrations.framework.node_affinity import Expression, NodeFilter
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.api import (
@@ -35,18 +35,24 @@ from toposcope.integrations.kubernetes.api import (
     templates_of,
 )
 from toposcope.integrations.kubernetes.hierarchy import Tree, around, parent_of
+from toposcope.kube.discovery import Kind
 
 NAME: Final = "kube-scheduler"
 NO_PLACEMENT: Final = "no feasible placements found"
 GATES: Final = (
-    "switch on the feature gates GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling of kube-apiserver "
-    "and kube-scheduler, and serve the API: --runtime-config=scheduling.k8s.io/v1alpha2=true"
+    "switch on the feature gates GenericWorkload, GangScheduling and "
+    "TopologyAwareWorkloadScheduling of kube-apiserver and kube-scheduler, and serve the API: "
+    "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 )
 _JOB: Final = ("batch", "Job")
-_ONE_BY_ONE: Final = "kube-scheduler takes pods of different sizes one by one and takes none back, so it may miss a place"
+_Terms = tuple[tuple[Expression, ...], ...]
+_ONE_BY_ONE: Final = (
+    "kube-scheduler takes pods of different sizes one by one and takes none back, "
+    "so it may miss a place"
+)
 _BASIC: Final = (
-    "with schedulingPolicy.basic kube-scheduler may take a domain that has room for some of the pods only, and the "
-    "others wait for it: say gang with minCount"
+    "with schedulingPolicy.basic kube-scheduler may take a domain that has room for some of the "
+    "pods only, and the others wait for it: say gang with minCount"
 )
 
 
@@ -69,15 +75,15 @@ def members_of_documents(
 
 
 def _named(root: Field) -> dict[PodGroupName, tuple[Pods, ...]]:
+    """The pods of each PodGroup that the templates of a workload name."""
     groups: dict[PodGroupName, tuple[Pods, ...]] = {}
     structure = structure_of(root) or Structure(())
     for pod_set in structure.sets:
-        if name := group_of(pod_set.template / "spec"):
-            known = groups.setdefault((namespace_of(root), name), ())
-            groups[namespace_of(root), name] = (
-                *known,
-                pod_set.some(pod_set.count * structure.copies),
-            )
+        group = group_of(pod_set.template / "spec")
+        if group:
+            name = namespace_of(root), group
+            pods = pod_set.some(pod_set.count * structure.copies)
+            groups[name] = (*groups.get(name, ()), pods)
     return groups
 
 
@@ -103,22 +109,29 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
             _level(template, cluster)
         return Reading(subject=f"a Workload of {NAME}")
     if POD_GROUPS.name in cluster.unserved:
-        text = f"the cluster does not serve {POD_GROUPS.name}, and the API server silently drops fields that ask for it"
+        text = (
+            f"the cluster does not serve {POD_GROUPS.name}, "
+            "and the API server silently drops fields that ask for it"
+        )
         root.error("kube-scheduler/served", text, GATES)
-    if kind == COMPOSITES.key:
-        return Reading(_tree(root, root, cluster))
-    if kind == POD_GROUPS.key:
-        return Reading(
-            _tree(root, root, cluster) if parent_of(root) else _of_group(root, root, cluster)
-        )
-    structure = structure_of(root) or Structure(())
-    if kind == _JOB and root / "spec" / "scheduling":
-        scheduling = root / "spec" / "scheduling"
-        return Reading(
-            _gang(root, name_of(root, "Job"), scheduling, structure.whole, cluster, structure.whole)
-        )
-    first, *others = [_of_named(root, name, pods, cluster) for name, pods in _named(root).items()]
-    return Reading(first, stages=tuple(others))
+    if kind in (COMPOSITES.key, POD_GROUPS.key):
+        return Reading(_of_object(root, root, cluster))
+    scheduling = root / "spec" / "scheduling"
+    if kind == _JOB and scheduling:
+        pods = (structure_of(root) or Structure(())).whole
+        name = name_of(root, "Job")
+        return Reading(_gang(root, name, scheduling, _Members(pods, all_known=True), cluster))
+    workloads = []
+    for group_name, own in _named(root).items():
+        workloads.append(_of_named(root, group_name, own, cluster))
+    return Reading(workloads[0], stages=tuple(workloads[1:]))
+
+
+def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
+    """A group by itself, or the tree that it is in, for the document that is read."""
+    if kind_of(group.value) == COMPOSITES.key or parent_of(group):
+        return _tree(root, group, cluster)
+    return _of_group(root, group, cluster)
 
 
 SYSTEM: Final = System(NAME, _claims, _read)
@@ -128,81 +141,81 @@ def _of_named(
     root: Field, name: PodGroupName, own: Sequence[Pods], cluster: ClusterFacts
 ) -> Workload:
     """The pods of a PodGroup that a document names."""
+    namespace, group_name = name
     known = cluster.objects.get(POD_GROUPS.key)
-    found = next(
-        (item for item in known or () if (namespace_of(Field(item)), name_of(Field(item))) == name),
-        None,
-    )
-    if found is not None:
-        named = Field(found)
+    pod_groups: dict[str, Field] = {}
+    for document in known or ():
+        pod_group = Field(document)
+        if namespace_of(pod_group) == namespace:
+            pod_groups.setdefault(name_of(pod_group), pod_group)
+    if group_name in pod_groups:
         if name not in cluster.gangs:
             cluster = replace(cluster, gangs={**cluster.gangs, name: tuple(own)})
-        return _tree(root, named, cluster) if parent_of(named) else _of_group(root, named, cluster)
-    group = Group(name[1], tuple(own))
+        return _of_object(root, pod_groups[group_name], cluster)
+    group = Group(group_name, tuple(own))
     if known is None:
-        return _workload(
-            root,
-            group,
-            (),
-            f"PodGroup {name[1]} is not known: room is not checked; give its file, too",
-        )
-    text = f'waiting for pods\'s pod group "{name[1]}" to appear in scheduling queue'
-    names = [name_of(Field(item)) for item in known if namespace_of(Field(item)) == name[0]]
-    root.error(
-        "kube-scheduler/pod-group",
-        text,
-        did_you_mean(name[1], names) or f"create the PodGroup {name[1]} first",
-    )
+        note = f"PodGroup {group_name} is not known: room is not checked; give its file, too"
+        return _workload(root, group, (), note)
+    text = f'waiting for pods\'s pod group "{group_name}" to appear in scheduling queue'
+    fix = did_you_mean(group_name, pod_groups) or f"create the PodGroup {group_name} first"
+    root.error("kube-scheduler/pod-group", text, fix)
     return _workload(root, group, (), "room is not checked before there is its PodGroup")
 
 
 def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """One PodGroup, for the document that it, or its pods, are in."""
     name = name_of(group, "PodGroup")
-    return _gang(
-        root, name, group / "spec", cluster.gangs.get((namespace_of(group), name), ()), cluster
-    )
+    pods = cluster.gangs.get((namespace_of(group), name), ())
+    return _gang(root, name, group / "spec", _Members(pods), cluster)
+
+
+def _in_namespace(kind: Kind, namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
+    """The objects of a kind in one namespace, by name."""
+    named = {}
+    for document in cluster.objects.get(kind.key, ()):
+        root = Field(document)
+        if namespace_of(root) == namespace:
+            named[name_of(root)] = root
+    return named
 
 
 def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """The whole tree of a PodGroup or CompositePodGroup, which starts as one."""
     namespace = namespace_of(root)
-    composites, pod_groups = (
-        {
-            name_of(raw): raw
-            for raw in map(Field, cluster.objects.get(kind.key, ()))
-            if namespace_of(raw) == namespace
-        }
-        for kind in (COMPOSITES, POD_GROUPS)
-    )
-    (composites if kind_of(group.value) == COMPOSITES.key else pod_groups)[name_of(group)] = group
+    composites = _in_namespace(COMPOSITES, namespace, cluster)
+    pod_groups = _in_namespace(POD_GROUPS, namespace, cluster)
+    if kind_of(group.value) == COMPOSITES.key:
+        composites[name_of(group)] = group
+    else:
+        pod_groups[name_of(group)] = group
     top, missing = around(group, composites)
     if missing:
-        field = group / "spec" / "parentCompositePodGroupName"
         if COMPOSITES.key in cluster.objects:
             text = (
                 f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
             )
-            field.error(
-                "kube-scheduler/parent",
-                text,
-                did_you_mean(missing, composites) or "create it first",
-            )
+            fix = did_you_mean(missing, composites) or "create it first"
+            parent = group / "spec" / "parentCompositePodGroupName"
+            parent.error("kube-scheduler/parent", text, fix)
         workload = _of_group(root, group, cluster)
-        return replace(
-            workload,
-            notes=(*workload.notes, f"what CompositePodGroup {missing} asks for is left aside"),
-        )
+        note = f"what CompositePodGroup {missing} asks for is left aside"
+        return replace(workload, notes=(*workload.notes, note))
     tree = Tree(
         composites,
         pod_groups,
         lambda spec: _level(spec, cluster),
-        lambda one: _of_group(root, one, cluster),
+        lambda pod_group: _of_group(root, pod_group, cluster),
     )
-    groups, levels = (tree.group(top),), tree.levels
-    unknown = tuple(tree.unknown)
-    notes, doubt = (*tree.notes, *unknown), tree.doubt
-    return Workload(NAME, handle_of(root), groups, None, levels, not unknown, notes, doubt=doubt)
+    whole, levels = tree.group(top), tree.levels  # in this order: levels may be unknown, too
+    return Workload(
+        NAME,
+        handle_of(root),
+        groups=(whole,),
+        levels=levels,
+        placeable=not tree.unknown,
+        notes=(*tree.notes, *tree.unknown),
+        doubt=tree.doubt,
+    )
 
 
 def _level(group: Field, cluster: ClusterFacts) -> Level | None:
@@ -210,16 +223,31 @@ def _level(group: Field, cluster: ClusterFacts) -> Level | None:
     keys = list(keys_of(group))
     if len(keys) > 1:
         field = group / "schedulingConstraints" / "topology"
-        field.error(
-            "kube-scheduler/one-constraint",
-            f"Too many: {len(keys)}: must have at most 1 item",
-            "keep one key",
-        )
-    return (
-        exclusive_level(keys[0], cluster, "kube-scheduler/label-exists", NO_PLACEMENT)
-        if keys
-        else None
-    )
+        text = f"Too many: {len(keys)}: must have at most 1 item"
+        field.error("kube-scheduler/one-constraint", text, "keep one key")
+    if not keys:
+        return None
+    return exclusive_level(keys[0], cluster, "kube-scheduler/label-exists", NO_PLACEMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The pods of a group, as far as they are known."""
+
+    pods: tuple[Pods, ...]
+    all_known: bool = False
+    """Whether there are no others: then minCount is all of them by default."""
+
+    @property
+    def count(self) -> int:
+        return sum(pods.count for pods in self.pods)
+
+    def kinds(self) -> dict[Pods, int]:
+        """How many there are of each kind."""
+        kinds: Counter[Pods] = Counter()
+        for pods in self.pods:
+            kinds[replace(pods, name="pods", count=1)] += pods.count
+        return kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,55 +263,53 @@ class _Counted:
 
 
 def _gang(
-    root: Field,
-    name: str,
-    spec: Field,
-    members: Sequence[Pods],
-    cluster: ClusterFacts,
-    alike: Sequence[Pods] | None = None,
+    root: Field, name: str, spec: Field, members: _Members, cluster: ClusterFacts
 ) -> Workload:
-    """One PodGroup, or a Job's own; `alike`: all of its pods, which minCount defaults to."""
+    """One PodGroup, or a Job's own."""
     level = _level(spec, cluster)
-    gang = spec / "schedulingPolicy" / "gang"
-    total = sum(pods.count for pods in members)
-    least = (gang / "minCount").number(total if alike is not None else 1, least=1) if gang else None
-    if members and least and total < least:
+    gang, least = spec / "schedulingPolicy" / "gang", None
+    total = members.count
+    if gang:
+        default = total if members.all_known else 1
+        least = (gang / "minCount").number(default, least=1)
+    if members.pods and least and total < least:
         text = "waiting for minCount pods from a gang to appear in scheduling queue"
         fix = f"{total} of {least} pods of PodGroup {name} are known"
         (gang / "minCount").warn("kube-scheduler/min-count", text, fix)
-    counted = _counted(members, total, least, level)
+    counted = _counted(members, least, level)
     group = Group(name, counted.pods, required=level)
     workload = _workload(root, group, counted.pods, counted.note)
-    certain = (
-        (replace(group, pods=(largest(counted.pods),)),) if counted.doubt == _ONE_BY_ONE else ()
-    )
+    certain: tuple[Group, ...] = ()
+    if counted.doubt == _ONE_BY_ONE:
+        certain = (replace(group, pods=(largest(counted.pods),)),)
     return replace(workload, certain=certain, doubt=counted.doubt)
 
 
-def _counted(
-    members: Sequence[Pods], total: int, least: int | None, level: Level | None
-) -> _Counted:
-    kinds: Counter[Pods] = Counter()
-    for pods in members:
-        kinds[replace(pods, name="pods", count=1)] += pods.count
+def _counted(members: _Members, least: int | None, level: Level | None) -> _Counted:
+    """Which pods must start together; `least` is minCount, None where they are no gang."""
+    kinds, total = members.kinds(), members.count
+    is_loose = least is None and level is not None
     if not kinds:
-        return _Counted(
-            note="no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
+        note = (
+            "no pods of the PodGroup are known: room is not checked; "
+            "give the files of its pods, too"
         )
+        return _Counted(note=note)
     if len(kinds) == 1:
         (only,) = kinds
-        note = (
-            f"room is for the {least} pods of minCount, of {total}"
-            if least and least < total
-            else ""
-        )
-        doubt = _BASIC if least is None and level and total > 1 else ""
+        note = ""
+        if least and least < total:
+            note = f"room is for the {least} pods of minCount, of {total}"
+        doubt = _BASIC if is_loose and total > 1 else ""
         return _Counted((replace(only, count=least or total),), note, doubt)
     if least not in (None, total):
-        note = f"minCount is {least} of {total} pods of several sizes: which of them count is not known"
-        return _Counted(note=f"{note}: room is not checked")
-    each = tuple(replace(pods, count=count) for pods, count in kinds.items())
-    return _Counted(each, doubt=_BASIC if least is None and level else _ONE_BY_ONE)
+        note = (
+            f"minCount is {least} of {total} pods of several sizes: "
+            "which of them count is not known: room is not checked"
+        )
+        return _Counted(note=note)
+    each = [replace(pods, count=count) for pods, count in kinds.items()]
+    return _Counted(tuple(each), doubt=_BASIC if is_loose else _ONE_BY_ONE)
 
 
 def largest(kinds: Sequence[Pods]) -> Pods:
@@ -293,21 +319,42 @@ def largest(kinds: Sequence[Pods]) -> Pods:
     long as one is left, some node has room for it.
     """
     requests: dict[str, int] = {}
-    for resource, amount in (request for pods in kinds for request in pods.requests):
-        requests[resource] = max(amount, requests.get(resource, 0))
-    filters = [pods.node_filter for pods in kinds]
-    terms = [[term for term in of.terms if term] or [()] for of in filters if of.terms]
-    together = (
-        tuple(sum(chosen, ()) if all(chosen) else () for chosen in product(*terms)) if terms else ()
-    )
-    tolerations = [
-        shared
-        for shared in filters[0].tolerations
-        if all(shared in of.tolerations for of in filters)
-    ]
-    selector = tuple(sorted({pair for of in filters for pair in of.selector}))
-    nodes = NodeFilter(selector, together, tuple(tolerations))
-    return Pods("pods", sum(pods.count for pods in kinds), tuple(sorted(requests.items())), nodes)
+    for pods in kinds:
+        for resource, amount in pods.requests:
+            requests[resource] = max(amount, requests.get(resource, 0))
+    count = sum(pods.count for pods in kinds)
+    nodes = _everybodys_nodes([pods.node_filter for pods in kinds])
+    return Pods("pods", count, tuple(sorted(requests.items())), nodes)
+
+
+def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
+    """The nodes that each of these filters allows."""
+    selector: set[tuple[str, str]] = set()
+    for each in filters:
+        selector.update(each.selector)
+    tolerations = []
+    for toleration in filters[0].tolerations:
+        if all(toleration in each.tolerations for each in filters):
+            tolerations.append(toleration)
+    terms = _everybodys_terms([each.terms for each in filters if each.terms])
+    return NodeFilter(tuple(sorted(selector)), terms, tuple(tolerations))
+
+
+def _everybodys_terms(alternatives: Sequence[_Terms]) -> _Terms:
+    """Terms that hold where one of each of these holds; an empty one matches nothing."""
+    if not alternatives:
+        return ()
+    matching = []
+    for terms in alternatives:
+        matching.append([term for term in terms if term] or [()])
+    together = []
+    for chosen in product(*matching):
+        joined: tuple[Expression, ...] = ()
+        if all(chosen):
+            for term in chosen:
+                joined += term
+        together.append(joined)
+    return tuple(together)
 
 
 def _workload(root: Field, group: Group, pods: Sequence[Pods], note: str) -> Workload:

@@ -15,7 +15,10 @@ from toposcope.integrations.framework.document import Field, name_of
 
 _MAX_DEPTH: Final = 4
 """How deep groups nest (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
-GREEDY: Final = "kube-scheduler places groups of a CompositePodGroup one by one, and one may take the place of another"
+GREEDY: Final = (
+    "kube-scheduler places groups of a CompositePodGroup one by one, "
+    "and one may take the place of another"
+)
 
 
 def parent_of(group: Field) -> str:

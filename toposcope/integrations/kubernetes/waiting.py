@@ -23,7 +23,10 @@ _SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Whether kube-scheduler has looked at the PodGroups: with a feature gate off it places their pods one by one."""
+    """Whether kube-scheduler has looked at the PodGroups.
+
+    With a feature gate off it places their pods one by one.
+    """
     if not any(demand.system == NAME for demand in workload.workloads):
         return
     groups = list(workload.members(POD_GROUPS))
@@ -37,7 +40,10 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         )
     for ref, document in groups:
         if not any(features.condition(document, kind) for kind in _SCHEDULED):
-            text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED[-1]}"
+            text = (
+                f"kube-scheduler has not looked at {ref.handle}: "
+                f"it has no condition {_SCHEDULED[-1]}"
+            )
             describe = shell(
                 "kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace
             )
@@ -67,6 +73,7 @@ class _Kubernetes(Waiting):
         Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
     )
     groups_are_written = True
+    level_rules = ("kube-scheduler/label-exists",)
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
         name = group_of(Field(pod.wants))

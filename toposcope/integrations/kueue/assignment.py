@@ -358,7 +358,7 @@ class _Search:
     def _leader_first(
         self, domains: list[_Domain], count: int, leaders: int, size: int, *, slices: bool
     ) -> list[_Domain]:
-        """With the first domain in front whose leader leaves enough room in all of them together."""
+        """With the first domain in front whose leader leaves enough room in all of them."""
         if not leaders:
             return domains
         needed = count // size if slices else count

@@ -146,14 +146,16 @@ class _Reader:
         elif not _NAME.fullmatch(name):
             field.error(
                 "kueue/label-name",
-                "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+                "name part must consist of alphanumeric characters, '-', '_' or '.', "
+                "and must start and end with an "
                 "alphanumeric character",
                 "name a node label",
             )
         elif slash and not is_name(prefix):
             field.error(
                 "kueue/label-name",
-                "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+                "prefix part a lowercase RFC 1123 subdomain must consist of lower case "
+                "alphanumeric characters, "
                 "'-' or '.', and must start and end with an alphanumeric character",
                 "name a node label",
             )
@@ -177,7 +179,10 @@ class _Reader:
                     "keep one of them",
                 )
         if not self._at(PREFERRED) and not self._at(REQUIRED):
-            text = f"may not be set when neither '{self._names[PREFERRED]}' nor '{self._names[REQUIRED]}' is specified"
+            text = (
+                f"may not be set when neither '{self._names[PREFERRED]}' nor "
+                f"'{self._names[REQUIRED]}' is specified"
+            )
             field.error(rule, text, f"set {self._names[REQUIRED]} on both pod sets of the group")
         return name
 
@@ -306,7 +311,8 @@ def _check_pair(name: str, one: Request, other: Request) -> None:
     if leader.pod_set.pods.node_filter != workers.pod_set.pods.node_filter:
         (leader.pod_set.template / "spec").warn(
             "kueue/leader-nodes",
-            "Kueue 0.19 looks for the leader's node by the node selector, affinity and tolerations of the workers, "
+            "Kueue 0.19 looks for the leader's node by the node selector, "
+            "affinity and tolerations of the workers, "
             "and these differ",
             f"write the same as in {(workers.pod_set.template / 'spec').path}",
         )
@@ -314,7 +320,8 @@ def _check_pair(name: str, one: Request, other: Request) -> None:
         for request, partner in ((one, other), (other, one)):
             request.where.error(
                 "kueue/group-levels",
-                f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '{partner.where.path}' "
+                f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with "
+                f"'{partner.where.path}' "
                 f"in group '{name}'",
                 "write the same annotation on both",
             )

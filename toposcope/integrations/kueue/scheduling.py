@@ -33,7 +33,8 @@ pods.
 """
 
 _COARSE: Final = (
-    f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, whatever taints and labels the "
+    f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, "
+    "whatever taints and labels the "
     "nodes have, and may admit pods that no node has room for"
 )
 
@@ -170,7 +171,8 @@ class _Trial:
         for pod_set, count in zip(self._admission.pod_sets, best, strict=True):
             if pod_set.slices and count < pod_set.slices[0][1]:
                 return _Refusal(
-                    f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, which is less than a slice, "
+                    f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, "
+                    "which is less than a slice, "
                     "and its own API refuses that: raise job-min-parallelism to the slice size",
                     no_flavor=True,
                 )
@@ -345,7 +347,10 @@ class _Trial:
     def _lacks(self, flavor: str, resource: str, has: int, wanted: int, left: str) -> str:
         quota = f"{'' if left else 'at most '}{_quantity(resource, has)}{left}"
         asked = _quantity(resource, wanted)
-        return f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, {asked} requested"
+        return (
+            f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, "
+            f"{asked} requested"
+        )
 
     def _mismatch(self, flavor: Flavor, group: ResourceGroup, members: Sequence[int]) -> str:
         """Why Kueue passes the flavor over for these pod sets, in its words where it has some.
@@ -360,7 +365,10 @@ class _Trial:
             for taint in flavor.taints:
                 if not any(toleration.covers(taint) for toleration in tolerations):
                     value = f"={taint.value}" if taint.value else ""
-                    return f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, which pods do not tolerate"
+                    return (
+                        f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, "
+                        "which pods do not tolerate"
+                    )
             labels = dict(flavor.nodes.selector)
             if _about(filter_, labels).rejection("", labels, ()):
                 return f"flavor {flavor.name} doesn't match node affinity"
@@ -488,7 +496,8 @@ def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:
         return f"{VERSION} finds no nodes for pod set {result.pod_set}: {room}{needed}"
     room = "no domain has room for it with its leader" if result.fits >= result.wanted else room
     return (
-        f"{VERSION} assigns pod sets one after the other and takes none back: when it comes to pod set "
+        f"{VERSION} assigns pod sets one after the other and takes none back: "
+        "when it comes to pod set "
         f"{result.pod_set} {room}"
     )
 

@@ -23,7 +23,7 @@ _MAX_LEVELS_V1ALPHA1: Final = 8
 
 
 def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any]:
-    """The Topology; KAI's reader reads it back. Raises ExportError."""
+    """The Topology; `read_node_labels` reads it back. Raises ExportError."""
     levels = exportable(topology).levels
     if version == VERSIONS[-1] and len(levels) > _MAX_LEVELS_V1ALPHA1:
         text = f"there are {len(levels)} levels, and Kueue's v1alpha1 takes {_MAX_LEVELS_V1ALPHA1}"
@@ -69,7 +69,10 @@ def _check_flavor_unchanged(spec: Field, before: Field) -> None:
         return
     for name in ("nodeLabels", "tolerations", "topologyName"):
         if (spec / name).value != (before / name).value:
-            text = f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName is set"
+            text = (
+                f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName "
+                "is set"
+            )
             (spec / name).error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
 
 

@@ -1,4 +1,7 @@
-"""Kueue: its queue leads to a flavor with a topology, and the queues are active; and its messages."""
+"""Kueue: its queue leads to a flavor with a topology, and the queues are active.
+
+And its messages.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -105,8 +108,10 @@ def _check_flavors(
             topologies[flavor] = topology
     if not topologies:
         return features.failed(
-            f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
-            f"set spec.topologyName on a ResourceFlavor ({', '.join(sorted(names)) or 'the queue has none'})",
+            f"no flavor of ClusterQueue {name} has a topology, "
+            "so Kueue cannot keep its pods together",
+            "set spec.topologyName on a ResourceFlavor "
+            f"({', '.join(sorted(names)) or 'the queue has none'})",
             commands=(shell("kubectl get {} -o yaml", FLAVORS.name),),
         )
     offered = ", ".join(
@@ -128,6 +133,18 @@ class _Kueue(Waiting):
     around = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS)
     readers = ("Kueue",)
     topology_kinds = (TOPOLOGIES,)
+    topology_rules = (
+        "kueue/topology-exists",
+        "kueue/one-topology",
+    )
+    level_rules = ("kueue/level-exists",)
+    hierarchy_rules = ("kueue/slice-level",)
+    feature_rules = (
+        "kueue/queue-name",
+        "kueue/queue-exists",
+        "kueue/flavor-topology",
+        "kueue/wrong-place",
+    )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[Step]:
         return _check(workload)

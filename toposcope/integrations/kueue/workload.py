@@ -6,9 +6,8 @@ levels may be meant. Levels are label keys. A preferred level is given up for th
 and at last for none.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
@@ -56,8 +55,9 @@ _DIGITS: Final = 9
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Workloads, and every kind with pod templates that names a queue or has an annotation on one
-    of them.
+    """Workloads, and every kind with pod templates that names a queue.
+
+    Or has an annotation on one of them.
     """
     if kind_of(document) == api.WORKLOADS.key:
         return True
@@ -109,105 +109,151 @@ def _reading(
     queued = bool(queue_name(root, cluster))
     queue = queue_of(root, cluster) if queued and known(cluster) else None
     if queued and queue is None and known(cluster):
-        return Reading(
-            Workload("Kueue", handle_of(root), (), placeable=False, notes=(*notes, _QUEUE_FIRST))
+        no_place = Workload(
+            "Kueue", handle_of(root), (), placeable=False, notes=(*notes, _QUEUE_FIRST)
         )
-    named = any(request.explicit for request in requests)
-    places: list[tuple[Flavor, TopologyLevels | None]] = []
+        return Reading(no_place)
     if queue is None:
-        topologies = _candidates(requests, cluster, notes)
-        if len(topologies) > 1:
-            names = ", ".join(topology.name for topology in topologies)
-            notes.append(f"the ResourceFlavor decides which topology it is: {names}")
-        places = [(Flavor("", ANY_NODE, (), topology.name), topology) for topology in topologies]
-    elif named or queue.only_topologies:
-        places = _flavors(requests, queue, cluster, notes)
+        places = _of_any_queue(requests, cluster, notes)
+        unasked = not any(_levels(requests))
     else:
-        places = [(flavor, None) for flavor in queue.flavors if flavor.topology is None]
-    unasked = (
-        not any(_levels(requests)) if queue is None else not named and not queue.only_topologies
-    )
+        places = _of_queue(queue, requests, cluster, notes)
+        unasked = not _wants_topology(queue, requests)
     placeable = bool(places) or unasked
     if queued and queue is None and placeable:
         notes.append(FLAVORS_UNKNOWN)
-    keys = {name: topology.keys for name, topology in cluster.topologies.items()}
-    admission = partial(_admission, root, structure, requests, keys, cluster)
-    shared = admission(queue) if queue else None
-    workloads = [
-        Workload(
+    submitted = _Submitted(root, structure, requests, cluster)
+    shared = submitted.admission(queue) if queue else None
+    workloads = []
+    for place in places or [_Place(_NO_FLAVOR, None)]:
+        topology, admission = place.topology, shared
+        if admission is None and topology is not None:
+            admission = submitted.admission(_any_queue(place.flavor, requests))
+        workload = Workload(
             "Kueue",
             handle_of(root),
-            (_tree(name_of(root, kind_of(root.value)[1]), structure, requests, flavor, topology),),
-            topology.name if topology else None,
+            groups=(submitted.tree(place),),
+            topology=topology.name if topology else None,
             placeable=placeable,
             notes=tuple(dict.fromkeys(notes)),
-            admission=shared or (admission(_any_queue(flavor, requests)) if topology else None),
+            admission=admission,
         )
-        for flavor, topology in places or [(Flavor("", ANY_NODE, (), None), None)]
-    ]
+        workloads.append(workload)
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A flavor that the pods may get, and its topology; None: it has none that counts."""
+
+    flavor: Flavor
+    topology: TopologyLevels | None
+
+
+_NO_FLAVOR: Final = Flavor("", ANY_NODE, (), None)
+
+
+def _wants_topology(queue: Queue, requests: Iterable[Request]) -> bool:
+    """Whether Kueue assigns nodes: a pod set asks for it, or each flavor has a topology."""
+    return queue.only_topologies or any(request.explicit for request in requests)
+
+
+def _of_any_queue(requests: list[Request], cluster: ClusterFacts, notes: list[str]) -> list[_Place]:
+    """Every topology that has all levels, where the queue is not known."""
+    topologies = _candidates(requests, cluster, notes)
+    if len(topologies) > 1:
+        names = ", ".join(topology.name for topology in topologies)
+        notes.append(f"the ResourceFlavor decides which topology it is: {names}")
+    places = []
+    for topology in topologies:
+        places.append(_Place(replace(_NO_FLAVOR, topology=topology.name), topology))
+    return places
+
+
+def _of_queue(
+    queue: Queue, requests: list[Request], cluster: ClusterFacts, notes: list[str]
+) -> list[_Place]:
+    """The flavors of a queue that come into question."""
+    if _wants_topology(queue, requests):
+        return _flavors(requests, queue, cluster, notes)
+    return [_Place(flavor, None) for flavor in queue.flavors if flavor.topology is None]
 
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
     """For a queue that is not known: one flavor with more quota than there can be."""
-    resources = tuple(
-        dict.fromkeys(
-            resource for request in requests for resource, _ in request.pod_set.pods.requests
-        )
-    )
-    quota = dict.fromkeys(((flavor.name, resource) for resource in resources), 1 << 62)
-    return Queue("", (ResourceGroup(resources, (flavor,)),), quota, quota, quota)
+    resources: dict[str, None] = {}
+    for request in requests:
+        for resource, _ in request.pod_set.pods.requests:
+            resources[resource] = None
+    quota = {(flavor.name, resource): _MORE_THAN_THERE_IS for resource in resources}
+    group = ResourceGroup(tuple(resources), (flavor,))
+    return Queue("", (group,), nominal=quota, available=quota, capacity=quota)
+
+
+_MORE_THAN_THERE_IS: Final = 1 << 62
 
 
 def _flavors(
     requests: list[Request], queue: Queue, cluster: ClusterFacts, notes: list[str]
-) -> list[tuple[Flavor, TopologyLevels | None]]:
+) -> list[_Place]:
     """The flavors whose topologies have every level that is named, in order.
 
     What keeps others out is noted.
     """
     of_topology = [flavor for flavor in queue.flavors if flavor.topology]
     if not of_topology:
-        request = next(request for request in requests if request.explicit)
-        text = ", ".join(
-            f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
-            for flavor in queue.flavors
-        )
-        fix = (
-            f"set spec.topologyName on a flavor of ClusterQueue {queue.name}, or use another queue"
-        )
-        request.where.error(
-            "kueue/flavor-topology", text or f"ClusterQueue {queue.name} has no flavor", fix
-        )
+        _note_no_topology(requests, queue)
         return []
-    unknown = [
-        flavor.topology for flavor in of_topology if flavor.topology not in cluster.topologies
-    ]
-    notes += [
-        f"the levels of Topology {name} are not known: its flavor is left out"
-        for name in dict.fromkeys(unknown)
-    ]
-    places: list[tuple[Flavor, TopologyLevels]] = [
-        (flavor, cluster.topologies[flavor.topology])
-        for flavor in of_topology
-        if flavor.topology and flavor.topology in cluster.topologies
-    ]
-    topologies = [topology for _, topology in places]
-    for level, _ in _levels(requests):
-        lacking = [flavor for flavor, topology in places if not topology.by_key(level.key)]
-        if lacking and len(lacking) == len(places):
-            text = ", ".join(
-                f'Flavor "{flavor.name}" does not contain the requested level' for flavor in lacking
-            )
-            level.field.error("kueue/level-exists", text, did_you_mean_key(level.key, topologies))
-    complete = [
-        (flavor, topology)
-        for flavor, topology in places
-        if all(topology.by_key(level.key) for level, _ in _levels(requests))
-    ]
-    ordered = _ordered(requests, list(dict.fromkeys(topology for _, topology in complete)), notes)
-    notes += [LEVELS_FIRST] * bool(places and not complete)
-    return [(flavor, topology) for flavor, topology in complete if topology in ordered]
+    places, unknown = [], []
+    for flavor in of_topology:
+        name = flavor.topology or ""
+        if name in cluster.topologies:
+            places.append(_Place(flavor, cluster.topologies[name]))
+        else:
+            unknown.append(name)
+    for name in dict.fromkeys(unknown):
+        notes.append(f"the levels of Topology {name} are not known: its flavor is left out")
+    named = [level for level, _ in _levels(requests)]
+    for level in named:
+        _check_level(level, places)
+    complete = []
+    for place in places:
+        if all(_has(place, level) for level in named):
+            complete.append(place)
+    topologies = dict.fromkeys([place.topology for place in complete if place.topology])
+    ordered = _ordered(requests, list(topologies), notes)
+    if places and not complete:
+        notes.append(LEVELS_FIRST)
+    return [place for place in complete if place.topology in ordered]
+
+
+def _has(place: _Place, level: NamedLevel) -> bool:
+    return place.topology is not None and place.topology.by_key(level.key) is not None
+
+
+def _check_level(level: NamedLevel, places: Sequence[_Place]) -> None:
+    """Note a level that no flavor has."""
+    if not places or any(_has(place, level) for place in places):
+        return
+    texts = []
+    for place in places:
+        texts.append(f'Flavor "{place.flavor.name}" does not contain the requested level')
+    topologies = [place.topology for place in places if place.topology]
+    fix = did_you_mean_key(level.key, topologies)
+    level.field.error("kueue/level-exists", ", ".join(texts), fix)
+
+
+def _note_no_topology(requests: list[Request], queue: Queue) -> None:
+    """Note that a pod set asks for a topology, and no flavor has one."""
+    texts = []
+    for flavor in queue.flavors:
+        texts.append(f'Flavor "{flavor.name}" does not support TopologyAwareScheduling')
+    text = ", ".join(texts) or f"ClusterQueue {queue.name} has no flavor"
+    fix = f"set spec.topologyName on a flavor of ClusterQueue {queue.name}, or use another queue"
+    for request in requests:
+        if request.explicit:
+            request.where.error("kueue/flavor-topology", text, fix)
+            return
 
 
 def _workload(root: Field) -> tuple[Structure, list[Request]]:
@@ -246,7 +292,10 @@ def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
     kind = kind_of(root.value)[1]
     if not queued:
         text = "without a queue Kueue leaves the workload alone, and its annotations have no effect"
-        fix = f"label the {kind} with {api.QUEUE_NAME} (not needed where Kueue manages jobs without a queue name)"
+        fix = (
+            f"label the {kind} with {api.QUEUE_NAME} (not needed where Kueue manages jobs without "
+            "a queue name)"
+        )
         (metadata / "labels" / api.QUEUE_NAME).warn("kueue/queue-name", text, fix)
     if any(pod_set.template.path for pod_set in structure.sets):
         for key in api.ANNOTATIONS:
@@ -263,7 +312,10 @@ def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
             for key in (api.REQUIRED, api.PREFERRED)
         ):
             if annotation:
-                text = f"Kueue admits each pod of a {kind} by itself, so this keeps no two of them together"
+                text = (
+                    f"Kueue admits each pod of a {kind} by itself, "
+                    "so this keeps no two of them together"
+                )
                 fix = "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together"
                 annotation.warn("kueue/each-pod-alone", text, fix)
 
@@ -274,7 +326,8 @@ def _check_remainders(requests: Iterable[Request]) -> None:
         if count % size:
             request.slices[0].level.field.warn(
                 "kueue/slice-remainder",
-                f"{count} pods are no multiple of the slice size {size}: Kueue 0.19 assigns nodes to "
+                f"{count} pods are no multiple of the slice size {size}: "
+                "Kueue 0.19 assigns nodes to "
                 f"{count - count % size} of them",
                 "make the number of pods a multiple of the slice size",
             )
@@ -314,7 +367,10 @@ def _candidates(
         notes.append(LEVELS_FIRST)
     if not complete and not missing:
         keys = ", ".join(dict.fromkeys(level.key for level, _ in named))
-        fix = "name levels of one topology; only pod sets that get flavors of their own can be on several"
+        fix = (
+            "name levels of one topology; only pod sets that get flavors of their own can be on "
+            "several"
+        )
         named[-1][0].field.warn(
             "kueue/one-topology", f"no topology has all of these levels: {keys}", fix
         )
@@ -367,29 +423,69 @@ def _rank(topology: TopologyLevels, named: NamedLevel) -> int:
     return topology.rank(level) if level else -1
 
 
-def _tree(
-    name: str,
-    structure: Structure,
-    requests: list[Request],
-    flavor: Flavor,
-    topology: TopologyLevels | None,
-) -> Group:
-    """All pod sets of one copy on the nodes of a flavor; those of one group share its level."""
-    requests = [replace(request, pod_set=_on(flavor, request.pod_set)) for request in requests]
-    if structure.separate:
-        pods = tuple(_set(request, 1, topology) for request in requests)
-        return Group("pod", groups=pods, copies=structure.sets[0].count)
-    below = [
-        _set(request, request.pod_set.count, topology) for request in requests if not request.group
-    ]
-    grouped: dict[str, list[Request]] = {}
-    for request in requests:
-        if request.group:
-            grouped.setdefault(request.group, []).append(request)
-    for group, members in grouped.items():
-        together = tuple(member.pod_set.some(member.pod_set.count) for member in members)
-        below.append(_group(f"pod set group {group}", together, (), members[0], topology))
-    return Group(name, groups=tuple(below), copies=structure.copies)
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    """A document with its pod sets."""
+
+    root: Field
+    structure: Structure
+    requests: list[Request]
+    cluster: ClusterFacts
+
+    def admission(self, queue: Queue) -> KueueAdmission:
+        """The pod sets as Kueue admits them.
+
+        One workload for each copy, and for each pod where it sees them apart.
+        """
+        separate = self.structure.separate
+        pod_sets = [self._ordered_pods(request) for request in self.requests]
+        topologies = {}
+        for name, topology in self.cluster.topologies.items():
+            topologies[name] = topology.keys
+        return KueueAdmission(
+            tuple(pod_sets),
+            queue,
+            topologies,
+            self.cluster.held,
+            own_workloads(self.root, self.cluster),
+            self.structure.sets[0].count if separate else self.structure.copies,
+        )
+
+    def _ordered_pods(self, request: Request) -> OrderedPods:
+        pod_set = request.pod_set
+        pods = pod_set.some(1 if self.structure.separate else pod_set.count)
+        slices = [(layer.level.key, layer.size) for layer in request.slices]
+        return OrderedPods(
+            replace(pods, name=pod_set.name),
+            request.level.key if request.level else None,
+            request.required is not None,
+            tuple(slices),
+            request.group,
+            request.explicit,
+            _least(self.root, pod_set),
+        )
+
+    def tree(self, place: _Place) -> Group:
+        """All pod sets of one copy on the nodes of a flavor; one group shares its level."""
+        topology, requests = place.topology, []
+        for request in self.requests:
+            requests.append(replace(request, pod_set=_on(place.flavor, request.pod_set)))
+        if self.structure.separate:
+            pods = [_set(request, 1, topology) for request in requests]
+            return Group("pod", groups=tuple(pods), copies=self.structure.sets[0].count)
+        below = []
+        grouped: dict[str, list[Request]] = {}
+        for request in requests:
+            if request.group:
+                grouped.setdefault(request.group, []).append(request)
+            else:
+                below.append(_set(request, request.pod_set.count, topology))
+        for group, members in grouped.items():
+            together = [member.pod_set.some(member.pod_set.count) for member in members]
+            name = f"pod set group {group}"
+            below.append(_group(name, tuple(together), (), members[0], topology))
+        name = name_of(self.root, kind_of(self.root.value)[1])
+        return Group(name, groups=tuple(below), copies=self.structure.copies)
 
 
 def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
@@ -399,39 +495,6 @@ def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
         (*own.selector, *added.selector), own.terms, (*own.tolerations, *added.tolerations)
     )
     return replace(pod_set, pods=replace(pod_set.pods, node_filter=both))
-
-
-def _admission(
-    root: Field,
-    structure: Structure,
-    requests: list[Request],
-    topologies: Mapping[str, tuple[str, ...]],
-    cluster: ClusterFacts,
-    queue: Queue,
-) -> KueueAdmission:
-    """The pod sets as Kueue admits them.
-
-    One workload for each copy, and for each pod where it sees them apart.
-    """
-    pod_sets = tuple(
-        OrderedPods(
-            replace(
-                request.pod_set.some(1 if structure.separate else request.pod_set.count),
-                name=request.pod_set.name,
-            ),
-            request.level.key if request.level else None,
-            request.required is not None,
-            tuple((layer.level.key, layer.size) for layer in request.slices),
-            request.group,
-            request.explicit,
-            _least(root, request.pod_set),
-        )
-        for request in requests
-    )
-    copies = structure.sets[0].count if structure.separate else structure.copies
-    return KueueAdmission(
-        pod_sets, queue, topologies, cluster.held, own_workloads(root, cluster), copies
-    )
 
 
 def _least(root: Field, pod_set: PodSet) -> int | None:

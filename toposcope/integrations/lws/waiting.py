@@ -18,6 +18,7 @@ class _LeaderWorkerSet(Waiting):
             short=("lws",),
         ),
     )
+    level_rules = ("leaderworkerset/label-exists",)
 
     def copy_label(self, group: Group) -> str:
         if group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY):

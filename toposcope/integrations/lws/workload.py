@@ -58,7 +58,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         fix = "name a narrower label here, or remove exclusive-topology"
         (annotations / SUBGROUP_EXCLUSIVE).error("leaderworkerset/subgroup-level", text, fix)
         sub_level = None
-    group, notes = _group(root, structure, cluster, group_level, sub_level, size)
+    group, notes = _group(
+        root, structure, cluster, group_level=group_level, sub_level=sub_level, size=size
+    )
     levels = tuple(dict.fromkeys(level for level in (group_level, sub_level) if level))
     return Reading(
         Workload("LeaderWorkerSet", handle_of(root), (group,), levels=levels, notes=notes)
@@ -100,6 +102,7 @@ def _group(
     root: Field,
     structure: Structure,
     cluster: ClusterFacts,
+    *,
     group_level: Level | None,
     sub_level: Level | None,
     size: int,
@@ -112,7 +115,8 @@ def _group(
         if level and values:
             occupied.append((level.key, values))
             notes.append(
-                f"domains of level {level.domain} left out, as they hold groups of LeaderWorkerSets already: "
+                f"domains of level {level.domain} left out, "
+                "as they hold groups of LeaderWorkerSets already: "
                 f"{len(values)}"
             )
 

@@ -35,9 +35,15 @@ NCCL reads a missing one from sysfs.
 """
 
 _ALWAYS_UNKNOWN: Final = (
-    "CPU vendor, family and model, compute capability (sm), rank and gdr of GPUs, C2C links (NCCL asks the machine)",
+    (
+        "CPU vendor, family and model, compute capability (sm), rank and gdr of GPUs, "
+        "C2C links (NCCL asks the machine)"
+    ),
     "speed, port and GUID of NICs, PCI vendor and device numbers (NCCL asks the machine)",
-    "addresses of PCI switches: those at ffff:ff:* are made up, in the places where the matrix shows that switches are",
+    (
+        "addresses of PCI switches: those at ffff:ff:* are made up, "
+        "in the places where the matrix shows that switches are"
+    ),
     "whether two GPUs that NVLink connects also share a PCI switch, unless a NIC near both tells",
     "PHB apart from NODE: NCCL has one CPU for both",
 )
@@ -92,7 +98,8 @@ def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tu
     unknown = list(_ALWAYS_UNKNOWN)
     if pcie is None:
         unknown.append(
-            "PCIe speed: NCCL takes 12 GB/s for the switches (flag pcie-gen says better) and asks the machine for GPUs "
+            "PCIe speed: NCCL takes 12 GB/s for the switches (flag pcie-gen says better) and "
+            "asks the machine for GPUs "
             "and NICs; it does so only for NICs without a net element, and adds that itself"
         )
     if arch not in _ARCHITECTURES:
@@ -101,7 +108,8 @@ def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tu
         )
     if interconnect is None:
         unknown.append(
-            "whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): they are left out"
+            "whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): "
+            "they are left out"
         )
     return tuple(unknown)
 

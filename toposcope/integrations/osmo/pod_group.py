@@ -113,7 +113,8 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
             first = branch.requirements[0]
             first.field.warn(
                 "osmo/mixed-requirement",
-                f"group {first.group!r} is both required and preferred; OSMO uses the first of its tasks: "
+                f"group {first.group!r} is both required and preferred; "
+                "OSMO uses the first of its tasks: "
                 f"{'required' if first.required else 'preferred'}",
                 "write the same requirementType in every resource of the group",
             )
@@ -128,7 +129,8 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
     for group, other in _collisions(root):
         other.requirements[0].field.error(
             "osmo/group-collision",
-            f"groups {'/'.join(group.path)} and {'/'.join(other.path)} are both called {'-'.join(group.path)!r} by "
+            f"groups {'/'.join(group.path)} and {'/'.join(other.path)} are both called "
+            f"{'-'.join(group.path)!r} by "
             "OSMO, which fails with IndexError or takes them for one",
             "choose group names without '-'",
         )

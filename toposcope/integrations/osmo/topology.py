@@ -153,13 +153,17 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
     fix = "list the keys from coarse to fine"
     check_order(labels, cluster, "osmo/pool-order", end="; OSMO takes the order as it is", fix=fix)
     if len(entries) > MAX_LEVELS:
-        text = f"KAI's Topology, which OSMO makes of these keys, takes {MAX_LEVELS} levels; here are {len(entries)}"
+        text = (
+            f"KAI's Topology, which OSMO makes of these keys, takes {MAX_LEVELS} levels; "
+            f"here are {len(entries)}"
+        )
         keys.error("osmo/pool-keys", text, "leave out keys that no workflow uses")
     for entry, label in labels:
         if cluster.lacks_label(label):
             (entry / "label").warn(
                 "osmo/pool-label",
-                f"no node carries the label {label!r}; KAI leaves out nodes that lack a key of the pool, so no "
+                f"no node carries the label {label!r}; "
+                "KAI leaves out nodes that lack a key of the pool, so no "
                 "workflow with topology starts",
                 did_you_mean(label, cluster.node_labels),
             )
@@ -171,14 +175,19 @@ def _check_scheduler(name: str, pool: Field, cluster: ClusterFacts) -> None:
     if scheduler and scheduler.lower() != _KAI and (pool / _KEYS).value:
         (pool / _KEYS).error(
             "osmo/pool-scheduler",
-            f'Topology keys cannot be set for pool "{name}" because backend "{backend}" uses scheduler "{scheduler}" '
+            f'Topology keys cannot be set for pool "{name}" because backend "{backend}" uses '
+            f'scheduler "{scheduler}" '
             "which does not support topology constraints",
-            'set scheduler_settings.scheduler_type of the backend to "kai", or remove topology_keys',
+            'set scheduler_settings.scheduler_type of the backend to "kai", '
+            "or remove topology_keys",
         )
 
 
 def _check_unique(entries: list[Field]) -> None:
-    shared = "is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique"
+    shared = (
+        "is the label of two keys; OSMO accepts that, KAI's Topology does not: "
+        "nodeLabel must be unique"
+    )
     for name, rule, text, fix in (
         (
             "key",

@@ -42,7 +42,10 @@ _RESOURCES: Final = {
     "storage": "ephemeral-storage",
     "gpu": ALLOCATABLE_GPUS,
 }
-_ANY_NODES: Final = "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
+_ANY_NODES: Final = (
+    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known "
+    "here: all nodes count"
+)
 _BY_ITSELF: Final = (
     "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
 )
@@ -130,7 +133,10 @@ class _Workflow:
             key for key in levels if not cluster.topologies[self._made].by_key(key)
         ):
             text = f"KAI's Topology {self._made} lacks {', '.join(lacks)}"
-            fix = "OSMO makes it anew when the pool's topology_keys change: osmo config show POOL NAME"
+            fix = (
+                "OSMO makes it anew when the pool's topology_keys change: "
+                "osmo config show POOL NAME"
+            )
         else:
             return True
         text += ", so it starts no task with a requirement"
@@ -216,7 +222,8 @@ class _Workflow:
             available = sorted(set(self._pool.domains))
             field.error(
                 "osmo/key-available",
-                f'Topology key "{key}" in resource "{resource}" is not available in pool "{self._pool.name}". '
+                f'Topology key "{key}" in resource "{resource}" is not available in pool '
+                f'"{self._pool.name}". '
                 f"Available topology keys: {available}",
                 did_you_mean(key, available),
             )
@@ -240,7 +247,10 @@ def _pool(flow: Field, cluster: ClusterFacts) -> tuple[TopologyLevels | None, st
         return None, ""
     return (
         topology,
-        f"the pool's keys are not known: the levels of topology {topology.name!r} stand in for them",
+        (
+            f"the pool's keys are not known: the levels of topology {topology.name!r} stand in for "
+            "them"
+        ),
     )
 
 
@@ -268,8 +278,10 @@ def _check_same_keys(field: Field, tasks: Sequence[Task]) -> bool:
     field.error(
         "osmo/same-keys",
         "Topology validation failed: All tasks must use the same topology keys. "
-        f"Found different key sets: {sorted(sets)}. Either all tasks should have topology requirements with the same "
+        f"Found different key sets: {sorted(sets)}. "
+        "Either all tasks should have topology requirements with the same "
         "keys, or no tasks should have topology requirements.",
-        "name the same keys in the resource of every task; a group name of its own keeps a task apart",
+        "name the same keys in the resource of every task; "
+        "a group name of its own keeps a task apart",
     )
     return False

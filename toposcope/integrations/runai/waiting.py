@@ -9,6 +9,10 @@ from toposcope.integrations.kai.api import TOPOLOGIES
 class _RunAi(Waiting):
     readers = ("Run:ai",)
     topology_kinds = (TOPOLOGIES,)
+    topology_rules = (
+        "runai/topology-exists",
+        "runai/topology-name",
+    )
 
 
 WAITING: Final = _RunAi()

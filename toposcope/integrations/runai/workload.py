@@ -92,7 +92,8 @@ def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
     if len(cluster.topologies) > 1:
         named.advise(
             "runai/topology-unknown",
-            f"which topology the workload's node pool has is not known ({', '.join(sorted(cluster.topologies))}), "
+            "which topology the workload's node pool has is not known "
+            f"({', '.join(sorted(cluster.topologies))}), "
             "so the placement that Run:ai prefers by itself is left out",
             f"set {api.TOPOLOGY} to the node pool's network topology",
         )
@@ -138,7 +139,10 @@ def _notes(root: Field, topology: TopologyLevels | None) -> list[str]:
         return []
     lowest = topology.levels[-1].domain
     return [
-        f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), then goes upward"
+        (
+            f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), "
+            "then goes upward"
+        )
     ]
 
 
@@ -153,7 +157,10 @@ def _check_one_pool(structure: Structure) -> None:
         for pool in (place / label for label in _POOL_LABELS for place in places):
             name = pool.text() or first
             if first and name != first:
-                text = f"node pool {name!r} beside {first!r}: topology-aware placement does not span node pools"
+                text = (
+                    f"node pool {name!r} beside {first!r}: "
+                    "topology-aware placement does not span node pools"
+                )
                 pool.error(
                     "runai/one-pool", text, "choose one node pool for all pods of the workload"
                 )

@@ -58,8 +58,9 @@ class NamedLevel:
 
 @dataclass(frozen=True, slots=True)
 class SlurmNames:
-    """How the domains of one topology are named in Slurm's topologies `<topology>-tree` and
-    `<topology>-block`.
+    """How the domains of one topology are named in Slurm's topologies.
+
+    These are `<topology>-tree` and `<topology>-block`.
     """
 
     tree: tuple[NamedLevel, ...]

@@ -7,7 +7,6 @@ topology.conf(5).
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from toposcope.api.label_values import is_label_value
@@ -27,6 +26,7 @@ from toposcope.text import by_numbers, printable
 
 _MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
+_Order = list[tuple[tuple[str, ...], tuple[int, ...], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +96,20 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
         for depth in range(1, len(path) + 1):
             children.setdefault(path[: depth - 1], {})[path[:depth]] = None
     domains = _domains(members)
-    paths = sorted(domains, key=lambda path: (len(path), _order(path)))
-    names = names_of(domains, named_levels(inner, domains, {node.name for node in table} | {ROOT}))
-    switches = [
-        Switch(
-            names[path],
-            tuple(names[child] for child in children.get(path, ())),
-            tuple(members.get(path, ())),
-        )
-        for path in paths
-    ]
-    tops = tuple(names[path] for path in children.get((), ()))
+    taken = {node.name for node in table} | {ROOT}
+    names = names_of(domains, named_levels(inner, domains, taken))
+    switches = []
+    for path in sorted(domains, key=_broadest_first):
+        below = [names[child] for child in children.get(path, ())]
+        switches.append(Switch(names[path], tuple(below), tuple(members.get(path, ()))))
+    tops = [names[path] for path in children.get((), ())]
     if len(tops) != 1:
-        switches.insert(0, Switch(ROOT, tops, tuple(members.get((), ()))))
+        switches.insert(0, Switch(ROOT, tuple(tops), tuple(members.get((), ()))))
     return Tree(tuple(switches), tuple(left_out))
+
+
+def _broadest_first(path: Path) -> tuple[int, _Order]:
+    return len(path), _order(path)
 
 
 def block_level(levels: Sequence[Level], table: Table) -> int:
@@ -132,27 +132,32 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
     """
     members, left_out = _members(levels, table)
     least = size or 2
-    paths = sorted((path for path, nodes in members.items() if len(nodes) >= least), key=_order)
+    paths, small = [], []
+    for path in sorted(members, key=_order):
+        if len(members[path]) >= least:
+            paths.append(path)
+        else:
+            small.append(path)
     if not paths:
         raise ExportError(
-            f"no {levels[-1].domain} has {least} nodes, so there is no block; choose another --level or --block-size"
+            f"no {levels[-1].domain} has {least} nodes, so there is no block; "
+            "choose another --level or --block-size"
         )
-    small = {path: nodes for path, nodes in members.items() if len(nodes) < least}
-    left_out += [name for nodes in small.values() for name in nodes]
     domains = {path: _only(nodes) for path, nodes in members.items()}
     named = named_levels(levels, domains, {node.name for node in table})
     names = names_of(domains, named)
+    too_small = []
+    for path in small:
+        left_out += members[path]
+        if not _lone(path, members[path], named[-1]):
+            too_small.append(names[path])
     base = size or min(len(members[path]) for path in paths)
     return Blocks(
         level=levels[-1],
-        blocks=tuple(Block(names[path], tuple(members[path])) for path in paths),
-        sizes=tuple(base * count for count in _doublings(paths)),
+        blocks=tuple([Block(names[path], tuple(members[path])) for path in paths]),
+        sizes=tuple([base * count for count in _doublings(paths)]),
         left_out=tuple(sorted(left_out, key=by_numbers)),
-        too_small=tuple(
-            names[path]
-            for path in sorted(small, key=_order)
-            if not _lone(path, small[path], named[-1])
-        ),
+        too_small=tuple(too_small),
     )
 
 
@@ -225,7 +230,8 @@ def _refuse_unfit(paths: Iterable[Path]) -> None:
         unfit.update(value for value in path if not is_label_value(value))
     if unfit:
         raise ExportError(
-            f"{printable(min(unfit))!r} cannot be the value of a label, so no switch or block gets its name; correct "
+            f"{printable(min(unfit))!r} cannot be the value of a label, "
+            "so no switch or block gets its name; correct "
             "the node labels in the file"
         )
 
@@ -236,15 +242,24 @@ def _doublings(paths: Sequence[Path]) -> list[int]:
     Powers of two, as long as each such group has one parent.
     """
     sizes = [1]
-    while (count := sizes[-1] * 2) <= len(paths) and len(sizes) < _MAX_DOUBLINGS:
-        groups = [paths[start : start + count] for start in range(0, len(paths), count)]
-        if any(a[:-1] != b[:-1] for group in groups for a, b in pairwise(group)):
+    while len(sizes) < _MAX_DOUBLINGS:
+        count = sizes[-1] * 2
+        if count > len(paths) or not _have_one_parent(paths, count):
             break
         sizes.append(count)
     return sizes
 
 
-def _order(path: Path) -> list[tuple[tuple[str, ...], tuple[int, ...], str]]:
+def _have_one_parent(paths: Sequence[Path], count: int) -> bool:
+    """Whether each run of so many neighbours is within one domain above."""
+    for start in range(0, len(paths), count):
+        parents = {path[:-1] for path in paths[start : start + count]}
+        if len(parents) > 1:
+            return False
+    return True
+
+
+def _order(path: Path) -> _Order:
     return [by_numbers(value) for value in path]
 
 

@@ -18,7 +18,10 @@ _SCHEDULER: Final = "Volcano"
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Whether each HyperNode has one parent: for one with two the scheduler holds back all jobs with a topology."""
+    """Whether each HyperNode has one parent.
+
+    For one with two the scheduler holds back all jobs with a topology.
+    """
     if not (
         workload.asks_for_levels
         and any(demand.system == _SCHEDULER for demand in workload.workloads)
@@ -32,7 +35,10 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     )
     twice = sorted(name for name, times in parents.items() if times > 1)
     if twice:
-        text = f"HyperNode {twice[0]} has {parents[twice[0]]} parents, and Volcano holds back all jobs with a topology"
+        text = (
+            f"HyperNode {twice[0]} has {parents[twice[0]]} parents, "
+            "and Volcano holds back all jobs with a topology"
+        )
         look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
         yield features.failed(text, "take it out of all but one", commands=(look,))
     else:
@@ -49,6 +55,8 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 class _Volcano(Waiting):
     subjects = (POD_GROUPS, JOBS)
+    topology_rules = ("volcano/topology-exists",)
+    level_rules = ("volcano/level-exists",)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)

@@ -323,18 +323,23 @@ class Api:
         self._mark_deleted(request, replace(route, namespace=namespace, name=name), live)
 
     def _mark_deleted(self, request: Request, route: Route, live: Object) -> Stored:
-        marks = {"deletionTimestamp": self._now(), "deletionGracePeriodSeconds": 0}
-        marked = {**live, "metadata": {**marks, **live["metadata"]}}
-        return self._save(request, route, marked, live)
+        metadata = {
+            "deletionTimestamp": self._now(),
+            "deletionGracePeriodSeconds": 0,
+            **live["metadata"],
+        }
+        return self._save(request, route, {**live, "metadata": metadata}, live)
 
     def _remove(self, resource: Resource, obj: Object) -> None:
         self._store.remove(resource.storage, obj)
-        if resource is CRDS:
-            spec = obj["spec"]
-            storage = f"{spec['names']['plural']}.{spec['group']}"
-            for item in list(self._store.collection(storage).objects.values()):
-                self._store.remove(storage, item.decode())
-            self.serve_crds()
+        if resource is not CRDS:
+            return
+        spec = obj["spec"]
+        storage = f"{spec['names']['plural']}.{spec['group']}"
+        collection = self._store.collection(storage)
+        for item in list(collection.objects.values()):
+            self._store.remove(storage, item.decode())
+        self.serve_crds()
 
     def _save(
         self, request: Request, route: Route, obj: Object, live: Object | None = None
@@ -443,8 +448,12 @@ def _may_go(metadata: Mapping[str, Any]) -> bool:
 def _respond(
     route: Route, view: View, item: Stored, *, code: int = 200, unknown: Iterable[str] = ()
 ) -> Response:
-    warnings = [f'unknown field "{path}"' for path in unknown]
-    return Response(code, [view.one(route.resource, item), b"\n"], warnings=warnings)
+    body = view.one(route.resource, item)
+    return Response(
+        code,
+        chunks=[body, b"\n"],
+        warnings=[f'unknown field "{path}"' for path in unknown],
+    )
 
 
 def _check_precondition(route: Route, label: str, given: str | None, live: str) -> None:

@@ -30,6 +30,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
+_ABSENT = object()
 _ITEM = object()
 """The value of a list's item itself, beside those of its fields.
 
@@ -175,13 +176,15 @@ def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, 
     if rules.get("format") == "int32" and not _INT32_MIN <= value <= _INT32_MAX:
         problem = "Checked value must be of type integer with format int32 in"
         return "<nil>", f'Invalid value: "": {problem} {path}'
-    if "enum" in rules and value not in rules["enum"]:
-        supported = ", ".join(_shown(choice) for choice in rules["enum"])
+    choices = rules.get("enum")
+    if choices is not None and value not in choices:
+        supported = ", ".join(_shown(choice) for choice in choices)
         return path, f"Unsupported value: {_shown(value)}: supported values: {supported}"
-    if isinstance(value, str) and "pattern" in rules:
-        pattern = rules["pattern"]
-        if not _pattern(pattern).search(value):
-            return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
+    pattern = rules.get("pattern")
+    if pattern is None or not isinstance(value, str):
+        return None
+    if not _pattern(pattern).search(value):
+        return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
     return None
 
 
@@ -528,7 +531,7 @@ def _different(live: Object, new: Object) -> tuple[Object, Object]:
     """What differs of two objects, down to the parts of metadata: a write changes few of many."""
     keys = {"name"}  # so that metadata is never empty, which is a value of its own
     for key in live.keys() | new.keys():
-        if key not in live or key not in new or live[key] != new[key]:
+        if live.get(key, _ABSENT) != new.get(key, _ABSENT):
             keys.add(key)
     old_parts = {key: live[key] for key in live.keys() & keys}
     new_parts = {key: new[key] for key in new.keys() & keys}

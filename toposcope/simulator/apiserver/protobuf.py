@@ -40,7 +40,8 @@ def decoded(body: bytes) -> dict[str, Any]:
     fields = _KINDS.get(kind)
     if fields is None or version != "v1":
         raise LookupError(f"{version}, Kind={kind}")
-    return {**type_meta, **_message(unknown.get("raw", b""), fields)}
+    content = _message(unknown.get("raw", b""), fields)
+    return {**type_meta, **content}
 
 
 def _message(data: bytes, fields: _Fields) -> dict[str, Any]:

@@ -156,8 +156,9 @@ def _selected(
 
 def _token(revision: int, last: Stored) -> str:
     """What a client sends back to get the page after an object."""
-    content = msgspec.json.encode({"rv": revision, "start": last.key})
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+    content = {"rv": revision, "start": last.key}
+    encoded = base64.urlsafe_b64encode(msgspec.json.encode(content))
+    return encoded.decode().rstrip("=")
 
 
 def open_watch(
@@ -291,9 +292,10 @@ def _events(
 
 
 def _initial_chunks(watch: _Watch, initial: Sequence[Stored], revision: int) -> Iterator[bytes]:
-    seen = filter(watch.sees, initial)
+    seen = [item for item in initial if watch.sees(item)]
     yield from _chunks(watch.line("ADDED", item) for item in seen)
-    if watch.initial_events and watch.bookmark_interval < inf:
+    wants_bookmarks = watch.bookmark_interval < inf
+    if watch.initial_events and wants_bookmarks:
         yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
 
 

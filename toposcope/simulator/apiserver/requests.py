@@ -89,20 +89,32 @@ class Route(msgspec.Struct, frozen=True):
 
 def not_found(resource: Resource, name: str) -> StatusError:
     """404 for an object that does not exist."""
-    message = f'{resource.storage} "{name}" not found'
-    return StatusError(404, "NotFound", message, details=details(resource, name))
+    return StatusError(
+        404,
+        "NotFound",
+        f'{resource.storage} "{name}" not found',
+        details=details(resource, name),
+    )
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
     """409 on create."""
-    message = f'{resource.storage} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, details=details(resource, name))
+    return StatusError(
+        409,
+        "AlreadyExists",
+        f'{resource.storage} "{name}" already exists',
+        details=details(resource, name),
+    )
 
 
 def conflict(resource: Resource, name: str, why: str = _MODIFIED) -> StatusError:
     """409: the caller's idea of the object is out of date."""
-    message = f'Operation cannot be fulfilled on {resource.storage} "{name}": {why}'
-    return StatusError(409, "Conflict", message, details=details(resource, name))
+    return StatusError(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {resource.storage} "{name}": {why}',
+        details=details(resource, name),
+    )
 
 
 def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) -> StatusError:

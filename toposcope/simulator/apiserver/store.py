@@ -52,11 +52,16 @@ class Stored(msgspec.Struct, frozen=True, dict=True):
 def stored(obj: Mapping[str, Any], revision: int) -> Stored:
     """Encode an object at a revision, its metadata first."""
     metadata = {**obj["metadata"], "resourceVersion": str(revision)}
-    rest = {
-        key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
-    }
-    key = (metadata.get("namespace", ""), metadata["name"])
-    return Stored(key, revision, msgspec.json.encode({"metadata": metadata, **rest})[1:])
+    document = {"metadata": metadata}
+    for key, value in obj.items():
+        if key not in ("apiVersion", "kind", "metadata"):
+            document[key] = value
+    body = msgspec.json.encode(document)
+    return Stored(
+        key=(metadata.get("namespace", ""), metadata["name"]),
+        revision=revision,
+        body=body[1:],
+    )
 
 
 class Change(msgspec.Struct, frozen=True):

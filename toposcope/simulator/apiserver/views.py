@@ -81,15 +81,21 @@ class View(msgspec.Struct, frozen=True):
         if self.form == "table":
             yield msgspec.json.encode(self._table(resource, items, metadata))
             return
-        kind, version = f"{resource.kind}List", resource.group_version
+        head = {
+            "kind": f"{resource.kind}List",
+            "apiVersion": resource.group_version,
+            "metadata": metadata,
+        }
         if self.form == "metadata":
-            kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-        head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
-        yield head[:-1] + b',"items":['
-        for index, item in enumerate(items):
-            typed = self.form == "metadata" or resource.custom
-            body = self.one(resource, item) if typed else b"{" + item.body
-            yield b"," + body if index else body
+            head["kind"] = "PartialObjectMetadataList"
+            head["apiVersion"] = "meta.k8s.io/v1"
+        yield msgspec.json.encode(head)[:-1] + b',"items":['
+        is_typed = self.form == "metadata" or resource.custom
+        separator = b""
+        for item in items:
+            body = self.one(resource, item) if is_typed else b"{" + item.body
+            yield separator + body
+            separator = b","
         yield b"]}"
 
     def bookmark(self, resource: Resource, metadata: Mapping[str, Any]) -> bytes:
