@@ -1,1 +1,1 @@
-"""One cluster: levels and their catalogue, node table, coverage, segments, effective levels; pure."""
+"""One cluster: levels, their catalogue, node table, coverage and segments; pure."""
