@@ -21,7 +21,7 @@ class PageHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Raise RuntimeError for a release without the page; warn about anything else without it."""
+        """Raise RuntimeError for a release without the page; warn about other builds without it."""
         del build_data
         if version == "editable":
             return

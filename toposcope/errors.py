@@ -2,4 +2,4 @@
 
 
 class ToposcopeError(Exception):
-    """Something that Toposcope can name: the message says what is wrong and, where it can, what to do."""
+    """The message says what is wrong and, where it can, what to do."""
