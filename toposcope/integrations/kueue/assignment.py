@@ -113,9 +113,9 @@ class _Demand:
 
     def room(self, domain: _Domain) -> int:
         """How many the domain has room for."""
-        if self.leaders > 0:
-            return domain.slices_with_leader if self.in_slices else domain.pods_with_leader
-        return domain.slices if self.in_slices else domain.pods
+        if self.in_slices:
+            return domain.slices_with_leader if self.leaders > 0 else domain.slices
+        return domain.pods_with_leader if self.leaders > 0 else domain.pods
 
     def is_met_by(self, domain: _Domain) -> bool:
         """Whether the domain has room for all of it."""
@@ -145,12 +145,14 @@ class _Demand:
         """With the first domain in front whose leader leaves enough room in all of them."""
         if not self.leaders:
             return domains
-        alone = [domain.slices if self.in_slices else domain.pods for domain in domains]
-        available = sum(alone)
+        without_leader = _Demand(self.count, leaders=0, in_slices=self.in_slices)
+        rooms = [without_leader.room(domain) for domain in domains]
+        most_lost = sum(rooms) - self.count
         for position, domain in enumerate(domains):
-            lost = alone[position] - self.room(domain)
-            if domain.leaders >= self.leaders and available - lost >= self.count:
-                return [domain, *domains[:position], *domains[position + 1 :]]
+            lost = rooms[position] - self.room(domain)
+            if lost <= most_lost and domain.leaders >= self.leaders:
+                others = domains[:position] + domains[position + 1 :]
+                return [domain, *others]
         return domains
 
 
@@ -194,9 +196,11 @@ class Assigner:
 
     def usable(self, node_filter: NodeFilter) -> list[bool]:
         """By leaf: whether the pods may use it."""
-        if node_filter not in self._usable:
-            self._usable[node_filter] = [leaf.usable(node_filter) for leaf in self.leaves]
-        return self._usable[node_filter]
+        usable = self._usable.get(node_filter)
+        if usable is None:
+            usable = [leaf.usable(node_filter) for leaf in self.leaves]
+            self._usable[node_filter] = usable
+        return usable
 
     def assign(self, pod_sets: Iterable[OrderedPods]) -> list[Assignment] | Unassigned:
         """Assign all of them, or none: the first that finds no room ends it."""
@@ -228,8 +232,11 @@ def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[_Together]:
     """
     groups: dict[object, list[OrderedPods]] = {}
     for position, pod_set in enumerate(pod_sets):
-        key = position if pod_set.group is None else pod_set.group
-        groups.setdefault(key, []).append(pod_set)
+        key: object = pod_set.group
+        if pod_set.group is None:
+            key = position
+        members = groups.setdefault(key, [])
+        members.append(pod_set)
     result = []
     for first, *others in groups.values():
         if not others:
@@ -275,9 +282,10 @@ class _Search:
         sizes: dict[int, int] = {}
         above = self._slice_level
         for layer in self._workers.slices[1:]:
-            level = self._assigner.levels.index(layer.level)
-            sizes.update(dict.fromkeys(range(above + 1, level + 1), layer.size))
-            above = level
+            lowest = self._assigner.levels.index(layer.level)
+            for level in range(above + 1, lowest + 1):
+                sizes[level] = layer.size
+            above = lowest
         return sizes
 
     def run(self) -> list[_Domain] | Unassigned:

@@ -9,7 +9,7 @@ from toposcope.integrations.framework.placement import ClusterView, Placement, Q
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, WORKLOAD, WORKLOAD_OF
-from toposcope.integrations.kueue.queues import held, kept
+from toposcope.integrations.kueue.queues import BoundNodes, held, kept
 
 
 class _Placement(Placement):
@@ -21,14 +21,7 @@ class _Placement(Placement):
         """What Kueue holds for admitted pods that have no node yet."""
         if not cluster.objects.get(WORKLOAD.key):
             return {}
-        bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
-        for pod in view.pods or ():
-            node = view.by_name.get(pod.node)
-            name = pod.annotations.get(WORKLOAD_OF)
-            pod_set = pod.labels.get(POD_SET_OF)
-            if node and name and pod_set:
-                bound.setdefault((pod.namespace, name, pod_set), []).append(node.labels)
-        return held(cluster, bound)
+        return held(cluster, _bound_nodes(view))
 
     def decide(self, verdict: Verdict, question: Question) -> Verdict:
         """The verdict that the procedure leads to."""
@@ -40,8 +33,23 @@ class _Placement(Placement):
             return _refused(verdict, question, admission, decision)
         if verdict.fits or decision.partly or not _is_on_nodes(decision):
             return verdict
+        if not decision.placed:
+            return verdict
         # What the verdict leaves out may be of another flavor than the one that is taken.
-        return Verdict("fits", _placed(decision)) if decision.placed else verdict
+        return Verdict("fits", _placed(decision))
+
+
+def _bound_nodes(view: ClusterView) -> BoundNodes:
+    """The nodes of pods that Kueue admitted with a topology."""
+    bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
+    for pod in view.pods or ():
+        node = view.by_name.get(pod.node)
+        name = pod.annotations.get(WORKLOAD_OF)
+        pod_set = pod.labels.get(POD_SET_OF)
+        if node and name and pod_set:
+            key = pod.namespace, name, pod_set
+            bound.setdefault(key, []).append(node.labels)
+    return bound
 
 
 def _refused(
@@ -75,7 +83,8 @@ def _placed(decision: Decision) -> tuple[Placed, ...]:
         nodes_of.setdefault(pods, []).append((node, count))
     placed = []
     for pods, nodes in nodes_of.items():
-        placed.append(Placed(Group.of_kind(POD_SET, pods.name, (pods,)), (), tuple(nodes)))
+        group = Group.of_kind(POD_SET, pods.name, (pods,))
+        placed.append(Placed(group, (), tuple(nodes)))
     return tuple(placed)
 
 

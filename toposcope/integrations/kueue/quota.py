@@ -4,7 +4,7 @@ Rules: Kueue 0.19 (pkg/cache/scheduler/resource_node.go). Objects of v1beta1 and
 what is read, but for the name of the cohort.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,13 +69,16 @@ class QuotaNode:
         usage = self.usage(resource)
         if self.parent is None:
             return self.subtree(resource) - usage
-        above, local = self.parent.available(resource), self.local(resource)
+        above = self.parent.available(resource)
+        local = self.local(resource)
         borrowing_limit = self.quota(resource).borrowing_limit
         if borrowing_limit is not None:
             lent = self.subtree(resource) - local
             borrowed = max(0, usage - local)
-            above = min(lent - borrowed + borrowing_limit, above)
-        return max(0, local - usage) + above
+            may_borrow = lent - borrowed + borrowing_limit
+            above = min(may_borrow, above)
+        own = max(0, local - usage)
+        return own + above
 
     def potential(self, resource: FlavorResource) -> int:
         """The most that there could be."""
@@ -103,27 +106,47 @@ def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None
     None: Workloads are not known, and what ClusterQueues report is used.
     """
     cohorts: dict[str, QuotaNode] = {}
-    parents: dict[str, str] = {}
     for cohort in _all(cluster, COHORT.key):
         cohorts[name_of(cohort)] = QuotaNode(_written(cohort / "spec"))
-        parents[name_of(cohort)] = (cohort / "spec" / "parentName").text() or ""
     queues: dict[str, QuotaNode] = {}
     for queue in _all(cluster, CLUSTER_QUEUE.key):
-        spec = queue / "spec"
-        node = queues[name_of(queue)] = QuotaNode(_written(spec))
-        cohort_name = (spec / "cohortName").text() or (spec / "cohort").text()
+        node = QuotaNode(_written(queue / "spec"))
+        queues[name_of(queue)] = node
+        cohort_name = _cohort_of(queue)
         if cohort_name:
             cohorts.setdefault(cohort_name, QuotaNode()).adopt(node)
         if workloads is None:
             node.used = _reported(queue / "status" / "flavorsReservation")
-    for child_name, parent_name in parents.items():
-        if parent_name:
-            child, parent = cohorts[child_name], cohorts.setdefault(parent_name, QuotaNode())
-            if child is not parent.root():  # Kueue admits nothing in a cycle
-                parent.adopt(child)
+    _nest(cohorts, _parents(cluster))
     for workload in workloads or ():
         _use(queues, workload)
     return queues[name]
+
+
+def _cohort_of(queue: Field) -> str | None:
+    """The cohort of a ClusterQueue, in either version of the API."""
+    spec = queue / "spec"
+    return (spec / "cohortName").text() or (spec / "cohort").text()
+
+
+def _parents(cluster: ClusterFacts) -> dict[str, str]:
+    """The cohort above each cohort that is below one."""
+    parents = {}
+    for cohort in _all(cluster, COHORT.key):
+        parent = (cohort / "spec" / "parentName").text()
+        parents[name_of(cohort)] = parent or ""
+    return parents
+
+
+def _nest(cohorts: dict[str, QuotaNode], parents: Mapping[str, str]) -> None:
+    """Put cohorts below those that they name; one that nobody defined has no quota."""
+    for name, parent_name in parents.items():
+        if not parent_name:
+            continue
+        child = cohorts[name]
+        parent = cohorts.setdefault(parent_name, QuotaNode())
+        if child is not parent.root():  # Kueue admits nothing in a cycle
+            parent.adopt(child)
 
 
 def _all(cluster: ClusterFacts, kind: tuple[str, str]) -> list[Field]:
@@ -179,22 +202,27 @@ def _use(queues: dict[str, QuotaNode], workload: Field) -> None:
 
 def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
     """The quota that an admitted Workload holds, without pods that need it no more."""
-    counts = _counts(workload / "spec" / "podSets", 1)
-    reclaimed = _counts(workload / "status" / "reclaimablePods", 0)
-    for pod_set in (workload / "status" / "admission" / "podSetAssignments").items():
+    status = workload / "status"
+    counts = _counts(workload / "spec" / "podSets", default=1)
+    reclaimed = _counts(status / "reclaimablePods", default=0)
+    for pod_set in (status / "admission" / "podSetAssignments").items():
         name = (pod_set / "name").text()
         admitted = (pod_set / "count").number(counts.get(name, 1))
-        needed = min(admitted, counts.get(name, admitted) - reclaimed.get(name, 0))
+        left = counts.get(name, admitted) - reclaimed.get(name, 0)
+        needed = min(admitted, left)
         usage = amounts_of(pod_set / "resourceUsage")
-        for resource, flavor in (pod_set / "flavors").texts().items():
+        flavors = (pod_set / "flavors").texts()
+        for resource, flavor in flavors.items():
             used = usage.get(resource, 0)
             if 0 <= needed < admitted:
                 used = used * needed // admitted
             yield (flavor, resource), used
 
 
-def _counts(entries: Field, default: int) -> dict[str | None, int]:
+def _counts(entries: Field, *, default: int) -> dict[str | None, int]:
+    """How many pods, by pod set."""
     counts = {}
     for entry in entries.items():
-        counts[(entry / "name").text()] = (entry / "count").number(default)
+        name = (entry / "name").text()
+        counts[name] = (entry / "count").number(default)
     return counts

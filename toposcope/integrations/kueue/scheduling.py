@@ -69,9 +69,11 @@ class _OnTopology:
 
     def placed(self) -> Iterator[tuple[Pods, str, int]]:
         """Pods, their node and how many of them it gets."""
+        leaves = self.assigner.leaves
         for assignment in self.assignments:
-            leaf = self.assigner.leaves[assignment.leaf]
-            yield assignment.pod_set.pods, leaf.node, assignment.count
+            pods = assignment.pod_set.pods
+            leaf = leaves[assignment.leaf]
+            yield pods, leaf.node, assignment.count
 
     def give_back(self) -> None:
         """Free what was assigned."""
@@ -131,8 +133,12 @@ class KueueAdmission:
 
     def _copies_to_try(self, nodes: int) -> int:
         """At least one, and no more than there is time for."""
-        evaluations = max(1, nodes * len(self.pod_sets))
-        affordable = max(1, _MOST_EVALUATIONS // evaluations)
+        evaluations = nodes * len(self.pod_sets)
+        if evaluations == 0:
+            evaluations = 1
+        affordable = _MOST_EVALUATIONS // evaluations
+        if affordable == 0:
+            return 1
         return min(self.copies, affordable)
 
 
@@ -312,7 +318,9 @@ class _Trial:
         """
         if not copies or len(self._queue.flavors) != 1:
             return ""
-        quotas = self._queue.capacity if self._emptied else self._queue.available
+        quotas = self._queue.available
+        if self._emptied:
+            quotas = self._queue.capacity
         for pair, amount in self._last.items():
             wanted = self._used[pair] + amount * copies
             quota = quotas.get(pair, 0)
@@ -325,8 +333,11 @@ class _Trial:
         """The numbers of pod sets that get the same flavors."""
         groups: dict[object, list[int]] = {}
         for number, pod_set in enumerate(self._admission.pod_sets):
-            key = number if pod_set.group is None else pod_set.group
-            groups.setdefault(key, []).append(number)
+            key: object = pod_set.group
+            if pod_set.group is None:
+                key = number
+            members = groups.setdefault(key, [])
+            members.append(number)
         return groups.values()
 
     def _requests(self, member: int, count: int) -> dict[str, int]:
@@ -441,10 +452,12 @@ class _Trial:
         worst = _FlavorQuota(flavor)
         for resource, amount in requests.items():
             pair = flavor.name, resource
-            wanted = amount + usage.get(pair, 0) + self._used.get(pair, 0)
+            used = self._used.get(pair, 0) + usage.get(pair, 0)
+            wanted = used + amount
             mode = self._mode(pair, wanted)
             if mode > worst.mode:
-                worst = _FlavorQuota(flavor, mode, self._what_lacks(pair, wanted, mode))
+                lacks = self._what_lacks(pair, wanted, mode)
+                worst = _FlavorQuota(flavor, mode, lacks)
         return worst
 
     def _mode(self, pair: FlavorResource, wanted: int) -> _Mode:
@@ -461,11 +474,13 @@ class _Trial:
     def _what_lacks(self, pair: FlavorResource, wanted: int, mode: _Mode) -> str:
         resource = pair[1]
         if mode is _Mode.NEVER:
-            capacity = _quantity(resource, self._queue.capacity.get(pair, 0))
-            return self._lacks(pair, wanted, f"at most {capacity}")
+            capacity = self._queue.capacity.get(pair, 0)
+            quantity = _quantity(resource, capacity)
+            return self._lacks(pair, wanted, f"at most {quantity}")
         if mode is _Mode.BUSY:
-            available = _quantity(resource, self._queue.available.get(pair, 0))
-            return self._lacks(pair, wanted, f"{available} left")
+            available = self._queue.available.get(pair, 0)
+            quantity = _quantity(resource, available)
+            return self._lacks(pair, wanted, f"{quantity} left")
         return ""
 
     def _lacks(self, pair: FlavorResource, wanted: int, quota: str) -> str:
@@ -566,17 +581,20 @@ class _Trial:
     def _leaf_per_node(self, nodes: Iterable[OfferedNode], levels: Sequence[str]) -> list[Leaf]:
         leaves = []
         for node in nodes:
-            path = tuple([node.labels[level] for level in levels])
+            labels = node.labels
+            path = tuple([labels[level] for level in levels])
             offered = node.total if self._emptied else node.free
             free = self._free.setdefault(node.name, dict(offered))
-            leaves.append(Leaf(path, free, _usable(node), node.name))
+            leaf = Leaf(path, free, usable=_usable(node), node=node.name)
+            leaves.append(leaf)
         return leaves
 
     def _leaf_per_domain(self, nodes: Iterable[OfferedNode], levels: Sequence[str]) -> list[Leaf]:
         """The lowest domains as a whole, whatever taints and labels their nodes have."""
         free_in: dict[Path, dict[str, int]] = {}
         for node in nodes:
-            path = tuple([node.labels[level] for level in levels])
+            labels = node.labels
+            path = tuple([labels[level] for level in levels])
             offered = node.total if self._emptied else node.free
             free = free_in.setdefault(path, {})
             for resource, amount in offered.items():
@@ -698,14 +716,17 @@ def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
 
     A term that says nothing of them makes all of the terms match.
     """
-    selector = tuple([item for item in node_filter.selector if item[0] in labels])
+    selector = []
+    for key, value in node_filter.selector:
+        if key in labels:
+            selector.append((key, value))
     terms = []
     for term in node_filter.terms:
-        rules = tuple([rule for rule in term if not rule.field and rule.key in labels])
+        rules = [rule for rule in term if not rule.field and rule.key in labels]
         if not rules:
-            return NodeFilter(selector, ())
-        terms.append(rules)
-    return NodeFilter(selector, tuple(terms))
+            return NodeFilter(tuple(selector), ())
+        terms.append(tuple(rules))
+    return NodeFilter(tuple(selector), tuple(terms))
 
 
 def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:

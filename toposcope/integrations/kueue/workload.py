@@ -100,14 +100,22 @@ READERS: Final = (SYSTEM,)
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A flavor that the pods may get, and its topology; None: it has none that counts."""
+    """A flavor that the pods may get."""
 
     flavor: Flavor
-    topology: TopologyLevels | None
+    topology: TopologyLevels | None = None
+    """None: it has none that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPlace(_Place):
+    """A flavor with a topology that is known."""
+
+    topology: TopologyLevels
 
 
 _NO_FLAVOR: Final = Flavor("", ANY_NODE, (), None)
-_NOWHERE: Final = _Place(_NO_FLAVOR, None)
+_NOWHERE: Final = _Place(_NO_FLAVOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +222,7 @@ def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
 def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     """One workload for each flavor of the queue that comes into question."""
     requests = submitted.requests
+    places: Sequence[_Place]
     wants_topology = any(request.explicit for request in requests)
     if wants_topology or queue.only_topologies:
         places = _flavors(requests, queue, submitted.cluster, notes)
@@ -234,14 +243,14 @@ def _without_topology(queue: Queue) -> list[_Place]:
     places = []
     for flavor in queue.flavors:
         if flavor.topology is None:
-            places.append(_Place(flavor, None))
+            places.append(_Place(flavor))
     return places
 
 
 def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> Reading:
     """One workload for each topology, where the queue's flavors are not known."""
     requests = submitted.requests
-    places = _of_any_queue(requests, submitted.cluster, notes)
+    places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
     placeable = bool(places) or not any(_asked_levels(requests))
     if queued and placeable:
         notes.append(FLAVORS_UNKNOWN)
@@ -255,7 +264,9 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
-def _of_any_queue(requests: list[Request], cluster: ClusterFacts, notes: list[str]) -> list[_Place]:
+def _of_any_queue(
+    requests: list[Request], cluster: ClusterFacts, notes: list[str]
+) -> list[_KnownPlace]:
     """Every topology that has all levels, where the queue is not known."""
     topologies = _candidates(requests, cluster, notes)
     if len(topologies) > 1:
@@ -264,69 +275,68 @@ def _of_any_queue(requests: list[Request], cluster: ClusterFacts, notes: list[st
     places = []
     for topology in topologies:
         flavor = replace(_NO_FLAVOR, topology=topology.name)
-        places.append(_Place(flavor, topology))
+        places.append(_KnownPlace(flavor, topology))
     return places
 
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
     """For a queue that is not known: one flavor with more quota than there can be."""
     quota: dict[tuple[str, str], int] = {}
-    resources: dict[str, None] = {}
     for request in requests:
         for resource, _ in request.pod_set.pods.requests:
-            resources[resource] = None
             quota[flavor.name, resource] = _UNLIMITED
+    resources = [resource for _, resource in quota]
     group = ResourceGroup(tuple(resources), (flavor,))
-    return Queue("", (group,), nominal=quota, available=quota, capacity=quota)
+    return Queue(
+        name="",
+        groups=(group,),
+        nominal=quota,
+        available=quota,
+        capacity=quota,
+    )
 
 
 def _flavors(
     requests: list[Request], queue: Queue, cluster: ClusterFacts, notes: list[str]
-) -> list[_Place]:
+) -> list[_KnownPlace]:
     """The flavors whose topologies have every level that is named, in order.
 
     What keeps others out is noted.
     """
-    of_topology = []
-    for flavor in queue.flavors:
-        if flavor.topology:
-            of_topology.append(flavor)
-    if not of_topology:
+    if not queue.has_topologies:
         _note_no_topology(requests, queue)
         return []
-    places = _known_places(of_topology, cluster, notes)
+    places = _known_places(queue.flavors, cluster, notes)
     named = [asked.level for asked in _asked_levels(requests)]
     for level in named:
         _check_level(level, places)
     complete = []
     topologies: dict[TopologyLevels, None] = {}
     for place in places:
-        if place.topology and _has_all(place.topology, named):
+        if _has_all(place.topology, named):
             complete.append(place)
             topologies[place.topology] = None
     ordered = _ordered(requests, list(topologies), notes)
     if places and not complete:
         notes.append(LEVELS_FIRST)
-    in_order = []
-    for place in complete:
-        if place.topology in ordered:
-            in_order.append(place)
-    return in_order
+    return [place for place in complete if place.topology in ordered]
 
 
 def _known_places(
     flavors: Iterable[Flavor], cluster: ClusterFacts, notes: list[str]
-) -> list[_Place]:
-    """The flavors whose topologies are known; the others are noted."""
+) -> list[_KnownPlace]:
+    """The flavors whose topologies are known; those of other topologies are noted."""
     places = []
     unknown: dict[str, None] = {}
     for flavor in flavors:
-        name = flavor.topology or ""
+        name = flavor.topology
+        if not name:
+            continue
         topology = cluster.topologies.get(name)
         if topology is None:
             unknown[name] = None
         else:
-            places.append(_Place(flavor, topology))
+            places.append(_KnownPlace(flavor, topology))
     for name in unknown:
         notes.append(f"the levels of Topology {name} are not known: its flavor is left out")
     return places
@@ -339,13 +349,11 @@ def _has_all(topology: TopologyLevels, levels: Iterable[NamedLevel]) -> bool:
     return True
 
 
-def _check_level(level: NamedLevel, places: Sequence[_Place]) -> None:
+def _check_level(level: NamedLevel, places: Sequence[_KnownPlace]) -> None:
     """Note a level that no flavor has."""
     texts = []
     topologies = []
     for place in places:
-        if place.topology is None:
-            continue
         if place.topology.by_key(level.key) is not None:
             return
         topologies.append(place.topology)
