@@ -83,11 +83,14 @@ _LAYER_LIST: Final = msgspec.json.Decoder(list[_Layer])
 
 def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a Workload: those of each pod set."""
-    for pod_set in (root / "spec" / "podSets").items():
+    pod_sets = root / "spec" / "podSets"
+    for pod_set in pod_sets.items():
         request = pod_set / "topologyRequest"
         yield from requests_at(_levels(request, FIELDS))
+
         layers = request / FIELDS[SLICE_LAYERS]
-        yield from requests_at((layer / "topology", True) for layer in layers.items())
+        levels = [layer / "topology" for layer in layers.items()]
+        yield from requests_at((level, True) for level in levels)
 
 
 def annotated(places: Annotated) -> Iterator[LevelRequest]:

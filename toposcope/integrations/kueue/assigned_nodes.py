@@ -118,25 +118,33 @@ def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> Step:
     first, *others = lost
     domain = first.domain
     if first.is_node:
-        name = domain.values[-1]
-        what = f"node {name}"
-        look = shell("kubectl get node {}", name)
+        node = domain.values[-1]
+        what = f"node {node}"
+        look = shell("kubectl get node {}", node)
+        happens = _REPLACES[first.state]
     else:
-        what = f"domain {'/'.join(domain.values)} ({', '.join(domain.levels)})"
-        look = shell("kubectl get nodes -L {}", ",".join(domain.levels))
+        levels = domain.levels
+        what = f"domain {'/'.join(domain.values)} ({', '.join(levels)})"
+        look = shell("kubectl get nodes -L {}", ",".join(levels))
+        happens = _KEEPS
 
     also = []
     for other in others[:_MOST_NAMES]:
-        also.append(f"also {other.domain.values[-1]}: {other.state}")
+        value = other.domain.values[-1]
+        also.append(f"also {value}: {other.state}")
 
-    pods = f"{domain.pods} {plural(domain.pods, 'pod')} of pod set {domain.pod_set}"
+    count = domain.pods
+    pods = f"{count} {plural(count, 'pod')} of pod set {domain.pod_set}"
     describe = "kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml"
     return failed(
         f"Kueue assigned {pods} to {what}, which is {first.state}",
         *also,
         _marked(workload),
-        _REPLACES[first.state] if first.is_node else _KEEPS,
-        commands=(shell(describe, ref.name, ref.namespace), look),
+        happens,
+        commands=(
+            shell(describe, ref.name, ref.namespace),
+            look,
+        ),
     )
 
 

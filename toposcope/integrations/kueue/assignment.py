@@ -147,12 +147,15 @@ class _Demand:
             return domains
         without_leader = _Demand(self.count, leaders=0, in_slices=self.in_slices)
         rooms = [without_leader.room(domain) for domain in domains]
-        most_lost = sum(rooms) - self.count
+        spare = sum(rooms) - self.count
         for position, domain in enumerate(domains):
+            if domain.leaders < self.leaders:
+                continue
             lost = rooms[position] - self.room(domain)
-            if lost <= most_lost and domain.leaders >= self.leaders:
-                others = domains[:position] + domains[position + 1 :]
-                return [domain, *others]
+            if lost <= spare:
+                before = domains[:position]
+                after = domains[position + 1 :]
+                return [domain, *before, *after]
         return domains
 
 
@@ -188,7 +191,8 @@ class Assigner:
                 path = leaf.path[:depth]
                 domain = domain_at.get(path)
                 if domain is None:
-                    domain = domain_at[path] = _Domain(path, leaf=position)
+                    domain = _Domain(path, leaf=position)
+                    domain_at[path] = domain
                     domains.append(domain)
                     if parent:
                         parent.children.append(domain)
@@ -237,6 +241,7 @@ def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[_Together]:
             key = position
         members = groups.setdefault(key, [])
         members.append(pod_set)
+
     result = []
     for first, *others in groups.values():
         if not others:
@@ -272,6 +277,7 @@ class _Search:
             self._slice_level = assigner.levels.index(workers.slices[0].level)
             self._slice_size = workers.slices[0].size
         self._inner = self._inner_sizes()
+
         # Kueue asks the workers' selector and tolerations of the leader, too.
         self._usable = assigner.usable(workers.pods.node_filter)
         for domain in self._by_level[0]:
@@ -293,6 +299,7 @@ class _Search:
         fit = self._fitting(self._first_level())
         if isinstance(fit, Unassigned):
             return fit
+
         level = fit.level
         domains = self._minimal(fit.domains, self._demand(), self._slice_size)
         while level < self._slice_level:
@@ -348,6 +355,7 @@ class _Search:
             for child in domain.children:
                 self._fill(child, level + 1)
             self._sum(domain, self._inner.get(level + 1, 1))
+
         if level == self._slice_level:
             domain.slices = domain.pods // self._slice_size
             domain.slices_with_leader = domain.pods_with_leader // self._slice_size
@@ -376,17 +384,16 @@ class _Search:
             domain.leaders = max(domain.leaders, child.leaders)
             if self._leader and not child.leaders:
                 continue
-            lost_pods.append(pods - child.pods_with_leader // size * size)
+            pods_with_leader = child.pods_with_leader // size * size
+            lost_pods.append(pods - pods_with_leader)
             lost_slices.append(child.slices - child.slices_with_leader)
+
         if lost_pods:
             domain.pods_with_leader = domain.pods - min(lost_pods)
             domain.slices_with_leader = domain.slices - min(lost_slices)
 
     def _fitting(self, level: int) -> _Fit | Unassigned:
-        """The domains that together have room.
-
-        At the level asked for or, where that is preferred, at one above.
-        """
+        """The domains that together have room: at this level, or if it is preferred, above it."""
         demand = self._demand()
         domains = self._sorted_with_leader(self._by_level[level])
         if not domains:  # no node has all levels
@@ -416,8 +423,8 @@ class _Search:
         """
         wanted = demand.count
         best_fit = not self._unconstrained
-        domains = demand.leader_first(domains)
         result: list[_Domain] = []
+        domains = demand.leader_first(domains)
         if demand.leaders:
             domain = domains[0]
             if not domain.leaders:
@@ -464,6 +471,7 @@ class _Search:
             if demand.in_slices:
                 domain.slices = share
             result.append(domain)
+
             if is_last:
                 break
             demand.take(share, domain.leaders)

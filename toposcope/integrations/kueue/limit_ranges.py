@@ -23,11 +23,18 @@ class _Defaults:
 
     def add(self, entry: Field) -> None:
         """Add those of an entry; what an earlier one says comes first."""
-        default = _quantities(entry / "max") | _quantities(entry / "default")
+        most = _quantities(entry / "max")
         least = _quantities(entry / "min")
-        requested = _quantities(entry / "defaultRequest")
-        self.limits = default | self.limits
-        self.requests = least | default | requested | self.requests
+        default = _quantities(entry / "default")
+        default_request = _quantities(entry / "defaultRequest")
+        self.limits = {**most, **default, **self.limits}
+        self.requests = {
+            **least,
+            **most,
+            **default,
+            **default_request,
+            **self.requests,
+        }
 
 
 def with_defaults(structure: Structure, cluster: ClusterFacts, namespace: str) -> Structure:
@@ -79,8 +86,10 @@ def _container(written: Any, defaults: _Defaults) -> Any:
     resources = written.get("resources")
     if not isinstance(resources, dict | None):
         return written
-    own = Field(resources or {})
     completed = dict(resources or {})
-    completed["limits"] = {**defaults.limits, **_quantities(own / "limits")}
-    completed["requests"] = {**defaults.requests, **_quantities(own / "requests")}
+    own = Field(completed)
+    limits = _quantities(own / "limits")
+    requests = _quantities(own / "requests")
+    completed["limits"] = {**defaults.limits, **limits}
+    completed["requests"] = {**defaults.requests, **requests}
     return {**written, "resources": completed}

@@ -46,30 +46,35 @@ def _bound_nodes(view: ClusterView) -> BoundNodes:
         node = view.by_name.get(pod.node)
         name = pod.annotations.get(WORKLOAD_OF)
         pod_set = pod.labels.get(POD_SET_OF)
-        if node and name and pod_set:
-            key = pod.namespace, name, pod_set
-            bound.setdefault(key, []).append(node.labels)
+        if not node or not name or not pod_set:
+            continue
+        key = pod.namespace, name, pod_set
+        nodes = bound.setdefault(key, [])
+        nodes.append(node.labels)
     return bound
 
 
 def _refused(
     verdict: Verdict, question: Question, admission: Admission, decision: Decision
 ) -> Verdict:
+    refusal = decision.refusal
     if decision.no_flavor:
         kind: Kind = "full" if _is_possible(admission, question) else "never"
-        return replace(verdict.limited(kind, decision.refusal), steps=())
+        limited = verdict.limited(kind, refusal)
+        return replace(limited, steps=())
     if verdict.kind == "full":
         return verdict
     # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as
     # one node, or in the flavor that is taken.
     if verdict.kind == "never" and not _is_possible(admission, question):
         return verdict
-    return verdict.limited("full", decision.refusal)
+    return verdict.limited("full", refusal)
 
 
 def _is_possible(admission: Admission, question: Question) -> bool:
     """Whether it would be admitted were nothing else running or admitted."""
-    return not admission.decide(question.nodes, emptied=True).refusal
+    decision = admission.decide(question.nodes, emptied=True)
+    return not decision.refusal
 
 
 def _is_on_nodes(decision: Decision) -> bool:
@@ -78,9 +83,12 @@ def _is_on_nodes(decision: Decision) -> bool:
 
 
 def _placed(decision: Decision) -> tuple[Placed, ...]:
+    """The nodes of each pod set, with how many pods each gets."""
     nodes_of: dict[Pods, list[tuple[str, int]]] = {}
     for pods, node, count in decision.placed:
-        nodes_of.setdefault(pods, []).append((node, count))
+        nodes = nodes_of.setdefault(pods, [])
+        nodes.append((node, count))
+
     placed = []
     for pods, nodes in nodes_of.items():
         group = Group.of_kind(POD_SET, pods.name, (pods,))

@@ -49,8 +49,9 @@ def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
 
     What is malformed is passed over.
     """
-    admission = Field(workload) / "status" / "admission"
-    for assigned in (admission / "podSetAssignments").items():
+    status = Field(workload) / "status"
+    assignments = status / "admission" / "podSetAssignments"
+    for assigned in assignments.items():
         name = (assigned / "name").text() or "main"
         yield from _domains_of(name, assigned / "topologyAssignment")
 
@@ -75,13 +76,16 @@ def _texts(entries: Field) -> tuple[str, ...]:
 
 def _of_slice(piece: Field, pod_set: str, levels: tuple[str, ...]) -> Iterator[AssignedDomain]:
     """The domains of a slice, each of which has one value of each level."""
-    count = (piece / "domainCount").number(0)
+    domains = (piece / "domainCount").number(0)
     columns = []
     for level in (piece / "valuesPerLevel").items():
-        columns.append(list(_values(level, count)))
+        values_of_level = _values(level, domains)
+        columns.append(list(values_of_level))
+
     pod_counts = piece / "podCounts"
     individual = [entry.number(1) for entry in (pod_counts / "individual").items()]
     universal = (pod_counts / "universal").number(1)
+
     for number, values in enumerate(zip(*columns, strict=False)):
         pods = universal
         if number < len(individual):
@@ -358,9 +362,11 @@ class _ClusterQueue:
         self._namespace = namespace_of(root)
         self._workloads = _others(root, cluster)
         self._flavors: dict[str, Flavor] = {}
-        for flavor in _all(cluster, FLAVORS):
-            self._flavors[name_of(flavor)] = _flavor(flavor)
-        self._offers = [_offer(group) for group in (self._spec / "resourceGroups").items()]
+        for written in _all(cluster, FLAVORS):
+            flavor = _flavor(written)
+            self._flavors[flavor.name] = flavor
+        groups = self._spec / "resourceGroups"
+        self._offers = [_offer(group) for group in groups.items()]
 
     def queue(self) -> Queue | None:
         """As a workload finds it; None where it admits none."""
@@ -374,6 +380,7 @@ class _ClusterQueue:
             )
             self._named.error("kueue/namespace", text, "{} selects every namespace")
             return None
+
         # Workloads that are not known are not the same as none.
         workloads = self._workloads if WORKLOAD.key in self._cluster.objects else None
         quotas = quota_of(self._name, self._cluster, workloads)
@@ -384,7 +391,9 @@ class _ClusterQueue:
             nominal[pair] = quotas.quota(pair).nominal - quotas.usage(pair)
             available[pair] = max(quotas.available(pair), 0)
             capacity[pair] = quotas.potential(pair)
-        when_borrowing = (self._spec / "flavorFungibility" / "whenCanBorrow").text()
+
+        fungibility = self._spec / "flavorFungibility"
+        when_borrowing = (fungibility / "whenCanBorrow").text()
         return Queue(
             name=self._name,
             groups=self._groups(),
@@ -550,10 +559,7 @@ def held(cluster: ClusterFacts, bound: BoundNodes) -> Held:
 
 def _held_by(workload: Field, key: tuple[str, str], bound: BoundNodes) -> _Holding:
     """What one of them holds."""
-    requests = {}
-    for written in (workload / "spec" / "podSets").items():
-        name = str((written / "name").value)
-        requests[name] = _requests(written)
+    requests = _requests_by_pod_set(workload)
     running: dict[tuple[str, tuple[str, ...]], _PodsByDomain] = {}
     holding: _Holding = {}
     for domain in assigned_domains(workload.value):
@@ -562,11 +568,15 @@ def _held_by(workload: Field, key: tuple[str, str], bound: BoundNodes) -> _Holdi
         if column not in running:
             nodes = bound.get((*key, pod_set), ())
             running[column] = _pods_by_domain(nodes, domain.levels)
-        pods = running[column][domain.values]
-        waiting = max(0, domain.pods - pods)
+
+        pods = running[column]
+        waiting = domain.pods - pods[domain.values]
+        waiting = max(waiting, 0)
+
         taken = holding.setdefault(domain.values, {})
-        for resource, request in requests.get(pod_set, {}).items():
-            taken[resource] = taken.get(resource, 0) + request * waiting
+        requested = requests.get(pod_set, {})
+        for resource, amount in requested.items():
+            taken[resource] = taken.get(resource, 0) + amount * waiting
     return holding
 
 
@@ -582,6 +592,11 @@ def _pods_by_domain(nodes: Sequence[Mapping[str, str]], levels: Sequence[str]) -
     return pods
 
 
-def _requests(pod_set: Field) -> dict[str, int]:
-    """What a pod of an admitted Workload takes; `kept` has computed it."""
-    return {"pods": 1, **(pod_set / "requests").value}
+def _requests_by_pod_set(workload: Field) -> dict[str, dict[str, int]]:
+    """What a pod of each pod set of an admitted Workload takes; `kept` has computed it."""
+    requests = {}
+    for pod_set in (workload / "spec" / "podSets").items():
+        name = (pod_set / "name").value
+        requested = (pod_set / "requests").value
+        requests[str(name)] = {"pods": 1, **requested}
+    return requests

@@ -107,6 +107,7 @@ class KueueAdmission:
         copies = self._copies_to_try(len(nodes))
         topology: str | None = None
         placed: list[tuple[Pods, str, int]] = []
+
         for copy in range(copies):
             admitted = trial.admit()
             if isinstance(admitted, _Refusal):
@@ -133,12 +134,8 @@ class KueueAdmission:
 
     def _copies_to_try(self, nodes: int) -> int:
         """At least one, and no more than there is time for."""
-        evaluations = nodes * len(self.pod_sets)
-        if evaluations == 0:
-            evaluations = 1
-        affordable = _MOST_EVALUATIONS // evaluations
-        if affordable == 0:
-            return 1
+        evaluations = max(1, nodes * len(self.pod_sets))
+        affordable = max(1, _MOST_EVALUATIONS // evaluations)
         return min(self.copies, affordable)
 
 
@@ -208,7 +205,9 @@ class _Trial:
         self._emptied = emptied
         self._nodes = nodes if emptied else [node for node in nodes if not node.obstacle]
         self._free: dict[str, dict[str, int]] = {}
+        """On each node, and what is taken from it."""
         self._assigners: dict[str, Assigner] = {}
+        """By flavor."""
         self._used: dict[FlavorResource, int] = {}
         self._last: dict[FlavorResource, int] = {}
         """What the last copy used."""
@@ -242,6 +241,7 @@ class _Trial:
         for pod_set, count in zip(self._admission.pod_sets, fewer, strict=True):
             if pod_set.slices and count < pod_set.slices[0].size:
                 return _less_than_a_slice(pod_set, count)
+
         cycle = self._attempt(fewer, tried)
         pods = f"{sum(fewer)} of {sum(counts)} pods"
         self.notes.append(f"admitted with {pods}: the workload allows fewer (job-min-parallelism)")
@@ -255,6 +255,7 @@ class _Trial:
         total = sum(spare)
         if not total:
             return None
+
         low, high = 0, total + 1
         most: list[int] | None = None
         while low < high:
@@ -432,8 +433,10 @@ class _Trial:
                 break
 
         if best is None:
-            text = ", ".join(dict.fromkeys(reasons)) or "no flavor is left to try"
+            different = dict.fromkeys(reasons)
+            text = ", ".join(different) or "no flavor is left to try"
             return _Refusal(text, no_flavor=True)
+
         if number == len(flavors) - 1:
             number = -1
         busy = _Refusal(best.lacks, no_flavor=True) if best.lacks else None
@@ -477,10 +480,12 @@ class _Trial:
             capacity = self._queue.capacity.get(pair, 0)
             quantity = _quantity(resource, capacity)
             return self._lacks(pair, wanted, f"at most {quantity}")
+
         if mode is _Mode.BUSY:
             available = self._queue.available.get(pair, 0)
             quantity = _quantity(resource, available)
             return self._lacks(pair, wanted, f"{quantity} left")
+
         return ""
 
     def _lacks(self, pair: FlavorResource, wanted: int, quota: str) -> str:
@@ -525,6 +530,7 @@ class _Trial:
         by_flavor = self._by_flavor(cycle)
         if isinstance(by_flavor, _Refusal):
             return by_flavor
+
         done: list[_OnTopology] = []
         for flavor in sorted(by_flavor, key=_name):
             assigner = self._assigner(flavor)
@@ -548,7 +554,8 @@ class _Trial:
             if len(with_topology) != 1:
                 return _not_one_flavor(pod_set, with_topology)
             flavor = with_topology.pop()
-            by_flavor.setdefault(flavor, []).append(_in_flavor(pod_set, count, flavor))
+            in_flavor = by_flavor.setdefault(flavor, [])
+            in_flavor.append(_in_flavor(pod_set, count, flavor))
         return by_flavor
 
     def _assigner(self, flavor: Flavor) -> Assigner:
@@ -558,13 +565,15 @@ class _Trial:
         """
         assigner = self._assigners.get(flavor.name)
         if assigner is None:
-            levels = self._admission.topologies.get(flavor.topology or "", ())
+            topology = flavor.topology or ""
+            levels = self._admission.topologies.get(topology, ())
             nodes = self._nodes_of(flavor, levels)
             if levels and levels[-1] == HOSTNAME:
                 leaves = self._leaf_per_node(nodes, levels)
             else:
                 leaves = self._leaf_per_domain(nodes, levels)
-            assigner = self._assigners[flavor.name] = Assigner(levels, leaves)
+            assigner = Assigner(levels, leaves)
+            self._assigners[flavor.name] = assigner
         return assigner
 
     def _nodes_of(self, flavor: Flavor, levels: Sequence[str]) -> list[OfferedNode]:
@@ -599,6 +608,7 @@ class _Trial:
             free = free_in.setdefault(path, {})
             for resource, amount in offered.items():
                 free[resource] = free.get(resource, 0) + amount
+
         if not self._emptied:
             self._take_held(free_in)
         return [Leaf(path, free, _any_pods) for path, free in free_in.items()]
@@ -691,12 +701,14 @@ def _node_mismatch(flavor: Flavor, pod_set: OrderedPods) -> str:
     own = pod_set.pods.node_filter
     tolerations = (*own.tolerations, *flavor.nodes.tolerations)
     for taint in flavor.taints:
-        if not any(toleration.covers(taint) for toleration in tolerations):
-            value = f"={taint.value}" if taint.value else ""
-            return (
-                f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, "
-                "which pods do not tolerate"
-            )
+        if any(toleration.covers(taint) for toleration in tolerations):
+            continue
+        value = f"={taint.value}" if taint.value else ""
+        return (
+            f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, "
+            "which pods do not tolerate"
+        )
+
     labels = dict(flavor.nodes.selector)
     if _about(own, labels).rejection("", labels, ()):
         return f"flavor {flavor.name} doesn't match node affinity"

@@ -80,15 +80,19 @@ def _claims(document: Mapping[str, Any]) -> bool:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     # annotations of a pod template cannot change where they count; the API server says so itself
     del before
+
     notes: list[str] = []
     if kind_of(root.value) == api.WORKLOADS.key:
         check_fields(root, schema("kueue", "Workload"), "kueue/field", api.VERSION)
         structure, requests = _workload(root)
     else:
-        structure = _grouped(root, structure_of(root) or Structure(()), notes)
+        structure = structure_of(root) or Structure(())
+        structure = _grouped(root, structure, notes)
         structure = with_defaults(structure, cluster, namespace_of(root))
-        _check_places(root, structure, queued=bool(queue_name(root, cluster)))
+        queue = queue_name(root, cluster)
+        _check_places(root, structure, queued=bool(queue))
         requests = [annotated(pod_set) for pod_set in structure.sets]
+
     check_groups(requests)
     _check_remainders(requests)
     return _reading(_Submitted(root, structure, requests, cluster), notes)
@@ -181,8 +185,9 @@ class _Submitted:
             pod_set = _on(place.flavor, request.pod_set)
             requests.append(replace(request, pod_set=pod_set))
         if self.structure.separate:
-            pods = [_set(request, 1, topology) for request in requests]
-            return Group("pod", groups=tuple(pods), copies=self.structure.sets[0].count)
+            single_pods = [_set(request, 1, topology) for request in requests]
+            copies = self.structure.sets[0].count
+            return Group("pod", groups=tuple(single_pods), copies=copies)
 
         below = []
         grouped: dict[str, list[Request]] = {}
@@ -191,9 +196,11 @@ class _Submitted:
                 grouped.setdefault(request.group, []).append(request)
             else:
                 below.append(_set(request, request.pod_set.count, topology))
-        for name, members in grouped.items():
-            below.append(_together(name, members, topology))
-        name = name_of(self.root, kind_of(self.root.value)[1])
+        for group_name, members in grouped.items():
+            below.append(_together(group_name, members, topology))
+
+        kind = kind_of(self.root.value)[1]
+        name = name_of(self.root, kind)
         return Group(name, groups=tuple(below), copies=self.structure.copies)
 
 
@@ -230,6 +237,7 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     else:
         places = _without_topology(queue)
         placeable = True
+
     admission = submitted.admission(queue)
     workloads = []
     for place in places or [_NOWHERE]:
@@ -254,11 +262,13 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
     placeable = bool(places) or not any(_asked_levels(requests))
     if queued and placeable:
         notes.append(FLAVORS_UNKNOWN)
+
     workloads = []
     for place in places or [_NOWHERE]:
         admission = None
         if place.topology is not None:
-            admission = submitted.admission(_any_queue(place.flavor, requests))
+            queue = _any_queue(place.flavor, requests)
+            admission = submitted.admission(queue)
         workload = submitted.workload(place, notes, placeable=placeable)
         workloads.append(replace(workload, admission=admission))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
@@ -379,7 +389,8 @@ def _note_no_topology(requests: list[Request], queue: Queue) -> None:
 def _workload(root: Field) -> tuple[Structure, list[Request]]:
     """A Kueue Workload names its pod sets itself."""
     requests = []
-    for written in (root / "spec" / "podSets").items():
+    written_sets = root / "spec" / "podSets"
+    for written in written_sets.items():
         name = (written / "name").text() or "main"
         count = (written / "count").number(1)
         template = written / "template"
@@ -398,14 +409,17 @@ def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
         return structure
     if not (metadata / "labels" / api.POD_GROUP).text():
         return structure
+
     count = _whole_number(total.text() or "")
     if not count:
         fix = f"set {api.POD_GROUP_TOTAL} to a whole number in quotes"
         total.error("kueue/pod-group", "must be the number of pods in the group", fix)
         return structure
-    notes.append(f"counted as {count} {plural(count, 'pod')} like this one, the whole pod group")
+    pods = plural(count, "pod")
+    notes.append(f"counted as {count} {pods} like this one, the whole pod group")
     pod = structure.sets[0]
-    return Structure((PodSet("pod group", pod.some(count), pod.template),))
+    pod_set = PodSet("pod group", pod.some(count), pod.template)
+    return Structure((pod_set,))
 
 
 def _whole_number(text: str) -> int:
@@ -626,8 +640,11 @@ def _least(root: Field, pod_set: PodSet) -> int | None:
     kind = kind_of(root.value)
     if kind == api.WORKLOADS.key:
         for written in (root / "spec" / "podSets").items():
-            if (written / "name").text() == pod_set.name and written / "minCount":
-                return (written / "minCount").number(pod_set.count)
+            if (written / "name").text() != pod_set.name:
+                continue
+            least = written / "minCount"
+            if least:
+                return least.number(pod_set.count)
     annotation = root / "metadata" / "annotations" / api.MIN_PARALLELISM
     if kind != ("batch", "Job"):
         return None
