@@ -205,7 +205,7 @@ class _Trial:
         self._emptied = emptied
         self._nodes = nodes if emptied else [node for node in nodes if not node.obstacle]
         self._free: dict[str, dict[str, int]] = {}
-        """On each node, and what is taken from it."""
+        """What is left on each node."""
         self._assigners: dict[str, Assigner] = {}
         """By flavor."""
         self._used: dict[FlavorResource, int] = {}
