@@ -1,6 +1,6 @@
-"""Kinds, annotations and labels of Kueue.
+"""Kinds, annotations and labels of Kueue, and the levels that Workloads and annotations ask for.
 
-And the levels that its Workloads and annotations ask for. Levels are label keys. Which topology it
+Levels are label keys. Which topology it
 will be depends on the ResourceFlavor that Kueue chooses, so no request names one. `unconstrained`
 asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
 """
@@ -83,12 +83,14 @@ _LAYER_LIST: Final = msgspec.json.Decoder(list[_Layer])
 
 def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a Workload: those of each pod set."""
-    for pod_set in (root / "spec" / "podSets").items():
+    pod_sets = root / "spec" / "podSets"
+    for pod_set in pod_sets.items():
         request = pod_set / "topologyRequest"
         yield from requests_at(_levels(request, FIELDS))
-        yield from requests_at(
-            (layer / "topology", True) for layer in (request / FIELDS[SLICE_LAYERS]).items()
-        )
+
+        layers = request / FIELDS[SLICE_LAYERS]
+        levels = [layer / "topology" for layer in layers.items()]
+        yield from requests_at((level, True) for level in levels)
 
 
 def annotated(places: Annotated) -> Iterator[LevelRequest]:
@@ -98,17 +100,24 @@ def annotated(places: Annotated) -> Iterator[LevelRequest]:
         if not annotations:
             continue
         yield from requests_at(_levels(annotations, ANNOTATIONS))
-        if layers := (annotations / SLICE_LAYERS).text():
-            try:
-                levels = [layer.topology for layer in _LAYER_LIST.decode(layers)]
-            except ValueError as error:
-                raise ValueError(
-                    f"annotation {SLICE_LAYERS} is no JSON list of {{topology, size}}: {error}"
-                ) from error
-            yield from (level_request(level, required=True) for level in levels)
+        layers = (annotations / SLICE_LAYERS).text()
+        if layers:
+            for level in _layer_levels(layers):
+                yield level_request(level, required=True)
+
+
+def _layer_levels(layers: str) -> list[str]:
+    """The levels in the annotation that lists layers of slices."""
+    try:
+        return [layer.topology for layer in _LAYER_LIST.decode(layers)]
+    except ValueError as error:
+        raise ValueError(
+            f"annotation {SLICE_LAYERS} is no JSON list of {{topology, size}}: {error}"
+        ) from error
 
 
 def _levels(where: Field, names: Mapping[str, str]) -> Iterator[tuple[Field, bool]]:
+    """Where levels are named, and whether each is required."""
     for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
         yield where / names[key], key != PREFERRED
 

@@ -75,13 +75,15 @@ _Path = tuple[str | None, ...]
 def _lost(explained: WaitingWorkload, workload: Object) -> Iterator[_LostDomain]:
     by_levels: dict[tuple[str, ...], Mapping[_Path, list[NodeState]]] = {}
     for domain in assigned_domains(workload):
-        nodes = by_levels.get(domain.levels)
-        if nodes is None:
-            nodes = by_levels[domain.levels] = _nodes_by_path(explained, domain.levels)
+        levels = domain.levels
+        if levels not in by_levels:
+            by_levels[levels] = _nodes_by_path(explained, levels)
+        nodes = by_levels[levels].get(domain.values, [])
 
-        state = _state(nodes.get(domain.values, []))
-        stays = state == "cordoned" and explained.all_placed
-        if state and not stays:  # what runs on a cordoned node stays there
+        state = _state(nodes)
+        if state == "cordoned" and explained.all_placed:
+            continue  # what runs on a cordoned node stays there
+        if state:
             yield _LostDomain(domain, state)
 
 
@@ -90,14 +92,16 @@ def _nodes_by_path(
 ) -> Mapping[_Path, list[NodeState]]:
     nodes: dict[_Path, list[NodeState]] = {}
     for node in explained.cluster_nodes.values():
-        path = tuple(_value(node, level) for level in levels)
+        path = tuple([_value(node, level) for level in levels])
         nodes.setdefault(path, []).append(node)
     return nodes
 
 
 def _value(node: NodeState, level: str) -> str | None:
     value = node.label(level)
-    return node.name if not value and level == HOSTNAME else value or None
+    if value:
+        return value
+    return node.name if level == HOSTNAME else None
 
 
 def _state(nodes: Sequence[NodeState]) -> _State | None:
@@ -114,31 +118,42 @@ def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> Step:
     first, *others = lost
     domain = first.domain
     if first.is_node:
-        name = domain.values[-1]
-        what = f"node {name}"
-        look = shell("kubectl get node {}", name)
+        node = domain.values[-1]
+        what = f"node {node}"
+        look = shell("kubectl get node {}", node)
+        happens = _REPLACES[first.state]
     else:
-        what = f"domain {'/'.join(domain.values)} ({', '.join(domain.levels)})"
-        look = shell("kubectl get nodes -L {}", ",".join(domain.levels))
+        levels = domain.levels
+        what = f"domain {'/'.join(domain.values)} ({', '.join(levels)})"
+        look = shell("kubectl get nodes -L {}", ",".join(levels))
+        happens = _KEEPS
 
     also = []
     for other in others[:_MOST_NAMES]:
-        also.append(f"also {other.domain.values[-1]}: {other.state}")
+        value = other.domain.values[-1]
+        also.append(f"also {value}: {other.state}")
 
-    pods = f"{domain.pods} {plural(domain.pods, 'pod')} of pod set {domain.pod_set}"
+    count = domain.pods
+    pods = f"{count} {plural(count, 'pod')} of pod set {domain.pod_set}"
     describe = "kubectl get workloads.kueue.x-k8s.io {} -n {} -o yaml"
     return failed(
         f"Kueue assigned {pods} to {what}, which is {first.state}",
         *also,
         _marked(workload),
-        _REPLACES[first.state] if first.is_node else _KEEPS,
-        commands=(shell(describe, ref.name, ref.namespace), look),
+        happens,
+        commands=(
+            shell(describe, ref.name, ref.namespace),
+            look,
+        ),
     )
 
 
 def _marked(workload: Object) -> str:
     """The nodes that Kueue itself has given up; empty: none."""
     names = []
-    for node in (Field(workload) / "status" / "unhealthyNodes").items():
+    unhealthy = Field(workload) / "status" / "unhealthyNodes"
+    for node in unhealthy.items():
         names.append((node / "name").text() or "")
-    return f"Kueue has marked as failed: {listing(names, _MOST_NAMES)}" if names else ""
+    if not names:
+        return ""
+    return f"Kueue has marked as failed: {listing(names, _MOST_NAMES)}"

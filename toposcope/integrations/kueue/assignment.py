@@ -6,12 +6,21 @@ it never takes a pod set back to make room for the next one. Source: Kueue 0.19
 for pod sets without a level the domain with the least free capacity (TASProfileMixed).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from sys import maxsize
 
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLayer:
+    """Pods in slices of `size`, each kept together at a level."""
+
+    level: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +31,8 @@ class OrderedPods:
     level: str | None
     """None: none is asked for."""
     required: bool = False
-    slices: tuple[tuple[str, int], ...] = ()
-    """Level and size of each slice layer, the broadest first."""
+    slices: tuple[SliceLayer, ...] = ()
+    """The broadest first."""
     group: str | None = None
     """Pod sets of one group share a domain: the one with the smaller count, a single pod, leads the
     others.
@@ -35,15 +44,21 @@ class OrderedPods:
     least: int | None = None
     """So many pods would do."""
 
+    @property
+    def named_levels(self) -> list[str]:
+        """Every level that it asks for."""
+        levels = [layer.level for layer in self.slices]
+        if self.level:
+            levels.append(self.level)
+        return levels
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One node, or a domain where no level is the node.
-
-    Its values of the topology's levels, broadest first.
-    """
+    """One node, or a domain where no level is the node."""
 
     path: Path
+    """Its values of the topology's levels, broadest first."""
     free: dict[str, int]
     """What is left (`pods` included); assigning takes from it."""
     usable: Callable[[NodeFilter], bool]
@@ -53,20 +68,24 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Unassigned:
-    """The first pod set for which Kueue finds no room.
-
-    And how many of its pods (or slices) it finds room for.
-    """
+    """The first pod set for which Kueue finds no room."""
 
     pod_set: str
     fits: int
+    """How many of its pods (or slices) there is room for."""
     wanted: int
     unit: str
     """`pod` or `slice`."""
 
 
-Assignment = tuple[OrderedPods, int, int]
-"""Pods of a pod set, the position of their leaf, and how many of them go there."""
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Pods of a pod set on one leaf."""
+
+    pod_set: OrderedPods
+    leaf: int
+    """Its position."""
+    count: int
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +102,79 @@ class _Domain:
     slices_with_leader: int = 0
 
 
+@dataclass(slots=True)
+class _Demand:
+    """How many slices or pods, with their leader, are still to be assigned."""
+
+    count: int
+    leaders: int
+    in_slices: bool
+    """Whether slices are counted; False: pods."""
+
+    def room(self, domain: _Domain) -> int:
+        """How many the domain has room for."""
+        if self.in_slices:
+            return domain.slices_with_leader if self.leaders > 0 else domain.slices
+        return domain.pods_with_leader if self.leaders > 0 else domain.pods
+
+    def is_met_by(self, domain: _Domain) -> bool:
+        """Whether the domain has room for all of it."""
+        return domain.leaders >= self.leaders and self.room(domain) >= self.count
+
+    def take(self, count: int, leaders: int = 0) -> None:
+        """Have so many assigned."""
+        self.count -= count
+        self.leaders -= leaders
+
+    def tightest(self, domains: Sequence[_Domain]) -> _Domain:
+        """The first of the domains with the least room that is enough.
+
+        The first of all where none has enough.
+        """
+        tightest = domains[0]
+        least_room = maxsize
+        for domain in domains:
+            if domain.leaders < self.leaders:
+                continue
+            room = self.room(domain)
+            if self.count <= room < least_room:
+                tightest, least_room = domain, room
+        return tightest
+
+    def leader_first(self, domains: list[_Domain]) -> list[_Domain]:
+        """With the first domain in front whose leader leaves enough room in all of them."""
+        if not self.leaders:
+            return domains
+        without_leader = _Demand(self.count, leaders=0, in_slices=self.in_slices)
+        rooms = [without_leader.room(domain) for domain in domains]
+        spare = sum(rooms) - self.count
+        for position, domain in enumerate(domains):
+            if domain.leaders < self.leaders:
+                continue
+            lost = rooms[position] - self.room(domain)
+            if lost <= spare:
+                before = domains[:position]
+                after = domains[position + 1 :]
+                return [domain, *before, *after]
+        return domains
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """A pod set, with the one that leads it."""
+
+    workers: OrderedPods
+    leader: OrderedPods | None = None
+
+    def assignments(self, domains: Iterable[_Domain]) -> Iterator[Assignment]:
+        """What these domains got."""
+        for domain in domains:
+            if domain.pods:
+                yield Assignment(self.workers, domain.leaf, domain.pods)
+            if self.leader and domain.leaders:
+                yield Assignment(self.leader, domain.leaf, domain.leaders)
+
+
 class Assigner:
     """Assigns pod sets on a topology; what one takes is gone for those that follow."""
 
@@ -92,78 +184,100 @@ class Assigner:
         self.leaves = leaves
         self._usable: dict[NodeFilter, list[bool]] = {}
         self.by_level: list[list[_Domain]] = [[] for _ in levels]
-        top: list[_Domain] = []
-        known: dict[Path, _Domain] = {}
+        domain_at: dict[Path, _Domain] = {}
         for position, leaf in enumerate(leaves):
-            siblings = top
+            parent: _Domain | None = None
             for depth, domains in enumerate(self.by_level, 1):
                 path = leaf.path[:depth]
-                if path not in known:
-                    known[path] = _Domain(path, leaf=position)
-                    siblings.append(known[path])
-                    domains.append(known[path])
-                siblings = known[path].children
+                domain = domain_at.get(path)
+                if domain is None:
+                    domain = _Domain(path, leaf=position)
+                    domain_at[path] = domain
+                    domains.append(domain)
+                    if parent:
+                        parent.children.append(domain)
+                parent = domain
 
     def usable(self, node_filter: NodeFilter) -> list[bool]:
         """By leaf: whether the pods may use it."""
-        if node_filter not in self._usable:
-            self._usable[node_filter] = [leaf.usable(node_filter) for leaf in self.leaves]
-        return self._usable[node_filter]
-
-    def take(self, assignments: Iterable[Assignment], sign: int = 1) -> None:
-        """Take what was assigned from the leaves, or with the sign -1 give it back."""
-        for pod_set, leaf, count in assignments:
-            add_pods(self.leaves[leaf].free, pod_set.pods.requests, -sign * count)
+        usable = self._usable.get(node_filter)
+        if usable is None:
+            usable = [leaf.usable(node_filter) for leaf in self.leaves]
+            self._usable[node_filter] = usable
+        return usable
 
     def assign(self, pod_sets: Iterable[OrderedPods]) -> list[Assignment] | Unassigned:
         """Assign all of them, or none: the first that finds no room ends it."""
-        assignments: list[Assignment] = []
-        for leader, workers in _in_groups(pod_sets):
-            result = _Search(self, workers, leader).run()
-            if isinstance(result, Unassigned):
-                self.take(assignments, -1)
-                return result
-            for domain in result:
-                for members, count in ((workers, domain.pods), (leader, domain.leaders)):
-                    if members and count:
-                        assignments.append((members, domain.leaf, count))
-                        self.take(assignments[-1:])
-        return assignments
+        assigned: list[Assignment] = []
+        for together in _in_groups(pod_sets):
+            domains = _Search(self, together).run()
+            if isinstance(domains, Unassigned):
+                self.give_back(assigned)
+                return domains
+            for assignment in together.assignments(domains):
+                self._add(assignment, assignment.count)
+                assigned.append(assignment)
+        return assigned
+
+    def give_back(self, assignments: Iterable[Assignment]) -> None:
+        """Free the leaves of what was assigned."""
+        for assignment in assignments:
+            self._add(assignment, -assignment.count)
+
+    def _add(self, assignment: Assignment, count: int) -> None:
+        free = self.leaves[assignment.leaf].free
+        add_pods(free, assignment.pod_set.pods.requests, -count)
 
 
-def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[tuple[OrderedPods | None, OrderedPods]]:
+def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[_Together]:
     """Leader and workers of each group in the order of their first pod sets.
 
     The one with more pods are the workers.
     """
     groups: dict[object, list[OrderedPods]] = {}
     for position, pod_set in enumerate(pod_sets):
-        groups.setdefault(position if pod_set.group is None else pod_set.group, []).append(pod_set)
-    result: list[tuple[OrderedPods | None, OrderedPods]] = []
+        key: object = pod_set.group
+        if pod_set.group is None:
+            key = position
+        members = groups.setdefault(key, [])
+        members.append(pod_set)
+
+    result = []
     for first, *others in groups.values():
-        if others and others[0].pods.count > first.pods.count:
-            result.append((first, others[0]))
+        if not others:
+            result.append(_Together(first))
+        elif others[0].pods.count > first.pods.count:
+            result.append(_Together(workers=others[0], leader=first))
         else:
-            result.append((others[0] if others else None, first))
+            result.append(_Together(workers=first, leader=others[0]))
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Domains of one level that together have room."""
+
+    level: int
+    domains: list[_Domain]
 
 
 class _Search:
     """Where one pod set goes, with its leader where it has one."""
 
-    def __init__(
-        self, assigner: Assigner, workers: OrderedPods, leader: OrderedPods | None
-    ) -> None:
+    def __init__(self, assigner: Assigner, together: _Together) -> None:
+        workers = together.workers
         self._assigner = assigner
         self._by_level = assigner.by_level
         self._workers = workers
-        self._leader = leader
-        self._leaders = 1 if leader else 0
+        self._leader = together.leader
         self._lowest = len(self._by_level) - 1
         self._unconstrained = workers.level is None
-        self._slices = [(assigner.levels.index(level), size) for level, size in workers.slices]
-        self._slice_level, self._slice_size = self._slices[0] if self._slices else (self._lowest, 1)
+        self._slice_level, self._slice_size = self._lowest, 1
+        if workers.slices:
+            self._slice_level = assigner.levels.index(workers.slices[0].level)
+            self._slice_size = workers.slices[0].size
         self._inner = self._inner_sizes()
+
         # Kueue asks the workers' selector and tolerations of the leader, too.
         self._usable = assigner.usable(workers.pods.node_filter)
         for domain in self._by_level[0]:
@@ -173,51 +287,75 @@ class _Search:
         """By level: the slice size that pods are grouped by there, for layers below the first."""
         sizes: dict[int, int] = {}
         above = self._slice_level
-        for level, size in self._slices[1:]:
-            sizes.update(dict.fromkeys(range(above + 1, level + 1), size))
-            above = level
+        for layer in self._workers.slices[1:]:
+            lowest = self._assigner.levels.index(layer.level)
+            for level in range(above + 1, lowest + 1):
+                sizes[level] = layer.size
+            above = lowest
         return sizes
 
-    def run(self) -> "list[_Domain] | Unassigned":
+    def run(self) -> list[_Domain] | Unassigned:
         """The leaves with the pods (and leaders) that they get."""
-        asked = self._workers.level
-        # Without a level: anywhere, or in slices anywhere.
-        start = self._assigner.levels.index(asked) if asked else 0 if self._slices else self._lowest
-        found = self._fitting(start)
-        if isinstance(found, Unassigned):
-            return found
-        level, domains = found
-        count = self._workers.pods.count
-        domains = self._minimal(domains, count, self._leaders, self._slice_size, slices=True)
-        while level < min(self._lowest, self._slice_level):
-            below = self._sorted(child for domain in domains for child in domain.children)
-            domains = self._minimal(below, count, self._leaders, self._slice_size, slices=True)
+        fit = self._fitting(self._first_level())
+        if isinstance(fit, Unassigned):
+            return fit
+
+        level = fit.level
+        domains = self._minimal(fit.domains, self._demand(), self._slice_size)
+        while level < self._slice_level:
+            below: list[_Domain] = []
+            for domain in domains:
+                below += domain.children
+            domains = self._minimal(self._sorted(below), self._demand(), self._slice_size)
             level += 1
         while level < self._lowest:
-            size = self._inner.get(level + 1, 1) if level >= self._slice_level else self._slice_size
-            lower: list[_Domain] = []
-            for domain in domains:
-                children = self._sorted(domain.children)
-                if size > 1:  # slices of an inner layer were not counted yet
-                    for child in children:
-                        child.slices = child.pods // size
-                        child.slices_with_leader = child.pods_with_leader // size
-                lower += self._minimal(children, domain.pods, domain.leaders, size, slices=size > 1)
-            domains = lower
             level += 1
+            domains = self._parted(domains, self._inner.get(level, 1))
         return domains
+
+    def _first_level(self) -> int:
+        """Where the search starts; without a level anywhere, or in slices anywhere."""
+        asked = self._workers.level
+        if asked:
+            return self._assigner.levels.index(asked)
+        return 0 if self._workers.slices else self._lowest
+
+    def _demand(self) -> _Demand:
+        """The whole pod set."""
+        slices = self._workers.pods.count // self._slice_size
+        return _Demand(count=slices, leaders=1 if self._leader else 0, in_slices=True)
+
+    def _parted(self, domains: Iterable[_Domain], size: int) -> list[_Domain]:
+        """The domains one level lower that get what these got, in slices of `size`."""
+        lower: list[_Domain] = []
+        for domain in domains:
+            children = self._sorted(domain.children)
+            if size > 1:  # slices of an inner layer were not counted yet
+                for child in children:
+                    child.slices = child.pods // size
+                    child.slices_with_leader = child.pods_with_leader // size
+            share = _Demand(
+                count=domain.pods // size,
+                leaders=domain.leaders,
+                in_slices=size > 1,
+            )
+            lower += self._minimal(children, share, size)
+        return lower
 
     def _fill(self, domain: _Domain, level: int) -> None:
         """Count what each domain has room for, from the leaves up."""
-        domain.pods = domain.slices = domain.leaders = domain.pods_with_leader = (
-            domain.slices_with_leader
-        ) = 0
+        domain.pods = 0
+        domain.slices = 0
+        domain.leaders = 0
+        domain.pods_with_leader = 0
+        domain.slices_with_leader = 0
         if not domain.children:
             self._fill_leaf(domain)
         else:
             for child in domain.children:
                 self._fill(child, level + 1)
             self._sum(domain, self._inner.get(level + 1, 1))
+
         if level == self._slice_level:
             domain.slices = domain.pods // self._slice_size
             domain.slices_with_leader = domain.pods_with_leader // self._slice_size
@@ -226,150 +364,118 @@ class _Search:
         if not self._usable[domain.leaf]:
             return
         free = self._assigner.leaves[domain.leaf].free
-        domain.pods = domain.pods_with_leader = times_by_name(free, self._workers.pods.requests)
+        requests = self._workers.pods.requests
+        domain.pods = times_by_name(free, requests)
+        domain.pods_with_leader = domain.pods
         if self._leader and times_by_name(free, self._leader.pods.requests):
             domain.leaders = 1
             rest = dict(free)
             add_pods(rest, self._leader.pods.requests, -1)
-            domain.pods_with_leader = times_by_name(rest, self._workers.pods.requests)
+            domain.pods_with_leader = times_by_name(rest, requests)
 
     def _sum(self, domain: _Domain, size: int) -> None:
-        pods = [child.pods // size * size for child in domain.children]
-        beside = [child.pods_with_leader // size * size for child in domain.children]
-        domain.pods = sum(pods)
-        domain.slices = sum(child.slices for child in domain.children)
-        domain.leaders = max(child.leaders for child in domain.children)
-        able = [
-            (pods[position] - beside[position], child.slices - child.slices_with_leader)
-            for position, child in enumerate(domain.children)
-            if not self._leader or child.leaders
-        ]
-        if able:
-            domain.pods_with_leader = domain.pods - min(lost for lost, _ in able)
-            domain.slices_with_leader = domain.slices - min(lost for _, lost in able)
+        """Count what the children have room for, in slices of `size`; the leader is in one."""
+        lost_pods: list[int] = []
+        lost_slices: list[int] = []
+        for child in domain.children:
+            pods = child.pods // size * size
+            domain.pods += pods
+            domain.slices += child.slices
+            domain.leaders = max(domain.leaders, child.leaders)
+            if self._leader and not child.leaders:
+                continue
+            pods_with_leader = child.pods_with_leader // size * size
+            lost_pods.append(pods - pods_with_leader)
+            lost_slices.append(child.slices - child.slices_with_leader)
 
-    def _fitting(self, level: int) -> "tuple[int, list[_Domain]] | Unassigned":
-        """The domains that together have room, at the level asked for or, where that is preferred.
+        if lost_pods:
+            domain.pods_with_leader = domain.pods - min(lost_pods)
+            domain.slices_with_leader = domain.slices - min(lost_slices)
 
-        At one above.
-        """
-        wanted = self._workers.pods.count // self._slice_size
+    def _fitting(self, level: int) -> _Fit | Unassigned:
+        """The domains that together have room: at this level, or if it is preferred, above it."""
+        demand = self._demand()
         domains = self._sorted_with_leader(self._by_level[level])
         if not domains:  # no node has all levels
-            return self._unassigned(0, wanted)
-        best = domains[0]
-        if self._unconstrained:
-            for domain in domains:
-                enough = (domain.slices_with_leader if self._leaders else domain.slices) >= wanted
-                if enough and domain.leaders >= self._leaders:
-                    return level, [domain]
-        elif best.slices_with_leader >= wanted and best.leaders >= self._leaders:
-            best = self._tightest(domains, wanted, self._leaders, slices=True)
-        if best.slices_with_leader >= wanted and best.leaders >= self._leaders:
-            return level, [best]
+            return self._unassigned(0)
+        single = self._single(domains, demand)
+        if single:
+            return _Fit(level, [single])
         if self._workers.required:
-            return self._unassigned(best.slices, wanted)
+            return self._unassigned(domains[0].slices)
         if level > 0 and not self._unconstrained:
             return self._fitting(level - 1)
-        return self._spread(level, domains, wanted)
+        return self._spread(level, domains, demand)
 
-    def _spread(
-        self, level: int, domains: list[_Domain], wanted: int
-    ) -> "tuple[int, list[_Domain]] | Unassigned":
+    def _single(self, domains: Sequence[_Domain], demand: _Demand) -> _Domain | None:
+        """One domain with room for all: the tightest, or without a level the first."""
+        if not self._unconstrained:
+            return demand.tightest(domains) if demand.is_met_by(domains[0]) else None
+        for domain in domains:
+            if demand.is_met_by(domain):
+                return domain
+        return None
+
+    def _spread(self, level: int, domains: list[_Domain], demand: _Demand) -> _Fit | Unassigned:
         """Several domains, the largest first (without a level the smallest).
 
-        Leaders first, then the rest.
+        The leader's first, then the rest.
         """
-        domains = self._leader_first(
-            domains, self._workers.pods.count, self._leaders, self._slice_size, slices=True
-        )
+        wanted = demand.count
         best_fit = not self._unconstrained
         result: list[_Domain] = []
-        remaining, leaders, position = wanted, self._leaders, 0
-        while leaders > 0 and position < len(domains) and domains[position].leaders:
-            domain = domains[position]
-            if best_fit and domain.slices_with_leader >= remaining:
-                domain = self._tightest(domains[position:], remaining, leaders, slices=True)
+        domains = demand.leader_first(domains)
+        if demand.leaders:
+            domain = domains[0]
+            if not domain.leaders:
+                return self._unassigned(0)
+            if best_fit and demand.is_met_by(domain):
+                domain = demand.tightest(domains)
             result.append(domain)
-            leaders -= domain.leaders
-            remaining -= domain.slices_with_leader
-            position += 1
-        if leaders > 0:
-            return self._unassigned(0, wanted)
-        rest = self._sorted(domains[position:])
+            demand.take(domain.slices_with_leader, leaders=domain.leaders)
+            domains = domains[1:]
+
+        rest = self._sorted(domains)
         for position, candidate in enumerate(rest):
-            if remaining <= 0:
+            if demand.count <= 0:
                 break
             domain = candidate
-            if best_fit and domain.slices >= remaining:
-                domain = self._tightest(rest[position:], remaining, 0, slices=True)
+            if best_fit and domain.slices >= demand.count:
+                domain = demand.tightest(rest[position:])
             result.append(domain)
-            remaining -= domain.slices
-        return self._unassigned(wanted - remaining, wanted) if remaining > 0 else (level, result)
+            demand.take(domain.slices)
+        if demand.count > 0:
+            return self._unassigned(wanted - demand.count)
+        return _Fit(level, result)
 
-    def _unassigned(self, fits: int, wanted: int) -> Unassigned:
-        unit = "slice" if self._slice_size > 1 else "pod"
-        return Unassigned(self._workers.pods.name, max(fits, 0), wanted, unit)
+    def _unassigned(self, fits: int) -> Unassigned:
+        return Unassigned(
+            pod_set=self._workers.pods.name,
+            fits=max(fits, 0),
+            wanted=self._workers.pods.count // self._slice_size,
+            unit="slice" if self._slice_size > 1 else "pod",
+        )
 
-    def _minimal(
-        self, domains: list[_Domain], count: int, leaders: int, size: int, *, slices: bool
-    ) -> list[_Domain]:
-        """As few of the domains as hold the count; each gets its share."""
-        domains = self._leader_first(domains, count, leaders, size, slices=slices)
-        remaining = count // size if slices else count
+    def _minimal(self, domains: list[_Domain], demand: _Demand, size: int) -> list[_Domain]:
+        """As few of the domains as meet the demand; each gets its share, `size` pods a slice."""
+        domains = demand.leader_first(domains)
         result: list[_Domain] = []
         for position, candidate in enumerate(domains):
             domain = candidate
-            room = _room(domain, slices=slices, leader=leaders > 0)
-            last = room >= remaining and domain.leaders >= leaders
-            if last and not self._unconstrained:
-                domain = self._tightest(domains[position:], remaining, leaders, slices=slices)
-                room = _room(domain, slices=slices, leader=leaders > 0)
-                last = room >= remaining and domain.leaders >= leaders
-            share = min(room, remaining)
-            domain.leaders = min(domain.leaders, leaders)
-            domain.pods = share * (size if slices else 1)
-            if slices:
+            if not self._unconstrained and demand.is_met_by(domain):
+                domain = demand.tightest(domains[position:])
+            is_last = demand.is_met_by(domain)
+            share = min(demand.room(domain), demand.count)
+            domain.leaders = min(domain.leaders, demand.leaders)
+            domain.pods = share * size
+            if demand.in_slices:
                 domain.slices = share
             result.append(domain)
-            if last:
-                return result
-            leaders -= domain.leaders
-            remaining -= share
+
+            if is_last:
+                break
+            demand.take(share, domain.leaders)
         return result
-
-    def _tightest(
-        self, domains: list[_Domain], wanted: int, leaders: int, *, slices: bool
-    ) -> _Domain:
-        """The first of the domains with the least room that is enough.
-
-        The first of all where none has enough.
-        """
-        able = [domain for domain in domains if domain.leaders >= leaders]
-        enough = [
-            domain for domain in able if _room(domain, slices=slices, leader=leaders > 0) >= wanted
-        ]
-        return min(
-            enough,
-            key=lambda domain: _room(domain, slices=slices, leader=leaders > 0),
-            default=domains[0],
-        )
-
-    def _leader_first(
-        self, domains: list[_Domain], count: int, leaders: int, size: int, *, slices: bool
-    ) -> list[_Domain]:
-        """With the first domain in front whose leader leaves enough room in all of them."""
-        if not leaders:
-            return domains
-        needed = count // size if slices else count
-        available = sum(_room(domain, slices=slices, leader=False) for domain in domains)
-        for position, domain in enumerate(domains):
-            lost = _room(domain, slices=slices, leader=False) - _room(
-                domain, slices=slices, leader=True
-            )
-            if domain.leaders >= leaders and available - lost >= needed:
-                return [domain, *domains[:position], *domains[position + 1 :]]
-        return domains
 
     def _sorted(self, domains: Iterable[_Domain]) -> list[_Domain]:
         sign = 1 if self._unconstrained else -1
@@ -386,9 +492,3 @@ class _Search:
                 domain.path,
             ),
         )
-
-
-def _room(domain: _Domain, *, slices: bool, leader: bool) -> int:
-    if slices:
-        return domain.slices_with_leader if leader else domain.slices
-    return domain.pods_with_leader if leader else domain.pods

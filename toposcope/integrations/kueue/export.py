@@ -20,9 +20,5 @@ def _variant(version: str) -> Variant:
     return Variant(version, write, LEVELS_WITHOUT_NAMES)
 
 
-FORMATS: Final = (
-    LevelsFormat(
-        name="kueue",
-        variants=tuple(_variant(version) for version in topology.VERSIONS),
-    ),
-)
+_VARIANTS: Final = [_variant(version) for version in topology.VERSIONS]
+FORMATS: Final = (LevelsFormat(name="kueue", variants=tuple(_VARIANTS)),)

@@ -5,8 +5,7 @@ that names a resource counts; and the API server's defaults of a LimitRange itse
 `max`, `defaultRequest` from `default`).
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toposcope.integrations.framework.document import Field, namespace_of
@@ -14,56 +13,83 @@ from toposcope.integrations.framework.pods import PodSet, Structure, pods_of
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kueue.api import LIMIT_RANGE
 
-_Quantities = Mapping[str, Any]
+
+@dataclass(slots=True)
+class _Defaults:
+    """What containers get that do not say it themselves."""
+
+    limits: dict[str, Any] = field(default_factory=dict)
+    requests: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, entry: Field) -> None:
+        """Add those of an entry; what an earlier one says comes first."""
+        most = _quantities(entry / "max")
+        least = _quantities(entry / "min")
+        default = _quantities(entry / "default")
+        default_request = _quantities(entry / "defaultRequest")
+        self.limits = {**most, **default, **self.limits}
+        self.requests = {
+            **least,
+            **most,
+            **default,
+            **default_request,
+            **self.requests,
+        }
 
 
 def with_defaults(structure: Structure, cluster: ClusterFacts, namespace: str) -> Structure:
     """The same pods with the defaults for their containers."""
-    limits: dict[str, Any] = {}
-    requests: dict[str, Any] = {}
-    for written in map(Field, cluster.objects.get(LIMIT_RANGE.key, ())):
+    defaults = _defaults(cluster, namespace)
+    if not defaults.limits and not defaults.requests:
+        return structure
+    pod_sets = [_with(pod_set, defaults) for pod_set in structure.sets]
+    return replace(structure, sets=tuple(pod_sets))
+
+
+def _defaults(cluster: ClusterFacts, namespace: str) -> _Defaults:
+    defaults = _Defaults()
+    for document in cluster.objects.get(LIMIT_RANGE.key, ()):
+        written = Field(document)
         if namespace_of(written) != namespace:
             continue
         for entry in (written / "spec" / "limits").items():
             if (entry / "type").text() == "Container":
-                default = _quantities(entry / "max") | _quantities(entry / "default")
-                limits = default | limits
-                requests = (
-                    _quantities(entry / "min")
-                    | default
-                    | _quantities(entry / "defaultRequest")
-                    | requests
-                )
-    if not limits and not requests:
-        return structure
-    return replace(
-        structure, sets=tuple(_with(pod_set, limits, requests) for pod_set in structure.sets)
-    )
+                defaults.add(entry)
+    return defaults
 
 
-def _quantities(field: Field) -> dict[str, Any]:
-    return dict(field.value) if isinstance(field.value, dict) else {}
+def _quantities(written: Field) -> dict[str, Any]:
+    return dict(written.value) if isinstance(written.value, dict) else {}
 
 
-def _with(pod_set: PodSet, limits: _Quantities, requests: _Quantities) -> PodSet:
+def _with(pod_set: PodSet, defaults: _Defaults) -> PodSet:
     spec = pod_set.template / "spec"
     if not isinstance(spec.value, dict):
         return pod_set
     changed = dict(spec.value)
     for name in ("containers", "initContainers"):
-        if isinstance(changed.get(name), list):
-            changed[name] = [_container(container, limits, requests) for container in changed[name]]
-    pods = pods_of(pod_set.pods.name, pod_set.pods.count, Field(changed, spec.path, spec.findings))
+        containers = changed.get(name)
+        if isinstance(containers, list):
+            changed[name] = [_container(container, defaults) for container in containers]
+    pods = pods_of(
+        pod_set.pods.name,
+        pod_set.pods.count,
+        Field(changed, spec.path, spec.findings),
+    )
     return replace(pod_set, pods=pods)
 
 
-def _container(written: Any, limits: _Quantities, requests: _Quantities) -> Any:
-    resources = written.get("resources") if isinstance(written, dict) else None
-    if not isinstance(written, dict) or not isinstance(resources, dict | None):
+def _container(written: Any, defaults: _Defaults) -> Any:
+    """A container with the defaults; what is malformed stays as it is."""
+    if not isinstance(written, dict):
         return written
-    own = Field(resources or {})
-    both = {
-        "limits": {**limits, **_quantities(own / "limits")},
-        "requests": {**requests, **_quantities(own / "requests")},
-    }
-    return {**written, "resources": {**(resources or {}), **both}}
+    resources = written.get("resources")
+    if not isinstance(resources, dict | None):
+        return written
+    completed = dict(resources or {})
+    own = Field(completed)
+    limits = _quantities(own / "limits")
+    requests = _quantities(own / "requests")
+    completed["limits"] = {**defaults.limits, **limits}
+    completed["requests"] = {**defaults.requests, **requests}
+    return {**written, "resources": completed}

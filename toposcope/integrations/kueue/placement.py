@@ -9,7 +9,7 @@ from toposcope.integrations.framework.placement import ClusterView, Placement, Q
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, WORKLOAD, WORKLOAD_OF
-from toposcope.integrations.kueue.queues import held, kept
+from toposcope.integrations.kueue.queues import BoundNodes, held, kept
 
 
 class _Placement(Placement):
@@ -21,14 +21,7 @@ class _Placement(Placement):
         """What Kueue holds for admitted pods that have no node yet."""
         if not cluster.objects.get(WORKLOAD.key):
             return {}
-        bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
-        for pod in view.pods or ():
-            node = view.by_name.get(pod.node)
-            name = pod.annotations.get(WORKLOAD_OF)
-            pod_set = pod.labels.get(POD_SET_OF)
-            if node and name and pod_set:
-                bound.setdefault((pod.namespace, name, pod_set), []).append(node.labels)
-        return held(cluster, bound)
+        return held(cluster, _bound_nodes(view))
 
     def decide(self, verdict: Verdict, question: Question) -> Verdict:
         """The verdict that the procedure leads to."""
@@ -40,28 +33,48 @@ class _Placement(Placement):
             return _refused(verdict, question, admission, decision)
         if verdict.fits or decision.partly or not _is_on_nodes(decision):
             return verdict
+        if not decision.placed:
+            return verdict
         # What the verdict leaves out may be of another flavor than the one that is taken.
-        return Verdict("fits", _placed(decision)) if decision.placed else verdict
+        return Verdict("fits", _placed(decision))
+
+
+def _bound_nodes(view: ClusterView) -> BoundNodes:
+    """The nodes of pods that Kueue admitted with a topology."""
+    bound: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
+    for pod in view.pods or ():
+        node = view.by_name.get(pod.node)
+        name = pod.annotations.get(WORKLOAD_OF)
+        pod_set = pod.labels.get(POD_SET_OF)
+        if not node or not name or not pod_set:
+            continue
+        key = pod.namespace, name, pod_set
+        nodes = bound.setdefault(key, [])
+        nodes.append(node.labels)
+    return bound
 
 
 def _refused(
     verdict: Verdict, question: Question, admission: Admission, decision: Decision
 ) -> Verdict:
+    refusal = decision.refusal
     if decision.no_flavor:
         kind: Kind = "full" if _is_possible(admission, question) else "never"
-        return replace(verdict.limited(kind, decision.refusal), steps=())
+        limited = verdict.limited(kind, refusal)
+        return replace(limited, steps=())
     if verdict.kind == "full":
         return verdict
     # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as
     # one node, or in the flavor that is taken.
     if verdict.kind == "never" and not _is_possible(admission, question):
         return verdict
-    return verdict.limited("full", decision.refusal)
+    return verdict.limited("full", refusal)
 
 
 def _is_possible(admission: Admission, question: Question) -> bool:
     """Whether it would be admitted were nothing else running or admitted."""
-    return not admission.decide(question.nodes, emptied=True).refusal
+    decision = admission.decide(question.nodes, emptied=True)
+    return not decision.refusal
 
 
 def _is_on_nodes(decision: Decision) -> bool:
@@ -70,12 +83,16 @@ def _is_on_nodes(decision: Decision) -> bool:
 
 
 def _placed(decision: Decision) -> tuple[Placed, ...]:
+    """The nodes of each pod set, with how many pods each gets."""
     nodes_of: dict[Pods, list[tuple[str, int]]] = {}
     for pods, node, count in decision.placed:
-        nodes_of.setdefault(pods, []).append((node, count))
+        nodes = nodes_of.setdefault(pods, [])
+        nodes.append((node, count))
+
     placed = []
     for pods, nodes in nodes_of.items():
-        placed.append(Placed(Group.of_kind(POD_SET, pods.name, (pods,)), (), tuple(nodes)))
+        group = Group.of_kind(POD_SET, pods.name, (pods,))
+        placed.append(Placed(group, (), tuple(nodes)))
     return tuple(placed)
 
 

@@ -1,6 +1,5 @@
 """Kueue's `Topology` (v0.9 and later) in the cluster, in the newest version that is served."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -31,10 +30,11 @@ class KueuePublisher:
     def __init__(
         self, client: Caller, runtime: Runtime = REAL, delay: float = DELAY_SECONDS
     ) -> None:
+        def held_by(document: Document) -> list[str]:
+            return holders(client, document)
+
         self._client = client
-        self._keeper = ImmutableTopologyPublisher(
-            client, runtime, delay, functools.partial(holders, client)
-        )
+        self._keeper = ImmutableTopologyPublisher(client, runtime, delay, held_by)
         self._version = TOPOLOGIES.versions[0]
 
     def served(self) -> bool:
@@ -42,27 +42,32 @@ class KueuePublisher:
 
         Raises KubeError.
         """
-        group = find(self._client, f"/apis/{self.group}") or {"versions": ()}
-        served = {entry["version"] for entry in group["versions"]}
+        group = find(self._client, f"/apis/{self.group}")
+        if not group:
+            return False
+        versions = [entry["version"] for entry in group["versions"]]
         for version in TOPOLOGIES.versions:
-            if version in served and self._is_served(version):
+            if version in versions and self._is_served(version):
                 self._version = version
                 return True
         return False
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
         """Make the Topology have `levels`. Raises KubeError when the server does not answer."""
-        return self._keeper.publish(self._target(topology), topology, levels)
+        target = self._target(topology)
+        return self._keeper.publish(target, topology, levels)
 
     def retract(self, topology: Topology) -> Published | None:
         """Delete the Topology if it is ours; None when nothing of ours is left.
 
         Raises KubeError.
         """
-        return self._keeper.retract(self._target(topology), topology)
+        target = self._target(topology)
+        return self._keeper.retract(target, topology)
 
     def _is_served(self, version: str) -> bool:
-        resources = objects.served_resources(self._client, f"{self.group}/{version}")
+        api_version = f"{self.group}/{version}"
+        resources = objects.served_resources(self._client, api_version)
         return TOPOLOGIES.plural in resources
 
     def _target(self, topology: Topology) -> Target:
@@ -75,10 +80,13 @@ def holders(client: Caller, document: Document) -> list[str]:
     Kueue adds its own finalizer to every Topology, used or not, and removes it from a deleted one
     once no flavor names it (its topology controller): it holds nothing by itself. Raises KubeError.
     """
+    topology = document["metadata"]["name"]
     held = []
     for flavor in _flavors(client):
-        if (flavor.get("spec") or {}).get("topologyName") == document["metadata"]["name"]:
-            held.append(f"ResourceFlavor {flavor['metadata']['name']}")
+        spec = flavor.get("spec") or {}
+        if spec.get("topologyName") == topology:
+            name = flavor["metadata"]["name"]
+            held.append(f"ResourceFlavor {name}")
     for finalizer in finalizers(document):
         if finalizer != _IN_USE:
             held.append(finalizer)
@@ -88,7 +96,8 @@ def holders(client: Caller, document: Document) -> list[str]:
 def _flavors(client: Caller) -> Sequence[Document]:
     """All ResourceFlavors, in the first version that is served."""
     for version in FLAVORS.versions:
-        answer = find(client, FLAVORS.target("", version).collection)
+        target = FLAVORS.target("", version)
+        answer = find(client, target.collection)
         if answer is not None:
             return answer.get("items") or ()
     return ()

@@ -1,8 +1,8 @@
 """From a workload's queue to what it may use.
 
-LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use. Rules and messages: Kueue 0.19
-(pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects of v1beta1
-and v1beta2 agree in what is read, but for the name of the cohort.
+LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use are read. Rules and messages:
+Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects
+of v1beta1 and v1beta2 agree in what is read, but for the name of the cohort.
 
 `status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2
 compresses them (`slices`): one value for a whole slice of domains, or a root for each with a common
@@ -49,25 +49,48 @@ def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
 
     What is malformed is passed over.
     """
-    for pod_set in (Field(workload) / "status" / "admission" / "podSetAssignments").items():
-        name, assignment = (pod_set / "name").text() or "main", pod_set / "topologyAssignment"
-        levels = tuple([level.text() or "" for level in (assignment / "levels").items()])
-        for domain in (assignment / "domains").items():
-            values = tuple([value.text() or "" for value in (domain / "values").items()])
-            yield AssignedDomain(name, levels, values, (domain / "count").number(1))
-        for piece in (assignment / "slices").items():
-            yield from _of_slice(piece, name, levels)
+    status = Field(workload) / "status"
+    assignments = status / "admission" / "podSetAssignments"
+    for assigned in assignments.items():
+        name = (assigned / "name").text() or "main"
+        yield from _domains_of(name, assigned / "topologyAssignment")
+
+
+def _domains_of(pod_set: str, assignment: Field) -> Iterator[AssignedDomain]:
+    """The domains of one pod set, in either version of the API."""
+    levels = _texts(assignment / "levels")
+    for domain in (assignment / "domains").items():
+        yield AssignedDomain(
+            pod_set=pod_set,
+            levels=levels,
+            values=_texts(domain / "values"),
+            pods=(domain / "count").number(1),
+        )
+    for piece in (assignment / "slices").items():
+        yield from _of_slice(piece, pod_set, levels)
+
+
+def _texts(entries: Field) -> tuple[str, ...]:
+    return tuple([entry.text() or "" for entry in entries.items()])
 
 
 def _of_slice(piece: Field, pod_set: str, levels: tuple[str, ...]) -> Iterator[AssignedDomain]:
     """The domains of a slice, each of which has one value of each level."""
-    count = (piece / "domainCount").number(0)
-    columns = [list(_values(level, count)) for level in (piece / "valuesPerLevel").items()]
-    pods = [entry.number(1) for entry in (piece / "podCounts" / "individual").items()]
-    everywhere = (piece / "podCounts" / "universal").number(1)
+    domains = (piece / "domainCount").number(0)
+    columns = []
+    for level in (piece / "valuesPerLevel").items():
+        values_of_level = _values(level, domains)
+        columns.append(list(values_of_level))
+
+    pod_counts = piece / "podCounts"
+    individual = [entry.number(1) for entry in (pod_counts / "individual").items()]
+    universal = (pod_counts / "universal").number(1)
+
     for number, values in enumerate(zip(*columns, strict=False)):
-        pods_here = pods[number] if number < len(pods) else everywhere
-        yield AssignedDomain(pod_set, levels, values, pods_here)
+        pods = universal
+        if number < len(individual):
+            pods = individual[number]
+        yield AssignedDomain(pod_set, levels, values, pods)
 
 
 def _values(level: Field, domains: int) -> Iterator[str]:
@@ -76,16 +99,18 @@ def _values(level: Field, domains: int) -> Iterator[str]:
     if universal:
         # No more than the domains that the other levels name; a slice of one level has but this
         # one.
-        for _ in range(min(domains, _MOST)):
+        for _ in range(min(domains, _MOST_DOMAINS)):
             yield universal
         return
     individual = level / "individual"
-    prefix, suffix = (individual / "prefix").text() or "", (individual / "suffix").text() or ""
+    prefix = (individual / "prefix").text() or ""
+    suffix = (individual / "suffix").text() or ""
     for root in (individual / "roots").items():
-        yield f"{prefix}{root.text() or ''}{suffix}"
+        value = root.text() or ""
+        yield f"{prefix}{value}{suffix}"
 
 
-_MOST: Final = 100_000
+_MOST_DOMAINS: Final = 100_000
 """Kueue's own limit of domains in a slice."""
 
 
@@ -104,17 +129,18 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if kind_of(document) != WORKLOAD.key:
         return document
     root = Field(document)
-    finished = condition(document, "Finished")
-    if not root / "status" / "admission" or (finished and finished.status == "True"):
+    if not root / "status" / "admission":
         return None
+    finished = condition(document, "Finished")
+    if finished and finished.status == "True":
+        return None
+    spec = root / "spec"
+    pod_sets = [_kept_pod_set(pod_set) for pod_set in (spec / "podSets").items()]
     return {
         "apiVersion": document.get("apiVersion"),
         "kind": document.get("kind"),
         "metadata": _some(root / "metadata", "name", "namespace", "ownerReferences"),
-        "spec": {
-            "podSets": [_kept_pod_set(pod_set) for pod_set in (root / "spec" / "podSets").items()],
-            "priority": (root / "spec" / "priority").value,
-        },
+        "spec": {"podSets": pod_sets, "priority": (spec / "priority").value},
         "status": _some(root / "status", "admission", "reclaimablePods"),
     }
 
@@ -125,8 +151,10 @@ def _some(field: Field, *names: str) -> dict[str, Any]:
 
 
 def _kept_pod_set(pod_set: Field) -> dict[str, Any]:
-    requests = pods_of("", 1, pod_set / "template" / "spec").requests
-    return {**_some(pod_set, "name", "count"), "requests": dict(requests)}
+    pods = pods_of("", 1, pod_set / "template" / "spec")
+    kept_fields = _some(pod_set, "name", "count")
+    kept_fields["requests"] = dict(pods.requests)
+    return kept_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +170,11 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that come from the same flavor.
-
-    And the flavors in the order in which Kueue tries them.
-    """
+    """Resources that come from the same flavor."""
 
     resources: tuple[str, ...]
     flavors: tuple[Flavor, ...]
+    """In the order in which Kueue tries them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +200,11 @@ class Queue:
         for group in self.groups:
             flavors.update(dict.fromkeys(group.flavors))
         return tuple(flavors)
+
+    @property
+    def has_topologies(self) -> bool:
+        """Whether a flavor has a topology."""
+        return any(flavor.topology for flavor in self.flavors)
 
     @property
     def only_topologies(self) -> bool:
@@ -217,20 +248,26 @@ def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
 
     What is wrong with it is noted.
     """
-    named, name = _named(root), queue_name(root, cluster)
+    named = _named(root)
+    name = queue_name(root, cluster)
     queue = _local_queue(named, name, namespace_of(root), cluster)
     if queue is None:
         return None
     cluster_queue = _named_by(queue, named, cluster)
     if cluster_queue is None:
         return None
-    for stopped, what in ((queue, "LocalQueue"), (cluster_queue, "ClusterQueue")):
-        if (stopped / "spec" / "stopPolicy").text() in _STOPPED:
-            text = f"{what} {name_of(stopped)} is stopped"
-            fix = "its spec.stopPolicy says so; None starts it again"
-            named.error("kueue/queue-stopped", text, fix)
-            return None
+    if _is_stopped(queue, "LocalQueue", named) or _is_stopped(cluster_queue, "ClusterQueue", named):
+        return None
     return _ClusterQueue(cluster_queue, cluster, root).queue()
+
+
+def _is_stopped(queue: Field, kind: str, named: Field) -> bool:
+    """Whether a queue admits nothing for now, which is noted."""
+    if (queue / "spec" / "stopPolicy").text() not in _STOPPED:
+        return False
+    text = f"{kind} {name_of(queue)} is stopped"
+    named.error("kueue/queue-stopped", text, "its spec.stopPolicy says so; None starts it again")
+    return True
 
 
 def _local_queue(named: Field, name: str, namespace: str, cluster: ClusterFacts) -> Field | None:
@@ -250,9 +287,12 @@ def _local_queue(named: Field, name: str, namespace: str, cluster: ClusterFacts)
 def _named_by(queue: Field, named: Field, cluster: ClusterFacts) -> Field | None:
     """The ClusterQueue of a LocalQueue; None where there is none, which is noted."""
     name = (queue / "spec" / "clusterQueue").text() or ""
-    cluster_queues = {name_of(other): other for other in _all(cluster, CLUSTER_QUEUE)}
+    cluster_queues = {}
+    for cluster_queue in _all(cluster, CLUSTER_QUEUE):
+        cluster_queues[name_of(cluster_queue)] = cluster_queue
     if name not in cluster_queues:
-        fix = f"LocalQueue {name_of(queue)} names it: {did_you_mean(name, cluster_queues)}"
+        meant = did_you_mean(name, cluster_queues)
+        fix = f"LocalQueue {name_of(queue)} names it: {meant}"
         named.error("kueue/queue-exists", f"ClusterQueue {name} doesn't exist", fix)
         return None
     return cluster_queues[name]
@@ -277,17 +317,30 @@ def _own(root: Field) -> Callable[[Field], bool]:
 
     It is admitted already, and would be admitted anew.
     """
-    kind, name, namespace = kind_of(root.value)[1], name_of(root), namespace_of(root)
+    kind = kind_of(root.value)[1]
+    name = name_of(root)
+    namespace = namespace_of(root)
 
     def own(workload: Field) -> bool:
         if namespace_of(workload) != namespace:
             return False
-        for owner in (workload / "metadata" / "ownerReferences").items():
+        owners = workload / "metadata" / "ownerReferences"
+        for owner in owners.items():
             if (owner / "kind").value == kind and (owner / "name").value == name:
                 return True
         return kind == WORKLOAD.kind and name_of(workload) == name
 
     return own
+
+
+def _others(root: Field, cluster: ClusterFacts) -> list[Field]:
+    """The Workloads that are not the one of this document."""
+    own = _own(root)
+    others = []
+    for workload in _all(cluster, WORKLOAD):
+        if not own(workload):
+            others.append(workload)
+    return others
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +360,13 @@ class _ClusterQueue:
         self._cluster = cluster
         self._named = _named(root)
         self._namespace = namespace_of(root)
-        own = _own(root)
-        self._workloads = [other for other in _all(cluster, WORKLOAD) if not own(other)]
-        self._flavors = {name_of(flavor): _flavor(flavor) for flavor in _all(cluster, FLAVORS)}
-        self._offers = [_offer(group) for group in (self._spec / "resourceGroups").items()]
+        self._workloads = _others(root, cluster)
+        self._flavors: dict[str, Flavor] = {}
+        for written in _all(cluster, FLAVORS):
+            flavor = _flavor(written)
+            self._flavors[flavor.name] = flavor
+        groups = self._spec / "resourceGroups"
+        self._offers = [_offer(group) for group in groups.items()]
 
     def queue(self) -> Queue | None:
         """As a workload finds it; None where it admits none."""
@@ -324,24 +380,36 @@ class _ClusterQueue:
             )
             self._named.error("kueue/namespace", text, "{} selects every namespace")
             return None
+
         # Workloads that are not known are not the same as none.
         workloads = self._workloads if WORKLOAD.key in self._cluster.objects else None
         quotas = quota_of(self._name, self._cluster, workloads)
+        nominal: dict[FlavorResource, int] = {}
+        available: dict[FlavorResource, int] = {}
+        capacity: dict[FlavorResource, int] = {}
+        for pair in self._pairs():
+            nominal[pair] = quotas.quota(pair).nominal - quotas.usage(pair)
+            available[pair] = max(quotas.available(pair), 0)
+            capacity[pair] = quotas.potential(pair)
+
+        fungibility = self._spec / "flavorFungibility"
+        when_borrowing = (fungibility / "whenCanBorrow").text()
+        return Queue(
+            name=self._name,
+            groups=self._groups(),
+            nominal=nominal,
+            available=available,
+            capacity=capacity,
+            prefers_own_quota=when_borrowing == "TryNextFlavor",
+            notes=(*selection.notes, *self._notes(quotas)),
+        )
+
+    def _groups(self) -> tuple[ResourceGroup, ...]:
         groups = []
         for offer in self._offers:
             flavors = [self._flavors[name] for name in offer.flavors]
             groups.append(ResourceGroup(offer.resources, tuple(flavors)))
-        pairs = list(self._pairs())
-        when_borrowing = (self._spec / "flavorFungibility" / "whenCanBorrow").text()
-        return Queue(
-            name=self._name,
-            groups=tuple(groups),
-            nominal={pair: quotas.quota(pair).nominal - quotas.usage(pair) for pair in pairs},
-            available={pair: max(quotas.available(pair), 0) for pair in pairs},
-            capacity={pair: quotas.potential(pair) for pair in pairs},
-            prefers_own_quota=when_borrowing == "TryNextFlavor",
-            notes=(*selection.notes, *self._notes(quotas)),
-        )
+        return tuple(groups)
 
     def _pairs(self) -> Iterator[FlavorResource]:
         for offer in self._offers:
@@ -353,7 +421,9 @@ class _ClusterQueue:
         """Note flavors that it names and that do not exist."""
         missing = []
         for offer in self._offers:
-            missing += [name for name in offer.flavors if name not in self._flavors]
+            for name in offer.flavors:
+                if name not in self._flavors:
+                    missing.append(name)
         if missing:
             text = (
                 f"ClusterQueue {self._name} is inactive: "
@@ -371,14 +441,16 @@ class _ClusterQueue:
             for name in offer.flavors:
                 topology = self._flavors[name].topology
                 if topology and topology not in self._cluster.topologies:
-                    text = (
-                        f"ClusterQueue {self._name} is inactive: "
-                        f'there is no Topology "{topology}" for TAS flavor "{name}"'
-                    )
-                    fix = self._cluster.missing(topology)
-                    self._named.error("kueue/topology-exists", text, fix)
+                    self._note_no_topology(topology, name)
                     return False
         return True
+
+    def _note_no_topology(self, topology: str, flavor: str) -> None:
+        text = (
+            f"ClusterQueue {self._name} is inactive: "
+            f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
+        )
+        self._named.error("kueue/topology-exists", text, self._cluster.missing(topology))
 
     def _notes(self, quotas: QuotaNode) -> Iterator[str]:
         checks = list((self._spec / "admissionChecks").items())
@@ -406,9 +478,17 @@ class _ClusterQueue:
 
 
 def _offer(group: Field) -> _Offer:
-    resources = [resource.text() for resource in (group / "coveredResources").items()]
-    flavors = [(flavor / "name").text() for flavor in (group / "flavors").items()]
-    return _Offer(tuple(filter(None, resources)), tuple(filter(None, flavors)))
+    resources = []
+    for covered in (group / "coveredResources").items():
+        resource = covered.text()
+        if resource:
+            resources.append(resource)
+    flavors = []
+    for flavor in (group / "flavors").items():
+        name = (flavor / "name").text()
+        if name:
+            flavors.append(name)
+    return _Offer(tuple(resources), tuple(flavors))
 
 
 def _flavor(root: Field) -> Flavor:
@@ -418,13 +498,19 @@ def _flavor(root: Field) -> Flavor:
         "tolerations": (spec / "tolerations").value,
     }
     taints = []
-    for taint in (spec / "nodeTaints").items():
-        effect = (taint / "effect").text() or ""
-        if effect in ("NoSchedule", "NoExecute"):
-            key, value = (taint / "key").text() or "", (taint / "value").text() or ""
-            taints.append(Taint(key, value, effect))
-    topology = (spec / "topologyName").text()
-    return Flavor(name_of(root), node_filter_of(Field(pods)), tuple(taints), topology)
+    for written in (spec / "nodeTaints").items():
+        effect = (written / "effect").text() or ""
+        if effect not in ("NoSchedule", "NoExecute"):
+            continue
+        key = (written / "key").text() or ""
+        value = (written / "value").text() or ""
+        taints.append(Taint(key, value, effect))
+    return Flavor(
+        name=name_of(root),
+        nodes=node_filter_of(Field(pods)),
+        taints=tuple(taints),
+        topology=(spec / "topologyName").text(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,15 +537,18 @@ def _selects(selector: Field, namespace: str) -> _Selection:
     return _Selection(matches=True)
 
 
-def held(
-    cluster: ClusterFacts, bound: Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]]
-) -> Held:
+BoundNodes = Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]]
+"""Labels of the nodes that pods have got, by namespace, Workload and pod set of the pods."""
+_Holding = dict[tuple[str, ...], dict[str, int]]
+"""What is held by domain and resource."""
+
+
+def held(cluster: ClusterFacts, bound: BoundNodes) -> Held:
     """What admitted Workloads still hold for pods without a node, `pods` included.
 
-    A domain is a hostname where the topology ends with it, else the values of all levels. `bound`
-    are the labels of the nodes that pods have got, by namespace, Workload and pod set of the pods.
+    A domain is a hostname where the topology ends with it, else the values of all levels.
     """
-    holdings: dict[tuple[str, str], dict[tuple[str, ...], dict[str, int]]] = {}
+    holdings: dict[tuple[str, str], _Holding] = {}
     for workload in _all(cluster, WORKLOAD):
         key = namespace_of(workload), name_of(workload)
         holding = _held_by(workload, key, bound)
@@ -468,36 +557,46 @@ def held(
     return holdings
 
 
-def _held_by(
-    workload: Field,
-    key: tuple[str, str],
-    bound: Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]],
-) -> dict[tuple[str, ...], dict[str, int]]:
-    """What one of them holds, by domain."""
-    requests = {}
-    for pod_set in (workload / "spec" / "podSets").items():
-        requests[str((pod_set / "name").value)] = _requests(pod_set)
-    placed: dict[tuple[str, tuple[str, ...]], Counter[tuple[str | None, ...]]] = {}
-    holding: dict[tuple[str, ...], dict[str, int]] = {}
+def _held_by(workload: Field, key: tuple[str, str], bound: BoundNodes) -> _Holding:
+    """What one of them holds."""
+    requests = _requests_by_pod_set(workload)
+    running: dict[tuple[str, tuple[str, ...]], _PodsByDomain] = {}
+    holding: _Holding = {}
     for domain in assigned_domains(workload.value):
-        column = domain.pod_set, domain.levels
-        if column not in placed:
-            nodes = bound.get((*key, domain.pod_set), ())
-            placed[column] = _pods_by_domain(nodes, domain.levels)
-        waiting = max(0, domain.pods - placed[column][domain.values])
+        pod_set = domain.pod_set
+        column = pod_set, domain.levels
+        if column not in running:
+            nodes = bound.get((*key, pod_set), ())
+            running[column] = _pods_by_domain(nodes, domain.levels)
+
+        pods = running[column]
+        waiting = domain.pods - pods[domain.values]
+        waiting = max(waiting, 0)
+
         taken = holding.setdefault(domain.values, {})
-        for resource, request in requests.get(domain.pod_set, {}).items():
-            taken[resource] = taken.get(resource, 0) + request * waiting
+        requested = requests.get(pod_set, {})
+        for resource, amount in requested.items():
+            taken[resource] = taken.get(resource, 0) + amount * waiting
     return holding
 
 
-def _pods_by_domain(
-    nodes: Sequence[Mapping[str, str]], levels: Sequence[str]
-) -> Counter[tuple[str | None, ...]]:
+_PodsByDomain = Counter[tuple[str | None, ...]]
+
+
+def _pods_by_domain(nodes: Sequence[Mapping[str, str]], levels: Sequence[str]) -> _PodsByDomain:
     """How many of these nodes of pods are in each domain."""
-    return Counter([tuple([labels.get(level) for level in levels]) for labels in nodes])
+    pods: _PodsByDomain = Counter()
+    for labels in nodes:
+        path = tuple([labels.get(level) for level in levels])
+        pods[path] += 1
+    return pods
 
 
-def _requests(pod_set: Field) -> dict[str, int]:
-    """What a pod of an admitted Workload takes; `kept` has computed it."""
-    return {"pods": 1, **(pod_set / "requests").value}
+def _requests_by_pod_set(workload: Field) -> dict[str, dict[str, int]]:
+    """What a pod of each pod set of an admitted Workload takes; `kept` has computed it."""
+    requests = {}
+    for pod_set in (workload / "spec" / "podSets").items():
+        name = (pod_set / "name").value
+        requested = (pod_set / "requests").value
+        requests[str(name)] = {"pods": 1, **requested}
+    return requests

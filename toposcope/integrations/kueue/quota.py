@@ -4,7 +4,7 @@ Rules: Kueue 0.19 (pkg/cache/scheduler/resource_node.go). Objects of v1beta1 and
 what is read, but for the name of the cohort.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,13 +55,15 @@ class QuotaNode:
         lending_limit = self.quota(resource).lending_limit
         if lending_limit is None:
             return 0
-        return max(0, self.subtree(resource) - lending_limit)
+        kept = self.subtree(resource) - lending_limit
+        return max(0, kept)
 
     def usage(self, resource: FlavorResource) -> int:
         """What is used here, with what those below have borrowed."""
         total = self.used.get(resource, 0)
         for child in self.children:
-            total += max(0, child.usage(resource) - child.local(resource))
+            borrowed = child.usage(resource) - child.local(resource)
+            total += max(0, borrowed)
         return total
 
     def available(self, resource: FlavorResource) -> int:
@@ -69,13 +71,17 @@ class QuotaNode:
         usage = self.usage(resource)
         if self.parent is None:
             return self.subtree(resource) - usage
-        above, local = self.parent.available(resource), self.local(resource)
+
+        above = self.parent.available(resource)
+        local = self.local(resource)
         borrowing_limit = self.quota(resource).borrowing_limit
         if borrowing_limit is not None:
             lent = self.subtree(resource) - local
             borrowed = max(0, usage - local)
-            above = min(lent - borrowed + borrowing_limit, above)
-        return max(0, local - usage) + above
+            may_borrow = lent - borrowed + borrowing_limit
+            above = min(may_borrow, above)
+        own = max(0, local - usage)
+        return own + above
 
     def potential(self, resource: FlavorResource) -> int:
         """The most that there could be."""
@@ -85,7 +91,8 @@ class QuotaNode:
         borrowing_limit = self.quota(resource).borrowing_limit
         if borrowing_limit is None:
             return most
-        return min(self.subtree(resource) + borrowing_limit, most)
+        may_borrow = self.subtree(resource) + borrowing_limit
+        return min(may_borrow, most)
 
     def root(self) -> "QuotaNode":
         """The topmost cohort, or itself."""
@@ -102,28 +109,56 @@ def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None
 
     None: Workloads are not known, and what ClusterQueues report is used.
     """
-    cohorts: dict[str, QuotaNode] = {}
-    parents: dict[str, str] = {}
-    for cohort in _all(cluster, COHORT.key):
-        cohorts[name_of(cohort)] = QuotaNode(_written(cohort / "spec"))
-        parents[name_of(cohort)] = (cohort / "spec" / "parentName").text() or ""
-    queues: dict[str, QuotaNode] = {}
-    for queue in _all(cluster, CLUSTER_QUEUE.key):
-        spec = queue / "spec"
-        node = queues[name_of(queue)] = QuotaNode(_written(spec))
-        cohort_name = (spec / "cohortName").text() or (spec / "cohort").text()
+    cohorts = _quota_nodes(_all(cluster, COHORT.key))
+    written_queues = _all(cluster, CLUSTER_QUEUE.key)
+    queues = _quota_nodes(written_queues)
+    for written in written_queues:
+        queue = queues[name_of(written)]
+        cohort_name = _cohort_of(written)
         if cohort_name:
-            cohorts.setdefault(cohort_name, QuotaNode()).adopt(node)
+            cohort = cohorts.setdefault(cohort_name, QuotaNode())
+            cohort.adopt(queue)
         if workloads is None:
-            node.used = _reported(queue / "status" / "flavorsReservation")
-    for child_name, parent_name in parents.items():
-        if parent_name:
-            child, parent = cohorts[child_name], cohorts.setdefault(parent_name, QuotaNode())
-            if child is not parent.root():  # Kueue admits nothing in a cycle
-                parent.adopt(child)
+            queue.used = _reported(written / "status" / "flavorsReservation")
+    _nest(cohorts, _parents(cluster))
     for workload in workloads or ():
         _use(queues, workload)
     return queues[name]
+
+
+def _quota_nodes(documents: Iterable[Field]) -> dict[str, QuotaNode]:
+    """ClusterQueues or cohorts with their own quota, by name."""
+    nodes = {}
+    for document in documents:
+        quotas = _written(document / "spec")
+        nodes[name_of(document)] = QuotaNode(quotas)
+    return nodes
+
+
+def _cohort_of(queue: Field) -> str | None:
+    """The cohort of a ClusterQueue, in either version of the API."""
+    spec = queue / "spec"
+    return (spec / "cohortName").text() or (spec / "cohort").text()
+
+
+def _parents(cluster: ClusterFacts) -> dict[str, str]:
+    """The cohort above each cohort that is below one."""
+    parents = {}
+    for cohort in _all(cluster, COHORT.key):
+        parent = (cohort / "spec" / "parentName").text()
+        parents[name_of(cohort)] = parent or ""
+    return parents
+
+
+def _nest(cohorts: dict[str, QuotaNode], parents: Mapping[str, str]) -> None:
+    """Put cohorts below those that they name; one that nobody defined has no quota."""
+    for name, parent_name in parents.items():
+        if not parent_name:
+            continue
+        child = cohorts[name]
+        parent = cohorts.setdefault(parent_name, QuotaNode())
+        if child is not parent.root():  # Kueue admits nothing in a cycle
+            parent.adopt(child)
 
 
 def _all(cluster: ClusterFacts, kind: tuple[str, str]) -> list[Field]:
@@ -170,31 +205,43 @@ def _reported(reservations: Field) -> dict[FlavorResource, int]:
 def _use(queues: dict[str, QuotaNode], workload: Field) -> None:
     """Count what an admitted Workload holds."""
     admission = workload / "status" / "admission"
-    queue = queues.get((admission / "clusterQueue").text() or "")
+    name = (admission / "clusterQueue").text() or ""
+    queue = queues.get(name)
     if queue is None:
         return
+    total = queue.used
     for resource, used in _used(workload):
-        queue.used[resource] = queue.used.get(resource, 0) + used
+        total[resource] = total.get(resource, 0) + used
 
 
 def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
     """The quota that an admitted Workload holds, without pods that need it no more."""
-    counts = _counts(workload / "spec" / "podSets", 1)
-    reclaimed = _counts(workload / "status" / "reclaimablePods", 0)
-    for pod_set in (workload / "status" / "admission" / "podSetAssignments").items():
-        name = (pod_set / "name").text()
-        admitted = (pod_set / "count").number(counts.get(name, 1))
-        needed = min(admitted, counts.get(name, admitted) - reclaimed.get(name, 0))
-        usage = amounts_of(pod_set / "resourceUsage")
-        for resource, flavor in (pod_set / "flavors").texts().items():
+    status = workload / "status"
+    counts = _counts(workload / "spec" / "podSets", default=1)
+    reclaimed = _counts(status / "reclaimablePods", default=0)
+    assignments = status / "admission" / "podSetAssignments"
+    for assigned in assignments.items():
+        name = (assigned / "name").text()
+        count = counts.get(name)
+        default = 1 if count is None else count
+        admitted = (assigned / "count").number(default)
+        if count is None:
+            count = admitted
+        needed = count - reclaimed.get(name, 0)
+
+        usage = amounts_of(assigned / "resourceUsage")
+        flavors = (assigned / "flavors").texts()
+        for resource, flavor in flavors.items():
             used = usage.get(resource, 0)
             if 0 <= needed < admitted:
                 used = used * needed // admitted
             yield (flavor, resource), used
 
 
-def _counts(entries: Field, default: int) -> dict[str | None, int]:
+def _counts(entries: Field, *, default: int) -> dict[str | None, int]:
+    """How many pods, by pod set."""
     counts = {}
     for entry in entries.items():
-        counts[(entry / "name").text()] = (entry / "count").number(default)
+        name = (entry / "name").text()
+        counts[name] = (entry / "count").number(default)
     return counts

@@ -1,12 +1,12 @@
-"""What one pod set asks of Kueue, in the annotations of its pod template or in a Workload.
+"""What pod sets ask of Kueue, in the annotations of pod templates or in a Workload.
 
-And groups of pod sets. Rules and messages: Kueue 0.19, the webhooks of its job integrations
-(`ValidateTASPodSetRequest`, `ValidatePodSetGroupingTopology`).
+Rules and messages: Kueue 0.19, the webhooks of its job integrations (`ValidateTASPodSetRequest`,
+`ValidatePodSetGroupingTopology`).
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,7 @@ from toposcope.integrations.kueue.api import (
     UNCONSTRAINED,
 )
 
+_LAYERS_RULE: Final = "kueue/slice-layers"
 _MAX_LAYERS: Final = 3
 _EXPLICIT: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_LAYERS)
 _BOOLEANS: Final = frozenset(
@@ -83,6 +84,8 @@ def of_workload(pod_set: PodSet, topology_request: Field) -> Request:
 
 
 class _Reader:
+    """Reads one request; what is wrong with it becomes findings."""
+
     def __init__(self, pod_set: PodSet, where: Field, names: dict[str, str]) -> None:
         self._set = pod_set
         self._where = where
@@ -95,24 +98,34 @@ class _Reader:
         self._check_one()
         self._check_unconstrained()
         group = self._group()
+        required = self._named(self._at(REQUIRED))
+        preferred = None
+        if not self._at(REQUIRED):
+            preferred = self._named(self._at(PREFERRED))
+        slices = self._layers() if self._at(SLICE_LAYERS) else self._one_layer()
         return Request(
-            self._set,
-            self._where,
-            self._named(self._at(REQUIRED)),
-            None if self._at(REQUIRED) else self._named(self._at(PREFERRED)),
-            self._layers() if self._at(SLICE_LAYERS) else self._two_levels(),
-            group,
-            any(self._at(key) for key in _EXPLICIT),
+            pod_set=self._set,
+            where=self._where,
+            required=required,
+            preferred=preferred,
+            slices=slices,
+            group=group,
+            explicit=any(self._at(key) for key in _EXPLICIT),
         )
 
     def _at(self, key: str) -> Field:
         return self._where / self._names[key]
 
     def _check_one(self) -> None:
-        kinds = (REQUIRED, PREFERRED, UNCONSTRAINED)
-        if sum(bool(self._at(key)) for key in kinds) > 1:
-            listed = ", ".join(f'"{self._names[key]}"' for key in kinds)
-            text = f"must not contain more than one topology annotation: [{listed}]"
+        """Note more than one of the annotations of which there can be one."""
+        names = []
+        present = 0
+        for key in (REQUIRED, PREFERRED, UNCONSTRAINED):
+            names.append(f'"{self._names[key]}"')
+            if self._at(key):
+                present += 1
+        if present > 1:
+            text = f"must not contain more than one topology annotation: [{', '.join(names)}]"
             self._where.error("kueue/one-annotation", text, "keep the one that you mean")
 
     def _check_unconstrained(self) -> None:
@@ -123,47 +136,28 @@ class _Reader:
             field.text()
         elif field.value not in _BOOLEANS:
             field.error(
-                "kueue/unconstrained", "must be a boolean value", 'write "true", or remove it'
+                "kueue/unconstrained",
+                "must be a boolean value",
+                'write "true", or remove it',
             )
 
     def _named(self, field: Field) -> NamedLevel | None:
+        """The label key that it names; None where there is none, or no label key."""
+        rule = "kueue/label-name"
         key = field.text()
         if key is None:
             if field.value == "":
-                field.error(
-                    "kueue/label-name",
-                    "name part must be non-empty",
-                    "name a node label, or remove it",
-                )
+                text = "name part must be non-empty"
+                field.error(rule, text, "name a node label, or remove it")
             return None
-        prefix, slash, name = key.rpartition("/")
-        if len(name) > _MAX_NAME:
-            field.error(
-                "kueue/label-name",
-                f"name part must be no more than {_MAX_NAME} bytes",
-                "name a node label",
-            )
-        elif not _NAME.fullmatch(name):
-            field.error(
-                "kueue/label-name",
-                "name part must consist of alphanumeric characters, '-', '_' or '.', "
-                "and must start and end with an "
-                "alphanumeric character",
-                "name a node label",
-            )
-        elif slash and not is_name(prefix):
-            field.error(
-                "kueue/label-name",
-                "prefix part a lowercase RFC 1123 subdomain must consist of lower case "
-                "alphanumeric characters, "
-                "'-' or '.', and must start and end with an alphanumeric character",
-                "name a node label",
-            )
-        else:
-            return NamedLevel(key, field)
-        return None
+        mistake = _not_a_label_key(key)
+        if mistake:
+            field.error(rule, mistake, "name a node label")
+            return None
+        return NamedLevel(key, field)
 
     def _group(self) -> str | None:
+        """The name of the group of pod sets."""
         field = self._at(GROUP_NAME)
         name = field.text()
         if name is None:
@@ -173,11 +167,8 @@ class _Reader:
             field.error(rule, "must not be a number", "give the group a name with a letter in it")
         for key in (SLICE_SIZE, SLICE_REQUIRED, SLICE_LAYERS):
             if self._at(key):
-                field.error(
-                    rule,
-                    f"may not be set when '{self._names[key]}' is specified",
-                    "keep one of them",
-                )
+                text = f"may not be set when '{self._names[key]}' is specified"
+                field.error(rule, text, "keep one of them")
         if not self._at(PREFERRED) and not self._at(REQUIRED):
             text = (
                 f"may not be set when neither '{self._names[PREFERRED]}' nor "
@@ -186,17 +177,23 @@ class _Reader:
             field.error(rule, text, f"set {self._names[REQUIRED]} on both pod sets of the group")
         return name
 
-    def _two_levels(self) -> tuple[Slices, ...]:
-        level, size = self._at(SLICE_REQUIRED), self._at(SLICE_SIZE)
+    def _one_layer(self) -> tuple[Slices, ...]:
+        """Slices of one level and size; none where either is missing or invalid."""
+        level = self._at(SLICE_REQUIRED)
+        size = self._at(SLICE_SIZE)
         rule = "kueue/slice-size"
+        name = self._names[SLICE_REQUIRED]
         if level and not size:
-            text = f"must be set when '{self._names[SLICE_REQUIRED]}' is specified"
+            text = f"must be set when '{name}' is specified"
             size.error(rule, text, "say how many pods share a domain")
         if size and not level:
-            text = f"may not be set when '{self._names[SLICE_REQUIRED]}' is not specified"
-            size.error(rule, text, f"set {self._names[SLICE_REQUIRED]}, or remove it")
-        named, count = self._named(level), self._size(size)
-        return (Slices(named, count),) if named and count else ()
+            text = f"may not be set when '{name}' is not specified"
+            size.error(rule, text, f"set {name}, or remove it")
+        named = self._named(level)
+        pods = self._size(size)
+        if named is None or not pods:
+            return ()
+        return (Slices(named, pods),)
 
     def _size(self, field: Field) -> int:
         """A slice size; 0 where there is none, or an invalid one."""
@@ -224,37 +221,49 @@ class _Reader:
         return number
 
     def _layers(self) -> tuple[Slices, ...]:
-        rule, layers = "kueue/slice-layers", self._at(SLICE_LAYERS)
+        """Slices in slices; none where one of them is invalid."""
+        layers = self._at(SLICE_LAYERS)
         for key in (SLICE_REQUIRED, SLICE_SIZE):
             if self._at(key):
-                layers.error(
-                    rule,
-                    f"may not be set when '{self._names[key]}' is specified",
-                    "keep one of them",
-                )
+                text = f"may not be set when '{self._names[key]}' is specified"
+                layers.error(_LAYERS_RULE, text, "keep one of them")
+        parsed = self._parsed(layers)
+        slices = self._valid_layers(parsed)
+        if not slices or len(slices) < len(parsed):
+            return ()
+        if slices[0].size > self._set.count:
+            return ()
+        return tuple(slices)
+
+    def _valid_layers(self, layers: Sequence[Field]) -> list[Slices]:
         slices: list[Slices] = []
-        first_use: dict[str, int] = {}
+        index_of: dict[str, int] = {}
         sizes: list[int] = []
-        for number, layer in enumerate(self._parsed(layers)):
+        for index, layer in enumerate(layers):
             level = self._named(layer / "topology")
             size = (layer / "size").number(0)
             if size < 1:
-                (layer / "size").error(rule, "must be greater than or equal to 1", "in pods")
-            if level and level.key in first_use:
-                message = f"Duplicate value: {level.key} (also at index {first_use[level.key]})"
-                (layer / "topology").error(rule, message, "name each level once")
-            if sizes and size and sizes[-1] % size:
-                text = f"must evenly divide the parent layer size {sizes[-1]}"
-                (layer / "size").error(rule, text, "change one of them")
-            if not number and size > self._set.count:
-                text = f"must not be greater than pod set count {self._set.count}"
-                (layer / "size").error(rule, text, "change one of them")
-            sizes.append(size)
+                text = "must be greater than or equal to 1"
+                (layer / "size").error(_LAYERS_RULE, text, "in pods")
             if level:
-                first_use.setdefault(level.key, number)
+                _check_repeated(layer / "topology", level.key, index_of)
+                index_of.setdefault(level.key, index)
+            self._check_layer_size(layer / "size", size, sizes)
+            sizes.append(size)
+            if level and size:
                 slices.append(Slices(level, size))
-        usable = sizes and len(slices) == len(sizes) and all(sizes) and sizes[0] <= self._set.count
-        return tuple(slices) if usable else ()
+        return slices
+
+    def _check_layer_size(self, field: Field, size: int, above: Sequence[int]) -> None:
+        """Note a size that does not divide the one around it, or is more than there are pods."""
+        text = ""
+        if not above:
+            if size > self._set.count:
+                text = f"must not be greater than pod set count {self._set.count}"
+        elif size and above[-1] % size:
+            text = f"must evenly divide the parent layer size {above[-1]}"
+        if text:
+            field.error(_LAYERS_RULE, text, "change one of them")
 
     def _parsed(self, layers: Field) -> list[Field]:
         """The layers; in an annotation they are JSON, and their path is that of the annotation."""
@@ -262,26 +271,52 @@ class _Reader:
         if self._strings:
             text = layers.text()
             try:
-                parsed = Field(json.loads(text) if text else None, layers.path, layers.findings)
+                value = json.loads(text) if text else None
             except (ValueError, RecursionError) as error:
+                message = f"must be a valid JSON array: {error}"
                 fix = 'write [{"topology": "<label key>", "size": <pods>}, ...]'
-                layers.error("kueue/slice-layers", f"must be a valid JSON array: {error}", fix)
+                layers.error(_LAYERS_RULE, message, fix)
                 return []
+            parsed = Field(value, layers.path, layers.findings)
         if not isinstance(parsed.value, list):
             parsed.wrong("a list of {topology, size}")
             return []
         if not 1 <= len(parsed.value) <= _MAX_LAYERS:
             message = f"must contain between 1 and {_MAX_LAYERS} constraints"
-            layers.error("kueue/slice-layers", message, "name the broadest level first")
+            layers.error(_LAYERS_RULE, message, "name the broadest level first")
             return []
         return list(parsed.items())
 
 
-def check_groups(requests: Iterable[Request]) -> None:
-    """Note what is wrong with the groups that pod sets form.
+def _not_a_label_key(key: str) -> str:
+    """What Kubernetes says against a label key; empty: nothing."""
+    prefix, slash, name = key.rpartition("/")
+    if len(name) > _MAX_NAME:
+        return f"name part must be no more than {_MAX_NAME} bytes"
+    if not _NAME.fullmatch(name):
+        return (
+            "name part must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+    if slash and not is_name(prefix):
+        return (
+            "prefix part a lowercase RFC 1123 subdomain must consist of lower case "
+            "alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+    return ""
 
-    A leader and its workers in one domain.
-    """
+
+def _check_repeated(field: Field, key: str, index_of: Mapping[str, int]) -> None:
+    """Note a level that another layer names already."""
+    first = index_of.get(key)
+    if first is not None:
+        message = f"Duplicate value: {key} (also at index {first})"
+        field.error(_LAYERS_RULE, message, "name each level once")
+
+
+def check_groups(requests: Iterable[Request]) -> None:
+    """Note what is wrong with the groups that pod sets form, of a leader and its workers."""
     groups: dict[str, list[Request]] = {}
     for request in requests:
         if request.group:
@@ -289,47 +324,71 @@ def check_groups(requests: Iterable[Request]) -> None:
     for name, members in groups.items():
         if len(members) == 2:  # noqa: PLR2004 - all that Kueue allows
             _check_pair(name, *members)
-            continue
-        for request in members:
-            text = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
-            _group_name(request).error(
-                "kueue/group-pair", text, f"let two pod sets have the group name {name!r}"
-            )
+        else:
+            _note_no_pair(name, members)
+
+
+def _note_no_pair(name: str, members: Sequence[Request]) -> None:
+    text = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
+    fix = f"let two pod sets have the group name {name!r}"
+    for request in members:
+        _group_name(request).error("kueue/group-pair", text, fix)
 
 
 def _check_pair(name: str, one: Request, other: Request) -> None:
-    counts = one.pod_set.count, other.pod_set.count
-    for request in (one, other):
-        if 1 not in counts:
-            _group_name(request).error(
-                "kueue/group-leader",
-                "can only define groups where at least one pod set has only 1 replica, "
-                f"got: {counts[0]} replica(s) and {counts[1]} replica(s) in the group",
-                "one of the two is the leader, a single pod",
-            )
-    leader, workers = (one, other) if one.pod_set.count < other.pod_set.count else (other, one)
-    if leader.pod_set.pods.node_filter != workers.pod_set.pods.node_filter:
-        (leader.pod_set.template / "spec").warn(
-            "kueue/leader-nodes",
-            "Kueue 0.19 looks for the leader's node by the node selector, "
-            "affinity and tolerations of the workers, "
-            "and these differ",
-            f"write the same as in {(workers.pod_set.template / 'spec').path}",
-        )
+    _check_has_leader(one, other)
+    _check_same_nodes(one, other)
     if _keys(one) != _keys(other):
-        for request, partner in ((one, other), (other, one)):
-            request.where.error(
-                "kueue/group-levels",
-                f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with "
-                f"'{partner.where.path}' "
-                f"in group '{name}'",
-                "write the same annotation on both",
-            )
+        _note_level_unlike(name, one, other)
+        _note_level_unlike(name, other, one)
+
+
+def _check_has_leader(one: Request, other: Request) -> None:
+    """Note a group in which no pod set is a single pod."""
+    count, other_count = one.pod_set.count, other.pod_set.count
+    if count == 1 or other_count == 1:
+        return
+    text = (
+        "can only define groups where at least one pod set has only 1 replica, "
+        f"got: {count} replica(s) and {other_count} replica(s) in the group"
+    )
+    for request in (one, other):
+        field = _group_name(request)
+        field.error("kueue/group-leader", text, "one of the two is the leader, a single pod")
+
+
+def _check_same_nodes(one: Request, other: Request) -> None:
+    """Note a leader that asks for other nodes than its workers."""
+    leader, workers = one.pod_set, other.pod_set
+    if leader.count >= workers.count:
+        leader, workers = workers, leader
+    if leader.pods.node_filter == workers.pods.node_filter:
+        return
+    (leader.template / "spec").warn(
+        "kueue/leader-nodes",
+        "Kueue 0.19 looks for the leader's node by the node selector, "
+        "affinity and tolerations of the workers, "
+        "and these differ",
+        f"write the same as in {(workers.template / 'spec').path}",
+    )
+
+
+def _note_level_unlike(name: str, request: Request, partner: Request) -> None:
+    """Note that the two pod sets of a group name different levels."""
+    request.where.error(
+        "kueue/group-levels",
+        f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with "
+        f"'{partner.where.path}' in group '{name}'",
+        "write the same annotation on both",
+    )
 
 
 def _keys(request: Request) -> tuple[str | None, str | None]:
     required, preferred = request.required, request.preferred
-    return required.key if required else None, preferred.key if preferred else None
+    return (
+        required.key if required else None,
+        preferred.key if preferred else None,
+    )
 
 
 def _group_name(request: Request) -> Field:

@@ -6,14 +6,15 @@ gates, without victims to preempt. A workload that finds no room in one flavor i
 one that has quota.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Final, TypeVar
 
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.constraints import Decision, OfferedNode, Pods
 from toposcope.integrations.framework.node_affinity import NodeFilter
-from toposcope.integrations.framework.packing import PODS
+from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.integrations.framework.system import Held
 from toposcope.integrations.kueue.assignment import (
     Assigner,
@@ -25,6 +26,8 @@ from toposcope.integrations.kueue.assignment import (
 from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup
 from toposcope.integrations.kueue.quota import FlavorResource
 from toposcope.text import plural
+
+_Key = TypeVar("_Key")
 
 VERSION: Final = "Kueue 0.19"
 _MOST_EVALUATIONS: Final = 200_000
@@ -38,14 +41,43 @@ _COARSE: Final = (
     "nodes have, and may admit pods that no node has room for"
 )
 
-_Mode = Literal["fit", "borrows", "busy", "never"]
-_MODES: Final[tuple[_Mode, ...]] = ("fit", "borrows", "busy", "never")
+
+class _Mode(IntEnum):
+    """How a request meets the quota of a flavor, the best first."""
+
+    FIT = 0
+    BORROWS = 1
+    BUSY = 2
+    NEVER = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
+    """Why a workload is not admitted."""
+
     text: str
     no_flavor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _OnTopology:
+    """What was assigned on the topology of one flavor."""
+
+    flavor: Flavor
+    assigner: Assigner
+    assignments: list[Assignment]
+
+    def placed(self) -> Iterator[tuple[Pods, str, int]]:
+        """Pods, their node and how many of them it gets."""
+        leaves = self.assigner.leaves
+        for assignment in self.assignments:
+            pods = assignment.pod_set.pods
+            leaf = leaves[assignment.leaf]
+            yield pods, leaf.node, assignment.count
+
+    def give_back(self) -> None:
+        """Free what was assigned."""
+        self.assigner.give_back(self.assignments)
 
 
 _Tried = list[dict[str, int]]
@@ -71,30 +103,95 @@ class KueueAdmission:
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
         """What Kueue does with all copies."""
         trial = _Trial(self, nodes, emptied=emptied)
+        notes = self.queue.notes
+        copies = self._copies_to_try(len(nodes))
+        topology: str | None = None
         placed: list[tuple[Pods, str, int]] = []
-        topology, notes = None, self.queue.notes
-        tried = min(
-            self.copies, max(1, _MOST_EVALUATIONS // max(1, len(nodes) * len(self.pod_sets)))
-        )
-        for copy in range(tried):
-            assigned = trial.admit()
-            if isinstance(assigned, _Refusal):
-                some = f"after {copy} of {self.copies} copies: " if copy else ""
-                return Decision(some + assigned.text, no_flavor=assigned.no_flavor, notes=notes)
-            for assigner, assignments in assigned:
-                topology = topology or trial.topology_of(assigner)
-                placed += [
-                    (pod_set.pods, assigner.leaves[leaf].node, count)
-                    for pod_set, leaf, count in assignments
-                ]
-        if refusal := trial.lacks_quota(self.copies - tried):
+
+        for copy in range(copies):
+            admitted = trial.admit()
+            if isinstance(admitted, _Refusal):
+                text = admitted.text
+                if copy:
+                    text = f"after {copy} of {self.copies} copies: {text}"
+                return Decision(text, no_flavor=admitted.no_flavor, notes=notes)
+            for part in admitted:
+                topology = topology or part.flavor.topology
+                placed += part.placed()
+
+        refusal = trial.lacks_quota(self.copies - copies)
+        if refusal:
             return Decision(refusal, no_flavor=True, notes=notes)
         notes = (*notes, *dict.fromkeys(trial.notes))
         if not all(node for _, node, _ in placed):
             notes = (*notes, f"Topology {topology} {_COARSE}")
         return Decision(
-            placed=tuple(placed), topology=topology, notes=notes, partly=tried < self.copies
+            placed=tuple(placed),
+            topology=topology,
+            notes=notes,
+            partly=copies < self.copies,
         )
+
+    def _copies_to_try(self, nodes: int) -> int:
+        """At least one, and no more than there is time for."""
+        evaluations = max(1, nodes * len(self.pod_sets))
+        affordable = max(1, _MOST_EVALUATIONS // evaluations)
+        return min(self.copies, affordable)
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """One scheduling cycle: the flavors that the pod sets get."""
+
+    counts: Sequence[int]
+    """How many pods of each pod set."""
+    tried: _Tried
+    """Where the last cycle stopped."""
+    next_tried: _Tried
+    """Where this one stopped."""
+    flavors: list[dict[str, Flavor]]
+    """By pod set and resource."""
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    busy: _Refusal | None = None
+    """What lacks now and may be there later."""
+    result: list[_OnTopology] | _Refusal = field(default_factory=list)
+
+    def use(self, member: int, flavor: Flavor, resource: str, amount: int) -> None:
+        """Have a pod set take so much of a resource from a flavor."""
+        self.flavors[member][resource] = flavor
+        _add(self.usage, {(flavor.name, resource): amount})
+
+
+@dataclass(frozen=True, slots=True)
+class _FlavorQuota:
+    """Whether a flavor has quota for what is requested of it."""
+
+    flavor: Flavor
+    mode: _Mode = _Mode.FIT
+    lacks: str = ""
+    """What lacks, where it is busy or never enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A flavor for all resources of a group."""
+
+    flavor: Flavor
+    number: int
+    """Of the last flavor that was looked at; -1 after the last one."""
+    busy: _Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupRequest:
+    """What pod sets request of one resource group."""
+
+    members: Sequence[int]
+    group: ResourceGroup
+    amounts: Mapping[str, int]
+    """By resource."""
+    first: int
+    """The number of the first flavor to try."""
 
 
 class _Trial:
@@ -106,371 +203,524 @@ class _Trial:
         self._admission = admission
         self._queue = admission.queue
         self._emptied = emptied
-        self._nodes = [node for node in nodes if emptied or not node.obstacle]
+        self._nodes = nodes if emptied else [node for node in nodes if not node.obstacle]
         self._free: dict[str, dict[str, int]] = {}
+        """What is left on each node."""
         self._assigners: dict[str, Assigner] = {}
+        """By flavor."""
         self._used: dict[FlavorResource, int] = {}
         self._last: dict[FlavorResource, int] = {}
         """What the last copy used."""
         self.notes: list[str] = []
 
-    def topology_of(self, assigner: Assigner) -> str | None:
-        """The name of the topology that an assigner is of."""
-        names = {flavor.name: flavor.topology for flavor in self._queue.flavors}
-        return next(names[name] for name, other in self._assigners.items() if other is assigner)
-
-    def admit(self) -> list[tuple[Assigner, list[Assignment]]] | _Refusal:
+    def admit(self) -> list[_OnTopology] | _Refusal:
         """One copy, flavor after flavor as long as one is left to try."""
         pod_sets = self._admission.pod_sets
         counts = [pod_set.pods.count for pod_set in pod_sets]
+        flavors = sum(len(group.flavors) for group in self._queue.groups)
         tried: _Tried = [{} for _ in pod_sets]
         refusals: list[_Refusal] = []
-        for _ in range(sum(len(group.flavors) for group in self._queue.groups) + 1):
-            result, next_tried = self._attempt(counts, tried)
+        for _ in range(flavors + 1):
+            cycle = self._attempt(counts, tried)
+            result = cycle.result
             if isinstance(result, _Refusal):
                 result = self._reduced(counts, tried) or result
             if not isinstance(result, _Refusal):
                 return result
             refusals.append(result)
-            tried = next_tried
-            if all(number == -1 for numbers in tried for number in numbers.values()):
+            tried = cycle.next_tried
+            if _is_exhausted(tried):
                 break
-        # Room is worth more words than a flavor that was none from the start.
-        return next((refusal for refusal in refusals if not refusal.no_flavor), refusals[-1])
+        return _most_telling(refusals)
 
-    def _reduced(
-        self, counts: list[int], tried: _Tried
-    ) -> list[tuple[Assigner, list[Assignment]]] | _Refusal | None:
-        """With fewer pods, where the workload allows.
-
-        As many as fit, found by bisection as Kueue does.
-        """
-        least = [pod_set.least for pod_set in self._admission.pod_sets]
-        spare = [
-            count - (count if low is None else low)
-            for count, low in zip(counts, least, strict=True)
-        ]
-        total = sum(spare)
-        low, high, best = 0, total + 1, None
-        while total and low < high:
-            middle = (low + high) // 2
-            fewer = [
-                count - part * middle // total for count, part in zip(counts, spare, strict=True)
-            ]
-            used = dict(self._used)
-            result, _ = self._attempt(fewer, tried)
-            if isinstance(result, _Refusal):
-                low = middle + 1
-                continue
-            high, best = middle, fewer
-            self._used = used
-            for assigner, assignments in result:
-                assigner.take(assignments, -1)
-        if best is None:
+    def _reduced(self, counts: Sequence[int], tried: _Tried) -> list[_OnTopology] | _Refusal | None:
+        """With fewer pods, as many as fit, where the workload allows; None: it does not help."""
+        fewer = self._most_that_fit(counts, tried)
+        if fewer is None:
             return None
-        for pod_set, count in zip(self._admission.pod_sets, best, strict=True):
-            if pod_set.slices and count < pod_set.slices[0][1]:
-                return _Refusal(
-                    f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, "
-                    "which is less than a slice, "
-                    "and its own API refuses that: raise job-min-parallelism to the slice size",
-                    no_flavor=True,
-                )
-        result, _ = self._attempt(best, tried)
-        pods = f"{sum(best)} of {sum(counts)} pods"
-        self.notes.append(f"admitted with {pods}: the workload allows fewer (job-min-parallelism)")
-        return None if isinstance(result, _Refusal) else result
+        for pod_set, count in zip(self._admission.pod_sets, fewer, strict=True):
+            if pod_set.slices and count < pod_set.slices[0].size:
+                return _less_than_a_slice(pod_set, count)
 
-    def _attempt(
-        self, counts: Sequence[int], tried: _Tried
-    ) -> tuple[list[tuple[Assigner, list[Assignment]]] | _Refusal, _Tried]:
+        cycle = self._attempt(fewer, tried)
+        pods = f"{sum(fewer)} of {sum(counts)} pods"
+        self.notes.append(f"admitted with {pods}: the workload allows fewer (job-min-parallelism)")
+        if isinstance(cycle.result, _Refusal):
+            return None
+        return cycle.result
+
+    def _most_that_fit(self, counts: Sequence[int], tried: _Tried) -> list[int] | None:
+        """The pods of each pod set, found by bisection as Kueue does; None: not even the least."""
+        spare = self._spare(counts)
+        total = sum(spare)
+        if not total:
+            return None
+
+        low, high = 0, total + 1
+        most: list[int] | None = None
+        while low < high:
+            middle = (low + high) // 2
+            fewer = []
+            for count, part in zip(counts, spare, strict=True):
+                fewer.append(count - part * middle // total)
+            if self._would_fit(fewer, tried):
+                high, most = middle, fewer
+            else:
+                low = middle + 1
+        return most
+
+    def _spare(self, counts: Sequence[int]) -> list[int]:
+        """How many pods of each pod set may be missing."""
+        spare = []
+        for pod_set, count in zip(self._admission.pod_sets, counts, strict=True):
+            least = count if pod_set.least is None else pod_set.least
+            spare.append(count - least)
+        return spare
+
+    def _would_fit(self, counts: Sequence[int], tried: _Tried) -> bool:
+        """Whether so many pods are admitted; nothing stays assigned."""
+        used = dict(self._used)
+        result = self._attempt(counts, tried).result
+        if isinstance(result, _Refusal):
+            return False
+        self._used = used
+        for part in result:
+            part.give_back()
+        return True
+
+    def _attempt(self, counts: Sequence[int], tried: _Tried) -> _Cycle:
         """One scheduling cycle."""
-        usage: dict[FlavorResource, int] = {}
-        flavors: list[dict[str, Flavor]] = [{} for _ in counts]
-        next_tried: _Tried = [{} for _ in counts]
-        busy: _Refusal | None = None
+        cycle = _Cycle(
+            counts=counts,
+            tried=tried,
+            next_tried=[{} for _ in counts],
+            flavors=[{} for _ in counts],
+        )
+        cycle.result = self._run(cycle)
+        return cycle
+
+    def _run(self, cycle: _Cycle) -> list[_OnTopology] | _Refusal:
         for members in self._groups():
-            requests: dict[str, int] = {}
-            for member in members:
-                for resource, amount in self._requests(member, counts[member]).items():
-                    requests[resource] = requests.get(resource, 0) + amount
-            found, numbers, refusal = self._flavors_for(members, requests, tried, usage)
-            if found is None:
-                return refusal or _Refusal("no flavor", no_flavor=True), next_tried
-            busy = busy or refusal
-            for member in members:
-                own = self._requests(member, counts[member])
-                alone = not own and self._admission.pod_sets[member].group is not None
-                flavors[member] = {
-                    res: flavor
-                    for res, flavor in found.items()
-                    if res in own or (alone and flavor.topology)
-                }
-                next_tried[member] = {res: numbers[res] for res in flavors[member]}
-                for resource, flavor in flavors[member].items():
-                    one = flavor.name, resource
-                    usage[one] = usage.get(one, 0) + own.get(resource, 0)
-        if busy:
-            return busy, next_tried
-        result = self._on_topologies(counts, flavors)
+            refusal = self._choose_flavors(cycle, members)
+            if refusal:
+                return refusal
+        if cycle.busy:
+            return cycle.busy
+        result = self._on_topologies(cycle)
         if not isinstance(result, _Refusal):
-            self._last = usage
-            for pair, amount in usage.items():
-                self._used[pair] = self._used.get(pair, 0) + amount
-        return result, next_tried
+            self._last = cycle.usage
+            _add(self._used, cycle.usage)
+        return result
 
     def lacks_quota(self, copies: int) -> str:
         """What more copies like the last one lack in its flavor, where the queue has no other.
 
         Empty: nothing.
         """
-        for (flavor, resource), amount in (
-            self._last.items() if len(self._queue.flavors) == 1 else ()
-        ):
-            wanted = self._used[flavor, resource] + amount * copies
-            quota = self._queue.capacity if self._emptied else self._queue.available
-            if copies and wanted > quota.get((flavor, resource), 0):
-                return self._lacks(
-                    flavor, resource, quota.get((flavor, resource), 0), wanted, " left"
-                )
+        if not copies or len(self._queue.flavors) != 1:
+            return ""
+        quotas = self._queue.available
+        if self._emptied:
+            quotas = self._queue.capacity
+        for pair, amount in self._last.items():
+            wanted = self._used[pair] + amount * copies
+            quota = quotas.get(pair, 0)
+            if wanted > quota:
+                left = _quantity(pair[1], quota)
+                return self._lacks(pair, wanted, f"{left} left")
         return ""
 
-    def _groups(self) -> Iterator[list[int]]:
+    def _groups(self) -> Iterable[list[int]]:
+        """The numbers of pod sets that get the same flavors."""
         groups: dict[object, list[int]] = {}
         for number, pod_set in enumerate(self._admission.pod_sets):
-            groups.setdefault(number if pod_set.group is None else pod_set.group, []).append(number)
-        yield from groups.values()
+            key: object = pod_set.group
+            if pod_set.group is None:
+                key = number
+            members = groups.setdefault(key, [])
+            members.append(number)
+        return groups.values()
 
     def _requests(self, member: int, count: int) -> dict[str, int]:
-        requests = {
-            resource: amount * count
-            for resource, amount in self._admission.pod_sets[member].pods.requests
-        }
-        if any(PODS in group.resources for group in self._queue.groups):
+        requests = {}
+        for resource, amount in self._admission.pod_sets[member].pods.requests:
+            requests[resource] = amount * count
+        if self._group_of(PODS):
             requests[PODS] = count
         return requests
 
-    def _flavors_for(
-        self,
-        members: Sequence[int],
-        requests: Mapping[str, int],
-        tried: _Tried,
-        usage: Mapping[FlavorResource, int],
-    ) -> tuple[dict[str, Flavor] | None, dict[str, int], _Refusal | None]:
-        """A flavor for each resource, and its number for the next cycle.
+    def _group_of(self, resource: str) -> ResourceGroup | None:
+        for group in self._queue.groups:
+            if resource in group.resources:
+                return group
+        return None
 
-        None where one finds none.
+    def _choose_flavors(self, cycle: _Cycle, members: Sequence[int]) -> _Refusal | None:
+        """Give these pod sets the same flavors; the refusal where there are none."""
+        total: dict[str, int] = {}
+        for member in members:
+            _add(total, self._requests(member, cycle.counts[member]))
+        choices = self._choices_for(cycle, members, total)
+        if isinstance(choices, _Refusal):
+            return choices
+        for member in members:
+            self._give(cycle, member, choices)
+        return None
+
+    def _give(self, cycle: _Cycle, member: int, choices: Mapping[str, _Choice]) -> None:
+        """Give a pod set the flavors of what it requests.
+
+        A member of a group that requests nothing gets those with a topology.
         """
-        found: dict[str, Flavor] = {}
-        numbers: dict[str, int] = {}
-        busy: _Refusal | None = None
-        for resource in sorted(requests):
-            if resource in found or not requests[resource]:
+        requests = self._requests(member, cycle.counts[member])
+        next_tried = cycle.next_tried[member]
+        is_grouped = self._admission.pod_sets[member].group is not None
+        only_follows = is_grouped and not requests
+        for resource, choice in choices.items():
+            flavor = choice.flavor
+            if only_follows and not flavor.topology:
                 continue
-            group = next(
-                (group for group in self._queue.groups if resource in group.resources), None
-            )
+            if not only_follows and resource not in requests:
+                continue
+            cycle.use(member, flavor, resource, requests.get(resource, 0))
+            next_tried[resource] = choice.number
+
+    def _choices_for(
+        self, cycle: _Cycle, members: Sequence[int], requests: Mapping[str, int]
+    ) -> dict[str, _Choice] | _Refusal:
+        """A flavor for each resource."""
+        choices: dict[str, _Choice] = {}
+        for resource in sorted(requests):
+            if resource in choices or not requests[resource]:
+                continue
+            group = self._group_of(resource)
             if group is None:
                 text = f"ClusterQueue {self._queue.name} has no quota of {resource}"
-                return None, numbers, _Refusal(text, no_flavor=True)
-            first = tried[members[0]].get(resource, -1) + 1
-            within = {
-                resource: amount
-                for resource, amount in requests.items()
-                if resource in group.resources
-            }
-            flavor, number, refusal = self._flavor_of(group, members, within, first, usage)
-            if flavor is None:
-                return None, numbers, refusal
-            busy = busy or refusal
-            found |= dict.fromkeys(within, flavor)
-            numbers |= dict.fromkeys(within, -1 if number == len(group.flavors) - 1 else number)
-        return found, numbers, busy
-
-    def _flavor_of(
-        self,
-        group: ResourceGroup,
-        members: Sequence[int],
-        requests: Mapping[str, int],
-        first: int,
-        usage: Mapping[FlavorResource, int],
-    ) -> tuple[Flavor | None, int, _Refusal | None]:
-        """The first flavor with quota, or the best of those that may have it later.
-
-        And the last that was looked at.
-        """
-        best: tuple[_Mode, Flavor | None, _Refusal | None] = "never", None, None
-        reasons: list[_Refusal] = []
-        number = first
-        for number in range(first, len(group.flavors)):
-            flavor = group.flavors[number]
-            if text := self._mismatch(flavor, group, members):
-                reasons.append(_Refusal(text, no_flavor=True))
-                continue
-            mode, refusal = self._mode(flavor, requests, usage)
-            reasons += [refusal] if refusal else []
-            if _MODES.index(mode) < _MODES.index(best[0]):
-                best = mode, flavor, refusal
-            if mode == "fit" or (mode == "borrows" and not self._queue.prefers_own_quota):
-                break
-        if best[1] is None:
-            texts = (
-                ", ".join(dict.fromkeys(reason.text for reason in reasons))
-                or "no flavor is left to try"
+                return _Refusal(text, no_flavor=True)
+            asked = _GroupRequest(
+                members=members,
+                group=group,
+                amounts=_only(requests, group.resources),
+                first=cycle.tried[members[0]].get(resource, -1) + 1,
             )
-            return None, number, _Refusal(texts, no_flavor=True)
-        return best[1], number, best[2] if best[0] == "busy" else None
+            choice = self._choice(asked, cycle.usage)
+            if isinstance(choice, _Refusal):
+                return choice
+            cycle.busy = cycle.busy or choice.busy
+            choices |= dict.fromkeys(asked.amounts, choice)
+        return choices
 
-    def _mode(
+    def _choice(
+        self, asked: _GroupRequest, usage: Mapping[FlavorResource, int]
+    ) -> _Choice | _Refusal:
+        """The first flavor with quota, or the best of those that may have it later."""
+        flavors = asked.group.flavors
+        best: _FlavorQuota | None = None
+        best_mode = _Mode.NEVER
+        reasons: list[str] = []
+        number = asked.first
+        for number in range(asked.first, len(flavors)):
+            mismatch = self._mismatch(flavors[number], asked)
+            if mismatch:
+                reasons.append(mismatch)
+                continue
+            quota = self._quota(flavors[number], asked.amounts, usage)
+            if quota.lacks:
+                reasons.append(quota.lacks)
+            if quota.mode < best_mode:
+                best, best_mode = quota, quota.mode
+            if self._is_final(quota.mode):
+                break
+
+        if best is None:
+            different = dict.fromkeys(reasons)
+            text = ", ".join(different) or "no flavor is left to try"
+            return _Refusal(text, no_flavor=True)
+
+        if number == len(flavors) - 1:
+            number = -1
+        busy = _Refusal(best.lacks, no_flavor=True) if best.lacks else None
+        return _Choice(best.flavor, number, busy)
+
+    def _is_final(self, mode: _Mode) -> bool:
+        """Whether no other flavor is tried."""
+        if mode is _Mode.BORROWS:
+            return not self._queue.prefers_own_quota
+        return mode is _Mode.FIT
+
+    def _quota(
         self, flavor: Flavor, requests: Mapping[str, int], usage: Mapping[FlavorResource, int]
-    ) -> tuple[_Mode, _Refusal | None]:
-        """Whether the flavor has quota for all of these resources, and what lacks."""
-        worst: _Mode = "fit"
-        refusal: _Refusal | None = None
-        queue = self._queue
+    ) -> _FlavorQuota:
+        """Whether the flavor has quota for all of these resources."""
+        worst = _FlavorQuota(flavor)
         for resource, amount in requests.items():
-            one = flavor.name, resource
-            wanted = amount + usage.get(one, 0) + self._used.get(one, 0)
-            capacity = queue.capacity.get(one, 0)
-            available = capacity if self._emptied else queue.available.get(one, 0)
-            mode: _Mode = "never" if wanted > capacity else "busy" if wanted > available else "fit"
-            if mode == "fit" and wanted > queue.nominal.get(one, 0) and not self._emptied:
-                mode = "borrows"
-            if _MODES.index(mode) > _MODES.index(worst):
-                worst = mode
-                has, left = (capacity, "") if mode == "never" else (available, " left")
-                refusal = _Refusal(
-                    self._lacks(flavor.name, resource, has, wanted, left), no_flavor=True
-                )
-        return worst, refusal if worst in ("busy", "never") else None
+            pair = flavor.name, resource
+            used = self._used.get(pair, 0) + usage.get(pair, 0)
+            wanted = used + amount
+            mode = self._mode(pair, wanted)
+            if mode > worst.mode:
+                lacks = self._what_lacks(pair, wanted, mode)
+                worst = _FlavorQuota(flavor, mode, lacks)
+        return worst
 
-    def _lacks(self, flavor: str, resource: str, has: int, wanted: int, left: str) -> str:
-        quota = f"{'' if left else 'at most '}{_quantity(resource, has)}{left}"
+    def _mode(self, pair: FlavorResource, wanted: int) -> _Mode:
+        if wanted > self._queue.capacity.get(pair, 0):
+            return _Mode.NEVER
+        if self._emptied:
+            return _Mode.FIT
+        if wanted > self._queue.available.get(pair, 0):
+            return _Mode.BUSY
+        if wanted > self._queue.nominal.get(pair, 0):
+            return _Mode.BORROWS
+        return _Mode.FIT
+
+    def _what_lacks(self, pair: FlavorResource, wanted: int, mode: _Mode) -> str:
+        resource = pair[1]
+        if mode is _Mode.NEVER:
+            capacity = self._queue.capacity.get(pair, 0)
+            quantity = _quantity(resource, capacity)
+            return self._lacks(pair, wanted, f"at most {quantity}")
+
+        if mode is _Mode.BUSY:
+            available = self._queue.available.get(pair, 0)
+            quantity = _quantity(resource, available)
+            return self._lacks(pair, wanted, f"{quantity} left")
+
+        return ""
+
+    def _lacks(self, pair: FlavorResource, wanted: int, quota: str) -> str:
+        flavor, resource = pair
         asked = _quantity(resource, wanted)
         return (
             f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, "
             f"{asked} requested"
         )
 
-    def _mismatch(self, flavor: Flavor, group: ResourceGroup, members: Sequence[int]) -> str:
+    def _mismatch(self, flavor: Flavor, asked: _GroupRequest) -> str:
         """Why Kueue passes the flavor over for these pod sets, in its words where it has some.
 
         Empty: it does not.
         """
-        for pod_set in (self._admission.pod_sets[member] for member in members):
-            if text := self._topology_mismatch(flavor, group, pod_set):
-                return text
-            filter_ = pod_set.pods.node_filter
-            tolerations = (*filter_.tolerations, *flavor.nodes.tolerations)
-            for taint in flavor.taints:
-                if not any(toleration.covers(taint) for toleration in tolerations):
-                    value = f"={taint.value}" if taint.value else ""
-                    return (
-                        f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, "
-                        "which pods do not tolerate"
-                    )
-            labels = dict(flavor.nodes.selector)
-            if _about(filter_, labels).rejection("", labels, ()):
-                return f"flavor {flavor.name} doesn't match node affinity"
+        for member in asked.members:
+            pod_set = self._admission.pod_sets[member]
+            mismatch = self._topology_mismatch(flavor, asked.group, pod_set)
+            mismatch = mismatch or _node_mismatch(flavor, pod_set)
+            if mismatch:
+                return mismatch
         return ""
 
     def _topology_mismatch(self, flavor: Flavor, group: ResourceGroup, pod_set: OrderedPods) -> str:
         if not pod_set.explicit:
-            by_itself = flavor.topology is None or self._queue.only_topologies
-            return (
-                "" if by_itself else f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
-            )
+            if flavor.topology is None or self._queue.only_topologies:
+                return ""
+            return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
         if flavor.topology is None:
-            asked = {resource for resource, _ in pod_set.pods.requests}
-            covered = asked & set(group.resources)
-            return (
-                f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
-                if covered
-                else ""
-            )
+            for resource, _ in pod_set.pods.requests:
+                if resource in group.resources:
+                    return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+            return ""
         levels = self._admission.topologies.get(flavor.topology, ())
-        named = [level for level, _ in pod_set.slices] + ([pod_set.level] if pod_set.level else [])
-        lacks = any(level not in levels for level in named)
-        return f'Flavor "{flavor.name}" does not contain the requested level' if lacks else ""
+        for level in pod_set.named_levels:
+            if level not in levels:
+                return f'Flavor "{flavor.name}" does not contain the requested level'
+        return ""
 
-    def _on_topologies(
-        self, counts: Sequence[int], flavors: Sequence[Mapping[str, Flavor]]
-    ) -> list[tuple[Assigner, list[Assignment]]] | _Refusal:
+    def _on_topologies(self, cycle: _Cycle) -> list[_OnTopology] | _Refusal:
         """Nodes for the pod sets, flavor by flavor in the order of their names; all or none."""
-        by_flavor: dict[str, list[OrderedPods]] = {}
-        chosen: dict[str, Flavor] = {}
-        for pod_set, count, own in zip(self._admission.pod_sets, counts, flavors, strict=True):
-            if not count or not (pod_set.explicit or self._queue.only_topologies):
-                continue
-            named = {flavor.name: flavor for flavor in own.values() if flavor.topology}
-            if len(named) != 1:
-                several = (
-                    f"several flavors with a topology ({', '.join(sorted(named))})"
-                    if named
-                    else "no flavor"
-                )
-                return _Refusal(
-                    f"pod set {pod_set.pods.name} gets {several}, because of what it requests",
-                    no_flavor=True,
-                )
-            ((name, flavor),) = named.items()
-            chosen[name] = flavor
-            filter_ = pod_set.pods.node_filter
-            filter_ = replace(
-                filter_, tolerations=(*filter_.tolerations, *flavor.nodes.tolerations)
-            )
-            pods = replace(pod_set.pods, count=count, node_filter=filter_)
-            by_flavor.setdefault(name, []).append(replace(pod_set, pods=pods))
-        done: list[tuple[Assigner, list[Assignment]]] = []
-        for name in sorted(by_flavor):
-            assigner = self._assigner(chosen[name])
-            result = assigner.assign(by_flavor[name])
-            if isinstance(result, Unassigned):
-                for other, assignments in done:
-                    other.take(assignments, -1)
-                return _Refusal(_no_room(result, self._admission.pod_sets))
-            done.append((assigner, result))
+        by_flavor = self._by_flavor(cycle)
+        if isinstance(by_flavor, _Refusal):
+            return by_flavor
+
+        done: list[_OnTopology] = []
+        for flavor in sorted(by_flavor, key=_name):
+            assigner = self._assigner(flavor)
+            assignments = assigner.assign(by_flavor[flavor])
+            if isinstance(assignments, Unassigned):
+                for part in done:
+                    part.give_back()
+                return _Refusal(_no_room(assignments, self._admission.pod_sets))
+            done.append(_OnTopology(flavor, assigner, assignments))
         return done
+
+    def _by_flavor(self, cycle: _Cycle) -> dict[Flavor, list[OrderedPods]] | _Refusal:
+        """The pod sets that get nodes, by the one flavor with a topology that each has."""
+        by_flavor: dict[Flavor, list[OrderedPods]] = {}
+        pod_sets = self._admission.pod_sets
+        for pod_set, count, flavors in zip(pod_sets, cycle.counts, cycle.flavors, strict=True):
+            gets_nodes = pod_set.explicit or self._queue.only_topologies
+            if not count or not gets_nodes:
+                continue
+            with_topology = _with_topology(flavors.values())
+            if len(with_topology) != 1:
+                return _not_one_flavor(pod_set, with_topology)
+            flavor = with_topology.pop()
+            in_flavor = by_flavor.setdefault(flavor, [])
+            in_flavor.append(_in_flavor(pod_set, count, flavor))
+        return by_flavor
 
     def _assigner(self, flavor: Flavor) -> Assigner:
         """The topology of a flavor: its nodes that carry each level.
 
         Flavors share what is free on a node.
         """
-        if flavor.name in self._assigners:
-            return self._assigners[flavor.name]
-        levels = self._admission.topologies.get(flavor.topology or "", ())
-        labels = flavor.nodes.selector
-        nodes = [
-            node
-            for node in self._nodes
-            if all(node.labels.get(key) == value for key, value in labels)
-            and all(level in node.labels for level in levels)
-        ]
-        whole: dict[tuple[str, ...], dict[str, int]] = {}
+        assigner = self._assigners.get(flavor.name)
+        if assigner is None:
+            topology = flavor.topology or ""
+            levels = self._admission.topologies.get(topology, ())
+            nodes = self._nodes_of(flavor, levels)
+            if levels and levels[-1] == HOSTNAME:
+                leaves = self._leaf_per_node(nodes, levels)
+            else:
+                leaves = self._leaf_per_domain(nodes, levels)
+            assigner = Assigner(levels, leaves)
+            self._assigners[flavor.name] = assigner
+        return assigner
+
+    def _nodes_of(self, flavor: Flavor, levels: Sequence[str]) -> list[OfferedNode]:
+        """The nodes with the labels of the flavor and of all levels."""
+        nodes = []
+        for node in self._nodes:
+            labels = node.labels
+            if not all(labels.get(key) == value for key, value in flavor.nodes.selector):
+                continue
+            if all(level in labels for level in levels):
+                nodes.append(node)
+        return nodes
+
+    def _leaf_per_node(self, nodes: Iterable[OfferedNode], levels: Sequence[str]) -> list[Leaf]:
         leaves = []
         for node in nodes:
-            path = tuple(node.labels[level] for level in levels)
+            labels = node.labels
+            path = tuple([labels[level] for level in levels])
             offered = node.total if self._emptied else node.free
-            if levels and levels[-1] == HOSTNAME:
-                free = self._free.setdefault(node.name, dict(offered))
-                leaves.append(Leaf(path, free, _usable(node), node.name))
-                continue
-            free = whole.setdefault(path, {})
+            free = self._free.setdefault(node.name, dict(offered))
+            leaf = Leaf(path, free, usable=_usable(node), node=node.name)
+            leaves.append(leaf)
+        return leaves
+
+    def _leaf_per_domain(self, nodes: Iterable[OfferedNode], levels: Sequence[str]) -> list[Leaf]:
+        """The lowest domains as a whole, whatever taints and labels their nodes have."""
+        free_in: dict[Path, dict[str, int]] = {}
+        for node in nodes:
+            labels = node.labels
+            path = tuple([labels[level] for level in levels])
+            offered = node.total if self._emptied else node.free
+            free = free_in.setdefault(path, {})
             for resource, amount in offered.items():
                 free[resource] = free.get(resource, 0) + amount
-        for path, free in whole.items():  # as a whole, whatever taints and labels its nodes have
-            for key, domains in self._admission.held.items():
-                if key not in self._admission.own and not self._emptied:
-                    for resource, amount in domains.get(path, {}).items():
-                        free[resource] = free.get(resource, 0) - amount
-            leaves.append(Leaf(path, free, lambda _: True))
-        assigner = self._assigners[flavor.name] = Assigner(levels, leaves)
-        return assigner
+
+        if not self._emptied:
+            self._take_held(free_in)
+        return [Leaf(path, free, _any_pods) for path, free in free_in.items()]
+
+    def _take_held(self, free_in: Mapping[Path, dict[str, int]]) -> None:
+        """Take what other admitted workloads hold from what is free in the domains."""
+        for workload, held_in in self._admission.held.items():
+            if workload in self._admission.own:
+                continue
+            for path, amounts in held_in.items():
+                free = free_in.get(path)
+                if free is None:
+                    continue
+                for resource, amount in amounts.items():
+                    free[resource] = free.get(resource, 0) - amount
+
+
+def _add(total: MutableMapping[_Key, int], amounts: Mapping[_Key, int]) -> None:
+    for key, amount in amounts.items():
+        total[key] = total.get(key, 0) + amount
+
+
+def _only(requests: Mapping[str, int], resources: Iterable[str]) -> dict[str, int]:
+    """Those of these resources."""
+    only = {}
+    for resource, amount in requests.items():
+        if resource in resources:
+            only[resource] = amount
+    return only
+
+
+def _name(flavor: Flavor) -> str:
+    return flavor.name
+
+
+def _is_exhausted(tried: _Tried) -> bool:
+    """Whether no flavor is left to try."""
+    for numbers in tried:
+        for number in numbers.values():
+            if number != -1:
+                return False
+    return True
+
+
+def _most_telling(refusals: Sequence[_Refusal]) -> _Refusal:
+    """A lack of room is worth more words than a flavor that was none from the start."""
+    for refusal in refusals:
+        if not refusal.no_flavor:
+            return refusal
+    return refusals[-1]
+
+
+def _less_than_a_slice(pod_set: OrderedPods, count: int) -> _Refusal:
+    return _Refusal(
+        f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, "
+        "which is less than a slice, "
+        "and its own API refuses that: raise job-min-parallelism to the slice size",
+        no_flavor=True,
+    )
+
+
+def _not_one_flavor(pod_set: OrderedPods, flavors: Iterable[Flavor]) -> _Refusal:
+    names = [flavor.name for flavor in flavors]
+    which = "no flavor"
+    if names:
+        which = f"several flavors with a topology ({', '.join(sorted(names))})"
+    text = f"pod set {pod_set.pods.name} gets {which}, because of what it requests"
+    return _Refusal(text, no_flavor=True)
+
+
+def _with_topology(flavors: Iterable[Flavor]) -> set[Flavor]:
+    found = set()
+    for flavor in flavors:
+        if flavor.topology:
+            found.add(flavor)
+    return found
+
+
+def _in_flavor(pod_set: OrderedPods, count: int, flavor: Flavor) -> OrderedPods:
+    """So many of the pods, with the tolerations that the flavor adds to them."""
+    own = pod_set.pods.node_filter
+    tolerations = (*own.tolerations, *flavor.nodes.tolerations)
+    node_filter = replace(own, tolerations=tolerations)
+    pods = replace(pod_set.pods, count=count, node_filter=node_filter)
+    return replace(pod_set, pods=pods)
+
+
+def _node_mismatch(flavor: Flavor, pod_set: OrderedPods) -> str:
+    """What the flavor's taints and labels say against the pods; empty: nothing."""
+    own = pod_set.pods.node_filter
+    tolerations = (*own.tolerations, *flavor.nodes.tolerations)
+    for taint in flavor.taints:
+        if any(toleration.covers(taint) for toleration in tolerations):
+            continue
+        value = f"={taint.value}" if taint.value else ""
+        return (
+            f"flavor {flavor.name} has taint {taint.key}{value}:{taint.effect}, "
+            "which pods do not tolerate"
+        )
+
+    labels = dict(flavor.nodes.selector)
+    if _about(own, labels).rejection("", labels, ()):
+        return f"flavor {flavor.name} doesn't match node affinity"
+    return ""
 
 
 def _usable(node: OfferedNode) -> Callable[[NodeFilter], bool]:
     return lambda node_filter: not node_filter.rejection(node.name, node.labels, node.taints)
+
+
+def _any_pods(_: NodeFilter) -> bool:
+    return True
 
 
 def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
@@ -478,31 +728,39 @@ def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
 
     A term that says nothing of them makes all of the terms match.
     """
-    terms = [
-        tuple(rule for rule in term if not rule.field and rule.key in labels)
-        for term in node_filter.terms
-    ]
-    selector = tuple((key, value) for key, value in node_filter.selector if key in labels)
-    return NodeFilter(selector, tuple(terms) if all(terms) else ())
+    selector = []
+    for key, value in node_filter.selector:
+        if key in labels:
+            selector.append((key, value))
+    terms = []
+    for term in node_filter.terms:
+        rules = [rule for rule in term if not rule.field and rule.key in labels]
+        if not rules:
+            return NodeFilter(tuple(selector), ())
+        terms.append(tuple(rules))
+    return NodeFilter(tuple(selector), tuple(terms))
 
 
 def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:
-    room = (
-        f"there is room for {result.fits} of {result.wanted} {plural(result.wanted, result.unit)}"
-    )
+    units = plural(result.wanted, result.unit)
+    room = f"there is room for {result.fits} of {result.wanted} {units}"
     if len(pod_sets) == 1:
+        text = f"{VERSION} finds no nodes for pod set {result.pod_set}: {room}"
         least = pod_sets[0].least
-        needed = f", and at least {least} have to start (job-min-parallelism)" if least else ""
-        return f"{VERSION} finds no nodes for pod set {result.pod_set}: {room}{needed}"
-    room = "no domain has room for it with its leader" if result.fits >= result.wanted else room
+        if least:
+            text += f", and at least {least} have to start (job-min-parallelism)"
+        return text
+    if result.fits >= result.wanted:
+        room = "no domain has room for it with its leader"
     return (
         f"{VERSION} assigns pod sets one after the other and takes none back: "
-        "when it comes to pod set "
-        f"{result.pod_set} {room}"
+        f"when it comes to pod set {result.pod_set} {room}"
     )
 
 
 def _quantity(resource: str, amount: int) -> str:
     if resource == "cpu":
         return f"{amount / 1000:g} cpu"
-    return f"{amount / (1 << 30):g}Gi memory" if resource == "memory" else f"{amount} {resource}"
+    if resource == "memory":
+        return f"{amount / (1 << 30):g}Gi memory"
+    return f"{amount} {resource}"

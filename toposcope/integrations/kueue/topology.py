@@ -1,9 +1,10 @@
-"""Kueue's `Topology`: label keys, the same fields in three API versions.
+"""Kueue's `Topology` and the ResourceFlavor that names it.
 
-And the ResourceFlavor that names it. Rules and messages: the CRDs of Kueue 0.19 (schema and CEL)
-and the status of its ClusterQueue.
+A Topology lists label keys, in the same fields in three API versions. Rules and messages: the CRDs
+of Kueue 0.19 (schema and CEL) and the status of its ClusterQueue.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of
@@ -25,18 +26,25 @@ _MAX_LEVELS_V1ALPHA1: Final = 8
 def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any]:
     """The Topology; `read_node_labels` reads it back. Raises ExportError."""
     levels = exportable(topology).levels
-    if version == VERSIONS[-1] and len(levels) > _MAX_LEVELS_V1ALPHA1:
-        text = f"there are {len(levels)} levels, and Kueue's v1alpha1 takes {_MAX_LEVELS_V1ALPHA1}"
-        raise ExportError(f"{text}; use --without or v1beta2")
+    count = len(levels)
+    if version == VERSIONS[-1] and count > _MAX_LEVELS_V1ALPHA1:
+        raise ExportError(
+            f"there are {count} levels, and Kueue's v1alpha1 takes {_MAX_LEVELS_V1ALPHA1}; "
+            "use --without or v1beta2"
+        )
     entries = [{"nodeLabel": level.key} for level in levels]
-    return topology_object(f"{GROUP}/{version}", TOPOLOGIES.kind, topology.name, entries)
+    api_version = f"{GROUP}/{version}"
+    return topology_object(api_version, TOPOLOGIES.kind, topology.name, entries)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     check_fields(root, schema("kueue", "Topology"), "kueue/field", VERSION)
     levels = root / "spec" / "levels"
     keys = check_levels(levels, cluster, "kueue", "must be unique")
-    if before is not None and keys != label_keys(before / "spec" / "levels"):
+    if before is None:
+        return Reading()
+    former = label_keys(before / "spec" / "levels")
+    if keys != former:
         levels.error("kueue/topology-immutable", "field is immutable", RECREATE)
     return Reading()
 
@@ -47,39 +55,46 @@ def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Re
     if before is not None:
         _check_flavor_unchanged(spec, before / "spec")
     topology = (spec / "topologyName").text()
-    if topology and not (spec / "nodeLabels").texts():
-        text = "at least one nodeLabel is required when topology is set"
-        spec.error(
-            "kueue/flavor-labels",
-            text,
-            "set spec.nodeLabels to a label that the flavor's nodes carry",
-        )
-    if (
-        topology
-        and topology not in cluster.topologies
-        and (cluster.topologies or cluster.knows_topologies)
-    ):
-        text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
-        (spec / "topologyName").error("kueue/topology-exists", text, cluster.missing(topology))
+    if topology:
+        _check_flavor_topology(root, topology, cluster)
     return Reading()
 
 
+def _check_flavor_topology(root: Field, topology: str, cluster: ClusterFacts) -> None:
+    """Whether a flavor that names a topology has node labels, and the topology exists."""
+    spec = root / "spec"
+    if not (spec / "nodeLabels").texts():
+        spec.error(
+            "kueue/flavor-labels",
+            "at least one nodeLabel is required when topology is set",
+            "set spec.nodeLabels to a label that the flavor's nodes carry",
+        )
+    if topology in cluster.topologies:
+        return
+    if cluster.topologies or cluster.knows_topologies:
+        text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
+        (spec / "topologyName").error("kueue/topology-exists", text, cluster.missing(topology))
+
+
 def _check_flavor_unchanged(spec: Field, before: Field) -> None:
+    """Note changes that Kueue refuses where the flavor had a topology."""
     if not before / "topologyName":
         return
-    for name in ("nodeLabels", "tolerations", "topologyName"):
-        if (spec / name).value != (before / name).value:
-            text = (
-                f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName "
-                "is set"
-            )
-            (spec / name).error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
+    for name, are in (("nodeLabels", "are"), ("tolerations", "are"), ("topologyName", "is")):
+        field = spec / name
+        if field.value != (before / name).value:
+            text = f"{name} {are} immutable when topologyName is set"
+            field.error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
 
 
-TOPOLOGY: Final = System(
-    "Kueue", lambda document: kind_of(document) == (GROUP, TOPOLOGIES.kind), _read
-)
-FLAVOR: Final = System(
-    "Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor, "kueue"
-)
+def _is_topology(document: Mapping[str, Any]) -> bool:
+    return kind_of(document) == (GROUP, TOPOLOGIES.kind)
+
+
+def _is_flavor(document: Mapping[str, Any]) -> bool:
+    return kind_of(document) == (GROUP, "ResourceFlavor")
+
+
+TOPOLOGY: Final = System("Kueue", _is_topology, _read)
+FLAVOR: Final = System("Kueue", _is_flavor, _read_flavor, "kueue")
 READERS: Final = (TOPOLOGY, FLAVOR)

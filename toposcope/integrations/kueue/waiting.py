@@ -1,6 +1,6 @@
-"""Kueue: its queue leads to a flavor with a topology, and the queues are active.
+"""Why a workload waits for Kueue.
 
-And its messages.
+Its queue leads to a flavor with a topology, the queues are active, and Kueue says why it waits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,17 +38,21 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """From the workload's queue name to the flavors of its ClusterQueue."""
     if not any(demand.system == "Kueue" for demand in workload.workloads):
         return
-    name, namespace = _queue_name(workload), workload.namespace
+    name = _queue_name(workload)
     if name is None:
         yield features.unknown(
             "the workload names no queue, so the flavors that Kueue would use are unknown"
         )
         return
+    namespace = workload.namespace
     queue = workload.store.find(LOCAL_QUEUE, name, namespace)
     if queue is None:
-        command = shell("kubectl get {} -n {}", LOCAL_QUEUE.name, namespace)
         yield _missing(
-            workload, LOCAL_QUEUE, f"LocalQueue {name}", f" in namespace {namespace}", command
+            workload,
+            LOCAL_QUEUE,
+            which=f"LocalQueue {name}",
+            where=f" in namespace {namespace}",
+            command=shell("kubectl get {} -n {}", LOCAL_QUEUE.name, namespace),
         )
         return
     cluster_queue = (Field(queue) / "spec" / "clusterQueue").text() or ""
@@ -56,19 +60,24 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 
 def _queue_name(workload: features.WorkloadObjects) -> str | None:
+    """The queue that it names itself, or that its Kueue Workload names."""
     root = Field(workload.document)
-    own = (root / "metadata" / "labels" / QUEUE_NAME).text() or (root / "spec" / "queueName").text()
-    admitted = [
-        (Field(document) / "spec" / "queueName").text()
-        for _, document in workload.members(WORKLOAD)
-    ]
-    return own or next(filter(None, admitted), None)
+    label = (root / "metadata" / "labels" / QUEUE_NAME).text()
+    own = label or (root / "spec" / "queueName").text()
+    if own:
+        return own
+    for _, document in workload.members(WORKLOAD):
+        admitted = (Field(document) / "spec" / "queueName").text()
+        if admitted:
+            return admitted
+    return None
 
 
 def _missing(
-    workload: features.WorkloadObjects, kind: Kind, which: str, where: str, command: Command
+    workload: features.WorkloadObjects, kind: Kind, *, which: str, where: str, command: Command
 ) -> features.Step:
-    if why := workload.store.why_unknown(kind):
+    why = workload.store.why_unknown(kind)
+    if why:
         return features.unknown(f"cannot read {which}: {why}", commands=(command,))
     return features.failed(f"{which} does not exist{where}", commands=(command,))
 
@@ -76,13 +85,18 @@ def _missing(
 def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> features.Step:
     queue = workload.store.find(CLUSTER_QUEUE, name)
     if queue is None:
-        command = shell("kubectl get {}", CLUSTER_QUEUE.name)
-        return _missing(workload, CLUSTER_QUEUE, f"ClusterQueue {name}", "", command)
+        return _missing(
+            workload,
+            CLUSTER_QUEUE,
+            which=f"ClusterQueue {name}",
+            where="",
+            command=shell("kubectl get {}", CLUSTER_QUEUE.name),
+        )
     active = features.condition(queue, "Active")
     if active and active.status == "False":
-        message = f"ClusterQueue {name} is not active ({active.reason}): {active.message}"
         return features.failed(
-            message, commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),)
+            f"ClusterQueue {name} is not active ({active.reason}): {active.message}",
+            commands=(shell("kubectl describe {} {}", CLUSTER_QUEUE.name, name),),
         )
     return _check_flavors(workload, name, queue)
 
@@ -90,41 +104,47 @@ def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> featu
 def _check_flavors(
     workload: features.WorkloadObjects, name: str, queue: features.Object
 ) -> features.Step:
-    groups = (Field(queue) / "spec" / "resourceGroups").items()
-    names = {
-        text
-        for group in groups
-        for entry in (group / "flavors").items()
-        if (text := (entry / "name").text())
-    }
-    if why := workload.store.why_unknown(FLAVORS):
+    """Whether a flavor of the ClusterQueue has a topology."""
+    flavors = _flavor_names(queue)
+    why = workload.store.why_unknown(FLAVORS)
+    if why:
         return features.unknown(
             f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}"
         )
-    topologies = {}
-    for flavor in sorted(names):
+    offered = []
+    for flavor in flavors:
         document = workload.store.find(FLAVORS, flavor)
-        if document and (topology := (Field(document) / "spec" / "topologyName").text()):
-            topologies[flavor] = topology
-    if not topologies:
-        return features.failed(
-            f"no flavor of ClusterQueue {name} has a topology, "
-            "so Kueue cannot keep its pods together",
-            "set spec.topologyName on a ResourceFlavor "
-            f"({', '.join(sorted(names)) or 'the queue has none'})",
-            commands=(shell("kubectl get {} -o yaml", FLAVORS.name),),
-        )
-    offered = ", ".join(
-        f"{flavor} (topology {topology})" for flavor, topology in topologies.items()
+        if not document:
+            continue
+        topology = (Field(document) / "spec" / "topologyName").text()
+        if topology:
+            offered.append(f"{flavor} (topology {topology})")
+    if offered:
+        return features.passed(f"ClusterQueue {name} offers {', '.join(offered)}")
+    there_are = ", ".join(flavors) or "the queue has none"
+    return features.failed(
+        f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
+        f"set spec.topologyName on a ResourceFlavor ({there_are})",
+        commands=(shell("kubectl get {} -o yaml", FLAVORS.name),),
     )
-    return features.passed(f"ClusterQueue {name} offers {offered}")
+
+
+def _flavor_names(cluster_queue: features.Object) -> list[str]:
+    names = set()
+    for group in (Field(cluster_queue) / "spec" / "resourceGroups").items():
+        for entry in (group / "flavors").items():
+            name = (entry / "name").text()
+            if name:
+                names.add(name)
+    return sorted(names)
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its Kueue Workloads are not admitted, or no longer."""
     for ref, document in workload.members(WORKLOAD):
         for reported in features.conditions(document):
-            if reported.message and (reported.type, reported.status) in _WAITING:
+            outcome = reported.type, reported.status
+            if reported.message and outcome in _WAITING:
                 yield features.SchedulerMessage(ref.handle, str(reported))
 
 
@@ -150,8 +170,9 @@ class _Kueue(Waiting):
         return _check(workload)
 
     def settles(self, finding: Finding, workload: features.WorkloadObjects) -> bool:
-        # it is managed anyway
-        return finding.rule == "kueue/queue-name" and any(workload.members(WORKLOAD))
+        if finding.rule != "kueue/queue-name":
+            return False
+        return any(workload.members(WORKLOAD))  # it is managed anyway
 
     def check_nodes(self, workload: WaitingWorkload) -> Step | None:
         return check_assignment(workload)
@@ -162,7 +183,9 @@ class _Kueue(Waiting):
             return None
 
         def of_pod_set(labels: Mapping[str, str]) -> str | None:
-            return "" if labels.get(POD_SET_OF, name) == name else None
+            if labels.get(POD_SET_OF, name) == name:
+                return ""
+            return None
 
         return of_pod_set
 

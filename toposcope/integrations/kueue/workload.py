@@ -1,16 +1,17 @@
-"""Kueue: pod sets kept together, in slices, or two of them together.
+"""Workloads for Kueue: pod sets kept together, in slices, or two of them together.
 
-From annotations or from a Workload. Rules and messages: Kueue 0.19 (topology-aware scheduling).
-Which topology it will be depends on the ResourceFlavor that Kueue chooses, so any that has all the
-levels may be meant. Levels are label keys. A preferred level is given up for the next broader one,
-and at last for none.
+They are read from annotations or from a Workload. Rules and messages: Kueue 0.19 (topology-aware
+scheduling). Which topology it will be depends on the ResourceFlavor that Kueue chooses, so any that
+has all the levels may be meant. Levels are label keys. A preferred level is given up for the next
+broader one, and at last for none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.api.levels import Level
+from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import (
     Field,
     handle_of,
@@ -24,7 +25,7 @@ from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, st
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kueue import api
-from toposcope.integrations.kueue.assignment import OrderedPods
+from toposcope.integrations.kueue.assignment import OrderedPods, SliceLayer
 from toposcope.integrations.kueue.limit_ranges import with_defaults
 from toposcope.integrations.kueue.queues import (
     Flavor,
@@ -50,15 +51,14 @@ FLAVORS_UNKNOWN: Final = (
     "the queue's flavors are not known: their nodes, taints and quota are not checked"
 )
 _QUEUE_FIRST: Final = "room is not checked before the queue is right"
-_DIGITS: Final = 9
+_MOST_DIGITS: Final = 9
 """Of a number of pods."""
+_UNLIMITED: Final = 1 << 62
+"""More quota than there can be."""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Workloads, and every kind with pod templates that names a queue.
-
-    Or has an annotation on one of them.
-    """
+    """Workloads, and every kind with pod templates that names a queue or has an annotation."""
     if kind_of(document) == api.WORKLOADS.key:
         return True
     root = Field(document)
@@ -67,98 +67,216 @@ def _claims(document: Mapping[str, Any]) -> bool:
         return False
     if (root / "metadata" / "labels" / api.QUEUE_NAME).text():
         return True
-    places = (
-        root / "metadata" / "annotations",
-        *(pod_set.annotations for pod_set in structure.sets),
-    )
-    return any(place / key for place in places for key in api.ANNOTATIONS)
+    places = [root / "metadata" / "annotations"]
+    for pod_set in structure.sets:
+        places.append(pod_set.annotations)
+    for annotations in places:
+        for key in api.ANNOTATIONS:
+            if annotations / key:
+                return True
+    return False
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     # annotations of a pod template cannot change where they count; the API server says so itself
     del before
+
     notes: list[str] = []
     if kind_of(root.value) == api.WORKLOADS.key:
         check_fields(root, schema("kueue", "Workload"), "kueue/field", api.VERSION)
         structure, requests = _workload(root)
     else:
-        structure = _grouped(root, structure_of(root) or Structure(()), notes)
+        structure = structure_of(root) or Structure(())
+        structure = _grouped(root, structure, notes)
         structure = with_defaults(structure, cluster, namespace_of(root))
-        _check_places(root, structure, queued=bool(queue_name(root, cluster)))
+        queue = queue_name(root, cluster)
+        _check_places(root, structure, queued=bool(queue))
         requests = [annotated(pod_set) for pod_set in structure.sets]
+
     check_groups(requests)
     _check_remainders(requests)
-    return _reading(root, structure, requests, cluster, notes)
+    return _reading(_Submitted(root, structure, requests, cluster), notes)
 
 
 SYSTEM: Final = System("Kueue", _claims, _read, "kueue")
 READERS: Final = (SYSTEM,)
 
 
-def _reading(
-    root: Field,
-    structure: Structure,
-    requests: list[Request],
-    cluster: ClusterFacts,
-    notes: list[str],
-) -> Reading:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A flavor that the pods may get."""
+
+    flavor: Flavor
+    topology: TopologyLevels | None = None
+    """None: it has none that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPlace(_Place):
+    """A flavor with a topology that is known."""
+
+    topology: TopologyLevels
+
+
+_NO_FLAVOR: Final = Flavor("", ANY_NODE, (), None)
+_NOWHERE: Final = _Place(_NO_FLAVOR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    """A document with its pod sets."""
+
+    root: Field
+    structure: Structure
+    requests: list[Request]
+    cluster: ClusterFacts
+
+    def admission(self, queue: Queue) -> KueueAdmission:
+        """The pod sets as Kueue admits them.
+
+        One workload for each copy, and for each pod where it sees them apart.
+        """
+        topologies = {}
+        for name, topology in self.cluster.topologies.items():
+            topologies[name] = topology.keys
+        copies = self.structure.copies
+        if self.structure.separate:
+            copies = self.structure.sets[0].count
+        return KueueAdmission(
+            pod_sets=tuple([self._ordered_pods(request) for request in self.requests]),
+            queue=queue,
+            topologies=topologies,
+            held=self.cluster.held,
+            own=own_workloads(self.root, self.cluster),
+            copies=copies,
+        )
+
+    def _ordered_pods(self, request: Request) -> OrderedPods:
+        pod_set = request.pod_set
+        count = 1 if self.structure.separate else pod_set.count
+        pods = replace(pod_set.some(count), name=pod_set.name)
+        slices = [SliceLayer(layer.level.key, layer.size) for layer in request.slices]
+        return OrderedPods(
+            pods=pods,
+            level=request.level.key if request.level else None,
+            required=request.required is not None,
+            slices=tuple(slices),
+            group=request.group,
+            explicit=request.explicit,
+            least=_least(self.root, pod_set),
+        )
+
+    def workload(self, place: _Place, notes: Iterable[str], *, placeable: bool) -> Workload:
+        """All copies on the nodes of a flavor."""
+        return Workload(
+            "Kueue",
+            handle_of(self.root),
+            groups=(self._tree(place),),
+            topology=place.topology.name if place.topology else None,
+            placeable=placeable,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+    def _tree(self, place: _Place) -> Group:
+        """All pod sets of one copy on the nodes of a flavor; one group shares its level."""
+        topology = place.topology
+        requests = []
+        for request in self.requests:
+            pod_set = _on(place.flavor, request.pod_set)
+            requests.append(replace(request, pod_set=pod_set))
+        if self.structure.separate:
+            single_pods = [_set(request, 1, topology) for request in requests]
+            copies = self.structure.sets[0].count
+            return Group("pod", groups=tuple(single_pods), copies=copies)
+
+        below = []
+        grouped: dict[str, list[Request]] = {}
+        for request in requests:
+            if request.group:
+                grouped.setdefault(request.group, []).append(request)
+            else:
+                below.append(_set(request, request.pod_set.count, topology))
+        for group_name, members in grouped.items():
+            below.append(_together(group_name, members, topology))
+
+        kind = kind_of(self.root.value)[1]
+        name = name_of(self.root, kind)
+        return Group(name, groups=tuple(below), copies=self.structure.copies)
+
+
+def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
     """One workload for each topology that it may get.
 
     Where the queue is known, those of its flavors.
     """
+    root, cluster = submitted.root, submitted.cluster
     queued = bool(queue_name(root, cluster))
-    queue = queue_of(root, cluster) if queued and known(cluster) else None
-    if queued and queue is None and known(cluster):
-        no_place = Workload(
-            "Kueue", handle_of(root), (), placeable=False, notes=(*notes, _QUEUE_FIRST)
-        )
-        return Reading(no_place)
-    if queue is None:
-        places = _of_any_queue(requests, cluster, notes)
-        unasked = not any(_levels(requests))
+    if not queued or not known(cluster):
+        return _in_any_queue(submitted, notes, queued=queued)
+    queue = queue_of(root, cluster)
+    if queue is not None:
+        return _in_queue(submitted, queue, notes)
+    no_place = Workload(
+        "Kueue",
+        handle_of(root),
+        groups=(),
+        placeable=False,
+        notes=(*notes, _QUEUE_FIRST),
+    )
+    return Reading(no_place)
+
+
+def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
+    """One workload for each flavor of the queue that comes into question."""
+    requests = submitted.requests
+    places: Sequence[_Place]
+    wants_topology = any(request.explicit for request in requests)
+    if wants_topology or queue.only_topologies:
+        places = _flavors(requests, queue, submitted.cluster, notes)
+        placeable = bool(places)
     else:
-        places = _of_queue(queue, requests, cluster, notes)
-        unasked = not _wants_topology(queue, requests)
-    placeable = bool(places) or unasked
-    if queued and queue is None and placeable:
-        notes.append(FLAVORS_UNKNOWN)
-    submitted = _Submitted(root, structure, requests, cluster)
-    shared = submitted.admission(queue) if queue else None
+        places = _without_topology(queue)
+        placeable = True
+
+    admission = submitted.admission(queue)
     workloads = []
-    for place in places or [_Place(_NO_FLAVOR, None)]:
-        topology, admission = place.topology, shared
-        if admission is None and topology is not None:
-            admission = submitted.admission(_any_queue(place.flavor, requests))
-        workload = Workload(
-            "Kueue",
-            handle_of(root),
-            groups=(submitted.tree(place),),
-            topology=topology.name if topology else None,
-            placeable=placeable,
-            notes=tuple(dict.fromkeys(notes)),
-            admission=admission,
-        )
-        workloads.append(workload)
+    for place in places or [_NOWHERE]:
+        workload = submitted.workload(place, notes, placeable=placeable)
+        workloads.append(replace(workload, admission=admission))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A flavor that the pods may get, and its topology; None: it has none that counts."""
-
-    flavor: Flavor
-    topology: TopologyLevels | None
-
-
-_NO_FLAVOR: Final = Flavor("", ANY_NODE, (), None)
+def _without_topology(queue: Queue) -> list[_Place]:
+    """The flavors on which Kueue assigns no nodes."""
+    places = []
+    for flavor in queue.flavors:
+        if flavor.topology is None:
+            places.append(_Place(flavor))
+    return places
 
 
-def _wants_topology(queue: Queue, requests: Iterable[Request]) -> bool:
-    """Whether Kueue assigns nodes: a pod set asks for it, or each flavor has a topology."""
-    return queue.only_topologies or any(request.explicit for request in requests)
+def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> Reading:
+    """One workload for each topology, where the queue's flavors are not known."""
+    requests = submitted.requests
+    places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
+    placeable = bool(places) or not any(_asked_levels(requests))
+    if queued and placeable:
+        notes.append(FLAVORS_UNKNOWN)
+
+    workloads = []
+    for place in places or [_NOWHERE]:
+        admission = None
+        if place.topology is not None:
+            queue = _any_queue(place.flavor, requests)
+            admission = submitted.admission(queue)
+        workload = submitted.workload(place, notes, placeable=placeable)
+        workloads.append(replace(workload, admission=admission))
+    return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
-def _of_any_queue(requests: list[Request], cluster: ClusterFacts, notes: list[str]) -> list[_Place]:
+def _of_any_queue(
+    requests: list[Request], cluster: ClusterFacts, notes: list[str]
+) -> list[_KnownPlace]:
     """Every topology that has all levels, where the queue is not known."""
     topologies = _candidates(requests, cluster, notes)
     if len(topologies) > 1:
@@ -166,81 +284,93 @@ def _of_any_queue(requests: list[Request], cluster: ClusterFacts, notes: list[st
         notes.append(f"the ResourceFlavor decides which topology it is: {names}")
     places = []
     for topology in topologies:
-        places.append(_Place(replace(_NO_FLAVOR, topology=topology.name), topology))
+        flavor = replace(_NO_FLAVOR, topology=topology.name)
+        places.append(_KnownPlace(flavor, topology))
     return places
-
-
-def _of_queue(
-    queue: Queue, requests: list[Request], cluster: ClusterFacts, notes: list[str]
-) -> list[_Place]:
-    """The flavors of a queue that come into question."""
-    if _wants_topology(queue, requests):
-        return _flavors(requests, queue, cluster, notes)
-    return [_Place(flavor, None) for flavor in queue.flavors if flavor.topology is None]
 
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
     """For a queue that is not known: one flavor with more quota than there can be."""
-    resources: dict[str, None] = {}
+    quota: dict[tuple[str, str], int] = {}
     for request in requests:
         for resource, _ in request.pod_set.pods.requests:
-            resources[resource] = None
-    quota = {(flavor.name, resource): _MORE_THAN_THERE_IS for resource in resources}
+            quota[flavor.name, resource] = _UNLIMITED
+    resources = [resource for _, resource in quota]
     group = ResourceGroup(tuple(resources), (flavor,))
-    return Queue("", (group,), nominal=quota, available=quota, capacity=quota)
-
-
-_MORE_THAN_THERE_IS: Final = 1 << 62
+    return Queue(
+        name="",
+        groups=(group,),
+        nominal=quota,
+        available=quota,
+        capacity=quota,
+    )
 
 
 def _flavors(
     requests: list[Request], queue: Queue, cluster: ClusterFacts, notes: list[str]
-) -> list[_Place]:
+) -> list[_KnownPlace]:
     """The flavors whose topologies have every level that is named, in order.
 
     What keeps others out is noted.
     """
-    of_topology = [flavor for flavor in queue.flavors if flavor.topology]
-    if not of_topology:
+    if not queue.has_topologies:
         _note_no_topology(requests, queue)
         return []
-    places, unknown = [], []
-    for flavor in of_topology:
-        name = flavor.topology or ""
-        if name in cluster.topologies:
-            places.append(_Place(flavor, cluster.topologies[name]))
-        else:
-            unknown.append(name)
-    for name in dict.fromkeys(unknown):
-        notes.append(f"the levels of Topology {name} are not known: its flavor is left out")
-    named = [level for level, _ in _levels(requests)]
+    places = _known_places(queue.flavors, cluster, notes)
+    named = [asked.level for asked in _asked_levels(requests)]
     for level in named:
         _check_level(level, places)
     complete = []
+    topologies: dict[TopologyLevels, None] = {}
     for place in places:
-        if all(_has(place, level) for level in named):
+        if _has_all(place.topology, named):
             complete.append(place)
-    topologies = dict.fromkeys([place.topology for place in complete if place.topology])
+            topologies[place.topology] = None
     ordered = _ordered(requests, list(topologies), notes)
     if places and not complete:
         notes.append(LEVELS_FIRST)
     return [place for place in complete if place.topology in ordered]
 
 
-def _has(place: _Place, level: NamedLevel) -> bool:
-    return place.topology is not None and place.topology.by_key(level.key) is not None
+def _known_places(
+    flavors: Iterable[Flavor], cluster: ClusterFacts, notes: list[str]
+) -> list[_KnownPlace]:
+    """The flavors whose topologies are known; those of other topologies are noted."""
+    places = []
+    unknown: dict[str, None] = {}
+    for flavor in flavors:
+        name = flavor.topology
+        if not name:
+            continue
+        topology = cluster.topologies.get(name)
+        if topology is None:
+            unknown[name] = None
+        else:
+            places.append(_KnownPlace(flavor, topology))
+    for name in unknown:
+        notes.append(f"the levels of Topology {name} are not known: its flavor is left out")
+    return places
 
 
-def _check_level(level: NamedLevel, places: Sequence[_Place]) -> None:
+def _has_all(topology: TopologyLevels, levels: Iterable[NamedLevel]) -> bool:
+    for level in levels:
+        if topology.by_key(level.key) is None:
+            return False
+    return True
+
+
+def _check_level(level: NamedLevel, places: Sequence[_KnownPlace]) -> None:
     """Note a level that no flavor has."""
-    if not places or any(_has(place, level) for place in places):
-        return
     texts = []
+    topologies = []
     for place in places:
+        if place.topology.by_key(level.key) is not None:
+            return
+        topologies.append(place.topology)
         texts.append(f'Flavor "{place.flavor.name}" does not contain the requested level')
-    topologies = [place.topology for place in places if place.topology]
-    fix = did_you_mean_key(level.key, topologies)
-    level.field.error("kueue/level-exists", ", ".join(texts), fix)
+    if texts:
+        fix = did_you_mean_key(level.key, topologies)
+        level.field.error("kueue/level-exists", ", ".join(texts), fix)
 
 
 def _note_no_topology(requests: list[Request], queue: Queue) -> None:
@@ -259,122 +389,179 @@ def _note_no_topology(requests: list[Request], queue: Queue) -> None:
 def _workload(root: Field) -> tuple[Structure, list[Request]]:
     """A Kueue Workload names its pod sets itself."""
     requests = []
-    for written in (root / "spec" / "podSets").items():
-        name, template = (written / "name").text() or "main", written / "template"
-        pods = pods_of(name, (written / "count").number(1), template / "spec")
-        requests.append(of_workload(PodSet(name, pods, template), written / "topologyRequest"))
-    return Structure(tuple(request.pod_set for request in requests)), requests
+    written_sets = root / "spec" / "podSets"
+    for written in written_sets.items():
+        name = (written / "name").text() or "main"
+        count = (written / "count").number(1)
+        template = written / "template"
+        pods = pods_of(name, count, template / "spec")
+        pod_set = PodSet(name, pods, template)
+        requests.append(of_workload(pod_set, written / "topologyRequest"))
+    pod_sets = [request.pod_set for request in requests]
+    return Structure(tuple(pod_sets)), requests
 
 
 def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
     """A Pod that belongs to a pod group stands for all of them."""
     metadata = root / "metadata"
     total = metadata / "annotations" / api.POD_GROUP_TOTAL
-    if kind_of(root.value)[1] != "Pod" or not (metadata / "labels" / api.POD_GROUP).text():
+    if kind_of(root.value)[1] != "Pod":
         return structure
-    text = total.text() or ""
-    if not (text.isascii() and text.isdigit() and int(text[:9])):
+    if not (metadata / "labels" / api.POD_GROUP).text():
+        return structure
+
+    count = _whole_number(total.text() or "")
+    if not count:
         fix = f"set {api.POD_GROUP_TOTAL} to a whole number in quotes"
         total.error("kueue/pod-group", "must be the number of pods in the group", fix)
         return structure
-    count = int(text[:9])
-    notes.append(f"counted as {count} {plural(count, 'pod')} like this one, the whole pod group")
+    pods = plural(count, "pod")
+    notes.append(f"counted as {count} {pods} like this one, the whole pod group")
     pod = structure.sets[0]
-    return Structure((PodSet("pod group", pod.some(count), pod.template),))
+    pod_set = PodSet("pod group", pod.some(count), pod.template)
+    return Structure((pod_set,))
+
+
+def _whole_number(text: str) -> int:
+    """The number, of its first digits where there are too many; 0 where it is none."""
+    if text.isascii() and text.isdigit():
+        return int(text[:_MOST_DIGITS])
+    return 0
 
 
 def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
-    """The queue, without which nothing counts; annotations where Kueue does not look.
-
-    Pods that are each alone.
-    """
-    metadata = root / "metadata"
+    """Whether there is a queue, and whether the annotations are where Kueue reads them."""
     kind = kind_of(root.value)[1]
     if not queued:
-        text = "without a queue Kueue leaves the workload alone, and its annotations have no effect"
-        fix = (
-            f"label the {kind} with {api.QUEUE_NAME} (not needed where Kueue manages jobs without "
-            "a queue name)"
-        )
-        (metadata / "labels" / api.QUEUE_NAME).warn("kueue/queue-name", text, fix)
-    if any(pod_set.template.path for pod_set in structure.sets):
-        for key in api.ANNOTATIONS:
-            annotation = metadata / "annotations" / key
-            if annotation:
-                text = f"Kueue does not read this on a {kind}"
-                annotation.warn(
-                    "kueue/wrong-place", text, "move it to the annotations of the pod template"
-                )
+        _warn_no_queue(root, kind)
+    has_template = any(pod_set.template.path for pod_set in structure.sets)
+    if has_template:
+        _check_own_annotations(root, kind)
     if structure.separate:
-        for annotation in (
-            pod_set.annotations / key
-            for pod_set in structure.sets
-            for key in (api.REQUIRED, api.PREFERRED)
-        ):
-            if annotation:
-                text = (
-                    f"Kueue admits each pod of a {kind} by itself, "
-                    "so this keeps no two of them together"
-                )
-                fix = "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together"
-                annotation.warn("kueue/each-pod-alone", text, fix)
+        for pod_set in structure.sets:
+            _check_alone(pod_set, kind)
+
+
+def _warn_no_queue(root: Field, kind: str) -> None:
+    label = root / "metadata" / "labels" / api.QUEUE_NAME
+    label.warn(
+        "kueue/queue-name",
+        "without a queue Kueue leaves the workload alone, and its annotations have no effect",
+        f"label the {kind} with {api.QUEUE_NAME} "
+        "(not needed where Kueue manages jobs without a queue name)",
+    )
+
+
+def _check_own_annotations(root: Field, kind: str) -> None:
+    """Note annotations of the workload that belong into its pod template."""
+    for key in api.ANNOTATIONS:
+        annotation = root / "metadata" / "annotations" / key
+        if annotation:
+            annotation.warn(
+                "kueue/wrong-place",
+                f"Kueue does not read this on a {kind}",
+                "move it to the annotations of the pod template",
+            )
+
+
+def _check_alone(pod_set: PodSet, kind: str) -> None:
+    """Note annotations that have no effect, because Kueue admits each pod by itself."""
+    for key in (api.REQUIRED, api.PREFERRED):
+        annotation = pod_set.annotations / key
+        if annotation:
+            annotation.warn(
+                "kueue/each-pod-alone",
+                f"Kueue admits each pod of a {kind} by itself, "
+                "so this keeps no two of them together",
+                "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
+            )
 
 
 def _check_remainders(requests: Iterable[Request]) -> None:
+    """Note pods that are left over when a pod set is cut into slices."""
     for request in requests:
-        count, size = request.pod_set.count, request.slices[0].size if request.slices else 1
-        if count % size:
-            request.slices[0].level.field.warn(
+        if not request.slices:
+            continue
+        count = request.pod_set.count
+        broadest = request.slices[0]
+        remainder = count % broadest.size
+        if remainder:
+            broadest.level.field.warn(
                 "kueue/slice-remainder",
-                f"{count} pods are no multiple of the slice size {size}: "
-                "Kueue 0.19 assigns nodes to "
-                f"{count - count % size} of them",
+                f"{count} pods are no multiple of the slice size {broadest.size}: "
+                f"Kueue 0.19 assigns nodes to {count - remainder} of them",
                 "make the number of pods a multiple of the slice size",
             )
 
 
-def _levels(requests: Iterable[Request]) -> Iterable[tuple[NamedLevel, bool]]:
-    """Every level that is named, and whether it is one of slices."""
+@dataclass(frozen=True, slots=True)
+class _AskedLevel:
+    """A level that is named, for the whole set or for its slices."""
+
+    level: NamedLevel
+    of_slices: bool = False
+
+
+def _asked_levels(requests: Iterable[Request]) -> Iterator[_AskedLevel]:
+    """Every level that is named."""
     for request in requests:
         if request.level:
-            yield request.level, False
+            yield _AskedLevel(request.level)
         for slices in request.slices:
-            yield slices.level, True
+            yield _AskedLevel(slices.level, of_slices=True)
 
 
 def _candidates(
     requests: list[Request], cluster: ClusterFacts, notes: list[str]
 ) -> list[TopologyLevels]:
     """The topologies that have every level that is named, in the right order."""
-    topologies = list(cluster.topologies.values())
-    named = list(_levels(requests))
-    if not topologies or not named:
-        if named and cluster.knows_topologies:
-            text = "there is no Topology that a ResourceFlavor could name"
-            named[0][0].field.error("kueue/topology-exists", text, cluster.missing(""))
-        notes += ["no topology is known: levels and room are not checked"] * bool(named)
+    asked = list(_asked_levels(requests))
+    if not asked:
         return []
-    missing = False
-    for level, of_slices in named:
-        if not any(topology.by_key(level.key) for topology in topologies):
-            missing = True
-            text = f"no Topology has the level {level.key}{' of the slices' if of_slices else ''}"
-            level.field.error("kueue/level-exists", text, did_you_mean_key(level.key, topologies))
-    complete = [
-        topology for topology in topologies if all(topology.by_key(level.key) for level, _ in named)
-    ]
+    topologies = list(cluster.topologies.values())
+    if not topologies:
+        if cluster.knows_topologies:
+            text = "there is no Topology that a ResourceFlavor could name"
+            asked[0].level.field.error("kueue/topology-exists", text, cluster.missing(""))
+        notes.append("no topology is known: levels and room are not checked")
+        return []
+
+    missing = _check_levels(asked, topologies)
+    named = [level.level for level in asked]
+    complete = []
+    for topology in topologies:
+        if _has_all(topology, named):
+            complete.append(topology)
     if not complete:
         notes.append(LEVELS_FIRST)
-    if not complete and not missing:
-        keys = ", ".join(dict.fromkeys(level.key for level, _ in named))
-        fix = (
-            "name levels of one topology; only pod sets that get flavors of their own can be on "
-            "several"
-        )
-        named[-1][0].field.warn(
-            "kueue/one-topology", f"no topology has all of these levels: {keys}", fix
-        )
+        if not missing:
+            _warn_no_common_topology(named)
     return _ordered(requests, complete, notes)
+
+
+def _check_levels(asked: Iterable[_AskedLevel], topologies: Sequence[TopologyLevels]) -> bool:
+    """Note the levels that no topology has; whether there are any."""
+    missing = False
+    for one in asked:
+        key = one.level.key
+        if any(topology.by_key(key) for topology in topologies):
+            continue
+        missing = True
+        text = f"no Topology has the level {key}"
+        if one.of_slices:
+            text += " of the slices"
+        one.level.field.error("kueue/level-exists", text, did_you_mean_key(key, topologies))
+    return missing
+
+
+def _warn_no_common_topology(named: Sequence[NamedLevel]) -> None:
+    keys = dict.fromkeys([level.key for level in named])
+    named[-1].field.warn(
+        "kueue/one-topology",
+        f"no topology has all of these levels: {', '.join(keys)}",
+        "name levels of one topology; "
+        "only pod sets that get flavors of their own can be on several",
+    )
 
 
 def _ordered(
@@ -384,37 +571,51 @@ def _ordered(
 
     Where there is none, an error says what is wrong with it.
     """
-    ordered = [
-        topology
-        for topology in complete
-        if not any(_disorder(request, topology) for request in requests)
-    ]
-    if complete and not ordered:
-        for request in requests:
-            wrong = _disorder(request, complete[0])
-            if wrong:
-                notes.append(LEVELS_FIRST)
-                inner, outer = wrong
-                text = f"podset slice topology {inner.key} is above the podset topology {outer.key}"
-                inner.field.error(
-                    "kueue/slice-level", text, f"name a level that is narrower than {outer.key}"
-                )
+    ordered = []
+    for topology in complete:
+        if not any(_disorder(request, topology) for request in requests):
+            ordered.append(topology)
+    if ordered or not complete:
+        return ordered
+    for request in requests:
+        disorder = _disorder(request, complete[0])
+        if disorder:
+            notes.append(LEVELS_FIRST)
+            disorder.note()
     return ordered
 
 
-def _disorder(request: Request, topology: TopologyLevels) -> tuple[NamedLevel, NamedLevel] | None:
-    """Two levels of a request of which the inner one is broader than the outer.
+@dataclass(frozen=True, slots=True)
+class _Disorder:
+    """An inner level that is broader than the outer one."""
 
-    Layers may not even be equal.
-    """
-    outer, strict = request.level, False
+    inner: NamedLevel
+    outer: NamedLevel
+
+    def note(self) -> None:
+        """Say so where the inner one is named."""
+        inner, outer = self.inner.key, self.outer.key
+        self.inner.field.error(
+            "kueue/slice-level",
+            f"podset slice topology {inner} is above the podset topology {outer}",
+            f"name a level that is narrower than {outer}",
+        )
+
+
+def _disorder(request: Request, topology: TopologyLevels) -> _Disorder | None:
+    """Two levels of a request in the wrong order; layers of slices may not even be equal."""
+    outer = request.level
+    may_be_equal = True
     for slices in request.slices:
         inner = slices.level
         if outer:
-            broad, narrow = _rank(topology, outer), _rank(topology, inner)
-            if narrow < broad or (strict and narrow == broad):
-                return inner, outer
-        outer, strict = inner, True
+            inner_rank, outer_rank = _rank(topology, inner), _rank(topology, outer)
+            if inner_rank < outer_rank:
+                return _Disorder(inner, outer)
+            if inner_rank == outer_rank and not may_be_equal:
+                return _Disorder(inner, outer)
+        outer = inner
+        may_be_equal = False
     return None
 
 
@@ -423,78 +624,15 @@ def _rank(topology: TopologyLevels, named: NamedLevel) -> int:
     return topology.rank(level) if level else -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Submitted:
-    """A document with its pod sets."""
-
-    root: Field
-    structure: Structure
-    requests: list[Request]
-    cluster: ClusterFacts
-
-    def admission(self, queue: Queue) -> KueueAdmission:
-        """The pod sets as Kueue admits them.
-
-        One workload for each copy, and for each pod where it sees them apart.
-        """
-        separate = self.structure.separate
-        pod_sets = [self._ordered_pods(request) for request in self.requests]
-        topologies = {}
-        for name, topology in self.cluster.topologies.items():
-            topologies[name] = topology.keys
-        return KueueAdmission(
-            tuple(pod_sets),
-            queue,
-            topologies,
-            self.cluster.held,
-            own_workloads(self.root, self.cluster),
-            self.structure.sets[0].count if separate else self.structure.copies,
-        )
-
-    def _ordered_pods(self, request: Request) -> OrderedPods:
-        pod_set = request.pod_set
-        pods = pod_set.some(1 if self.structure.separate else pod_set.count)
-        slices = [(layer.level.key, layer.size) for layer in request.slices]
-        return OrderedPods(
-            replace(pods, name=pod_set.name),
-            request.level.key if request.level else None,
-            request.required is not None,
-            tuple(slices),
-            request.group,
-            request.explicit,
-            _least(self.root, pod_set),
-        )
-
-    def tree(self, place: _Place) -> Group:
-        """All pod sets of one copy on the nodes of a flavor; one group shares its level."""
-        topology, requests = place.topology, []
-        for request in self.requests:
-            requests.append(replace(request, pod_set=_on(place.flavor, request.pod_set)))
-        if self.structure.separate:
-            pods = [_set(request, 1, topology) for request in requests]
-            return Group("pod", groups=tuple(pods), copies=self.structure.sets[0].count)
-        below = []
-        grouped: dict[str, list[Request]] = {}
-        for request in requests:
-            if request.group:
-                grouped.setdefault(request.group, []).append(request)
-            else:
-                below.append(_set(request, request.pod_set.count, topology))
-        for group, members in grouped.items():
-            together = [member.pod_set.some(member.pod_set.count) for member in members]
-            name = f"pod set group {group}"
-            below.append(_group(name, tuple(together), (), members[0], topology))
-        name = name_of(self.root, kind_of(self.root.value)[1])
-        return Group(name, groups=tuple(below), copies=self.structure.copies)
-
-
 def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
     """The pods with what the flavor adds to them."""
     own, added = pod_set.pods.node_filter, flavor.nodes
-    both = NodeFilter(
-        (*own.selector, *added.selector), own.terms, (*own.tolerations, *added.tolerations)
+    node_filter = NodeFilter(
+        selector=(*own.selector, *added.selector),
+        terms=own.terms,
+        tolerations=(*own.tolerations, *added.tolerations),
     )
-    return replace(pod_set, pods=replace(pod_set.pods, node_filter=both))
+    return replace(pod_set, pods=replace(pod_set.pods, node_filter=node_filter))
 
 
 def _least(root: Field, pod_set: PodSet) -> int | None:
@@ -502,51 +640,90 @@ def _least(root: Field, pod_set: PodSet) -> int | None:
     kind = kind_of(root.value)
     if kind == api.WORKLOADS.key:
         for written in (root / "spec" / "podSets").items():
-            if (written / "name").text() == pod_set.name and written / "minCount":
-                return (written / "minCount").number(pod_set.count)
-    field = root / "metadata" / "annotations" / api.MIN_PARALLELISM
-    text = field.text() if kind == ("batch", "Job") else None
+            if (written / "name").text() != pod_set.name:
+                continue
+            least = written / "minCount"
+            if least:
+                return least.number(pod_set.count)
+    annotation = root / "metadata" / "annotations" / api.MIN_PARALLELISM
+    if kind != ("batch", "Job"):
+        return None
+    return _min_parallelism(annotation, pod_set.count)
+
+
+def _min_parallelism(annotation: Field, count: int) -> int | None:
+    text = annotation.text()
     if text is None:
         return None
-    least = (
-        int(text) if text.isascii() and text.lstrip("-").isdigit() and len(text) < _DIGITS else -1
-    )
-    if not 0 < least < pod_set.count:
-        fix = "write how many pods would do, in quotes"
-        field.error("kueue/min-parallelism", f"should be between 0 and {pod_set.count - 1}", fix)
-        return None
-    return least
+    least = _whole_number(text) if len(text) < _MOST_DIGITS else 0
+    if 0 < least < count:
+        return least
+    fix = "write how many pods would do, in quotes"
+    annotation.error("kueue/min-parallelism", f"should be between 0 and {count - 1}", fix)
+    return None
 
 
 def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group:
-    pods, slices = _sliced(request.pod_set, count, request.slices, topology)
-    name = request.pod_set.name
-    group = _group("", pods, slices, request, topology)
-    return replace(group, name=f"{api.POD_SET} {name}", kind=api.POD_SET, own_name=name)
+    """So many pods of a pod set, in its slices."""
+    pod_set = request.pod_set
+    name = pod_set.name
+    level = _level_of(request, topology)
+    if not request.slices or topology is None:
+        content = Group("", pods=(pod_set.some(count),))
+    else:
+        content = Group("", groups=(_sliced(pod_set, count, request.slices, topology),))
+    return replace(
+        content,
+        name=f"{api.POD_SET} {name}",
+        required=level.required,
+        preferred=level.preferred,
+        kind=api.POD_SET,
+        own_name=name,
+    )
 
 
-def _group(
-    name: str,
-    pods: tuple[Pods, ...],
-    below: tuple[Group, ...],
-    request: Request,
-    topology: TopologyLevels | None,
-) -> Group:
-    required = topology.by_key(request.required.key) if topology and request.required else None
-    preferred = topology.by_key(request.preferred.key) if topology and request.preferred else None
-    return Group(name, pods, below, required, preferred)
+def _together(name: str, members: Sequence[Request], topology: TopologyLevels | None) -> Group:
+    """Pod sets that share the level of the first one."""
+    pods = [member.pod_set.some(member.pod_set.count) for member in members]
+    level = _level_of(members[0], topology)
+    return Group(
+        f"pod set group {name}",
+        pods=tuple(pods),
+        required=level.required,
+        preferred=level.preferred,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupLevel:
+    """The level of a topology that pods are kept together at."""
+
+    required: Level | None = None
+    preferred: Level | None = None
+
+
+def _level_of(request: Request, topology: TopologyLevels | None) -> _GroupLevel:
+    if topology is None:
+        return _GroupLevel()
+    required, preferred = request.required, request.preferred
+    return _GroupLevel(
+        required=topology.by_key(required.key) if required else None,
+        preferred=topology.by_key(preferred.key) if preferred else None,
+    )
 
 
 def _sliced(
-    pod_set: PodSet, count: int, slices: tuple[Slices, ...], topology: TopologyLevels | None
-) -> tuple[tuple[Pods, ...], tuple[Group, ...]]:
-    """`count` pods of the set in slices, and those in smaller ones.
-
-    Without slices the pods themselves.
-    """
-    if not slices or topology is None:
-        return (pod_set.some(count),), ()
-    level = topology.by_key(slices[0].level.key)
-    size = slices[0].size
-    pods, below = _sliced(pod_set, size, slices[1:], topology)
-    return (), (Group(f"slice of {pod_set.name}", pods, below, level, copies=count // size),)
+    pod_set: PodSet, count: int, layers: Sequence[Slices], topology: TopologyLevels
+) -> Group:
+    """`count` pods of the set in slices of the broadest layer, and those in smaller ones."""
+    broadest, *narrower = layers
+    if narrower:
+        content = Group("", groups=(_sliced(pod_set, broadest.size, narrower, topology),))
+    else:
+        content = Group("", pods=(pod_set.some(broadest.size),))
+    return replace(
+        content,
+        name=f"slice of {pod_set.name}",
+        required=topology.by_key(broadest.level.key),
+        copies=count // broadest.size,
+    )
