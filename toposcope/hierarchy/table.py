@@ -483,19 +483,19 @@ def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, i
     groups: dict[int, Traits] = {}
     weights: dict[int, int] = {}
     group: Traits | None = None
-    alike = 0
+    in_a_row = 0
     for node in nodes:
         if node.traits is group:
-            alike += 1
+            in_a_row += 1
             continue
         if group is not None:
-            weights[id(group)] += alike
+            weights[id(group)] += in_a_row
         group = node.traits
-        alike = 1
+        in_a_row = 1
         groups[id(group)] = group
         weights.setdefault(id(group), 0)
     if group is not None:
-        weights[id(group)] += alike
+        weights[id(group)] += in_a_row
     return groups, weights
 
 

@@ -135,13 +135,13 @@ class Switches:
     def _ask_fabric(self, port: NicPorts) -> Neighbour | None:
         for device, number in port.umads:
             try:
-                found = self._first_hop(f"{_DEVICES}/{device}", number)
+                neighbour = self._first_hop(f"{_DEVICES}/{device}", number)
             except (OSError, MadError) as error:
                 words = f"cannot ask for its neighbour: {error}"
                 self._tell(f"{port.nic} port {number}", words, logging.WARNING)
                 continue
-            if found:
-                return found
+            if neighbour:
+                return neighbour
         return None
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:

@@ -114,13 +114,13 @@ def _cabled_groups(nodes: Table) -> list[_CabledNodes | None]:
         if not group.ready or not any(switches):
             cabled.append(None)
             continue
-        alike = by_identity.get(id(switches))
-        if alike is None:
-            ids = [switch and switch.id for switch in switches]
-            alike = _CabledNodes(switches, tuple(ids))
-            by_identity[id(switches)] = alike
-        alike.nodes += weight
-        cabled.append(alike)
+        cabled_nodes = by_identity.get(id(switches))
+        if cabled_nodes is None:
+            ids = [switch.id if switch else None for switch in switches]
+            cabled_nodes = _CabledNodes(switches, tuple(ids))
+            by_identity[id(switches)] = cabled_nodes
+        cabled_nodes.nodes += weight
+        cabled.append(cabled_nodes)
     return cabled
 
 
