@@ -75,12 +75,13 @@ def _resources(context: Context, resource: Published) -> Iterator[Published]:
     """The resource that the system reads, and the one that its pods are scheduled by instead."""
     yield resource
     for system in waiting():
-        made = system.made_from(resource)
-        if made:
-            name, kind = made
-            other = context.published(name, kind)
-            if other:
-                yield other
+        name_and_kind = system.made_from(resource)
+        if name_and_kind is None:
+            continue
+        name, kind = name_and_kind
+        created = context.published(name, kind)
+        if created:
+            yield created
 
 
 def _keys(resource: Published) -> list[str]:

@@ -97,9 +97,10 @@ def _devices(snapshot: Snapshot, node: NodeView) -> Step:
             parts[name] = count
 
     offers = list(_offers(snapshot, node, whole))
+    listed = "; ".join(offers)
     most = max(whole.values(), default=0)
     if node.gpus <= most or any(parts.values()):
-        return passed("; ".join(offers) or "no whole GPUs are offered to pods")
+        return passed(listed or "no whole GPUs are offered to pods")
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
 

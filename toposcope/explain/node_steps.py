@@ -188,10 +188,8 @@ def _has_lost(context: Context, lost: LostLevel) -> Step:
     if context.topologies:
         topology = context.topologies[0]
 
-    complaint = ""
-    for finding in level_complaints(context)[:1]:
-        complaint = finding.message
-
+    complaints = level_complaints(context)
+    complaint = complaints[0].message if complaints else ""
     return failed(
         lost.message,
         "no node carries its label any more; restore the label, or ask for another level",

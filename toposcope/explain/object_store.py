@@ -96,7 +96,8 @@ class ObjectStore:
     def of_kind(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind."""
         for ref, document in self.objects.items():
-            if (ref.group, ref.kind) == kind.key:
+            ref_key = ref.group, ref.kind
+            if ref_key == kind.key:
                 yield ref, document
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
@@ -138,8 +139,9 @@ class FileCollector:
         """Keep an object."""
         ref = ref_of(document)
         is_pod = (ref.group, ref.kind) == POD.key
-        if not is_pod or ref.name == self._pod:
-            self._store.objects[ref] = document
+        if is_pod and ref.name != self._pod:
+            return
+        self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
         """All that was kept. Files that hold no object of a kind say nothing about that kind."""
