@@ -42,17 +42,23 @@ def natural(name: str) -> tuple[list[str | int], str]:
     rocep32s0f0; rocep1s0f1, roceP2p1s0f0.
     """
     # Words and numbers alternate, a word first: no number is ever compared with a word.
+    words = _NUMBERS.split(name.casefold())
     parts: list[str | int] = []
-    for part in _NUMBERS.split(name.casefold()):
-        parts.append(int(part) if part.isdecimal() else part)
+    for word in words:
+        if word.isdecimal():
+            parts.append(int(word))
+        else:
+            parts.append(word)
     return parts, name
 
 
 def by_numbers(name: str) -> tuple[tuple[str, ...], tuple[int, ...], str]:
     """A key that sorts names with equal words by their numbers: `node2` before `node10`."""
     pieces = _DIGITS.split(name)
-    numbers = tuple(int(piece) for piece in pieces[1::2])
-    return tuple(pieces[::2]), numbers, name
+    words = pieces[::2]
+    digits = pieces[1::2]
+    numbers = map(int, digits)
+    return tuple(words), tuple(numbers), name
 
 
 def plural(count: int, one: str, several: str = "") -> str:
@@ -63,22 +69,27 @@ def plural(count: int, one: str, several: str = "") -> str:
 
 
 def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
-    """The first `most` names in one line, and how many more there are.
+    """The first `most` names in one line, and how many more of `total` there are.
 
-    Of `total`, by default of the given ones.
+    By default the total is that of the given names.
     """
     shown = names[:most]
     if total is None:
         total = len(names)
     text = ", ".join(shown)
     more = total - len(shown)
-    return f"{text} and {more} more" if more > 0 else text
+    if more <= 0:
+        return text
+    return f"{text} and {more} more"
 
 
 def first_few(names: Sequence[str], few: int = 3) -> str:
     """The first few names."""
-    more = ", ..." if len(names) > few else ""
-    return ", ".join(names[:few]) + more
+    shown = names[:few]
+    text = ", ".join(shown)
+    if len(names) <= few:
+        return text
+    return f"{text}, ..."
 
 
 Command = NewType("Command", str)
@@ -94,12 +105,18 @@ def shell(template: str, *values: str) -> Command:
     """
     words = []
     for value in values:
-        words.append(shlex.quote(value) if _is_word(value) else "NAME")
-    return Command(template.format(*words))
+        word = "NAME"
+        if _is_word(value):
+            word = shlex.quote(value)
+        words.append(word)
+    command = template.format(*words)
+    return Command(command)
 
 
 def _is_word(value: str) -> bool:
-    return value.isprintable() and not value.startswith("-") and escaped(value) == value
+    if value.startswith("-") or not value.isprintable():
+        return False
+    return escaped(value) == value
 
 
 def escaped(text: str, kept: str = "") -> str:
@@ -108,30 +125,33 @@ def escaped(text: str, kept: str = "") -> str:
     Such characters as `\u001b`. JSON and double-quoted YAML read them back. `kept` is a pattern of
     what stays. All such output comes through here.
     """
-    pattern = f"(?!{kept}){_UNSAFE}" if kept else _UNSAFE
+    pattern = _UNSAFE
+    if kept:
+        pattern = f"(?!{kept}){_UNSAFE}"
     # linear: single characters, and styles of a few literal codes
     return re.sub(pattern, _code_of, text)
 
 
 def _code_of(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
+    character = match[0]
+    code = ord(character)
+    return f"\\u{code:04x}"
 
 
 def escaped_lines(text: str) -> str:
     """The text with every line of it escaped."""
-    return "\n".join(map(escaped, text.split("\n")))
+    lines = text.split("\n")
+    return "\n".join(map(escaped, lines))
 
 
 def printable(text: str, most: int = 200) -> str:
-    """Foreign text for a terminal or log line.
-
-    On one line, without control characters, and not too long.
-    """
+    """Foreign text for a terminal or log: one line, no control characters, not too long."""
     line = " ".join(text.split())
     shown = escaped(line)
     if len(shown) <= most:
         return shown
-    return shown[: most - 3] + "..."
+    head = shown[: most - 3]
+    return f"{head}..."
 
 
 LONGEST_MESSAGE: Final = 32 << 10
@@ -140,42 +160,42 @@ LONGEST_MESSAGE: Final = 32 << 10
 
 
 def bounded(text: str) -> str:
-    """A message of an object, cut where it is longer than Kubernetes' conditions may be.
-
-    The cut is said.
-    """
-    if len(text) <= LONGEST_MESSAGE:
+    """A message of an object, cut, and saying so, where it is longer than a condition's may be."""
+    length = len(text)
+    if length <= LONGEST_MESSAGE:
         return text
-    cut = f"cut after {LONGEST_MESSAGE >> 10} KiB of {len(text):,} characters"
-    return f"{text[:LONGEST_MESSAGE]}... ({cut})"
+    head = text[:LONGEST_MESSAGE]
+    kept = LONGEST_MESSAGE >> 10
+    return f"{head}... (cut after {kept} KiB of {length:,} characters)"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
     """What is wrong with bytes that should be text."""
-    wrong = error.object[error.start]
-    return f"not UTF-8: byte 0x{wrong:02x} at offset {error.start}; save the file as UTF-8 text"
+    offset = error.start
+    byte = error.object[offset]
+    return f"not UTF-8: byte 0x{byte:02x} at offset {offset}; save the file as UTF-8 text"
 
 
 def yaml_words(words: str) -> str:
     """A YAML library's error without its jargon."""
     if "int_max_str_digits" in words:
         return "a number has too many digits; put it in quotes if it is text"
-    return printable(words.replace("found unhashable key", "a list or a mapping is used as a key"))
+    plain = words.replace("found unhashable key", "a list or a mapping is used as a key")
+    return printable(plain)
 
 
 def type_words(words: str) -> str:
     """A type error of msgspec in the words of YAML."""
-    hint = " (put it in quotes)" if words.startswith(_NOT_TEXT) else ""
+    hint = ""
+    if words.startswith(_NOT_TEXT):
+        hint = " (put it in quotes)"
     for theirs, ours in _TYPES:
         words = words.replace(theirs, ours)
-    return words + hint
+    return f"{words}{hint}"
 
 
 def compact(document: Any) -> str:
-    """A document of dicts, lists, strings, numbers, booleans and None without spaces.
-
-    Not ASCII-escaped.
-    """
+    """A document of JSON's types without spaces; only what JSON must escape is escaped."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -144,8 +144,9 @@ def _typed(
             msgspec.convert(given[name], types[name])
         except (msgspec.ValidationError, RecursionError) as error:
             words, _, path = str(error).partition(" - at `$")
-            field = f"spec.{name}{path.rstrip('`')}"
-            problems.append(f"{field}: {printable(type_words(words))}; it is left out")
+            place = path.rstrip("`")
+            problem = printable(type_words(words))
+            problems.append(f"spec.{name}{place}: {problem}; it is left out")
             del fields[name]
     problems.sort()
     return fields
@@ -228,16 +229,18 @@ class Topology:
         """The levels of the spec, else those that were in effect when the status was written."""
         if self.levels is not None:
             return self.levels
-        entries = self.status.get("levels") or ()
-        return tuple([Level(entry["domain"], entry["key"]) for entry in entries])
+        levels = []
+        for entry in self.status.get("levels") or ():
+            level = Level(entry["domain"], entry["key"])
+            levels.append(level)
+        return tuple(levels)
 
     def mode(self, option: str) -> str:
-        """`Auto`, `Never` or `DryRun`.
-
-        What the spec says of a field of `spec.publish`, else what it is by default.
-        """
-        default = "Never" if option in _ONLY_IF_ASKED else "Auto"
-        return self.publish.get(option) or default
+        """The value of a field of `spec.publish`, else its default: `Auto`, `Never` or `DryRun`."""
+        given = self.publish.get(option)
+        if given:
+            return given
+        return "Never" if option in _ONLY_IF_ASKED else "Auto"
 
     def label_keys(self) -> frozenset[str]:
         """Every node label that this spec names, and those that agents write for it."""
@@ -258,12 +261,15 @@ class Topology:
 
 def seconds(text: str) -> float:
     """A Go duration such as `1h30m` in seconds. Raises ValueError."""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    total = 0.0
+    understood = ""
+    for number, unit in _DURATION.findall(text):
+        total += float(number) * _UNITS[unit]
+        understood += f"{number}{unit}"
+    if not text or understood != text:
         raise ValueError(
             f"{text!r} is not a duration; write numbers with the units h, m, s or ms, as in '10m'"
         )
-    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if total > _LONGEST:
         raise ValueError(
             f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'"
@@ -345,10 +351,13 @@ def _unique(
             problems.append(f"spec.uniqueValues[{place}]: {problem}")
         else:
             unique.append(name)
-    feeding = sorted({requirement.key for requirement in selector if own_input(requirement.key)})
+
+    keys = [requirement.key for requirement in selector]
+    feeding = list(filter(own_input, keys))
     if names and feeding:
+        first = min(feeding)
         problems.append(
-            f"spec.nodeSelector: {feeding[0]} is written because of spec.uniqueValues; "
+            f"spec.nodeSelector: {first} is written because of spec.uniqueValues; "
             "select nodes by another label"
         )
         return ()
@@ -397,17 +406,27 @@ def _owner(metadata: Mapping[str, Any]) -> str:
     if not isinstance(owners, list):
         return ""
     for owner in owners:
-        if isinstance(owner, dict) and owner.get("controller") and owner.get("kind") == KIND:
-            return str(owner.get("uid", ""))
+        if isinstance(owner, dict) and _is_parent(owner):
+            uid = owner.get("uid", "")
+            return str(uid)
     return ""
+
+
+def _is_parent(owner: Mapping[str, Any]) -> bool:
+    """Whether a reference to an owner is one to a ClusterTopology that controls the object."""
+    if owner.get("kind") != KIND:
+        return False
+    return bool(owner.get("controller"))
 
 
 def _values_in(selector: Mapping[str, Any] | None) -> int:
     """How many values a selector's expressions name."""
     if not selector:
         return 0
-    entries = selector.get("matchExpressions") or ()
-    return sum(len(entry.get("values") or ()) for entry in entries)
+    count = 0
+    for entry in selector.get("matchExpressions") or ():
+        count += len(entry.get("values") or ())
+    return count
 
 
 def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
@@ -418,11 +437,17 @@ def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
 
 def requirements(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
     """What a label selector that says something asks of a node."""
-    found = []
+    requirements = []
     labels = selector.get("matchLabels") or {}
     for key, value in labels.items():
-        found.append(Requirement(key, "In", frozenset({value})))
+        requirement = Requirement(key, "In", frozenset({value}))
+        requirements.append(requirement)
     for entry in selector.get("matchExpressions") or ():
-        values = frozenset(entry.get("values") or ())
-        found.append(Requirement(entry["key"], entry["operator"], values))
-    return tuple(found)
+        values = entry.get("values") or ()
+        requirement = Requirement(
+            key=entry["key"],
+            operator=entry["operator"],
+            values=frozenset(values),
+        )
+        requirements.append(requirement)
+    return tuple(requirements)

@@ -85,7 +85,9 @@ def stamped(
 def _transition_time(condition: Condition, before: Mapping[str, Any]) -> str:
     """Since when the condition has had its status; empty if it turns now."""
     stored = previous(before, condition.type)
-    if stored is None or stored.get("status") != condition.status:
+    if stored is None:
+        return ""
+    if stored.get("status") != condition.status:
         return ""
     return stored.get("lastTransitionTime") or ""
 
@@ -93,10 +95,8 @@ def _transition_time(condition: Condition, before: Mapping[str, Any]) -> str:
 def ready(conditions: Iterable[Condition]) -> Condition:
     """The summary: ready if all conditions that are not advisory hold.
 
-    Else the messages of those that do not.
-
-    Where there is nothing to publish, or publishing is off or a dry run, it is ready for that
-    reason.
+    Else it has the messages of those that do not. Where there is nothing to publish, or publishing
+    is off or a dry run, it is ready for that reason.
     """
     unpublished = None
     failing = []

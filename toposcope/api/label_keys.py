@@ -93,16 +93,10 @@ UNIQUE: Final = PREFIX + "unique-"
 
 
 def unique_key(domain: str) -> str:
-    """The label whose value alone tells the domains of a level apart.
-
-    `gpu.topology/unique-rack`.
-    """
+    """The label whose value alone tells a level's domains apart: `gpu.topology/unique-rack`."""
     return UNIQUE + domain
 
 
 def own_input(key: str) -> bool:
-    """Whether agents write the label because of a ClusterTopology.
-
-    As a level of one it would feed itself.
-    """
+    """Whether agents write the label because of a ClusterTopology, whose level it can't be."""
     return key.startswith(UNIQUE)

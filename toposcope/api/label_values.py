@@ -23,24 +23,31 @@ _LONGEST_NAME: Final = 253
 _HASH_DIGITS: Final = 10
 MOST_COUNT: Final = 9999
 """The largest number in a label of ours; as in the admission policy of the agents."""
+_COUNT: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 def is_name(text: str) -> bool:
     """Whether the API server accepts `text` as the name of an object: a DNS-1123 subdomain."""
-    return len(text) <= _LONGEST_NAME and NAME.fullmatch(text) is not None
+    if len(text) > _LONGEST_NAME:
+        return False
+    return NAME.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
     """Whether the API server accepts `text` as a label value (the empty string is one)."""
-    return len(text) <= MAX_VALUE and _VALUE.fullmatch(text) is not None
+    if len(text) > MAX_VALUE:
+        return False
+    return _VALUE.fullmatch(text) is not None
 
 
 def is_harmless_value(text: str) -> bool:
     """Whether `text` is a label value but for letters beyond ASCII and its ends.
 
-    No blank, quote, bracket or `=`.
+    It has no blank, quote, bracket or `=`.
     """
-    return len(text) <= MAX_VALUE and text.isprintable() and _HARMFUL.isdisjoint(text)
+    if len(text) > MAX_VALUE or not text.isprintable():
+        return False
+    return _HARMFUL.isdisjoint(text)
 
 
 def label_safe(text: str) -> str | None:
@@ -49,29 +56,28 @@ def label_safe(text: str) -> str | None:
     Blanks become `-`, other characters that a label cannot hold are dropped, and the result is cut
     to 63 characters, so that a product reads the same here as in `nvidia.com/gpu.product`.
     """
-    kept = _UNFIT.sub("", re.sub(r"\s", "-", text))
-    return kept[:MAX_VALUE].strip("-_.") or None
+    without_blanks = re.sub(r"\s", "-", text)
+    kept = _UNFIT.sub("", without_blanks)
+    value = kept[:MAX_VALUE].strip("-_.")
+    return value or None
 
 
 def short_name(name: str) -> str:
     """A node name (up to 253 characters) as a label value.
 
-    Itself, or its head and a hash if that is too long.
+    A name that is too long becomes its head and a hash.
     """
     if is_label_value(name):
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
-    head = name[: MAX_VALUE - _HASH_DIGITS - 1].rstrip("-.")
-    return f"{head}-{digest}"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    shown = digest[:_HASH_DIGITS]
+    room = MAX_VALUE - _HASH_DIGITS - 1
+    head = name[:room].rstrip("-.")
+    return f"{head}-{shown}"
 
 
 def count_of(value: str | None) -> int | None:
-    """The number in one of our labels.
-
-    None where there is none, or not one of 0 to `MOST_COUNT` in decimal digits.
-    """
-    if not value or len(value) > len(str(MOST_COUNT)):
-        return None
-    if not value.isascii() or not value.isdigit():
+    """The number from 0 to `MOST_COUNT` in one of our labels; None for anything else."""
+    if not value or _COUNT.fullmatch(value) is None:
         return None
     return int(value)

@@ -53,10 +53,12 @@ def level_problems(levels: Sequence[Level]) -> list[str]:
         problems.append(f"spec.levels has {len(levels)} entries; KAI and Kueue take {MAX_LEVELS}")
     domains: set[str] = set()
     keys: set[str] = set()
+    last = len(levels) - 1
     for place, level in enumerate(levels):
-        is_last = place + 1 == len(levels)
+        is_last = place == last
         for problem in _problems(level, domains, keys, is_last=is_last):
-            problems.append(f"spec.levels[{place}].{problem}")
+            text = f"spec.levels[{place}].{problem}"
+            problems.append(text)
         domains.add(level.domain)
         keys.add(level.key)
     return problems

@@ -1,7 +1,4 @@
-"""One condition of a node selector.
-
-Apart from where it is used, because agents read selectors too.
-"""
+"""One condition of a node selector, in a module of its own because agents read selectors too."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -36,14 +36,14 @@ _ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
 _NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
 _UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n", re.MULTILINE)
-_INDEX_DIGITS: Final = 9
+_INDEX: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.MULTILINE)
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # types-PyYAML knows the class by one of two names only
-    """The safe loader for JSON's types: `2025-01-15` is text to Kubernetes.
+    """The safe loader for JSON's types, with numbers of a bounded length.
 
-    Numbers have a bounded length.
+    `2025-01-15` is text to Kubernetes.
     """
 
     def construct_plain(self, node: Any) -> Any:
@@ -113,23 +113,31 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        line = mark.line + 1 if mark else 1
-        words = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise YamlSyntaxError(f"not YAML: {yaml_words(words)}", line) from None
+        raise _syntax_error(error) from None
     except RecursionError:
         raise YamlSyntaxError("nested too deeply", 1) from None
     except UnicodeDecodeError as error:
         raise YamlSyntaxError(not_utf8(error), 1) from None
     except ValueError as error:  # a number or a date that Python refuses
-        raise YamlSyntaxError(f"not YAML: {yaml_words(str(error))}", 1) from None
+        words = yaml_words(str(error))
+        raise YamlSyntaxError(f"not YAML: {words}", 1) from None
+
+
+def _syntax_error(error: yaml.YAMLError) -> YamlSyntaxError:
+    """What PyYAML says, with the line that it says it of."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        mark = getattr(error, "context_mark", None)
+    line = mark.line + 1 if mark else 1
+    problem = getattr(error, "problem", None)
+    if not problem:
+        problem, _, _ = str(error).partition("\n")
+    words = yaml_words(problem)
+    return YamlSyntaxError(f"not YAML: {words}", line)
 
 
 def check_depth(value: Any) -> None:
-    """Raise YamlSyntaxError for values nested more than `MAX_DEPTH` levels deep.
-
-    Wherever they were parsed from.
-    """
+    """Raise YamlSyntaxError for values nested more than `MAX_DEPTH` levels deep."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
@@ -164,7 +172,9 @@ def _may_be_too_much(text: bytes) -> bool:
     opened = text.count(b"[") + text.count(b"{")
     if len(text) > _LARGE or opened > MAX_DEPTH:
         return True
-    return bool(_ALIAS.search(text) or _NESTED_LINE.search(text))
+    if _ALIAS.search(text):
+        return True
+    return _NESTED_LINE.search(text) is not None
 
 
 class _Size:
@@ -197,10 +207,12 @@ class _Size:
 
     def _add_alias(self, anchor: str, line: int) -> None:
         """Count what an alias stands for."""
-        if any(name == anchor for name, _ in self._open):
-            text = f"the alias *{anchor} refers to a value that contains it"
-            raise YamlSyntaxError(text, line)
-        self.total += self._anchors.get(anchor, 1)
+        for open_anchor, _ in self._open:
+            if open_anchor == anchor:
+                text = f"the alias *{anchor} refers to a value that contains it"
+                raise YamlSyntaxError(text, line)
+        values = self._anchors.get(anchor, 1)
+        self.total += values
 
     def _check(self, line: int) -> None:
         if len(self._open) > MAX_DEPTH:
@@ -235,7 +247,7 @@ def without_unread(text: bytes) -> bytes:
 def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
     """Where the lines end that are the value of a key with this indentation.
 
-    Deeper ones, and items of its list.
+    Its lines are those indented deeper, and the items of its list.
     """
     values = indentation + b" ", indentation + b"-"
     while text.startswith(values, begin):
@@ -254,16 +266,18 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
     Lines count from 1; line 1 where the text cannot be parsed.
     """
     outer = _PATH.findall(inside)
-    steps = outer + _PATH.findall(path.partition("$")[2])
+    _, _, inner_path = path.partition("$")
+    inner = _PATH.findall(inner_path)
     if text.lstrip().startswith(b"{"):
         text = text.replace(b"\t", b" ")  # JSON may be indented by tabs, YAML may not
     try:
         node = compose(text)
     except YamlSyntaxError:
         node = None
+
     keys: list[str] = []
     line = node.start_mark.line + 1 if node else 1
-    for name, index in steps:
+    for name, index in (*outer, *inner):
         step = _child(node, name, index)
         if step is None:
             keys.append(name or f"[{index}]")
@@ -271,30 +285,38 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
         key, node = step
         line = node.start_mark.line + 1
         keys.append(key)
-    return _joined(keys[len(outer) :]), line
+    inner_keys = keys[len(outer) :]
+    return _joined(inner_keys), line
 
 
 def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
     """The key and the node at one step of a path; None where there is none."""
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            # `[...]` is some value of a mapping: the one that is not text is the one at fault.
-            is_at_fault = index == "..." and value.tag != f"{_TAG}str"
-            if key.value in (name, index) or is_at_fault:
-                return str(key.value), value
-    if not isinstance(node, yaml.SequenceNode):
-        return None
-    place = _place(index)
-    if place is None or place >= len(node.value):
-        return None
-    return f"[{index}]", node.value[place]
-
-
-def _place(index: str) -> int | None:
-    """The place in a list that an index names; None for other texts."""
-    if index.isascii() and index.isdigit() and len(index) <= _INDEX_DIGITS:
-        return int(index)
+        return _value_in(node, name, index)
+    if isinstance(node, yaml.SequenceNode):
+        return _item_in(node, index)
     return None
+
+
+def _value_in(mapping: yaml.MappingNode, name: str, index: str) -> tuple[str, Any] | None:
+    """The entry of a mapping that a step of a path names."""
+    for key, value in mapping.value:
+        # `[...]` is some value of a mapping: the one that is not text is the one at fault.
+        is_at_fault = index == "..." and value.tag != f"{_TAG}str"
+        if is_at_fault or key.value in (name, index):
+            return str(key.value), value
+    return None
+
+
+def _item_in(sequence: yaml.SequenceNode, index: str) -> tuple[str, Any] | None:
+    """The item of a list that a step of a path names."""
+    if _INDEX.fullmatch(index) is None:
+        return None
+    place = int(index)
+    items = sequence.value
+    if place >= len(items):
+        return None
+    return f"[{index}]", items[place]
 
 
 def _joined(steps: Sequence[str]) -> str:

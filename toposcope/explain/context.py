@@ -62,7 +62,8 @@ class Context:
         if pods:
             pods = _without(pods, own)
 
-        return Checker(replace(self.snapshot, pods=pods), own=own)
+        others = replace(self.snapshot, pods=pods)
+        return Checker(others, own=own)
 
     @property
     def explained(self) -> Ref:
@@ -229,19 +230,25 @@ class Context:
 
         Draining the pods of others does not free that.
         """
-        held = replace(self.snapshot, pods=self.placed).requested
+        snapshot = self.snapshot
+        held = replace(snapshot, pods=self.placed).requested
         nodes = []
-        for node in self.snapshot.nodes:
-            nodes.append(_less(node, held.get(node.name, NOTHING)))
+        for node in snapshot.nodes:
+            held_there = held.get(node.name, NOTHING)
+            rest = _less(node, held_there)
+            nodes.append(rest)
 
-        others = _without(self.snapshot.pods or (), self.placed)
-        return replace(self.snapshot, nodes=tuple(nodes), pods=others)
+        pods = snapshot.pods or ()
+        others = _without(pods, self.placed)
+        return replace(snapshot, nodes=tuple(nodes), pods=others)
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
         for ref in self.ownership.members:
-            if (ref.group, ref.kind) == kind.key:
-                yield ref, self.store.objects[ref]
+            if (ref.group, ref.kind) != kind.key:
+                continue
+            document = self.store.objects[ref]
+            yield ref, document
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
         """All levels that count for a workload.
@@ -316,11 +323,11 @@ def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
         for group, _ in top.everything():
             if group.required:
                 required.append(group.required)
-
             if group.preferred:
                 preferred.append(group.preferred)
 
-    return tuple(dict.fromkeys(required + preferred))
+    in_order = required + preferred
+    return tuple(dict.fromkeys(in_order))
 
 
 def _is_constrained(checked: Checked) -> bool:

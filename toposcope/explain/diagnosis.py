@@ -38,15 +38,20 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
     messages += _pod_messages(context)
     for message in dict.fromkeys(messages):
-        yield message if message.meaning else replace(message, meaning=meaning(message.text))
+        if message.meaning:
+            yield message
+        else:
+            yield replace(message, meaning=meaning(message.text))
 
 
 def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     """Why its pods wait, the message of most pods first."""
     pods_by_text: dict[str, list[PodView]] = {}
     for pod in context.waiting:
-        if pod.waiting:
-            pods_by_text.setdefault(pod.waiting, []).append(pod)
+        if not pod.waiting:
+            continue
+        pods = pods_by_text.setdefault(pod.waiting, [])
+        pods.append(pod)
 
     most_pods_first = sorted(
         pods_by_text.values(),
@@ -56,7 +61,8 @@ def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
     for pods in most_pods_first[:_MAX_MESSAGES]:
         first, *others = pods
-        about = f"{first.scheduler or 'the scheduler'} on pod/{first.name}"
+        scheduler = first.scheduler or "the scheduler"
+        about = f"{scheduler} on pod/{first.name}"
         if others:
             about += f" and {len(others)} more"
 
@@ -104,7 +110,7 @@ CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
 class Diagnosis:
     """The answers to all questions about one workload, each found when it is asked for.
 
-    Never raises.
+    Asking never raises.
     """
 
     context: Context
@@ -114,7 +120,8 @@ class Diagnosis:
         """All checks in their order."""
         steps = []
         for name, check in CHECKS.items():
-            steps.append(replace(check(self.context), name=name))
+            step = check(self.context)
+            steps.append(replace(step, name=name))
 
         return tuple(steps)
 

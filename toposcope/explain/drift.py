@@ -20,7 +20,8 @@ _NAMES: Final = {kind.key: kind.name for kind in AROUND}
 
 def check_drift(context: Context) -> features.Step:
     """The scheduler reads the levels that the ClusterTopology has, and reports no drift."""
-    agreeing, open_questions = [], []
+    agreeing = []
+    open_questions = []
     for workload in context.workloads:
         kinds = context.topology_kinds(workload)
         if workload.topology is None or not kinds:
@@ -74,12 +75,13 @@ def _resources(context: Context, resource: Published) -> Iterator[Published]:
     """The resource that the system reads, and the one that its pods are scheduled by instead."""
     yield resource
     for system in waiting():
-        made = system.made_from(resource)
-        if made:
-            name, kind = made
-            other = context.published(name, kind)
-            if other:
-                yield other
+        name_and_kind = system.made_from(resource)
+        if name_and_kind is None:
+            continue
+        name, kind = name_and_kind
+        created = context.published(name, kind)
+        if created:
+            yield created
 
 
 def _keys(resource: Published) -> list[str]:
@@ -103,10 +105,12 @@ def _agrees(resource: Published, scope: Scope) -> bool:
 
 
 def _drifted(resource: Published, scope: Scope) -> features.Step:
+    expected = [level.key for level in scope.levels]
+    has = _keys(resource)
     return features.failed(
         f"{resource.handle} differs from ClusterTopology {scope.name}",
-        f"it has {_order(_keys(resource))}",
-        f"the ClusterTopology has {_order([level.key for level in scope.levels])}",
+        f"it has {_order(has)}",
+        f"the ClusterTopology has {_order(expected)}",
         _reported(resource, scope),
         commands=(
             shell("kubectl describe gtopo {}", scope.name),
@@ -117,13 +121,16 @@ def _drifted(resource: Published, scope: Scope) -> features.Step:
 
 def _reported(resource: Published, scope: Scope) -> str:
     """What the ClusterTopology's status says of a resource; empty: nothing."""
-    entries = Field(scope.topology.status if scope.topology else None) / "published"
-    for entry in entries.items():
-        is_it = (entry / "apiVersion").text() == resource.api_version and (
-            entry / "kind"
-        ).text() == resource.kind
+    if scope.topology is None:
+        return ""
+
+    resource_kind = resource.api_version, resource.kind
+    published = Field(scope.topology.status) / "published"
+    for entry in published.items():
+        version = (entry / "apiVersion").text()
+        kind = (entry / "kind").text()
         message = (entry / "message").text()
-        if is_it and message:
+        if message and (version, kind) == resource_kind:
             return f"ClusterTopology {scope.name} reports on it: {message}"
 
     return ""
@@ -152,6 +159,9 @@ def _order(keys: Sequence[str]) -> str:
 
 def _command(template: str, resource: Published) -> Command:
     """A command about a resource by its full name: several API groups have topologies."""
-    group, _ = resource.key
-    kind = _NAMES.get(resource.key, f"topologies.{group}")
+    kind = _NAMES.get(resource.key)
+    if kind is None:
+        group, _ = resource.key
+        kind = f"topologies.{group}"
+
     return shell(template, kind, resource.name)

@@ -61,7 +61,8 @@ def _agent(_: Snapshot, node: NodeView) -> Step:
 
 
 def _hardware(_: Snapshot, node: NodeView) -> Step:
-    why, state = reasons(node.matrix), node.state
+    why = reasons(node.matrix)
+    state = node.state
     if state is None:
         return unknown("no agent has labelled it")
 
@@ -96,9 +97,10 @@ def _devices(snapshot: Snapshot, node: NodeView) -> Step:
             parts[name] = count
 
     offers = list(_offers(snapshot, node, whole))
+    listed = "; ".join(offers)
     most = max(whole.values(), default=0)
     if node.gpus <= most or any(parts.values()):
-        return passed("; ".join(offers) or "no whole GPUs are offered to pods")
+        return passed(listed or "no whole GPUs are offered to pods")
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
 
@@ -165,7 +167,12 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
         if device.label.startswith(_GPU):
             number = device.label.removeprefix(_GPU)
             gpu = SeenGpu(
-                f"{_GPU} {number}", device.name, device.pci, device.root, device.numa, product
+                name=f"{_GPU} {number}",
+                uuid=device.name,
+                pci=device.pci,
+                root=device.root,
+                numa=device.numa,
+                product=product,
             )
             seen.append(gpu)
 
@@ -178,7 +185,8 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
     if value is None:
         return unknown("its NVLink domain is not known")
 
-    sentences, wrong = list[str](), list[str]()
+    sentences: list[str] = []
+    wrong: list[str] = []
     for domain in snapshot.compute_domains:
         if node.name not in domain.cliques:
             continue

@@ -8,6 +8,7 @@ from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.api.levels import Level
 from toposcope.explain.context import Context, pod_count
 from toposcope.explain.topology_steps import (
+    LostLevel,
     blocked_by_levels,
     blocked_by_topology,
     domain_names,
@@ -37,9 +38,12 @@ _NO_ROOM: Final = frozenset({"full", "never"})
 
 
 def _coverage(context: Context, workload: Workload) -> Sequence[Coverage]:
+    """The coverage of the workload's levels over the nodes that it could use."""
+    nodes = context.nodes(workload)
     levels = context.levels(workload)
     keys = frozenset(level.key for level in levels)
-    return cover(levels, table_of(context.nodes(workload), keys))
+    table = table_of(nodes, keys)
+    return cover(levels, table)
 
 
 class _Gap(NamedTuple):
@@ -115,7 +119,8 @@ def _is_short(context: Context) -> bool:
 def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
     """The step where nodes that lack a level would be needed."""
     first, *others = gaps
-    topology, key = first.workload.topology, first.coverage.level.key
+    topology = first.workload.topology
+    key = first.coverage.level.key
     left_out_nodes = shell("toposcope nodes --state left-out")
     if topology:
         left_out_nodes = shell("toposcope nodes {} --state left-out", topology)
@@ -171,21 +176,29 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
     wanted_domains = {level.domain for level in wanted}
     for lost in lost_levels(context):
         is_named = any(names_level(context, complaint, lost.domain) for complaint in complaints)
-        if not is_named and lost.domain not in wanted_domains:
-            continue
-
-        topology = context.topologies[0] if context.topologies else lost.topology
-        return failed(
-            lost.message,
-            "no node carries its label any more; restore the label, or ask for another level",
-            complaints[0].message if complaints else "",
-            commands=(
-                levels_command(topology),
-                shell("kubectl describe gtopo {}", topology),
-            ),
-        )
+        if is_named or lost.domain in wanted_domains:
+            return _has_lost(context, lost)
 
     return None
+
+
+def _has_lost(context: Context, lost: LostLevel) -> Step:
+    """The step where a level that it asks for is lost."""
+    topology = lost.topology
+    if context.topologies:
+        topology = context.topologies[0]
+
+    complaints = level_complaints(context)
+    complaint = complaints[0].message if complaints else ""
+    return failed(
+        lost.message,
+        "no node carries its label any more; restore the label, or ask for another level",
+        complaint,
+        commands=(
+            levels_command(topology),
+            shell("kubectl describe gtopo {}", topology),
+        ),
+    )
 
 
 def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
@@ -199,12 +212,15 @@ def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
 
 
 def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
-    level, count = coverage.level, coverage.nodes
+    level = coverage.level
+    count = coverage.nodes
     nodes = shell("kubectl get nodes -L {}", level.key)
     if count:
-        which = f"{count} {plural(count, 'node')} with level {level.domain}"
+        unit = plural(count, "node")
+        which = f"{count} {unit} with level {level.domain}"
         return failed(
-            f"none of {which} takes pods: each is cordoned or not Ready", commands=(nodes,)
+            f"none of {which} takes pods: each is cordoned or not Ready",
+            commands=(nodes,),
         )
 
     return failed(
@@ -221,7 +237,7 @@ def check_room(context: Context) -> Step:
 
     if context.all_placed:
         count = len(context.ownership.pods)
-        all_of_them = "its only pod has" if count == 1 else f"all its {count} pods have"
+        all_of_them = plural(count, "its only pod has", f"all its {count} pods have")
         return passed(f"{all_of_them} a node")
 
     if not context.snapshot.nodes:
@@ -265,26 +281,50 @@ class _RemainingVerdict:
 def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
     """The verdict for each system that asks for something placeable.
 
-    It is on the waiting pods alone where that is possible.
+    Where possible it is a verdict on the waiting pods alone.
     """
     for checked in context.checked:
-        workload, verdict = checked.reading.workload, checked.verdict
+        workload = checked.reading.workload
+        verdict = checked.verdict
         if workload is None or verdict is None:
             continue
 
-        rest = _waiting_demand(workload, len(context.placed))
-        checker = Checker(context.without_own) if rest else context.checker
-        on_rest = checker.verdict(rest)
-        if rest and on_rest:
-            yield _RemainingVerdict(rest, on_rest, checker, whole=False)
-        else:
-            yield _RemainingVerdict(workload, verdict, context.checker, whole=bool(context.placed))
+        on_rest = _verdict_on_rest(context, workload)
+        if on_rest:
+            yield on_rest
+            continue
+
+        yield _RemainingVerdict(
+            workload=workload,
+            verdict=verdict,
+            checker=context.checker,
+            whole=bool(context.placed),
+        )
+
+
+def _verdict_on_rest(context: Context, workload: Workload) -> _RemainingVerdict | None:
+    """The verdict on the waiting pods alone, where that is possible."""
+    rest = _waiting_demand(workload, len(context.placed))
+    if rest is None:
+        return None
+
+    checker = Checker(context.without_own)
+    verdict = checker.verdict(rest)
+    if not verdict:
+        return None
+
+    return _RemainingVerdict(
+        workload=rest,
+        verdict=verdict,
+        checker=checker,
+        whole=False,
+    )
 
 
 def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
-    """The pods that are left when `placed` of them run.
+    """The pods that still wait when `placed` of them run.
 
-    None where all belong together, or it is unknown which run.
+    None where all belong together, or where it is unknown which run.
     """
     groups = simplified(workload.groups)
     if not placed or not all(group.unconstrained for group in groups):
@@ -300,7 +340,8 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
         return None
 
     rest = replace(pod_kinds[0], count=count)
-    return replace(workload, groups=(Group(groups[0].name, (rest,)),))
+    group = Group(groups[0].name, (rest,))
+    return replace(workload, groups=(group,))
 
 
 def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
@@ -309,16 +350,21 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
     for workload in context.workloads:
         notes += workload.notes
 
+    if not verdicts and notes:
+        return unknown(notes[0])
     if not verdicts:
-        return unknown(notes[0]) if notes else passed("it asks for no pods")
+        return passed("it asks for no pods")
     if context.snapshot.pods is None:
         return unknown("pods are not visible, so free resources are unknown")
 
     for remaining in verdicts:
-        if remaining.verdict.kind == "unclear":
-            return unknown(answer(remaining.verdict), *left_out(remaining.verdict))
+        verdict = remaining.verdict
+        if verdict.kind == "unclear":
+            return unknown(answer(verdict), *left_out(verdict))
 
-    return passed(answer(verdicts[0].verdict), *notes, *_counted(context, verdicts[0]))
+    first = verdicts[0]
+    counted = _counted(context, first)
+    return passed(answer(first.verdict), *notes, *counted)
 
 
 def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
@@ -374,20 +420,27 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
     if not offers or shortage.level is None:
         return
 
-    yield f"{len(offers)} {plural(len(offers), shortage.level.domain)} considered:"
+    count = len(offers)
+    domains = plural(count, shortage.level.domain)
+    yield f"{count} {domains} considered:"
     for offer in offers[:_MAX_OFFERS]:
-        yield f"  {offered(offer, shortage)}"
+        words = offered(offer, shortage)
+        yield f"  {words}"
 
-    if len(offers) > _MAX_OFFERS:
-        yield f"  and {len(offers) - _MAX_OFFERS} with less"
+    more = count - _MAX_OFFERS
+    if more > 0:
+        yield f"  and {more} with less"
 
 
 def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterator[Command]:
-    level = verdict.shortage.level if verdict.shortage else None
+    domain = ""
+    if verdict.shortage and verdict.shortage.level:
+        domain = verdict.shortage.level.domain
+
     if context.scope(workload) is None:
         yield tree_command(None)
     else:
-        yield tree_command(workload.topology, level.domain if level else "")
+        yield tree_command(workload.topology, domain)
 
     for remedy in verdict.remedies:
         node = remedy.nodes[0]

@@ -90,12 +90,14 @@ class ObjectStore:
 
     def put(self, document: Object) -> None:
         """Keep an object."""
-        self.objects[ref_of(document)] = document
+        ref = ref_of(document)
+        self.objects[ref] = document
 
     def of_kind(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind."""
         for ref, document in self.objects.items():
-            if (ref.group, ref.kind) == kind.key:
+            ref_key = ref.group, ref.kind
+            if ref_key == kind.key:
                 yield ref, document
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
@@ -119,7 +121,7 @@ class ObjectStore:
 class FileCollector:
     """Fills a store with the objects that pass by while files are read.
 
-    Of pods only `pod`, the one asked about.
+    It keeps one pod only: `pod`, the one asked about.
     """
 
     def __init__(self, pod: str | None) -> None:
@@ -137,8 +139,9 @@ class FileCollector:
         """Keep an object."""
         ref = ref_of(document)
         is_pod = (ref.group, ref.kind) == POD.key
-        if not is_pod or ref.name == self._pod:
-            self._store.objects[ref] = document
+        if is_pod and ref.name != self._pod:
+            return
+        self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
         """All that was kept. Files that hold no object of a kind say nothing about that kind."""
@@ -176,13 +179,7 @@ def owner_of(document: Object) -> Ref | None:
 
     Not every scheduler marks the owners of its PodGroups as controllers.
     """
-    references = list((Field(document) / "metadata" / "ownerReferences").items())
-    owner = references[0] if len(references) == 1 else None
-    for reference in references:
-        if reference.value and (reference / "controller").flag():
-            owner = reference
-            break
-
+    owner = _owner_reference(document)
     if owner is None:
         return None
 
@@ -191,7 +188,26 @@ def owner_of(document: Object) -> Ref | None:
     if not kind or not name:
         return None
 
-    return Ref(group, kind, ref_of(document).namespace, name)
+    return Ref(
+        group=group,
+        kind=kind,
+        namespace=ref_of(document).namespace,
+        name=name,
+    )
+
+
+def _owner_reference(document: Object) -> Field | None:
+    """The reference to its controller, or else the only one."""
+    entries = Field(document) / "metadata" / "ownerReferences"
+    references = list(entries.items())
+    for reference in references:
+        if reference.value and (reference / "controller").flag():
+            return reference
+
+    if len(references) == 1:
+        return references[0]
+
+    return None
 
 
 def load_objects(

@@ -171,7 +171,12 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
         return (f"{name} (gone)",)
 
     placeholders = snapshot.catalogue.placeholders
-    return tuple(level_value(node, level.key, placeholders) or _NO_LABEL for level in levels)
+    path = []
+    for level in levels:
+        value = level_value(node, level.key, placeholders)
+        path.append(value or _NO_LABEL)
+
+    return tuple(path)
 
 
 def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
@@ -183,15 +188,20 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
     copies: dict[str, list[PodView]] = {}
     for pod in pods:
         copy = copy_name(pod.labels)
-        if copy is not None:
-            copies.setdefault(copy, []).append(pod)
+        if copy is None:
+            continue
+        pods_of_copy = copies.setdefault(copy, [])
+        pods_of_copy.append(pod)
 
     if len(copies) == 1 and group.copies <= 1:
-        return {"": next(iter(copies.values()))}
+        (only_copy,) = copies.values()
+        return {"": only_copy}
     if copies:
         return copies
+    if whole and group.copies == 1:
+        return {"": tuple(pods)}
 
-    return {"": tuple(pods)} if whole and group.copies == 1 else None
+    return None
 
 
 def _copy_namer(system: str, group: Group) -> CopyName:

@@ -48,8 +48,8 @@ def subject_of(
     wanted = namespace or store.namespace
     existing = _existing(store, snapshot, kind)
 
-    namespaces, matching = [], []
-
+    namespaces = []
+    matching = []
     for ref in existing:
         if ref.name == name:
             namespaces.append(ref.namespace)
@@ -100,15 +100,23 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
     """Everything that belongs to the subject, or together with it to the same owner."""
     owners = _Owners(store, snapshot)
     chain = owners.chain(subject)
+    top = chain[-1]
     members = []
-
     for ref in store.objects:
-        if not _is_kind(ref, POD) and owners.top(ref) == chain[-1]:
+        if _is_kind(ref, POD):
+            continue
+        if owners.top(ref) == top:
             members.append(ref)
 
     pods = tuple(_pods_of(snapshot, owners, chain, members))
     members += _written_groups(store, pods, members)
-    return Ownership(subject, chain, tuple(members), pods, owners.owner(chain[-1]))
+    return Ownership(
+        subject=subject,
+        chain=chain,
+        members=tuple(members),
+        pods=pods,
+        unread_owner=owners.owner(top),
+    )
 
 
 def _pods_of(
@@ -164,7 +172,8 @@ class _Owners:
     def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
         self._owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():
-            self._owners[_pod_ref(pod)] = _pod_owner(pod)
+            pod_ref = _pod_ref(pod)
+            self._owners[pod_ref] = _pod_owner(pod)
 
         for ref, document in store.objects.items():
             self._owners[ref] = owner_of(document)

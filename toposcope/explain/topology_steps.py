@@ -71,7 +71,8 @@ def check_topology(context: Context) -> Step:
     for finding in context.findings(_TOPOLOGY_WARNINGS, severity="warning"):
         return failed(objection(finding), finding.fix)
 
-    existing, open_questions = [], []
+    existing = []
+    open_questions = []
     for workload in context.workloads:
         name = workload.topology
         accepted = context.topology_kinds(workload)
@@ -112,17 +113,19 @@ def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> S
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
     commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
     scope = context.scope(workload)
-    if scope is None or scope.topology is None:
+    topology = scope.topology if scope else None
+    if topology is None:
         others = []
         for resource in context.snapshot.published:
             if resource.name == name:
                 others.append(resource.handle)
 
-        detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
+        named = ", ".join(others)
+        detail = f"{named} exists, but {workload.system} does not read it"
         return failed(message, detail, commands=commands[:1])
 
-    detail = _reported(scope.topology.status.get("published"), kind)
-    if not detail and scope.topology.publish.get(kind.option) == "Never":
+    detail = _reported(topology.status.get("published"), kind)
+    if not detail and topology.publish.get(kind.option) == "Never":
         detail = f"ClusterTopology {name} sets spec.publish.{kind.option}: Never"
 
     if not detail:
@@ -273,7 +276,8 @@ def _order(context: Context, name: str) -> list[str]:
 
 def check_rules(context: Context) -> Step:
     """Anything else that a system would reject, or take differently from how it was meant."""
-    errors, warnings = [], []
+    errors = []
+    warnings = []
     for finding in context.all_findings:
         if finding.rule in _OWN_STEP or is_settled(context, finding):
             continue

@@ -5,7 +5,7 @@ single InfiniBand port is not enough to tell that RoCE is for storage: what most
 counts.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from toposcope.hardware.matrix import LinkMatrix
@@ -24,38 +24,40 @@ def nic_paths(
 ) -> list[list[str]]:
     """The path from each GPU to each NIC.
 
-    By the NIC's Data Direct function where it has one, as data goes that way. With several such
-    functions the nearest counts.
+    Data goes through a NIC's Data Direct function where it has one; the nearest of several counts.
     """
     first_nic = matrix.gpus
     first_direct = first_nic + len(nics)
+    gpu_rows = matrix.cells[:first_nic]
     paths = []
-    for row in matrix.cells[:first_nic]:
+    for row in gpu_rows:
         to_nics = row[first_nic:first_direct]
         to_direct = row[first_direct:]
         cells = []
         for nic, own_path in zip(nics, to_nics, strict=True):
             ways = _ways(nic, data_direct, to_direct)
-            cells.append(min(ways, key=NEAREST_FIRST.index, default=own_path))
+            best = min(ways, key=NEAREST_FIRST.index, default=own_path)
+            cells.append(best)
         paths.append(cells)
     return paths
 
 
 def _ways(nic: Nic, data_direct: Sequence[DataDirect], cells: Sequence[str]) -> list[str]:
     """The cells of a NIC's Data Direct functions."""
-    found = []
+    ways = []
     for function, cell in zip(data_direct, cells, strict=True):
         if nic.name in function.nics:
-            found.append(cell)
-    return found
+            ways.append(cell)
+    return ways
 
 
 def compute_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     """For each GPU the positions of the NICs near it that belong to the compute network.
 
-    Be their ports up or down.
+    It does not matter whether their ports are up.
     """
-    return _of_one_kind(paths, _infiniband_nics(nics))
+    infiniband = _infiniband_nics(nics)
+    return _of_one_kind(paths, infiniband)
 
 
 def usable_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
@@ -64,28 +66,43 @@ def usable_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     Where no InfiniBand near a GPU is up, Ethernet is RoCE.
     """
     infiniband = _infiniband_nics(nics)
-    near: set[int] = set()
-    for row in paths:
-        near.update(_near(row))
-    if all(nics[at].down for at in near & infiniband):
+    if not _any_is_up_near(paths, nics, infiniband):
         infiniband = set()
-    return [_without_down(chosen, nics) for chosen in _of_one_kind(paths, infiniband)]
+    usable = []
+    for chosen in _of_one_kind(paths, infiniband):
+        up = [at for at in chosen if not nics[at].down]
+        usable.append(up)
+    return usable
+
+
+def _any_is_up_near(paths: Paths, nics: Sequence[Nic], chosen: Collection[int]) -> bool:
+    """Whether one of the chosen NICs that is near a GPU is up."""
+    for row in paths:
+        for at in _near(row):
+            if at in chosen and not nics[at].down:
+                return True
+    return False
 
 
 def nearest(row: Sequence[str], chosen: Collection[int]) -> list[int]:
     """Of the chosen NICs those nearest to the GPU of the row: all at PIX, else all at PXB."""
     for level in NEAR:
-        found = [at for at in chosen if row[at] == level]
-        if found:
-            return sorted(found)
+        nics = [at for at in chosen if row[at] == level]
+        if nics:
+            return sorted(nics)
     return []
 
 
 def is_infiniband(nic: Nic) -> bool:
     """Whether its ports are InfiniBand: those that are up, or all of a NIC that is down."""
-    up = {port.link_layer for port in nic.ports if port.up}
-    every = {port.link_layer for port in nic.ports}
-    return _INFINIBAND in (up or every)
+    every = set()
+    up = set()
+    for port in nic.ports:
+        every.add(port.link_layer)
+        if port.up:
+            up.add(port.link_layer)
+    counted = up or every
+    return _INFINIBAND in counted
 
 
 class _Near(NamedTuple):
@@ -98,12 +115,20 @@ class _Near(NamedTuple):
 def _of_one_kind(paths: Paths, infiniband: Collection[int]) -> list[list[int]]:
     """Of the NICs near each GPU those of the kind that more GPUs have near them.
 
-    As many: InfiniBand for a GPU that has it near, else Ethernet. More have Ethernet: InfiniBand
-    for a GPU without it.
+    If as many GPUs have each kind, a GPU takes InfiniBand where it has it near, else Ethernet. If
+    more have Ethernet, only a GPU without Ethernet takes InfiniBand.
     """
-    near_gpus = [_by_kind(row, infiniband) for row in paths]
-    with_infiniband = [bool(near.infiniband) for near in near_gpus].count(True)
-    with_ethernet = [bool(near.ethernet) for near in near_gpus].count(True)
+    near_gpus = []
+    with_infiniband = 0
+    with_ethernet = 0
+    for row in paths:
+        near = _by_kind(row, infiniband)
+        near_gpus.append(near)
+        if near.infiniband:
+            with_infiniband += 1
+        if near.ethernet:
+            with_ethernet += 1
+
     chosen = []
     for near in near_gpus:
         if with_infiniband > with_ethernet:
@@ -116,20 +141,25 @@ def _of_one_kind(paths: Paths, infiniband: Collection[int]) -> list[list[int]]:
 
 
 def _by_kind(row: Sequence[str], infiniband: Collection[int]) -> _Near:
-    found = _Near([], [])
+    near = _Near([], [])
     for at in _near(row):
-        kind = found.infiniband if at in infiniband else found.ethernet
-        kind.append(at)
-    return found
-
-
-def _without_down(chosen: Sequence[int], nics: Sequence[Nic]) -> list[int]:
-    return [at for at in chosen if not nics[at].down]
+        if at in infiniband:
+            near.infiniband.append(at)
+        else:
+            near.ethernet.append(at)
+    return near
 
 
 def _infiniband_nics(nics: Sequence[Nic]) -> set[int]:
-    return {at for at, nic in enumerate(nics) if is_infiniband(nic)}
+    positions = set()
+    for at, nic in enumerate(nics):
+        if is_infiniband(nic):
+            positions.add(at)
+    return positions
 
 
-def _near(row: Sequence[str]) -> list[int]:
-    return [at for at, cell in enumerate(row) if cell in NEAR]
+def _near(row: Sequence[str]) -> Iterator[int]:
+    """The positions of the NICs near the GPU of the row."""
+    for at, cell in enumerate(row):
+        if cell in NEAR:
+            yield at

@@ -22,7 +22,13 @@ Technologies`."""
 
 def rails_text(rails: Sequence[Rail | None]) -> str:
     """The value of the annotation `gpu.topology/rails`."""
-    return compact([rail and rail._asdict() for rail in rails[:MOST_RAILS]])
+    entries: list[dict[str, str] | None] = []
+    for rail in rails[:MOST_RAILS]:
+        if rail is None:
+            entries.append(None)
+        else:
+            entries.append(rail._asdict())
+    return compact(entries)
 
 
 def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set[str]:
@@ -50,12 +56,17 @@ def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set
 def _candidates(paths: Paths, nics: Sequence[Nic]) -> list[Nic]:
     """The NICs of the compute network nearest to GPUs, else the InfiniBand ones, else all."""
     near: set[int] = set()
-    for row, chosen in zip(paths, compute_nics(paths, nics), strict=True):
-        near.update(nearest(row, chosen))
+    chosen_by_gpu = compute_nics(paths, nics)
+    for row, chosen in zip(paths, chosen_by_gpu, strict=True):
+        nearest_nics = nearest(row, chosen)
+        near.update(nearest_nics)
     if near:
-        return [nics[at] for at in sorted(near)]
+        positions = sorted(near)
+        return [nics[at] for at in positions]
     infiniband = [nic for nic in nics if is_infiniband(nic)]
-    return infiniband or list(nics)
+    if infiniband:
+        return infiniband
+    return list(nics)
 
 
 def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
@@ -67,15 +78,20 @@ def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
     for rail in rails:
         if rail is None:
             return {}
-        values.add(_value(rail))
+        value = _value(rail)
+        values.add(value)
     if not values:
         return {}
-    first, *others = sorted(values, key=natural)
-    if not others:
+
+    ordered = sorted(values, key=natural)
+    first = ordered[0]
+    if len(ordered) == 1:
         return {LEAF: first}
-    last = others[-1][:_END].rstrip("-_.")
-    digest = _digest("\n".join([first, *others]), _GROUP_DIGITS)
-    return {LEAF_GROUP: f"{first[:_END]}..{last}-{digest}"}
+    head = first[:_END]
+    last = ordered[-1][:_END].rstrip("-_.")
+    text = "\n".join(ordered)
+    digest = _digest(text, _GROUP_DIGITS)
+    return {LEAF_GROUP: f"{head}..{last}-{digest}"}
 
 
 def _value(rail: Rail) -> str:
@@ -86,8 +102,8 @@ def _value(rail: Rail) -> str:
     count.
     """
     name = label_safe(rail.switch) or "switch"
-    host = name.partition(".")[0]
-    has_number = any(character.isdigit() for character in host)
+    host, _, _ = name.partition(".")
+    has_number = any(map(str.isdigit, host))
     if has_number and _MAKERS not in name.casefold():
         return name
     head = name[:_END]
@@ -96,4 +112,5 @@ def _value(rail: Rail) -> str:
 
 
 def _digest(text: str, digits: int) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()[:digits]

@@ -24,7 +24,8 @@ class LinkMatrix(NamedTuple):
     @property
     def gpus(self) -> int:
         """How many of the devices are GPUs: they come first."""
-        return sum(device.startswith("GPU") for device in self.devices)
+        is_gpu = [device.startswith("GPU") for device in self.devices]
+        return sum(is_gpu)
 
     def rows(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Each device with its row of cells."""
@@ -38,7 +39,9 @@ def nv_cell(links: int) -> str:
 
 def nv_links(cell: str) -> int:
     """The number of active NVLinks in a cell; 0 for other paths."""
-    return int(cell[len(_NV) :]) if cell.startswith(_NV) else 0
+    if not cell.startswith(_NV):
+        return 0
+    return int(cell.removeprefix(_NV))
 
 
 def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
@@ -46,21 +49,29 @@ def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
 
     A GPU without links is one by itself.
     """
-    left = dict.fromkeys(range(matrix.gpus))
+    unassigned = dict.fromkeys(range(matrix.gpus))
     domains: list[tuple[int, ...]] = []
-    while left:
-        first = next(iter(left))
-        del left[first]
-        members, frontier = [first], [first]
+    while unassigned:
+        first = next(iter(unassigned))
+        del unassigned[first]
+        members = [first]
+        frontier = [first]
         while frontier:
-            row = matrix.cells[frontier.pop()]
-            reached = [other for other in left if nv_links(row[other])]
+            gpu = frontier.pop()
+            row = matrix.cells[gpu]
+            reached = [other for other in unassigned if nv_links(row[other])]
             for other in reached:
-                del left[other]
+                del unassigned[other]
             members += reached
             frontier += reached
-        domains.append(tuple(sorted(members)))
-    return tuple(sorted(domains, key=lambda domain: (-len(domain), domain)))
+        members.sort()
+        domains.append(tuple(members))
+    domains.sort(key=_largest_first)
+    return tuple(domains)
+
+
+def _largest_first(domain: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    return -len(domain), domain
 
 
 def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
@@ -82,20 +93,30 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
                 return True
         return False
 
-    return all(place(gpu, set()) for gpu in range(len(near)))
+    for gpu in range(len(near)):
+        if not place(gpu, set()):
+            return False
+    return True
 
 
 def table(matrix: LinkMatrix) -> str:
     """The matrix as aligned text, header first, columns as wide as their longest cell."""
-    lines = [("", *matrix.devices)]
-    lines += [(name, *row) for name, row in matrix.rows()]
-    columns = zip(*lines, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-    return "\n".join(_padded(line, widths) for line in lines)
+    rows = [("", *matrix.devices)]
+    for name, row in matrix.rows():
+        rows.append((name, *row))
+    widths = []
+    for column in zip(*rows, strict=True):
+        longest = max(column, key=len)
+        widths.append(len(longest))
+    lines = [_padded(row, widths) for row in rows]
+    return "\n".join(lines)
 
 
-def _padded(line: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = []
+    for cell, width in zip(row, widths, strict=True):
+        padded = cell.ljust(width)
+        cells.append(padded)
     return "  ".join(cells).rstrip()
 
 
@@ -112,28 +133,32 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
     *numbers* do not enter, only which devices share a node: firmware numbers equal boards
     differently.
     """
-    names = [_kind(device) for device in matrix.devices]
+    names = list(map(_kind, matrix.devices))
     everyone = range(len(names))
     while True:
         refined = [_refined(matrix, numa, names, at) for at in everyone]
-        different = len(set(refined))
-        if different == len(set(names)):
+        names_before = set(names)
+        if len(set(refined)) == len(names_before):
             break
         names = refined
-    return _digest(*sorted(refined))
+    refined.sort()
+    return _digest(*refined)
 
 
 def _refined(matrix: LinkMatrix, numa: Sequence[int | None], names: Sequence[str], at: int) -> str:
     """A device's next name: its own, and the paths to all others with theirs."""
     node = numa[at]
+    row = matrix.cells[at]
     relations = []
-    for other, path in enumerate(matrix.cells[at]):
+    for other, path in enumerate(row):
         if other == at:
             continue
-        same_node = node is not None and numa[other] == node
-        relations.append(f"{path} {same_node} {names[other]}")
+        is_same_node = node is not None and numa[other] == node
+        relation = f"{path} {is_same_node} {names[other]}"
+        relations.append(relation)
     relations.sort()
-    return _digest(names[at], *relations)
+    own_name = names[at]
+    return _digest(own_name, *relations)
 
 
 def _kind(device: str) -> str:
@@ -143,4 +168,6 @@ def _kind(device: str) -> str:
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
+    text = "\n".join(parts)
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()[:_DIGITS]

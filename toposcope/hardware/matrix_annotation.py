@@ -1,7 +1,4 @@
-"""The annotation `gpu.topology/matrix` read back.
-
-Devices, link matrix, affinity and what the agent complains about.
-"""
+"""Reads the annotation `gpu.topology/matrix`: devices, link matrix, affinity, complaints."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -97,7 +94,9 @@ class Device:
         """What it is, by its label."""
         if self.label.startswith("GPU"):
             return "gpu"
-        return "dd" if self.label.startswith("DD") else "nic"
+        if self.label.startswith("DD"):
+            return "dd"
+        return "nic"
 
     @property
     def title(self) -> str:
@@ -107,7 +106,9 @@ class Device:
             nic = name or "an unknown NIC"
             name = f"{nic} data-direct function"
         title = f"{self.label}: {name}"
-        return f"{title} ({self.pci})" if self.pci else title
+        if not self.pci:
+            return title
+        return f"{title} ({self.pci})"
 
     @property
     def neighbour(self) -> str:
@@ -198,9 +199,22 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
     if not triangle:
         return None
     half = [row.split() for row in triangle]
-    size = len(devices)
-    lengths = [len(row) for row in half]
-    if lengths != list(range(1, size + 1)):
+    _check_triangle(half, len(devices))
+
+    cells = []
+    for at, row in enumerate(half):
+        below = half[at + 1 :]
+        beyond = [other_row[at] for other_row in below]
+        cells.append((*row, *beyond))
+    labels = [device.label for device in devices]
+    return LinkMatrix(tuple(labels), tuple(cells))
+
+
+def _check_triangle(half: Sequence[Sequence[str]], size: int) -> None:
+    """Raise MatrixError unless it is the lower triangle of a matrix of so many devices."""
+    lengths = list(map(len, half))
+    expected_lengths = list(range(1, size + 1))
+    if lengths != expected_lengths:
         raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
     for cell in chain.from_iterable(half):
         if not _CELL.fullmatch(cell):
@@ -208,8 +222,3 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
                 f"the annotation {MATRIX} holds the cell {cell[:20]!r}, "
                 f"which is not a link; {_ANEW}"
             )
-    cells = []
-    for at, row in enumerate(half):
-        beyond = [half[other][at] for other in range(at + 1, size)]
-        cells.append((*row, *beyond))
-    return LinkMatrix(tuple([device.label for device in devices]), tuple(cells))

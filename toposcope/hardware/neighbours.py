@@ -44,10 +44,7 @@ Neighbours = Mapping[str, Neighbour | None]
 
 
 def plain(text: str) -> str:
-    """Foreign text as it may stand in an annotation.
-
-    Printable ASCII, at most `LONGEST` characters.
-    """
+    """Foreign text for an annotation: printable ASCII of at most `LONGEST` characters."""
     kept = _UNPRINTABLE.sub("?", text.strip())
     return kept[:LONGEST].strip()
 
@@ -61,14 +58,16 @@ def neighbours_text(
     when its cable may have been in another switch or port.
     """
     entries: dict[str, dict[str, str] | None] = {}
-    for nic, found in neighbours.items():
-        if found is None:
+    for nic, neighbour in neighbours.items():
+        if neighbour is None:
             entries[nic] = None
             continue
-        entry = entries[nic] = found._asdict()
+        entry = neighbour._asdict()
         wrong = miscabled.get(nic)
-        if wrong and _is_still_there(wrong, found):
+        if wrong and _is_still_there(wrong, neighbour):
             entry["expected"] = plain(wrong.expected)
+        entries[nic] = entry
+
     text = compact(entries)
     while len(text) > LIMIT:
         entries.popitem()
@@ -76,11 +75,14 @@ def neighbours_text(
     return text
 
 
-def _is_still_there(wrong: Miscabled, found: Neighbour) -> bool:
+def _is_still_there(wrong: Miscabled, neighbour: Neighbour) -> bool:
     """Whether the cable is where it was when it was found in the wrong switch."""
+    if wrong.port != neighbour.port:
+        return False
+    name = neighbour.switch or neighbour.id
     # With the id too where the name is shared.
-    names = (found.switch or found.id, f"{found.switch} ({found.id})")
-    return wrong.switch in names and wrong.port == found.port
+    name_with_id = f"{neighbour.switch} ({neighbour.id})"
+    return wrong.switch in (name, name_with_id)
 
 
 def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
@@ -91,7 +93,14 @@ def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
         raise ValueError("nested too deeply") from error
     if type(entries) is not dict or len(entries) > _MOST:
         raise ValueError(f"not an object of at most {_MOST} NICs")
-    return {nic: _neighbour(entry) for nic, entry in entries.items()}
+    neighbours = {}
+    for nic, entry in entries.items():
+        neighbours[nic] = _neighbour(entry)
+    return neighbours
+
+
+def _is_plain(text: object) -> bool:
+    return isinstance(text, str) and text == plain(text)
 
 
 def _neighbour(entry: object) -> Neighbour | None:
@@ -101,7 +110,7 @@ def _neighbour(entry: object) -> Neighbour | None:
         # The text is wrong, not a caller.
         raise ValueError("a neighbour is neither an object nor null")  # noqa: TRY004
     texts = [entry.get(field, "") for field in Neighbour._fields]
-    are_plain = all(isinstance(text, str) and text == plain(text) for text in texts)
+    are_plain = all(map(_is_plain, texts))
     if not are_plain or not entry.get("id"):
         raise ValueError(
             f"a neighbour has texts of at most {LONGEST} printable ASCII characters, and an id"

@@ -29,11 +29,12 @@ def normal_address(text: str) -> str:
     """
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"not a PCI address (domain:bus:device.function): {text[:40]!r}")
+        shown = repr(text[:40])
+        raise ValueError(f"not a PCI address (domain:bus:device.function): {shown}")
     domain, bus, device, function = match.groups()
     number = int(domain, 16)
-    normal = f"{number:04x}:{bus}:{device}.{function}"
-    return normal.lower()
+    place = f"{bus}:{device}.{function}"
+    return f"{number:04x}:{place.lower()}"
 
 
 def off_bus(index: int) -> str:
@@ -63,15 +64,23 @@ def pci_level(
     if card(path_a[-1]) == card(path_b[-1]):
         return PIX
     if path_a[0] != path_b[0]:
-        return NODE if numa_a is not None and numa_a == numa_b else SYS
+        is_same_node = numa_a is not None and numa_a == numa_b
+        return NODE if is_same_node else SYS
+    common = _common_length(path_a, path_b)
+    if common == 1:
+        return PHB
+    # What is left between the common bridges and the devices: one bridge a side is two ports of one
+    # switch.
+    longest = max(len(path_a), len(path_b))
+    bridges = longest - common - 1
+    return PIX if bridges <= 1 else PXB
+
+
+def _common_length(path_a: tuple[str, ...], path_b: tuple[str, ...]) -> int:
+    """How many components the paths have in common, from the root complex down."""
     common = 0
     for a, b in zip(path_a, path_b, strict=False):
         if a != b:
             break
         common += 1
-    if common == 1:
-        return PHB
-    # What is left between the common bridges and the devices: one bridge a side is two ports of one
-    # switch.
-    bridges = max(len(path_a), len(path_b)) - common - 1
-    return PIX if bridges <= 1 else PXB
+    return common

@@ -1,7 +1,4 @@
-"""Rails as a node has written them down, and as a status calls them miscabled.
-
-The switches that NICs are cabled to.
-"""
+"""The switches that NICs are cabled to, read from a node's annotation and from a status."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -45,7 +42,7 @@ def parse_rails(annotation: str) -> tuple[Rail | None, ...]:
         raise ValueError("nested too deeply") from error
     if not isinstance(entries, list) or len(entries) > MOST_RAILS:
         raise ValueError(f"not a list of up to {MOST_RAILS} rails")
-    return tuple([_rail(entry) for entry in entries])
+    return tuple(map(_rail, entries))
 
 
 def _rail(entry: object) -> Rail | None:
@@ -72,17 +69,16 @@ def _rail(entry: object) -> Rail | None:
 
 
 class Miscabled(NamedTuple):
-    """One rail of a node, the switch and port it ends in, and the switch of its peers' rails.
-
-    By name, else by id.
-    """
+    """One rail of a node that ends in another switch than those of its peers."""
 
     node: str
     uid: str
     nic: str
     switch: str
+    """Where it ends; a switch is called by its name, else by its id."""
     port: str
     expected: str
+    """The switch of its peers' rails."""
 
     @property
     def key(self) -> str:
@@ -92,8 +88,10 @@ class Miscabled(NamedTuple):
     @property
     def sentence(self) -> str:
         """For people."""
-        port = f" port {self.port}" if self.port else ""
-        return f"{self.nic} of {self.node} goes to {self.switch}{port}, expected {self.expected}"
+        end = self.switch
+        if self.port:
+            end = f"{self.switch} port {self.port}"
+        return f"{self.nic} of {self.node} goes to {end}, expected {self.expected}"
 
 
 def reported(status: Mapping[str, Any]) -> list[Miscabled]:
@@ -102,12 +100,16 @@ def reported(status: Mapping[str, Any]) -> list[Miscabled]:
     A field that is missing is empty.
     """
     rails = status.get("rails")
-    entries = rails.get("miscabled") if isinstance(rails, dict) else None
+    if not isinstance(rails, dict):
+        return []
+    entries = rails.get("miscabled")
     if not isinstance(entries, list):
         return []
     miscabled = []
     for entry in entries:
-        if isinstance(entry, dict):
-            texts = [str(entry.get(field, "")) for field in Miscabled._fields]
-            miscabled.append(Miscabled(*texts))
+        if not isinstance(entry, dict):
+            continue
+        texts = [str(entry.get(field, "")) for field in Miscabled._fields]
+        rail = Miscabled(*texts)
+        miscabled.append(rail)
     return miscabled

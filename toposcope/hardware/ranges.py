@@ -4,7 +4,7 @@ Source: Documentation/admin-guide/kernel-parameters.rst ("Number of CPUs") and l
 bitmap_parselist.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _MOST: Final = 1 << 20
@@ -59,28 +59,39 @@ def _parse_part(part: str) -> tuple[range, Iterable[int]]:
     spanned = range(first, last + 1)
     if not stride:
         return spanned, spanned
+    # `a-b:used/group` takes the first `used` numbers of every `group`, `a-b:group` one of them.
     used, slash, group = stride.partition("/")
-    # `a-b:used/group` takes the first `used` numbers of every `group`.
-    size, step = 1, int(used)
     if slash:
-        size, step = step, int(group)
+        size = int(used)
+        step = int(group)
+    else:
+        size = 1
+        step = int(used)
     if not 0 < size <= step:
         raise ValueError
-    return spanned, (number for number in spanned if (number - first) % step < size)
+    return spanned, _first_of_every(spanned, size, step)
+
+
+def _first_of_every(numbers: range, size: int, step: int) -> Iterator[int]:
+    """The first `size` numbers of every `step`."""
+    for place, number in enumerate(numbers):
+        if place % step < size:
+            yield number
 
 
 def format_list(numbers: Iterable[int]) -> str:
     """`numbers` in the kernel's list format, ranges merged: {0, 1, 2, 8} is `0-2,8`."""
-    spans: list[list[int]] = []
+    spans: list[range] = []
     for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
+        if spans and number == spans[-1].stop:
+            span = spans.pop()
+            spans.append(range(span.start, number + 1))
         else:
-            spans.append([number, number])
+            spans.append(range(number, number + 1))
     parts = []
-    for low, high in spans:
-        if high > low:
-            parts.append(f"{low}-{high}")
+    for span in spans:
+        if len(span) == 1:
+            parts.append(f"{span.start}")
         else:
-            parts.append(str(low))
+            parts.append(f"{span.start}-{span[-1]}")
     return ",".join(parts)

@@ -118,9 +118,11 @@ class NvLink(NamedTuple):
     def joins(self) -> bool:
         """Whether it is up and leads to another GPU, directly or through a switch.
 
-        Not to the CPU or back.
+        Links to the CPU or back to the GPU do not.
         """
-        return self.up and self.remote in (LinkEnd.GPU, LinkEnd.NVSWITCH)
+        if not self.up:
+            return False
+        return self.remote in (LinkEnd.GPU, LinkEnd.NVSWITCH)
 
 
 class Registration(NamedTuple):
@@ -181,17 +183,21 @@ class Gpu(NamedTuple):
     @property
     def root(self) -> str | None:
         """Its PCIe root complex, such as `pci0000:15`; None where sysfs shows no path to it."""
-        return self.path[0] if len(self.path) > 1 else None
+        if len(self.path) <= 1:
+            return None
+        return self.path[0]
 
     @property
     def links_active(self) -> int:
         """NVLinks that are up, wherever they lead."""
-        return sum(link.up for link in self.links)
+        is_up = [link.up for link in self.links]
+        return sum(is_up)
 
     @property
     def links_joining(self) -> int:
         """NVLinks that are up and lead to another GPU: those that a job can count on."""
-        return sum(link.joins for link in self.links)
+        joins = [link.joins for link in self.links]
+        return sum(joins)
 
     def links_to(self, gpus: Collection[str]) -> int:
         """Those of `links_joining` that end in a switch, or at a GPU with one of these addresses.
@@ -207,8 +213,11 @@ class Gpu(NamedTuple):
     @property
     def link_mbps(self) -> int | None:
         """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
-        speeds = [link.mbps for link in self.links if link.up and link.mbps]
-        return max(speeds, default=None)
+        fastest = None
+        for link in self.links:
+            if link.up and link.mbps:
+                fastest = max(link.mbps, fastest or 0)
+        return fastest
 
     @property
     def nvlink_version(self) -> str | None:
@@ -257,7 +266,10 @@ class Nic(NamedTuple):
     @property
     def down(self) -> bool:
         """Whether it has ports and none of them is up."""
-        return bool(self.ports) and not any(port.up for port in self.ports)
+        for port in self.ports:
+            if port.up:
+                return False
+        return bool(self.ports)
 
 
 class DataDirect(NamedTuple):

@@ -1,7 +1,4 @@
-"""Which node label is which level.
-
-The catalogue as a value, so that an admin can have one of his own.
-"""
+"""Which node label is which level: the catalogue, a value, so that admins can have their own."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -54,13 +51,17 @@ class Catalogue:
         """Each level key's domain."""
         domain_of = {}
         for domain, keys in self.keys.items():
-            domain_of.update(dict.fromkeys(keys, domain))
+            for key in keys:
+                domain_of[key] = domain
         return domain_of
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
         """Each level key's place: broadest domain first, preferred keys first."""
-        return {key: place for place, key in enumerate(self.domain_of)}
+        rank = {}
+        for place, key in enumerate(self.domain_of):
+            rank[key] = place
+        return rank
 
     @cached_property
     def level_keys(self) -> frozenset[str]:
@@ -69,10 +70,7 @@ class Catalogue:
 
     @cached_property
     def suspects(self) -> frozenset[str]:
-        """Keys to report on when a node carries them.
-
-        Those with advice, and other spellings of level keys.
-        """
+        """Keys to report when a node carries them: with advice, or misspelt level keys."""
         suspects: set[str] = set()
         for key in self.domain_of:
             suspects.update(_spellings(key))
@@ -86,16 +84,18 @@ class Catalogue:
         return self.level_keys | self.suspects
 
     def infer(self, carried: Mapping[str, int]) -> tuple[Level, ...]:
-        """The levels of nodes by the keys that so many carry: one key per domain, broadest first.
+        """The levels of nodes, broadest first, by how many nodes carry each key.
 
-        The key that most nodes carry; of equals the preferred one.
+        A domain's level has the key that most nodes carry, or the preferred one among equals.
         """
         levels = []
         for domain, keys in self.keys.items():
             candidates = [key for key in keys if key in carried]
-            if candidates:
-                best = max(candidates, key=carried.__getitem__)
-                levels.append(Level(domain, best))
+            if not candidates:
+                continue
+            best = max(candidates, key=carried.__getitem__)
+            level = Level(domain, best)
+            levels.append(level)
         return tuple(levels)
 
     def advise(self, key: str) -> Advice | None:
@@ -110,7 +110,10 @@ class Catalogue:
 
     @cached_property
     def _folded(self) -> Mapping[str, str]:
-        return {_fold(key): key for key in reversed(tuple(self.domain_of))}
+        folded: dict[str, str] = {}
+        for key in self.domain_of:
+            folded.setdefault(_fold(key), key)
+        return folded
 
 
 def _fold(key: str) -> str:
@@ -122,15 +125,21 @@ def _spellings(key: str) -> Iterator[str]:
     """The key with one separator throughout its name, for each that a label may have."""
     prefix, slash, name = key.rpartition("/")
     for separator in "-._":
-        yield prefix + slash + _SEPARATORS.sub(separator, name)
+        spelling = _SEPARATORS.sub(separator, name)
+        yield f"{prefix}{slash}{spelling}"
 
 
 def _built_in_advice() -> dict[str, Advice]:
     advice = {}
-    for key, (instead, writer) in RETIRED.items():
-        why = f"{writer} wrote it, and what came later leaves it behind"
-        advice[key] = Advice(RETIRED_KEY, instead, why)
-    for key, (instead, why) in MISTAKEN.items():
+    for key, retired in RETIRED.items():
+        instead, writer = retired
+        advice[key] = Advice(
+            reason=RETIRED_KEY,
+            instead=instead,
+            why=f"{writer} wrote it, and what came later leaves it behind",
+        )
+    for key, mistaken in MISTAKEN.items():
+        instead, why = mistaken
         advice[key] = Advice(NEAR_MISS, instead, why)
     for key, why in UNKNOWN.items():
         advice[key] = Advice(NEAR_MISS, "", why)

@@ -17,7 +17,6 @@ A bad entry is left out and reported with its line; the others stay.
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -58,14 +57,16 @@ def read_config(content: bytes, file: str) -> Config:
         raise UnreadableError(f"{file}:{error.line}: {error}") from error
     if not isinstance(document, MappingNode):
         raise UnreadableError(f"{file}: begin it with apiVersion: {API_VERSION} and kind: {KIND}")
-    return _Reading(file).of(document)
+    reading = _Reading(file)
+    return reading.of(document)
 
 
 class _BadError(ToposcopeError, ValueError):
     """An entry that is left out: its place, field and problem."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:
-        line, place = _line(node), printable(at)
+        line = _line(node)
+        place = printable(at)
         super().__init__(f"{line}: {place}: {problem}")
 
 
@@ -75,10 +76,12 @@ class _Reading:
     def __init__(self, file: str) -> None:
         self._file = file
         self._problems: list[str] = []
-        self._keys = {domain: list(keys) for domain, keys in BUILT_IN.keys.items()}
         self._placeholders = set(BUILT_IN.placeholders)
         self._advice = dict(BUILT_IN.advice)
         self._chosen = set(BUILT_IN.chosen)
+        self._keys: dict[str, list[str]] = {}
+        for domain, keys in BUILT_IN.keys.items():
+            self._keys[domain] = list(keys)
 
     def of(self, document: MappingNode) -> Config:
         parts: dict[str, Callable[[Node, str], None]] = {
@@ -88,25 +91,37 @@ class _Reading:
             "nearMisses": self._near_miss,
         }
         fields = self._known_fields(document, "", {"apiVersion", "kind", "catalogue"})
+        version = fields.get("apiVersion", document)
+        kind = fields.get("kind", document)
         try:
-            _expect(fields.get("apiVersion", document), "apiVersion", API_VERSION)
-            _expect(fields.get("kind", document), "kind", KIND)
+            _expect(version, "apiVersion", API_VERSION)
+            _expect(kind, "kind", KIND)
         except _BadError as error:
             raise UnreadableError(f"{self._file}:{error}") from error
-        given = self._known_fields(fields.get("catalogue"), "catalogue", parts.keys())
+
+        additions = fields.get("catalogue")
+        given = self._known_fields(additions, "catalogue", parts.keys())
         for name, part in parts.items():  # in this order: keys may name domains of the file
-            self._each(given.get(name), f"catalogue.{name}", part)
-        catalogue = Catalogue(
-            keys={domain: tuple(keys) for domain, keys in self._keys.items()},
+            entries = given.get(name)
+            self._each(entries, f"catalogue.{name}", part)
+        return Config(self._catalogue(), tuple(self._problems))
+
+    def _catalogue(self) -> Catalogue:
+        """The catalogue as it is so far."""
+        keys_by_domain = {}
+        for domain, keys in self._keys.items():
+            keys_by_domain[domain] = tuple(keys)
+        return Catalogue(
+            keys=keys_by_domain,
             placeholders=frozenset(self._placeholders),
             advice=self._advice,
             chosen=frozenset(self._chosen),
         )
-        return Config(catalogue, tuple(self._problems))
 
     def _report(self, problem: object) -> None:
         """Note a problem, which begins with its line."""
-        self._problems.append(f"{self._file}:{problem}")
+        text = f"{self._file}:{problem}"
+        self._problems.append(text)
 
     def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
         if node is None or _is_null(node):
@@ -119,7 +134,8 @@ class _Reading:
         for pair in node.value:
             try:
                 # One at a time, so that a bad field does not affect the others.
-                ((name, value),) = _fields(MappingNode(node.tag, [pair]), at, known).items()
+                part = MappingNode(node.tag, [pair])
+                ((name, value),) = _fields(part, at, known).items()
                 if name in known_fields:
                     raise _twice(pair[0], f"{at}.{name}")
             except _BadError as error:
@@ -142,7 +158,12 @@ class _Reading:
                 self._report(error)
 
     def _domain(self, node: Node, at: str) -> None:
-        entry = _entry(node, at, {"name", "after", "before", "keys"}, needed=("name", "keys"))
+        entry = _entry(
+            node,
+            at,
+            {"name", "after", "before", "keys"},
+            needed=("name", "keys"),
+        )
         name = entry.text("name")
         if name in self._keys:
             text = f"{name!r} is there already; add keys to it in catalogue.keys"
@@ -153,10 +174,15 @@ class _Reading:
         if len(self._keys) >= MAX_LEVELS:
             text = f"one domain too many; KAI and Kueue take {MAX_LEVELS} levels"
             raise _BadError(node, at, text)
+
         place = self._place(entry)
         self._insert(name, place)
+
+        def add_key(key: Node, at: str) -> None:
+            self._keys[name].append(self._taken(key, at, name))
+
         keys = entry.fields["keys"]
-        self._each(keys, entry.place("keys"), partial(self._add_key, name))
+        self._each(keys, entry.place("keys"), add_key)
         if not self._keys[name]:
             del self._keys[name]
             raise entry.bad("keys", "list a node label that carries it")
@@ -179,13 +205,9 @@ class _Reading:
 
     def _insert(self, domain: str, place: int) -> None:
         """Add a domain without keys."""
-        order = list(self._keys)
-        order.insert(place, domain)
-        self._keys = {name: self._keys.get(name, []) for name in order}
-
-    def _add_key(self, domain: str, node: Node, at: str) -> None:
-        key = self._taken(node, at, domain)
-        self._keys[domain].append(key)
+        keys = list(self._keys.items())
+        keys.insert(place, (domain, []))
+        self._keys = dict(keys)
 
     def _key(self, node: Node, at: str) -> None:
         entry = _entry(node, at, {"key", "domain", "position"}, needed=("key", "domain"))
@@ -198,13 +220,15 @@ class _Reading:
         if position not in {_PREFERRED, _FALLBACK}:
             text = f"{position!r} must be {_PREFERRED} or {_FALLBACK}"
             raise entry.bad("position", text)
-        key = self._taken(entry.fields["key"], entry.place("key"), domain)
+
+        node_of_key = entry.fields["key"]
+        key = self._taken(node_of_key, entry.place("key"), domain)
         keys = self._keys[domain]
         if position == _FALLBACK:
             keys.append(key)
             return
         # Of several preferred ones the first in the file is the first choice.
-        preferred = [other for other in keys if other in self._chosen]
+        preferred = self._chosen.intersection(keys)
         keys.insert(len(preferred), key)
         self._chosen.add(key)
 
@@ -220,11 +244,13 @@ class _Reading:
         key = given["key"]
         for keys in self._keys.values():
             if key in keys:
-                raise entry.bad("key", f"{key!r} is a level; remove it here or there")
+                text = f"{key!r} is a level; remove it here or there"
+                raise entry.bad("key", text)
+        why = given.get("why")
         self._advice[key] = Advice(
             reason=NEAR_MISS,
             instead=given.get("instead", ""),
-            why=given.get("why") or "the controller's configuration says so",
+            why=why or "the controller's configuration says so",
         )
 
     def _known_domain(self, entry: "_Entry", field: str) -> str:
@@ -270,16 +296,20 @@ class _Entry:
 
     def text(self, field: str) -> str:
         """The text of a field. Raises _BadError."""
-        return _text(self.fields[field], self.place(field))
+        node = self.fields[field]
+        return _text(node, self.place(field))
 
     def bad(self, field: str, problem: str) -> _BadError:
         """A problem with a field."""
-        return _BadError(self.fields[field], self.place(field), problem)
+        node = self.fields[field]
+        place = self.place(field)
+        return _BadError(node, place, problem)
 
 
 def _entry(node: Node, at: str, known: AbstractSet[str], *, needed: Sequence[str]) -> _Entry:
     """The entry, as `_fields` reads it. Raises _BadError."""
-    return _Entry(node, at, _fields(node, at, known, needed))
+    fields = _fields(node, at, known, needed)
+    return _Entry(node, at, fields)
 
 
 def _level_key_problem(key: str) -> str:
@@ -302,22 +332,26 @@ def _fields(
     if not isinstance(node, MappingNode):
         raise _BadError(node, at, f"must have fields: {names}")
     fields: dict[str, Node] = {}
-    for name, value in node.value:
-        text = str(name.value)
-        where = f"{at}.{text}".removeprefix(".")
-        if text not in known:
-            raise _BadError(name, where, f"no such field; there are {names}")
-        if text in fields:
-            raise _twice(name, where)
-        fields[text] = value
+    for name_node, value in node.value:
+        name = str(name_node.value)
+        place = f"{at}.{name}".removeprefix(".")
+        if name not in known:
+            problem = f"no such field; there are {names}"
+            raise _BadError(name_node, place, problem)
+        if name in fields:
+            raise _twice(name_node, place)
+        fields[name] = value
+
     for name in needed:
         if name not in fields:
-            raise _BadError(node, f"{at}.{name}", "is missing")
+            place = f"{at}.{name}"
+            raise _BadError(node, place, "is missing")
     return fields
 
 
 def _twice(node: Node, at: str) -> _BadError:
-    return _BadError(node, at.removeprefix("."), "is listed twice; remove one")
+    place = at.removeprefix(".")
+    return _BadError(node, place, "is listed twice; remove one")
 
 
 def _text(node: Node, at: str) -> str:
@@ -327,8 +361,9 @@ def _text(node: Node, at: str) -> str:
 
 
 def _expect(node: Node, at: str, value: str) -> None:
-    if not isinstance(node, ScalarNode) or node.value != value:
-        raise _BadError(node, at, f"must be {value}")
+    if isinstance(node, ScalarNode) and node.value == value:
+        return
+    raise _BadError(node, at, f"must be {value}")
 
 
 def _is_null(node: Node) -> bool:

@@ -74,20 +74,23 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """How many nodes lack a level though they carry its label, and its value, in brackets.
+    """In brackets how many nodes carry a label whose value names no place, and the value.
 
     Empty if none does.
     """
     if nodes.placeholders.isdisjoint(nodes.distinct(key)):
         return ""
     counts: dict[str, int] = {}
-    for label, count in zip(nodes.labels(key), nodes.weights, strict=True):
+    labels = nodes.labels(key)
+    for label, count in zip(labels, nodes.weights, strict=True):
         if label in nodes.placeholders:
             value = repr(label)
-            counts[value] = counts.get(value, 0) + count
+            before = counts.get(value, 0)
+            counts[value] = before + count
     words = []
-    for value, count in sorted(counts.items()):
-        words.append(f"{count:,} with the value {value}")
+    for value in sorted(counts):
+        text = f"{counts[value]:,} with the value {value}"
+        words.append(text)
     listed = ", ".join(words)
     return f" ({listed}, which names no place)"
 
@@ -98,7 +101,8 @@ def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage
     domains = table.domains([level.key for level in levels])
     coverage = []
     for level, count in zip(levels, domains, strict=True):
-        coverage.append(_coverage(level, count, table))
+        of_level = _coverage(level, count, table)
+        coverage.append(of_level)
     return tuple(coverage)
 
 
@@ -133,7 +137,8 @@ def lacking_any(levels: Sequence[Level], nodes: Table) -> Sequence[bool]:
         column = nodes.column(level.key)
         if column.missing:
             incomplete.append(column.values)
-    return [None in values for values in zip(*incomplete, strict=True)]
+    paths = zip(*incomplete, strict=True)
+    return [None in path for path in paths]
 
 
 def nodes_needed(total: int, percent: int) -> int:
@@ -167,25 +172,26 @@ def widely_carried(
 def partly_carried(
     levels: Iterable[Level], nodes: Iterable[NodeFacts], catalogue: Catalogue
 ) -> tuple[Level, ...]:
-    """What could be further levels if more nodes carried it.
-
-    The best covered key of each domain that has no level.
-    """
+    """What could be further levels: the best covered key of each domain that has no level."""
     table = table_of(nodes)
+    carried = chain.from_iterable(table.key_sets)
+    present = catalogue.level_keys.intersection(carried)
     taken = {level.domain for level in levels}
-    present = catalogue.level_keys.intersection(chain.from_iterable(table.key_sets))
-    found = []
+    further = []
     for domain, keys in catalogue.keys.items():
         if domain in taken:
             continue
         counts = {}
         for key in keys:
-            if key in present:
-                counts[key] = len(table) - table.column(key).missing
-        best = max(counts, key=counts.__getitem__, default=None)
-        if best is not None and counts[best]:
-            found.append(Level(domain, best))
-    return tuple(found)
+            if key not in present:
+                continue
+            carrying = len(table) - table.column(key).missing
+            if carrying:
+                counts[key] = carrying
+        if counts:
+            best = max(counts, key=counts.__getitem__)
+            further.append(Level(domain, best))
+    return tuple(further)
 
 
 def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
@@ -236,12 +242,14 @@ def nested(
     above = _above(rack, levels)
     around: list[Level] = []
     within: list[Level] = []
-    for level in levels[place + 1 :]:
+    below = levels[place + 1 :]
+    for level in below:
         if level.domain in _NVLINK and is_around(level, rack, above):
             around.append(level)
         else:
             within.append(level)
-    return (*levels[:place], *around, rack, *within)
+    broader = levels[:place]
+    return (*broader, *around, rack, *within)
 
 
 def will_turn(levels: Sequence[Level], nodes: Table) -> bool:
@@ -261,7 +269,10 @@ def will_turn(levels: Sequence[Level], nodes: Table) -> bool:
 
 
 def _rack(levels: Sequence[Level]) -> Level | None:
-    return next((level for level in levels if level.domain == _RACK), None)
+    for level in levels:
+        if level.domain == _RACK:
+            return level
+    return None
 
 
 def _above(rack: Level, levels: Sequence[Level]) -> Level | None:
@@ -297,15 +308,17 @@ def crossings(
     counts. Nothing is said of `passing` values, which nodes are leaving or joining.
     """
     table = table_of(nodes)
-    found: list[CrossedLevels] = []
+    crossed: list[CrossedLevels] = []
     for broad, narrow in _neighbours(levels):
-        if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
+        column = table.column(narrow.key)
+        if column.unique or table.nests(broad.key, narrow.key):
             continue
-        expanded = table.expanded_for_levels((broad.key, narrow.key))
-        crossed = _crossing(broad, narrow, expanded, passing)
-        if crossed:
-            found.append(crossed)
-    return found
+        keys = broad.key, narrow.key
+        expanded = table.expanded_for_levels(keys)
+        crossing = _crossing(broad, narrow, expanded, passing)
+        if crossing:
+            crossed.append(crossing)
+    return crossed
 
 
 def _neighbours(levels: Sequence[Level]) -> Iterator[tuple[Level, Level]]:
@@ -326,12 +339,20 @@ def _crossing(
     several = _without(passing, crossing) if passing else crossing
     if not several:
         return None
+
     is_reversed = table.nests(narrow.key, broad.key)
     is_reused = not is_reversed and 2 * len(several) > total
     name = min(several)
     first, second = nsmallest(2, several[name])
-    many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
-    advice = _advice(broad, narrow, is_reversed=is_reversed, is_reused=is_reused)
+    many = ""
+    if len(several) > 1:
+        many = f" ({len(several)} of {total} values do so)"
+    advice = _advice(
+        broad,
+        narrow,
+        is_reversed=is_reversed,
+        is_reused=is_reused,
+    )
     sentence = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, "
@@ -361,7 +382,9 @@ def _advice(broad: Level, narrow: Level, *, is_reversed: bool, is_reused: bool) 
 
 def _are_rack_and_nvlink(broad: Level, narrow: Level) -> bool:
     domains = {broad.domain, narrow.domain}
-    return _RACK in domains and not domains.isdisjoint(_NVLINK)
+    if _RACK not in domains:
+        return False
+    return not domains.isdisjoint(_NVLINK)
 
 
 def _without(
@@ -388,26 +411,31 @@ class LevelSize:
 
 
 def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
-    """The size of each level (broadest first), in its order.
+    """The size of each level, in the order of `levels` (broadest first).
 
-    A domain is a whole path, as everywhere.
+    A domain is a whole path of values.
     """
     keys = [level.key for level in levels]
     nodes = nodes.expanded_for_levels(keys)
     sizes = []
     for depth, level in enumerate(levels, 1):
-        if nodes.column(level.key).unique:
-            sizes.append(_size_of_hosts(level, nodes))
+        column = nodes.column(level.key)
+        if column.unique:
+            size = _size_of_hosts(level, nodes)
         else:
-            sizes.append(_size_of_domains(level, keys[:depth], nodes))
+            path_keys = keys[:depth]
+            size = _size_of_domains(level, path_keys, nodes)
+        sizes.append(size)
     return tuple(sizes)
 
 
 def _size_of_hosts(level: Level, nodes: Table) -> LevelSize:
     """The size of a level at which every node is a domain of its own."""
     values = nodes.column(level.key).values
-    total = largest = 0
-    for value, group, weight in zip(values, nodes.groups, nodes.weights, strict=True):
+    groups = zip(values, nodes.groups, nodes.weights, strict=True)
+    total = 0
+    largest = 0
+    for value, group, weight in groups:
         if value is None:
             continue
         gpus = group.hardware.gpus
@@ -418,49 +446,57 @@ def _size_of_hosts(level: Level, nodes: Table) -> LevelSize:
 
 def _size_of_domains(level: Level, path_keys: Sequence[str], nodes: Table) -> LevelSize:
     """The size of a level; a domain is a path of values of `path_keys`."""
-    values = nodes.column(level.key).values
     columns = [nodes.column(key).values for key in path_keys]
     paths = zip(*columns, strict=True)
+    groups = zip(paths, nodes.groups, nodes.weights, strict=True)
     by_path: dict[tuple[str | None, ...], int] = {}
-    total = largest_host = 0
-    for path, value, group, weight in zip(paths, values, nodes.groups, nodes.weights, strict=True):
+    total = 0
+    largest_host = 0
+    for path, group, weight in groups:
+        value = path[-1]
         if value is None:
             continue
         gpus = group.hardware.gpus
-        total += gpus * weight
+        gpus_of_group = gpus * weight
+        total += gpus_of_group
         if value in OWN_VALUES:
             largest_host = max(largest_host, gpus)
         else:
-            by_path[path] = by_path.get(path, 0) + gpus * weight
-    return LevelSize(level, gpus=total, largest=max([largest_host, *by_path.values()]))
+            before = by_path.get(path, 0)
+            by_path[path] = before + gpus_of_group
+    largest = max(by_path.values(), default=0)
+    return LevelSize(level, gpus=total, largest=max(largest, largest_host))
 
 
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """The broadest level at which paths of values that nodes share read alike, as a sentence.
-
-    None where none do.
-    """
+    """A sentence about the broadest level at which paths of shared values read alike, if any."""
     table = table_of(nodes)
-    dotted = [level for level in levels if table.has_dots(level.key)]
-    if len(dotted) < 2:  # noqa: PLR2004 - one dot alone cannot be taken for another
+    dotted = 0
+    for level in levels:
+        dotted += table.has_dots(level.key)
+    if dotted < 2:  # noqa: PLR2004 - one dot alone cannot be taken for another
         return []
-    for depth in range(1, len(levels) + 1):
-        alike = _read_alike(levels[:depth], table)
+    for depth in range(len(levels)):
+        down_to_here = levels[: depth + 1]
+        alike = _read_alike(down_to_here, table)
         if alike:
-            return [_sentence(levels[:depth], alike)]
+            return [_sentence(down_to_here, alike)]
     return []
 
 
 def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
     """The paths of shared values that read alike joined by dots, by what they read."""
     columns = [table.column(level.key).values for level in levels]
+    different = set(zip(*columns, strict=True))
     by_reading: dict[str, list[Path]] = {}
-    for path in set(zip(*columns, strict=True)):
+    for path in different:
         if None in path or not OWN_VALUES.isdisjoint(path):
             continue
         values = tuple(map(str, path))
         reading = ".".join(values)
-        by_reading.setdefault(reading, []).append(values)
+        paths = by_reading.setdefault(reading, [])
+        paths.append(values)
+
     alike = {}
     for reading, paths in by_reading.items():
         if len(paths) > 1:
@@ -472,17 +508,22 @@ def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> s
     reading = min(alike)
     first, second = alike[reading][:2]
     differing = []
-    for depth in range(len(levels)):
-        if first[depth] != second[depth]:
+    pairs = zip(first, second, strict=True)
+    for depth, (value, other) in enumerate(pairs):
+        if value != other:
             differing.append(depth)
     broadest = levels[differing[0]]
     narrowest = levels[differing[-1]]
+    domain = levels[-1].domain
+
     first_words = _path_words(levels, first, differing)
     second_words = _path_words(levels, second, differing)
-    many = f" ({len(alike)} such names in all)" if len(alike) > 1 else ""
+    many = ""
+    if len(alike) > 1:
+        many = f" ({len(alike)} such names in all)"
     return (
         f"{first_words} and {second_words} "
-        f"are one {levels[-1].domain} domain to KAI, "
+        f"are one {domain} domain to KAI, "
         "which joins values by dots: "
         f"{reading!r}{many}; "
         f"write one of {broadest.key} and {narrowest.key} without dots, "

@@ -53,7 +53,8 @@ class EffectiveLevels:
     @property
     def path(self) -> str:
         """The levels in one line, for people."""
-        return " > ".join(level.domain for level in self.levels)
+        domains = [level.domain for level in self.levels]
+        return " > ".join(domains)
 
 
 def reported(topology: Topology) -> EffectiveLevels:
@@ -71,7 +72,8 @@ def _flagged(entries: Sequence[dict[str, Any]], flag: str) -> frozenset[Level]:
     levels = set()
     for entry in entries:
         if entry.get(flag):
-            levels.add(Level(entry["domain"], entry["key"]))
+            level = Level(entry["domain"], entry["key"])
+            levels.add(level)
     return frozenset(levels)
 
 
@@ -98,9 +100,7 @@ def effective_levels(
     catalogue: Catalogue = BUILT_IN,
     bound: Container[str] | None = (),
 ) -> EffectiveLevels:
-    """The effective levels over the selected `nodes` (at least one.
-
-    Without nodes there is no evidence).
+    """The effective levels over the selected `nodes`: at least one, or there is no evidence.
 
     `bound` are the domains that workloads require through Grove's binding. None: that is not known,
     so the binding keeps what it has.
@@ -152,8 +152,11 @@ class _Look:
 
     def _is_carried(self, level: Level) -> bool:
         """Whether a node carries the level, and the spec or the catalogue knows it."""
-        listed = self.topology.levels is not None or level.key in self.catalogue.level_keys
-        return listed and bool(self.nodes.column(level.key).distinct)
+        is_listed = self.topology.levels is not None
+        if not is_listed and level.key not in self.catalogue.level_keys:
+            return False
+        column = self.nodes.column(level.key)
+        return column.distinct > 0
 
     def retained(self, expired: Iterable[Level]) -> frozenset[Level]:
         """The expired levels that Grove's binding keeps."""
@@ -165,19 +168,26 @@ class _Look:
 
     def _is_retained(self, level: Level) -> bool:
         """Whether Grove's binding keeps an expired level."""
-        if self.topology.retain or self.topology.publish.get("grove") == "Never":
+        topology = self.topology
+        if topology.retain or topology.publish.get("grove") == "Never":
             return False
-        last = reported(self.topology)
+        last = reported(topology)
+        was_retained = level in last.retained
         if self.bound is None:
             # With Retain the binding had all levels, also those that its status says have expired.
-            other_spec = not _is_of_this_spec(self.topology)
-            return other_spec or level in last.retained or level not in last.expired
-        needed = level.domain in self.bound
-        leaving = level in last.retained and not needed
-        unneeded = self.timers.unneeded.overdue(
-            level.key, self.now, self.topology.grace, running=leaving
+            if was_retained or not _is_of_this_spec(topology):
+                return True
+            return level not in last.expired
+
+        is_needed = level.domain in self.bound
+        is_leaving = was_retained and not is_needed
+        has_left = self.timers.unneeded.overdue(
+            level.key,
+            self.now,
+            topology.grace,
+            running=is_leaving,
         )
-        return needed or (leaving and not unneeded)
+        return is_needed or (is_leaving and not has_left)
 
     def inferred(self, expired: frozenset[Level]) -> EffectiveLevels:
         """The levels that nodes carry, and those of before that have not been gone for long."""
@@ -217,8 +227,9 @@ class _Look:
         """The levels, broadest first."""
         ordered = []
         for domain in _order(self.catalogue, self.before):
-            if domain in levels:
-                ordered.append(levels[domain])
+            level = levels.get(domain)
+            if level is not None:
+                ordered.append(level)
         return nested(ordered, self._is_around)
 
     def _is_around(self, level: Level, rack: Level, above: Level | None) -> bool:
@@ -227,21 +238,24 @@ class _Look:
         It changes sides after the grace period, as levels go.
         """
         around = lies_around(level, rack, above, self.nodes)
-        if level not in self.before or rack not in self.before:
+        before = self.before
+        if level not in before or rack not in before:
             return around is True
-        was_around = self.before.index(level) < self.before.index(rack)
+        was_around = before.index(level) < before.index(rack)
         if was_around:
-            turned = self._is_overdue(level, "within", here="around", moved=around is False)
-        else:
-            turned = self._is_overdue(level, "around", here="within", moved=around is True)
-        return was_around != turned
+            has_moved = around is False
+            has_left = self._is_overdue(level, "within", here="around", moved=has_moved)
+            return not has_left
+        has_moved = around is True
+        return self._is_overdue(level, "around", here="within", moved=has_moved)
 
     def _is_overdue(self, level: Level, there: Side, *, here: Side, moved: bool) -> bool:
         """Whether a level has stood on the other side for the grace period."""
         timers = self.timers.turned
         timers.stop((level.domain, here))
-        key = (level.domain, there)
-        return timers.overdue(key, self.now, self.topology.grace, running=moved)
+        key = level.domain, there
+        grace = self.topology.grace
+        return timers.overdue(key, self.now, grace, running=moved)
 
 
 def _is_of_this_spec(topology: Topology) -> bool:
@@ -252,7 +266,7 @@ def _is_of_this_spec(topology: Topology) -> bool:
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
     """The levels of the spec, or those that were in effect when the status was written.
 
-    Not those that only a former spec named.
+    Levels that only an earlier spec named are left out.
     """
     if topology.levels is not None:
         return topology.levels

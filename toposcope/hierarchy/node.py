@@ -21,7 +21,9 @@ def spans_nodes(value: str) -> bool:
     """Whether a domain value names a fabric, not a node."""
     # Called for every node: looking at one character costs a tenth of matching the whole
     # expression.
-    if value[_UUID_LENGTH : _UUID_LENGTH + 1] != "." or _CLIQUE.fullmatch(value) is None:
+    if value[_UUID_LENGTH : _UUID_LENGTH + 1] != ".":
+        return False
+    if _CLIQUE.fullmatch(value) is None:
         return False
     return fabric_of(value) != _NO_FABRIC
 
@@ -108,13 +110,17 @@ class NodeFacts:
     def label(self, key: str) -> str | None:
         """The value of a label that is kept; None if there is none."""
         value = self.traits.label(key)
-        return value if value is None else self.own(value)
+        if value is None:
+            return None
+        return self.own(value)
 
     def own(self, value: str) -> str:
         """The value with this node's name or hostname filled in."""
         if value == OWN_NAME:
             return self.name
-        return self.host if value == OWN_HOSTNAME else value
+        if value == OWN_HOSTNAME:
+            return self.host
+        return value
 
     def expanded(self) -> Traits:
         """The traits with this node's name and hostname filled in."""

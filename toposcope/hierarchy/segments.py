@@ -47,7 +47,9 @@ class Segment:
 
     def takes(self, carried: _Carried) -> bool:
         """Whether it selects a node with these keys and no placeholder."""
-        return carried.issuperset(self.has) and carried.isdisjoint(self.lacks)
+        if not carried.issuperset(self.has):
+            return False
+        return carried.isdisjoint(self.lacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +82,59 @@ def divide(
     rule = _PathRule(
         catalogue=catalogue,
         usual=usual,
-        in_effect={level.domain: level.key for level in used},
+        in_effect=_in_effect(used),
         beside=_keys_beside(usual, carried),
     )
-    paths = rule.paths(carried)
-    shared = frozenset.intersection(*map(frozenset, paths.values()))
+    shared = _shared_levels(rule.paths(carried))
     # Where another kind lacks the level too, it tells nodes apart, and a selector cannot take those
     # that lack it.
-    shared_keys = {level.key for level in shared}
-    rule = replace(rule, usual={key: usual[key] for key in usual if key in shared_keys})
+    rule = replace(rule, usual=_of_levels(usual, shared))
     paths = rule.paths(carried)
     telling = frozenset(chain.from_iterable(paths.values())) - shared
     if not telling:
         return None
+
     unlike = _placeholders(nodes, telling)
-    kinds = _Kinds(nodes, level_keys, _doubtful(nodes, unlike))
-    division = _Division(kinds, shared, telling, unlike, catalogue)
-    by_path = _by_path(kinds.counts, paths)
-    segments = [division.segment(path, members) for path, members in by_path.items()]
-    segments.sort(key=lambda segment: (-segment.nodes, segment.examples))
+    doubtful = _doubtful(nodes, unlike)
+    kinds = _Kinds(nodes, level_keys, doubtful)
+    division = _Division(
+        kinds=kinds,
+        shared=shared,
+        telling=telling,
+        unlike=unlike,
+        catalogue=catalogue,
+    )
+    segments = []
+    for path, members in _by_path(kinds.counts, paths).items():
+        segment = division.segment(path, members)
+        segments.append(segment)
+    segments.sort(key=_most_nodes_first)
     return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
+
+
+def _shared_levels(paths: Mapping[_Carried, Path]) -> frozenset[Level]:
+    """The levels that all of the paths have."""
+    levels_of_each = map(frozenset, paths.values())
+    return frozenset.intersection(*levels_of_each)
+
+
+def _of_levels(usual: Mapping[str, int], levels: Iterable[Level]) -> dict[str, int]:
+    """Those of the usual keys that are keys of these levels."""
+    wanted = {level.key for level in levels}
+    kept = {}
+    for key, count in usual.items():
+        if key in wanted:
+            kept[key] = count
+    return kept
+
+
+def _in_effect(used: Iterable[Level]) -> dict[str, str]:
+    """The keys of the levels in effect, by domain."""
+    return {level.domain: level.key for level in used}
+
+
+def _most_nodes_first(segment: Segment) -> tuple[int, tuple[str, ...]]:
+    return -segment.nodes, segment.examples
 
 
 def whole(
@@ -107,8 +142,12 @@ def whole(
 ) -> Segmentation:
     """Nodes that (nearly) all carry the same levels, as the one segment that they are."""
     usual = widely_carried(catalogue.level_keys, nodes, percent)
-    in_effect = {level.domain: level.key for level in used}
-    rule = _PathRule(catalogue=catalogue, usual=usual, in_effect=in_effect, beside={})
+    rule = _PathRule(
+        catalogue=catalogue,
+        usual=usual,
+        in_effect=_in_effect(used),
+        beside={},
+    )
     kinds = _Kinds(nodes, _level_keys(nodes, catalogue), frozenset())
     segment = Segment(
         levels=rule.path(frozenset(usual)),
@@ -135,7 +174,10 @@ def _by_path(
 
 def _level_keys(nodes: Table, catalogue: Catalogue) -> dict[_Keys, _Carried]:
     """The level keys among each set of keys that nodes carry."""
-    return {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
+    level_keys = {}
+    for keys in nodes.key_sets:
+        level_keys[keys] = catalogue.level_keys.intersection(keys)
+    return level_keys
 
 
 def _keys_beside(usual: Iterable[str], carried: Iterable[_Carried]) -> dict[str, _Carried]:
@@ -162,7 +204,8 @@ class _PathRule:
     @cached_property
     def _common(self) -> Mapping[str, str]:
         """By domain, the usual key that most nodes carry."""
-        return {level.domain: level.key for level in self.catalogue.infer(self.usual)}
+        levels = self.catalogue.infer(self.usual)
+        return _in_effect(levels)
 
     def paths(self, carried: Iterable[_Carried]) -> dict[_Carried, Path]:
         """The levels of nodes with each of these sets of level keys."""
@@ -189,9 +232,11 @@ class _PathRule:
         if in_effect in candidates:
             return in_effect
         common = self._common.get(domain)
-        if common is None:
-            return candidates[0] if candidates else None
-        if common in candidates or carried.issubset(self.beside[common]):
+        is_common = common in candidates
+        if common is not None and not is_common:
+            beside = self.beside[common]
+            is_common = carried.issubset(beside)
+        if is_common:
             return in_effect if in_effect in self.usual else common
         return candidates[0] if candidates else None
 
@@ -230,30 +275,37 @@ class _Kinds:
         self._nodes = nodes
         self._of_group: list[_Carried | None] = []
         """The level keys of each group; None for doubtful ones."""
-        for place, group in enumerate(nodes.groups):
-            keys = None if place in doubtful else level_keys[group.keys]
-            self._of_group.append(keys)
-        is_doubtful = [keys is None for keys in self._of_group]
-        self.doubtful = tuple(sorted(nodes.names(is_doubtful)))
         self.counts = {}
         self._gpus: Counter[_Carried] = Counter()
-        groups = zip(self._of_group, nodes.groups, nodes.weights, strict=True)
-        for keys, group, weight in groups:
-            if keys is not None:
-                self.counts[keys] = self.counts.get(keys, 0) + weight
-                self._gpus[keys] += weight * group.hardware.gpus
+        is_doubtful = []
+        groups = zip(nodes.groups, nodes.weights, strict=True)
+        for place, (group, weight) in enumerate(groups):
+            left_out = place in doubtful
+            is_doubtful.append(left_out)
+            if left_out:
+                self._of_group.append(None)
+                continue
+            keys = level_keys[group.keys]
+            self._of_group.append(keys)
+            self.counts[keys] = self.counts.get(keys, 0) + weight
+            self._gpus[keys] += weight * group.hardware.gpus
+        names = nodes.names(is_doubtful)
+        self.doubtful = tuple(sorted(names))
 
     def nodes_of(self, chosen: Iterable[_Carried]) -> int:
         """How many nodes have one of these sets of level keys."""
-        return sum(self.counts[keys] for keys in chosen)
+        counts = map(self.counts.__getitem__, chosen)
+        return sum(counts)
 
     def gpus_of(self, chosen: Iterable[_Carried]) -> int:
         """Their GPUs."""
-        return sum(self._gpus[keys] for keys in chosen)
+        gpus = map(self._gpus.__getitem__, chosen)
+        return sum(gpus)
 
     def examples_of(self, chosen: Container[_Carried | None]) -> tuple[str, ...]:
         """The first of their names."""
-        return self._nodes.first_names([keys in chosen for keys in self._of_group], EXAMPLES)
+        is_chosen = [keys in chosen for keys in self._of_group]
+        return self._nodes.first_names(is_chosen, EXAMPLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,17 +323,25 @@ class _Division:
 
     def segment(self, path: Path, members: Collection[_Carried]) -> Segment:
         """The segment of the nodes with these levels, which carry one of these sets of keys."""
-        own = tuple([level for level in path if level not in self.shared])
-        has = tuple([level.key for level in own])
+        own = []
+        has = []
+        unlike = {}
+        for level in path:
+            if level in self.shared:
+                continue
+            own.append(level)
+            has.append(level.key)
+            if level.key in self.unlike:
+                unlike[level.key] = self.unlike[level.key]
         return Segment(
             levels=path,
-            own=own,
+            own=tuple(own),
             nodes=self.kinds.nodes_of(members),
             gpus=self.kinds.gpus_of(members),
             examples=self.kinds.examples_of(members),
-            has=has,
-            lacks=self._lacks(has, members),
-            unlike={key: self.unlike[key] for key in has if key in self.unlike},
+            has=tuple(has),
+            lacks=self._lacks(tuple(has), members),
+            unlike=unlike,
         )
 
     def _lacks(self, has: _Keys, members: Collection[_Carried]) -> tuple[str, ...]:
@@ -291,9 +351,13 @@ class _Division:
         usable.difference_update(*members)
         lacking: list[str] = []
         for other in sorted(self.kinds.counts, key=sorted):
-            if other in members or not other.issuperset(has) or not other.isdisjoint(lacking):
+            if other in members or not other.issuperset(has):
+                continue
+            if not other.isdisjoint(lacking):
                 continue
             candidates = usable & other
             if candidates:
-                lacking.append(min(candidates, key=rank))
-        return tuple(sorted(lacking, key=rank))
+                first = min(candidates, key=rank)
+                lacking.append(first)
+        lacking.sort(key=rank)
+        return tuple(lacking)

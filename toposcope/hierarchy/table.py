@@ -21,6 +21,9 @@ from toposcope.hierarchy.platforms import PLACEHOLDERS
 T = TypeVar("T")
 
 _NOWHERE: Final = -1
+_NAME_OF: Final = attrgetter("name")
+_TRAITS_OF: Final = attrgetter("traits")
+_HARDWARE_OF: Final = attrgetter("hardware")
 
 Machines: TypeAlias = Collection[tuple[Hardware, int]]
 """Hardware, and how many nodes have it; equal hardware may come several times."""
@@ -30,16 +33,15 @@ Parents: TypeAlias = dict[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The domain values at one level: one per group, None where it has none.
-
-    The numbers count nodes.
-    """
+    """The domain values at one level, one per group."""
 
     values: list[str | None]
+    """None where a group has none."""
     nodes: int
     distinct: int
     """Number of different values."""
     missing: int
+    """Nodes without a value."""
     own: int
     """Nodes whose value is their own name or hostname."""
 
@@ -104,14 +106,17 @@ class Table:
         self._expanded_traits: dict[str, Traits] = {}
         """By name, those of nodes that are groups of their own."""
         groups, weights = _weighed(self)
-        self._set_groups(list(groups.values()), list(weights.values()))
+        counts = list(weights.values())
+        self._set_groups(list(groups.values()), counts)
+
         ambiguous = self._ambiguous()
         if not ambiguous:
             return
         self._expand(ambiguous, groups, weights)
         if self._expanded_traits:
-            kept = [group for number, group in groups.items() if weights[number]]
-            self._set_groups(kept, [weight for weight in weights.values() if weight])
+            counts = list(weights.values())
+            occupied = compress(groups.values(), counts)
+            self._set_groups(list(occupied), list(compress(counts, counts)))
 
     def _expand(
         self,
@@ -122,12 +127,15 @@ class Table:
         """Make each node with an ambiguous name or hostname a group of its own."""
         for node in self:
             is_named = node.name in ambiguous or (node.host and node.host in ambiguous)
-            if is_named and not OWN_VALUES.isdisjoint(node.traits.values):
-                weights[id(node.traits)] -= 1
-                own = node.expanded()
-                self._expanded_traits[node.name] = own
-                groups[id(own)] = own
-                weights[id(own)] = 1
+            if not is_named or OWN_VALUES.isdisjoint(node.traits.values):
+                continue
+            shared = id(node.traits)
+            weights[shared] -= 1
+            expanded = node.expanded()
+            self._expanded_traits[node.name] = expanded
+            own = id(expanded)
+            groups[own] = expanded
+            weights[own] = 1
 
     def _ambiguous(self) -> Collection[str | None]:
         """The values that must not stand for a node's own name or hostname.
@@ -136,42 +144,56 @@ class Table:
         """
         keys = set(chain.from_iterable(self.key_sets))
         values: list[Collection[str | None]] = [self.placeholders]
-        values += [self.distinct(key) for key in keys]
-        names = self._nodes.keys()
         hosts: list[str] = []
-        if any(OWN_HOSTNAME in distinct for distinct in values):
-            hosts = [node.host for node in self if node.host]
-        values.append(_repeated(names, hosts))
+        for key in keys:
+            distinct = self.distinct(key)
+            values.append(distinct)
+            if OWN_HOSTNAME in distinct and not hosts:
+                hosts = [node.host for node in self if node.host]
+
+        names = self._nodes.keys()
+        repeated = _repeated(names, hosts)
+        values.append(repeated)
+        distinct_hosts = set(hosts)
         # There are fewer values than nodes: look each value up among the names, not the other way
         # round.
-        distinct_hosts = set(hosts)
-        for distinct in values:
-            if not names.isdisjoint(distinct) or not distinct_hosts.isdisjoint(distinct):
+        for ambiguous in values:
+            is_name = not names.isdisjoint(ambiguous)
+            if is_name or not distinct_hosts.isdisjoint(ambiguous):
                 return set().union(*values)
         return ()
 
     def _set_groups(self, groups: list[Traits], weights: list[int]) -> None:
         self.groups = groups
         self.weights = weights
-        # Traits are tuples, so all of them are transposed at once.
-        keys, rows, ready, schedulable, *_ = _transposed(groups) or ([], [], [], [])
-        self._rows = rows
-        is_usable = map(and_, ready, schedulable)
-        self.usable = list(map(mul, weights, is_usable))
         self._labels = {}
         self._distinct = {}
         self._columns = {}
         self._parents = {}
-        all_alike = bool(keys) and keys.count(keys[0]) == len(keys)
-        if all_alike:
+        # Traits are tuples, so all of them are transposed at once.
+        columns = _transposed(groups) or [[], [], [], []]
+        keys, rows, ready, schedulable, *_ = columns
+        is_usable = map(and_, ready, schedulable)
+        usable = map(mul, weights, is_usable)
+        self.usable = list(usable)
+        self._rows = rows
+        self._set_key_sets(keys)
+
+    def _set_key_sets(self, keys: list[tuple[str, ...]]) -> None:
+        """Note which label keys each group has, and its labels at once where all have the same."""
+        if keys and keys.count(keys[0]) == len(keys):
             self.key_sets = {keys[0]: len(self)}
             self._kinds = []
-            columns = _transposed(rows)
-            self._labels.update(zip(keys[0], columns, strict=True))
-        else:
-            self.key_sets = totals(zip(keys, weights, strict=True))
-            position = {key_set: number for number, key_set in enumerate(self.key_sets)}
-            self._kinds = list(map(position.__getitem__, keys))
+            columns = _transposed(self._rows)
+            labels = zip(keys[0], columns, strict=True)
+            self._labels.update(labels)
+            return
+        counted = zip(keys, self.weights, strict=True)
+        self.key_sets = totals(counted)
+        numbers = range(len(self.key_sets))
+        position = dict(zip(self.key_sets, numbers, strict=True))
+        kinds = map(position.__getitem__, keys)
+        self._kinds = list(kinds)
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self._nodes.values())
@@ -182,12 +204,17 @@ class Table:
     @cached_property
     def group_of_node(self) -> list[int]:
         """For each node the position of its group in `groups`."""
-        position = {id(group): place for place, group in enumerate(self.groups)}
-        traits: Iterable[Traits] = map(attrgetter("traits"), self)
+        places = range(len(self.groups))
+        identities = map(id, self.groups)
+        position = dict(zip(identities, places, strict=True))
         expanded = self._expanded_traits
+        traits: Iterable[Traits]
         if expanded:
             traits = [expanded.get(node.name, node.traits) for node in self]
-        return list(map(position.__getitem__, map(id, traits)))
+        else:
+            traits = map(_TRAITS_OF, self)
+        groups = map(id, traits)
+        return list(map(position.__getitem__, groups))
 
     def names(self, chosen: Iterable[bool]) -> list[str]:
         """The names of the nodes whose group is `chosen` (one flag per group)."""
@@ -196,13 +223,16 @@ class Table:
             return []
         if self._expanded_traits:
             is_chosen = map(flags.__getitem__, self.group_of_node)
-            return [node.name for node in compress(self, is_chosen)]
-        wanted = set(map(id, compress(self.groups, flags)))
+            nodes = compress(self, is_chosen)
+            return list(map(_NAME_OF, nodes))
+        groups = compress(self.groups, flags)
+        wanted = set(map(id, groups))
         return [node.name for node in self if id(node.traits) in wanted]
 
     def first_names(self, chosen: Iterable[bool], most: int) -> tuple[str, ...]:
         """The first of these names, sorted."""
-        return tuple(nsmallest(most, self.names(chosen)))
+        names = self.names(chosen)
+        return tuple(nsmallest(most, names))
 
     def values(self, key: str) -> list[str | None]:
         """Each node's domain value at the level that `key` carries."""
@@ -229,26 +259,32 @@ class Table:
     def _label(self, key: str) -> list[str | None]:
         if not self._kinds:  # whose labels are all there already
             return [None] * len(self._rows)
-        position = [keys.index(key) if key in keys else _NOWHERE for keys in self.key_sets]
-        positions = map(position.__getitem__, self._kinds)
-        placed_rows = zip(positions, self._rows, strict=True)
+        places = []
+        for keys in self.key_sets:
+            place = keys.index(key) if key in keys else _NOWHERE
+            places.append(place)
+        place_of_group = map(places.__getitem__, self._kinds)
+        placed_rows = zip(place_of_group, self._rows, strict=True)
         return [None if place == _NOWHERE else row[place] for place, row in placed_rows]
 
     def distinct(self, key: str) -> set[str | None]:
         """The different values of the label, None where a node has none."""
         if key not in self._distinct:
-            self._distinct[key] = set(self.labels(key))
+            labels = self.labels(key)
+            self._distinct[key] = set(labels)
         return self._distinct[key]
 
     @cached_property
     def machines(self) -> Machines:
         """The hardware of the nodes."""
-        machines = [group.hardware for group in self.groups]
+        machines = list(map(_HARDWARE_OF, self.groups))
         # By identity: hashing the tuples would cost more.
         identities = list(map(id, machines))
         by_identity = dict(zip(identities, machines, strict=True))
-        counts = totals(zip(identities, self.weights, strict=True))
-        return list(zip(by_identity.values(), counts.values(), strict=True))
+        counted = zip(identities, self.weights, strict=True)
+        counts = totals(counted)
+        different = by_identity.values()
+        return list(zip(different, counts.values(), strict=True))
 
     def column(self, key: str) -> Column:
         """Each group's domain value at the level that `key` carries.
@@ -256,22 +292,30 @@ class Table:
         A placeholder counts as none.
         """
         if key not in self._columns:
-            self._columns[key] = self._column(self.labels(key), self.distinct(key))
+            labels = self.labels(key)
+            distinct = self.distinct(key)
+            self._columns[key] = self._column(labels, distinct)
         return self._columns[key]
 
     def has_dots(self, key: str) -> bool:
         """Whether a value of the level that nodes can share contains a dot."""
-        return any("." in value for value in self.distinct(key) if value)
+        for value in self.distinct(key):
+            if value and "." in value:
+                return True
+        return False
 
     def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
         if not distinct.isdisjoint(self.placeholders):
             values = [None if value in self.placeholders else value for value in values]
             distinct = set(values)
-        missing = self._carrying(values, None) if None in distinct else 0
         own_values = OWN_VALUES & distinct
-        own = sum(self._carrying(values, value) for value in own_values)
         shared = len(distinct) - len(own_values)
+        own = 0
+        for value in own_values:
+            own += self._carrying(values, value)
+        missing = 0
         if None in distinct:
+            missing = self._carrying(values, None)
             shared -= 1
         return Column(
             values=values,
@@ -282,7 +326,8 @@ class Table:
         )
 
     def _carrying(self, values: Sequence[str | None], value: str | None) -> int:
-        return sum(compress(self.weights, map(eq, values, repeat(value))))
+        carries = map(eq, values, repeat(value))
+        return sum(compress(self.weights, carries))
 
     def expanded_for_levels(self, keys: Sequence[str]) -> "Table":
         """This table, or one with a group per node if own values stand above shared ones.
@@ -304,9 +349,13 @@ class Table:
     ) -> "Table":
         """This table, or one with a group per node if a label is a node's own name or host.
 
-        With `values` only if it is one of them.
+        Where `values` are given, only a name or host among them counts.
         """
-        if all(OWN_VALUES.isdisjoint(self.distinct(key)) for key in keys):
+        has_own = False
+        for key in keys:
+            distinct = self.distinct(key)
+            has_own = has_own or not OWN_VALUES.isdisjoint(distinct)
+        if not has_own:
             return self
         if values is None:
             return self._expanded
@@ -317,8 +366,11 @@ class Table:
 
     @cached_property
     def _expanded(self) -> "Table":
-        expanded = [NodeFacts(node.name, node.uid, node.expanded()) for node in self]
-        return Table(expanded, self.placeholders)
+        nodes = []
+        for node in self:
+            expanded = NodeFacts(node.name, node.uid, node.expanded())
+            nodes.append(expanded)
+        return Table(nodes, self.placeholders)
 
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad`.
@@ -335,8 +387,9 @@ class Table:
         """
         pair = broad, narrow
         if pair not in self._parents:
-            found = _parents(self.column(broad), self.column(narrow), self.weights)
-            self._parents[pair] = found
+            outer = self.column(broad)
+            inner = self.column(narrow)
+            self._parents[pair] = _parents(outer, inner, self.weights)
         return self._parents[pair]
 
     def crossing(self, broad: str, narrow: str) -> Crossing:
@@ -355,11 +408,13 @@ class Table:
                 own += nodes
             else:
                 parents.setdefault(inner, set()).add(outer)
+
         several = {}
         for inner, around in parents.items():
             if len(around) > 1:
                 several[inner] = around
-        return Crossing(several, total=len(parents) + own)
+        total = len(parents) + own
+        return Crossing(several, total)
 
     def domains(self, keys: Sequence[str]) -> list[int]:
         """The number of domains at each level; `keys` from the broadest level down.
@@ -371,25 +426,33 @@ class Table:
         nested = True
         for depth, key in enumerate(keys):
             column = self.column(key)
-            if depth and (column.missing or not column.unique):
-                nested = nested and self.nests(keys[depth - 1], key)
+            is_shared = column.missing or not column.unique
+            if nested and depth and is_shared:
+                above = keys[depth - 1]
+                nested = self.nests(above, key)
             if nested or column.unique:
                 counts.append(column.distinct)
-            else:
-                counts.append(self._paths(keys[: depth + 1]))
+                continue
+            path = keys[: depth + 1]
+            counts.append(self._paths(path))
         return counts
 
     def _paths(self, keys: Sequence[str]) -> int:
         """The number of different paths that end in a value, from the broadest key down."""
         table = self.expanded_for_levels(keys)
-        columns = [table.column(key) for key in keys]
-        paths = set(zip(*[column.values for column in columns], strict=True))
+        columns = []
+        own = 0
+        for key in keys:
+            column = table.column(key)
+            columns.append(column.values)
+            own = column.own
+        paths = set(zip(*columns, strict=True))
         shared = 0
         for path in paths:
             value = path[-1]
             if value is not None and value not in OWN_VALUES:
                 shared += 1
-        return shared + columns[-1].own
+        return shared + own
 
 
 def _repeated(names: KeysView[str], hosts: Sequence[str]) -> set[str]:
@@ -398,12 +461,18 @@ def _repeated(names: KeysView[str], hosts: Sequence[str]) -> set[str]:
     if len(distinct_hosts) == len(hosts) and names.isdisjoint(distinct_hosts):
         return set()
     times = Counter(chain(names, hosts))
-    return {name for name, count in times.items() if count > 1}
+    repeated = set()
+    for name, count in times.items():
+        if count > 1:
+            repeated.add(name)
+    return repeated
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
     """The nodes as a table; a table is returned as it is, with everything already worked out."""
-    return nodes if isinstance(nodes, Table) else Table(nodes, placeholders)
+    if isinstance(nodes, Table):
+        return nodes
+    return Table(nodes, placeholders)
 
 
 def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, int]]:
@@ -414,25 +483,26 @@ def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, i
     groups: dict[int, Traits] = {}
     weights: dict[int, int] = {}
     group: Traits | None = None
-    alike = 0
+    in_a_row = 0
     for node in nodes:
         if node.traits is group:
-            alike += 1
+            in_a_row += 1
             continue
         if group is not None:
-            weights[id(group)] += alike
+            weights[id(group)] += in_a_row
         group = node.traits
-        alike = 1
+        in_a_row = 1
         groups[id(group)] = group
         weights.setdefault(id(group), 0)
     if group is not None:
-        weights[id(group)] += alike
+        weights[id(group)] += in_a_row
     return groups, weights
 
 
 def _transposed(rows: Sequence[Iterable[Any]]) -> list[list[Any]]:
     """The columns of equally long rows; none if there is no row."""
-    return list(map(list, zip(*rows, strict=True)))
+    columns = zip(*rows, strict=True)
+    return list(map(list, columns))
 
 
 def totals(counted: Iterable[tuple[T, int]]) -> dict[T, int]:
@@ -444,9 +514,10 @@ def totals(counted: Iterable[tuple[T, int]]) -> dict[T, int]:
 
 
 def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents | None:
+    inner = narrow.values
+    outer = broad.values
     if broad.uniform:
-        return dict.fromkeys(narrow.values, broad.values[0])
-    inner, outer = narrow.values, broad.values
+        return dict.fromkeys(inner, outer[0])
     if narrow.own:
         is_shared = [value not in OWN_VALUES for value in inner]
         inner = list(compress(inner, is_shared))
@@ -454,8 +525,12 @@ def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents |
         weights = list(compress(weights, is_shared))
     if broad.own and _spans_own_values(inner, outer, weights):
         return None
+
     parents = dict(zip(inner, outer, strict=True))
-    if len(parents) == len(inner) or list(map(parents.__getitem__, inner)) == outer:
+    if len(parents) == len(inner):
+        return parents
+    last_parents = list(map(parents.__getitem__, inner))
+    if last_parents == outer:
         return parents
     return None
 

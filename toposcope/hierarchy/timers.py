@@ -7,9 +7,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Timers(Generic[Key]):
-    """Since when each key has been so, in monotonic seconds. One instance for each concern.
+    """Since when each key has been so, in monotonic seconds; each concern has its own instance.
 
-    Losing it only delays a verdict.
+    Losing the memory only delays a verdict.
     """
 
     def __init__(self) -> None:

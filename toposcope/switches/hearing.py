@@ -1,6 +1,6 @@
 """Who was heard on each interface, for as long as it wants to be remembered."""
 
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from toposcope.hardware.neighbours import Neighbour
 from toposcope.switches.lldp import Lldpdu
@@ -9,11 +9,22 @@ _MOST: Final = 4
 """Senders remembered on one interface; beside the switch a NIC's firmware may speak."""
 
 
+class _Heard(NamedTuple):
+    """What a sender said, and until when it wants to be remembered."""
+
+    until: float
+    lldpdu: Lldpdu
+
+
+_Senders: TypeAlias = dict[bytes, _Heard]
+"""By chassis id and port id, in the order in which they were heard first."""
+
+
 class Hearing:
     """LLDP's remote systems by interface; times are those of one monotonic clock, in seconds."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, dict[bytes, tuple[float, Lldpdu]]] = {}
+        self._heard: dict[str, _Senders] = {}
 
     def take(self, netdev: str, lldpdu: Lldpdu, now: float) -> None:
         """Remember what was said until its time to live ends; a time to live of 0 ends at once."""
@@ -21,31 +32,43 @@ class Hearing:
         sender = lldpdu.msap
         if sender in senders or len(senders) < _MOST:
             until = now + lldpdu.ttl
-            senders[sender] = (until, lldpdu)
+            senders[sender] = _Heard(until, lldpdu)
         self._heard[netdev] = senders
 
     def forget(self, netdev: str) -> None:
-        """Forget an interface, whose link is down.
-
-        Whoever is at the other end next says so again.
-        """
+        """Forget an interface whose link is down: another switch may be there when it is back."""
         self._heard.pop(netdev, None)
 
     def neighbour(self, netdev: str, now: float) -> Neighbour | None:
-        """The switch on an interface: of several the one heard first.
+        """The switch on an interface: of several senders the one that was heard first.
 
-        A sender that says that it forwards wins. One that says that it does not is a host.
+        Senders that say that they forward come before those that say nothing; those that say that
+        they don't are hosts.
         """
-        alive = [lldpdu for _, lldpdu in self._alive(netdev, now).values()]
-        for forwards in (True, None):
-            for lldpdu in alive:
-                if lldpdu.forwards is forwards:
-                    return Neighbour(lldpdu.switch, lldpdu.id, lldpdu.port, "lldp")
-        return None
+        silent = None
+        for heard in self._alive(netdev, now).values():
+            lldpdu = heard.lldpdu
+            if lldpdu.forwards:
+                return _neighbour(lldpdu)
+            if lldpdu.forwards is None and silent is None:
+                silent = lldpdu
+        if silent is None:
+            return None
+        return _neighbour(silent)
 
-    def _alive(self, netdev: str, now: float) -> dict[bytes, tuple[float, Lldpdu]]:
+    def _alive(self, netdev: str, now: float) -> _Senders:
+        senders = self._heard.get(netdev, {})
         alive = {}
-        for msap, (until, lldpdu) in self._heard.get(netdev, {}).items():
-            if until > now:
-                alive[msap] = (until, lldpdu)
+        for sender, heard in senders.items():
+            if heard.until > now:
+                alive[sender] = heard
         return alive
+
+
+def _neighbour(lldpdu: Lldpdu) -> Neighbour:
+    return Neighbour(
+        switch=lldpdu.switch,
+        id=lldpdu.id,
+        port=lldpdu.port,
+        by="lldp",
+    )

@@ -1,7 +1,7 @@
 """The neighbour of an InfiniBand port.
 
-One hop by directed-route SMPs through the kernel's user MAD interface. As the first hop of
-`ibnetdiscover`. It changes nothing on the fabric, and no subnet manager is asked. Layouts:
+It is asked as `ibnetdiscover` asks its first hop: by directed-route SMPs through the kernel's user
+MAD interface. That changes nothing on the fabric, and no subnet manager is asked. Layouts:
 InfiniBand Architecture Specification 1.4, 14.2.1.2 and 14.2.5; the kernel's rdma/ib_user_mad.h.
 """
 
@@ -29,6 +29,7 @@ _GET: Final = 1
 _NODE_DESCRIPTION: Final = 0x10
 _NODE_INFO: Final = 0x11
 _NODE: Final = struct.Struct(">4B 8s8s8s 2HI B3s")
+_NODE_KIND, _NODE_GUID, _NODE_LOCAL_PORT = 2, 5, 10
 _SWITCH: Final = 2
 _PERMISSIVE: Final = 0xFFFF
 _STATUS: Final = 0x7FFF
@@ -57,17 +58,26 @@ def neighbour(
         # Without this the header would have no place for the P_Key's index, and the kernel would
         # complain.
         fcntl.ioctl(descriptor, _ENABLE_PKEY)
-        request = bytearray(_AGENT.pack(0, 0, 0, 0, 0, 0, _DIRECTED_ROUTE, 1, 0))
+        registration = _AGENT.pack(0, 0, 0, 0, 0, 0, _DIRECTED_ROUTE, 1, 0)
+        request = bytearray(registration)
         fcntl.ioctl(descriptor, _REGISTER_AGENT, request)
         agent = _AGENT.unpack(request)[0]
         info = _ask(descriptor, agent, port, _NODE_INFO)
-        _, _, kind, _, _, guid, _, _, _, _, local, _ = _NODE.unpack_from(info)
+        fields = _NODE.unpack_from(info)
+        kind = fields[_NODE_KIND]
+        guid: bytes = fields[_NODE_GUID]
+        local_port = fields[_NODE_LOCAL_PORT]
         if kind != _SWITCH:
             return None
         described = _ask(descriptor, agent, port, _NODE_DESCRIPTION)
     finally:
         os.close(descriptor)
-    return Neighbour(switch_name(described), f"guid:{guid.hex()}", str(local), "infiniband")
+    return Neighbour(
+        switch=switch_name(described),
+        id=f"guid:{guid.hex()}",
+        port=str(local_port),
+        by="infiniband",
+    )
 
 
 def switch_name(described: bytes) -> str:

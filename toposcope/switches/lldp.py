@@ -21,6 +21,9 @@ _END, _CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES = 0, 1, 2, 
 _MANDATORY: Final = (_CHASSIS, _PORT, _TTL)
 """The first three, in this order."""
 _ONCE: Final = frozenset({_CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES})
+_TTL_OCTETS: Final = 2
+_SHORTEST_ID: Final = 2
+"""Subtype and one octet."""
 _LONGEST_ID: Final = 256
 """Subtype and at most 255 octets (8.5.2.3)."""
 _MAC, _ADDRESS = {_CHASSIS: 4, _PORT: 3}, {_CHASSIS: 5, _PORT: 4}
@@ -56,23 +59,30 @@ class Lldpdu(NamedTuple):
 
 def decode(frame: bytes) -> Lldpdu:
     """What an Ethernet frame says. Raises LldpError."""
-    is_lldp = frame[12:_HEADER] == ETHERTYPE.to_bytes(2, "big")
-    if len(frame) < _HEADER or frame[:6] not in GROUPS or not is_lldp:
+    destination = frame[:6]
+    ethertype = frame[12:_HEADER]
+    is_lldp = ethertype == ETHERTYPE.to_bytes(2, "big")
+    if destination not in GROUPS or not is_lldp:
         raise LldpError("not an LLDP frame")
     values = _values(frame[_HEADER:])
-    chassis, port = values[_CHASSIS], values[_PORT]
+    chassis = values[_CHASSIS]
+    port = values[_PORT]
     msap = _with_length(chassis) + _with_length(port)
     seconds = values[_TTL][:2]
     ttl = int.from_bytes(seconds, "big")
     if not ttl:
         return Lldpdu(msap, 0)
+
+    name = values.get(_NAME, b"")
+    port_description = values.get(_PORT_DESCRIPTION, b"")
+    capabilities = values.get(_CAPABILITIES, b"")
     return Lldpdu(
         msap=msap,
         ttl=ttl,
-        switch=_text(values.get(_NAME, b"")),
+        switch=_text(name),
         id=_identity(_CHASSIS, chassis),
-        port=_port(port, values.get(_PORT_DESCRIPTION, b"")),
-        forwards=_forwards(values.get(_CAPABILITIES, b"")),
+        port=_port(port, port_description),
+        forwards=_forwards(capabilities),
     )
 
 
@@ -80,15 +90,19 @@ def _values(octets: bytes) -> dict[int, bytes]:
     """The values of the TLVs by type, as far as they are valid. Raises LldpError."""
     values: dict[int, bytes] = {}
     for place, (kind, value) in enumerate(_tlvs(octets), start=1):
-        if kind != place and (kind in _MANDATORY or place in _MANDATORY):
+        is_mandatory = kind in _MANDATORY or place in _MANDATORY
+        if is_mandatory and kind != place:
             raise LldpError("the first three TLVs must be chassis id, port id and TTL, each once")
         if kind in _ONCE and kind in values:
             raise LldpError(f"TLV {kind} occurs twice")
         values[kind] = value
-    if len(values.get(_TTL, b"")) < 2:  # noqa: PLR2004 - octets
+
+    ttl = values.get(_TTL, b"")
+    if len(ttl) < _TTL_OCTETS:
         raise LldpError("the TTL is missing")
     for kind in (_CHASSIS, _PORT):
-        if not 2 <= len(values[kind]) <= _LONGEST_ID:  # noqa: PLR2004 - subtype and one octet
+        length = len(values[kind])
+        if not _SHORTEST_ID <= length <= _LONGEST_ID:
             raise LldpError(f"TLV {kind} has no id")
     return values
 
@@ -113,7 +127,8 @@ def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
     while at + 2 <= len(octets):
         begin = at + 2
         head = int.from_bytes(octets[at:begin], "big")
-        kind, length = head >> 9, head & 0x1FF
+        kind = head >> 9
+        length = head & 0x1FF
         value = octets[begin : begin + length]
         if kind == _END:
             return
@@ -124,25 +139,29 @@ def _tlvs(octets: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _identity(kind: int, value: bytes) -> str:
-    """A chassis or port id as text.
+    """A chassis or port id as `mac:...`, `ip:...` or `name:...` by its subtype.
 
-    `mac:...`, `ip:...`, `name:...`, by its subtype (8.5.2.2, 8.5.3.2).
+    Subtypes are in 8.5.2.2 and 8.5.3.2.
     """
     subtype = value[0]
     octets = value[1:]
     if subtype == _MAC[kind] and len(octets) == _MAC_OCTETS:
-        return "mac:" + octets.hex(":")
+        mac = octets.hex(":")
+        return f"mac:{mac}"
     family = octets[0]
     address = octets[1:]
     if subtype == _ADDRESS[kind] and _FAMILIES.get(family) == len(address):
-        return f"ip:{ipaddress.ip_address(address)}"
+        ip = ipaddress.ip_address(address)
+        return f"ip:{ip}"
     text = _text(octets)
     name = f"name:{text}"
-    if octets == text.encode() and plain(name) == name:
+    is_whole = octets == text.encode()
+    if is_whole and plain(name) == name:
         return name
     # no text, or too long: two must not become one
     digest = hashlib.sha256(octets).hexdigest()
-    return f"sha256:{digest[:_DIGITS]}"
+    shown = digest[:_DIGITS]
+    return f"sha256:{shown}"
 
 
 def _forwards(capabilities: bytes) -> bool | None:
@@ -153,4 +172,5 @@ def _forwards(capabilities: bytes) -> bool | None:
 
 
 def _text(octets: bytes) -> str:
-    return plain(octets.rstrip(b"\0").decode("utf-8", "replace"))
+    text = octets.rstrip(b"\0").decode("utf-8", "replace")
+    return plain(text)

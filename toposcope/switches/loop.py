@@ -79,13 +79,11 @@ class Switches:
 
     def seconds_until_turn(self) -> float:
         """Seconds until `turn` has something to do even if no frame comes."""
-        return max(PAUSE_SECONDS, self._scan_at - self._runtime.monotonic())
+        wait = self._scan_at - self._runtime.monotonic()
+        return max(PAUSE_SECONDS, wait)
 
     def turn(self) -> None:
-        """Take the frames that have come.
-
-        If it is time, look at the ports and write what has changed.
-        """
+        """Take the frames that have come, and look at the ports and write if that is due."""
         now = self._runtime.monotonic()
         is_due = now >= self._scan_at
         if is_due:
@@ -121,11 +119,15 @@ class Switches:
 
     def _look_up_neighbours(self, now: float) -> None:
         """Find the neighbour of each port, and write them once they are settled."""
-        neighbours = {port.nic: self._neighbour(port, now) for port in self._ports}
+        neighbours = {}
+        for port in self._ports:
+            neighbours[port.nic] = self._neighbour(port, now)
         for nic, neighbour in neighbours.items():
-            self._tell(nic, _words(neighbour))
+            words = _words(neighbour)
+            self._tell(nic, words)
+
         waited = now - self._began
-        if all(neighbours.values()) or waited >= SETTLE_SECONDS:
+        if waited >= SETTLE_SECONDS or all(neighbours.values()):
             self._settled = True
         if self._settled and now >= self._write_at:
             self._publish(neighbours, now)
@@ -133,13 +135,13 @@ class Switches:
     def _ask_fabric(self, port: NicPorts) -> Neighbour | None:
         for device, number in port.umads:
             try:
-                found = self._first_hop(f"{_DEVICES}/{device}", number)
+                neighbour = self._first_hop(f"{_DEVICES}/{device}", number)
             except (OSError, MadError) as error:
                 words = f"cannot ask for its neighbour: {error}"
                 self._tell(f"{port.nic} port {number}", words, logging.WARNING)
                 continue
-            if found:
-                return found
+            if neighbour:
+                return neighbour
         return None
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
@@ -154,9 +156,10 @@ class Switches:
 
     def _tell(self, what: str, words: str, level: int = logging.INFO) -> None:
         """Log what has changed; at rest nothing is logged."""
-        if self._told.get(what) != words:
-            self._told[what] = words
-            log.log(level, "%s: %s", what, words)
+        if self._told.get(what) == words:
+            return
+        self._told[what] = words
+        log.log(level, "%s: %s", what, words)
 
     def _publish(self, neighbours: Neighbours, now: float) -> None:
         try:
@@ -190,7 +193,7 @@ class Switches:
     def _read_miscabled(self, now: float) -> None:
         """Ask the cluster which cables are wrong, less often the more there is to read.
 
-        No failure is an obstacle.
+        A failure is logged, and the last answer stays.
         """
         pages = 1
         try:
@@ -212,5 +215,9 @@ def _words(neighbour: Neighbour | None) -> str:
 
 def _same_switch(port: NicPorts, heard: Sequence[Neighbour | None]) -> bool:
     """Whether all ports that a NIC aggregates are known, and end in one switch."""
-    switches = {neighbour.id if neighbour else None for neighbour in heard}
-    return bool(port.others) and len(switches) == 1 and None not in switches
+    switches = set()
+    for neighbour in heard:
+        if neighbour is None:
+            return False
+        switches.add(neighbour.id)
+    return bool(port.others) and len(switches) == 1

@@ -1,6 +1,6 @@
 """LLDP frames from packet sockets (packet(7)).
 
-They take CAP_NET_RAW and the host's network namespace.
+Packet sockets need CAP_NET_RAW and the host's network namespace.
 
 Each NIC has a socket of its own that hears nothing else: what a pod sends into its own interface,
 at whatever rate, reaches none of them. The kernel drops whatever is no LLDP frame from the cable
@@ -68,10 +68,7 @@ class LldpSockets:
         return [nic.fileno() for nic in self._nics.values()]
 
     def join(self, netdevs: Iterable[str]) -> None:
-        """Listen on these interfaces and on no others.
-
-        One that was replaced by another of its name is opened anew.
-        """
+        """Listen on these interfaces only; one that was replaced by its namesake is reopened."""
         wanted = frozenset(netdevs)
         for netdev in self._nics.keys() - wanted:
             self._nics.pop(netdev).close()
@@ -85,10 +82,7 @@ class LldpSockets:
                 self._failed.pop(netdev, None)
 
     def frames(self) -> Iterator[tuple[str, bytes]]:
-        """The interface and content of the frames that have come.
-
-        Of each interface as many as it may have by now.
-        """
+        """The interface and content of the frames that have come, within each one's budget."""
         now = self._runtime.monotonic()
         for netdev, nic in self._nics.items():
             for frame in nic.frames(now):
@@ -114,9 +108,10 @@ class LldpSockets:
 
     def _say(self, netdev: str, why: str) -> None:
         """Log what has changed."""
-        if self._failed.get(netdev) != why:
-            self._failed[netdev] = why
-            log.warning("%s: cannot listen: %s", netdev, why)
+        if self._failed.get(netdev) == why:
+            return
+        self._failed[netdev] = why
+        log.warning("%s: cannot listen: %s", netdev, why)
 
 
 class _Nic:
@@ -170,7 +165,7 @@ class _Nic:
 def lldp_filter() -> list[tuple[int, int, int, int]]:
     """The program that passes LLDP frames from the cable.
 
-    Code, jumps if true and if false, operand of each step.
+    Each step has a code, the jumps if true and if false, and an operand.
     """
     group_ends = [int.from_bytes(group[4:], "big") for group in GROUPS]
     group_begins = int.from_bytes(GROUPS[0][:4], "big")
@@ -197,8 +192,11 @@ def _unbound() -> socket.socket:
 
 
 def _attach(receiver: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
-    packed = [_INSTRUCTION.pack(*step) for step in program]
-    steps = ctypes.create_string_buffer(b"".join(packed))
+    packed = bytearray()
+    for step in program:
+        packed += _INSTRUCTION.pack(*step)
+    steps = ctypes.create_string_buffer(bytes(packed))
+    place = ctypes.addressof(steps)
     # struct sock_fprog: the number of steps, and where they are
-    pointer = struct.pack("@HP", len(program), ctypes.addressof(steps))
+    pointer = struct.pack("@HP", len(program), place)
     receiver.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)

@@ -1,7 +1,4 @@
-"""The ports of this machine's NICs.
-
-Which network interface belongs to each, and which InfiniBand ports are up.
-"""
+"""The ports of this machine's NICs: their network interfaces, and InfiniBand ports that are up."""
 
 import re
 from collections.abc import Mapping
@@ -38,8 +35,9 @@ class NicPorts(NamedTuple):
     @property
     def netdevs(self) -> tuple[str, ...]:
         """The interfaces whose cables are this NIC's."""
-        own = (self.netdev,) if self.netdev else ()
-        return (*own, *self.others)
+        if not self.netdev:
+            return self.others
+        return (self.netdev, *self.others)
 
 
 Umads = Mapping[tuple[str, int], str]
@@ -53,18 +51,23 @@ def read_ports(root: Path, files: Files | None = None) -> list[NicPorts]:
     """
     files = files or Files()
     umads = _read_umads(f"{root}/class/infiniband_mad", files)
-    nics = Sysfs(root, files).nics()
-    return [_nic_ports(root, files, nic, umads) for nic in nics]
+    ports = []
+    for nic in Sysfs(root, files).nics():
+        nic_ports = _nic_ports(root, files, nic, umads)
+        ports.append(nic_ports)
+    return ports
 
 
 def _read_umads(folder: str, files: Files) -> Umads:
-    found = {}
+    umads = {}
     for name in files.names(folder):
-        nic = files.text(f"{folder}/{name}/ibdev")
-        port = files.text(f"{folder}/{name}/port")
+        device = f"{folder}/{name}"
+        nic = files.text(f"{device}/ibdev")
+        port = files.text(f"{device}/port")
         if name.startswith("umad") and port.isdecimal():
-            found[nic, int(port)] = name
-    return found
+            number = int(port)
+            umads[nic, number] = name
+    return umads
 
 
 def _nic_ports(root: Path, files: Files, nic: RawNic, umads: Umads) -> NicPorts:
@@ -90,39 +93,43 @@ def _nic_ports(root: Path, files: Files, nic: RawNic, umads: Umads) -> NicPorts:
 
 def _linked_umads(nic: RawNic, umads: Umads) -> tuple[tuple[str, int], ...]:
     """Those of the InfiniBand ports that have a link."""
-    found = []
+    linked = []
     for port in nic.ports:
         device = umads.get((nic.name, port.number))
-        state = port.state.rpartition(":")[2].strip()  # the kernel writes `4: ACTIVE`
-        if device and port.link_layer == _INFINIBAND and state != "DOWN":
-            found.append((device, port.number))
-    return tuple(found)
+        if not device or port.link_layer != _INFINIBAND:
+            continue
+        _, _, state = port.state.rpartition(":")  # the kernel writes `4: ACTIVE`
+        if state.strip() != "DOWN":
+            linked.append((device, port.number))
+    return tuple(linked)
 
 
 def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
     """The other members of an interface's bond whose ports its RDMA device aggregates.
 
-    They have none of their own.
+    Such members have no RDMA device of their own.
     """
     bond = f"{folder}/{netdev}/master/bonding"
+    slaves = files.text(f"{bond}/slaves")
     members = set()
-    for member in files.text(f"{bond}/slaves").split():
-        if not files.names(f"{folder}/{member}/device/infiniband"):
+    for member in slaves.split():
+        rdma_devices = files.names(f"{folder}/{member}/device/infiniband")
+        if not rdma_devices:
             members.add(member)
-    return tuple(sorted(members - {netdev}))
+    members.discard(netdev)
+    return tuple(sorted(members))
 
 
 def _netdev(files: Files, folder: str, port: int) -> str:
-    """The interface of a port, of those of its PCI function.
-
-    Old cards have several ports on one function.
-    """
+    """The interface of a port among those of its PCI function, of which old cards have several."""
     names = []
     for name in sorted(files.names(folder)):
         port_name = files.text(f"{folder}/{name}/phys_port_name")
         if not _REPRESENTOR.match(port_name):
             names.append(name)
+    number_on_device = str(port - 1)
     for name in names:
-        if files.text(f"{folder}/{name}/dev_port") == str(port - 1):
+        dev_port = files.text(f"{folder}/{name}/dev_port")
+        if dev_port == number_on_device:
             return name
     return names[0] if names else ""

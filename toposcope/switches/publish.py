@@ -41,6 +41,7 @@ class Publisher:
         self._name = node_name
         self._path = f"{NODES}/{node_name}"
         self._metadata: dict[str, Any] | None = None
+        """The Node's, as far as it is known."""
 
     def forget(self) -> None:
         """Have the next publish read the Node, and so find what others changed."""
@@ -54,7 +55,8 @@ class Publisher:
         """
         there = self._metadata
         if there is None:
-            there = self._client.call(get(self._path, metadata_only=True))["metadata"]
+            read = get(self._path, metadata_only=True)
+            there = self._client.call(read)["metadata"]
         annotations = there.get("annotations") or {}
         if annotations.get(SWITCHES) == text:
             self._metadata = there
@@ -75,25 +77,28 @@ class Publisher:
 
         Raises KubeError.
         """
-        found: dict[str, Miscabled] = {}
-        count = 0
+        by_nic: dict[str, Miscabled] = {}
+        requests = 0
         request = Request("GET", _TOPOLOGIES, {})
         for page in pages(request, self._client.call, _token_of, limit=_PAGE):
-            count += 1
+            requests += 1
             for topology in page.get("items") or ():
-                for rail in reported(topology.get("status") or {}):
+                status = topology.get("status") or {}
+                for rail in reported(status):
                     if rail.node == self._name:
-                        found[rail.nic] = rail
-        return found, count
+                        by_nic[rail.nic] = rail
+        return by_nic, requests
 
     def foreign_writes(self) -> dict[str, Request]:
-        """Writes that the admission policy must refuse, one of each kind.
-
-        What each would do, and its request.
-        """
+        """Writes that the admission policy must refuse, by what each of them would do."""
+        label = {f"{NOBODY}/unconfined": "true"}
+        annotation = {f"{SWITCHES}.{NOBODY}": "true"}
         writes = {
-            "a label": {"metadata": {"labels": {f"{NOBODY}/unconfined": "true"}}},
-            "another annotation": {"metadata": {"annotations": {f"{SWITCHES}.{NOBODY}": "true"}}},
+            "a label": {"metadata": {"labels": label}},
+            "another annotation": {"metadata": {"annotations": annotation}},
             **FOREIGN_NODE_WRITES,
         }
-        return {what: merge_patch(self._path, MANAGER, body) for what, body in writes.items()}
+        requests = {}
+        for what, body in writes.items():
+            requests[what] = merge_patch(self._path, MANAGER, body)
+        return requests

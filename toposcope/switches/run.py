@@ -42,7 +42,7 @@ def run(
             stack.callback(client.close)
             receiver = stack.enter_context(contextlib.closing(LldpSockets()))
         except ConfigError as error:
-            log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
+            log.error("%s", error)  # noqa: TRY400 - a traceback would hide it
             return 1
         except PermissionError:
             log.error("cannot receive LLDP frames: CAP_NET_RAW is missing")  # noqa: TRY400 - same

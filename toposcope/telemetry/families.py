@@ -27,26 +27,32 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A metric with its samples.
-
-    `name` is without the suffix of its `type`, `labelnames` those of every sample.
-    """
+    """A metric with its samples."""
 
     name: str
+    """Without the suffix of its type."""
     documentation: str
     type: str
     labelnames: tuple[str, ...]
+    """Those of every sample."""
     samples: tuple[Sample, ...]
 
 
 def family(kind: str, name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
     """A gauge, counter or info; `labels` are the labels' names."""
-    full = name + _SUFFIX.get(kind, "")
+    suffix = _SUFFIX.get(kind, "")
     series = []
     for values, value in samples:
         labelled = dict(zip(labels, values, strict=True))
-        series.append(Sample(full, labelled, value))
-    return Family(name, text, kind, labels, tuple(series))
+        sample = Sample(f"{name}{suffix}", labelled, value)
+        series.append(sample)
+    return Family(
+        name=name,
+        documentation=text,
+        type=kind,
+        labelnames=labels,
+        samples=tuple(series),
+    )
 
 
 Buckets = Iterable[tuple[float, int]]
@@ -68,9 +74,17 @@ def histogram(
             bounded = {**named, "le": _number(bound)}
             bucket = Sample(f"{name}_bucket", bounded, count)
             samples.append(bucket)
-        samples.append(Sample(f"{name}_count", named, count))
-        samples.append(Sample(f"{name}_sum", named, total))
-    return Family(name, text, "histogram", labels, tuple(samples))
+        whole_count = Sample(f"{name}_count", named, count)
+        samples.append(whole_count)
+        whole_sum = Sample(f"{name}_sum", named, total)
+        samples.append(whole_sum)
+    return Family(
+        name=name,
+        documentation=text,
+        type="histogram",
+        labelnames=labels,
+        samples=tuple(samples),
+    )
 
 
 def exposition(families: Iterable[Family]) -> bytes:
@@ -82,10 +96,15 @@ def exposition(families: Iterable[Family]) -> bytes:
 
 
 def _lines(each: Family) -> Iterator[str]:
-    name = each.name + _SUFFIX.get(each.type, "")
-    kind = "gauge" if each.type == "info" else each.type
-    yield f"# HELP {name} {_escaped(each.documentation)}\n"
+    suffix = _SUFFIX.get(each.type, "")
+    name = f"{each.name}{suffix}"
+    documentation = _escaped(each.documentation)
+    kind = each.type
+    if kind == "info":
+        kind = "gauge"
+    yield f"# HELP {name} {documentation}\n"
     yield f"# TYPE {name} {kind}\n"
+
     for sample in each.samples:
         labels = _labels(sample.labels)
         number = _number(sample.value)
@@ -97,18 +116,22 @@ def _labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
     pairs = []
-    for label, value in sorted(labels.items()):
-        quoted = _quoted(value)
-        pairs.append(f'{label}="{quoted}"')
-    return "{" + ",".join(pairs) + "}"
+    for label in sorted(labels):
+        value = _quoted(labels[label])
+        pairs.append(f'{label}="{value}"')
+    listed = ",".join(pairs)
+    return f"{{{listed}}}"
 
 
 def _number(value: float) -> str:
-    return _INFINITE.get(value) or repr(float(value))
+    if value in _INFINITE:
+        return _INFINITE[value]
+    return repr(float(value))
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n")
+    text = text.replace("\\", r"\\")
+    return text.replace("\n", r"\n")
 
 
 def _quoted(text: str) -> str:

@@ -34,8 +34,9 @@ class _Headers(NamedTuple):
     def end_connection(self) -> bool:
         """Whether no other request may follow."""
         # A body is not read, so what follows it would be taken for a request.
-        has_body = b"content-length" in self.values or b"transfer-encoding" in self.values
-        return has_body or self.values.get(b"connection") == b"close"
+        if b"content-length" in self.values or b"transfer-encoding" in self.values:
+            return True
+        return self.values.get(b"connection") == b"close"
 
 
 class Handler(StreamRequestHandler):
@@ -56,10 +57,7 @@ class Handler(StreamRequestHandler):
         super().__init__(request, address, server)
 
     def handle(self) -> None:
-        """Answer one request after the other.
-
-        Until the client ends it, or a request that we do not understand.
-        """
+        """Answer requests until the client ends, or sends one that can't be understood."""
         try:
             while self._request():
                 pass
@@ -74,14 +72,16 @@ class Handler(StreamRequestHandler):
         headers = self._headers()
         if headers is None:
             return self._refuse(HTTPStatus.BAD_REQUEST, "too many headers")
-        is_http = len(words) == _REQUEST_LINE and words[2].startswith(b"HTTP/1.")
-        if not is_http or not headers.complete:
+        if len(words) != _REQUEST_LINE or not headers.complete:
             return self._refuse(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
         method, target, version = words
+        if not version.startswith(b"HTTP/1."):
+            return self._refuse(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
         if method != b"GET":
             return self._refuse(HTTPStatus.NOT_IMPLEMENTED, "only GET is answered")
+
         is_last = version == b"HTTP/1.0" or headers.end_connection
-        path = target.decode("latin-1").partition("?")[0]
+        path, _, _ = target.decode("latin-1").partition("?")
         return self._get(path, last=is_last)
 
     def _headers(self) -> _Headers | None:
@@ -91,24 +91,28 @@ class Handler(StreamRequestHandler):
             line = self.rfile.readline(_LINE)
             if not line.strip():
                 return _Headers(values, complete=line.endswith(b"\n"))
-            name, _, value = line.partition(b":")
-            values[name.strip().lower()] = value.strip().lower()
+            name, _, value = line.lower().partition(b":")
+            values[name.strip()] = value.strip()
         return None
 
     def _refuse(self, status: HTTPStatus, why: str) -> bool:
-        return self._answer(status, f"{why}\n".encode(), _TEXT, last=True)
+        body = f"{why}\n".encode()
+        return self._answer(status, body, _TEXT, last=True)
 
     def _get(self, path: str, *, last: bool) -> bool:
         """Answer, or say which paths there are."""
         if path == "/metrics":
-            return self._answer(HTTPStatus.OK, *self._metrics(), last=last)
-        if path in self._checks:
-            problem = self._checks[path]()
-            status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            body = f"{problem or 'ok'}\n".encode()
-            return self._answer(status, body, _TEXT, last=last)
-        body = b"try /metrics, /healthz or /readyz\n"
-        return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", last=last)
+            body, kind = self._metrics()
+            return self._answer(HTTPStatus.OK, body, kind, last=last)
+        check = self._checks.get(path)
+        if check is None:
+            body = b"try /metrics, /healthz or /readyz\n"
+            return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", last=last)
+        problem = check()
+        if not problem:
+            return self._answer(HTTPStatus.OK, b"ok\n", _TEXT, last=last)
+        body = f"{problem}\n".encode()
+        return self._answer(HTTPStatus.SERVICE_UNAVAILABLE, body, _TEXT, last=last)
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
         head = [
@@ -119,5 +123,6 @@ class Handler(StreamRequestHandler):
         ]
         if last:
             head.append("Connection: close")
-        self.wfile.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+        lines = "\r\n".join(head)
+        self.wfile.write(f"{lines}\r\n\r\n".encode() + body)
         return not last

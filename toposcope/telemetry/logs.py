@@ -12,11 +12,9 @@ FORMATS: Final = ("text", "json")
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """Further lines (a difference, a traceback) are indented.
-
-        None of them looks like a record of its own.
-        """
-        return escaped_lines(super().format(record)).replace("\n", "\n    ")
+        """Indent further lines (a difference, a traceback): none may look like a record."""
+        lines = escaped_lines(super().format(record))
+        return lines.replace("\n", "\n    ")
 
 
 class _Json(logging.Formatter):
@@ -32,14 +30,20 @@ class _Json(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone
         # surrogates.
-        utf8 = {key: text.encode(errors="backslashreplace").decode() for key, text in line.items()}
-        return escaped(compact(utf8))
+        for key, text in line.items():
+            utf8 = text.encode(errors="backslashreplace")
+            line[key] = utf8.decode()
+        return escaped(compact(line))
 
 
 def set_up(log_format: str, *, verbose: bool = False) -> None:
     """Send the log of this process to stderr, in one of `toposcope.telemetry.logs.FORMATS`."""
+    formatter: logging.Formatter
+    if log_format == "json":
+        formatter = _Json()
+    else:
+        formatter = _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler = logging.StreamHandler(sys.stderr)
-    text = _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    handler.setFormatter(_Json() if log_format == "json" else text)
+    handler.setFormatter(formatter)
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)

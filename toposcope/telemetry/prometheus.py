@@ -1,6 +1,6 @@
 """What a program with many metrics uses of `prometheus_client`.
 
-An agent does with `toposcope.telemetry.families`.
+Agents use `toposcope.telemetry.families` instead.
 """
 
 from typing import TypeVar

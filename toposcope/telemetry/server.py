@@ -21,9 +21,9 @@ wake-up costs CPU on every GPU node: by default there would be two a second."""
 
 
 class _Server(ThreadingTCPServer):
-    """On IPv6 and IPv4, or IPv4 alone without IPv6.
+    """Listens on IPv6 and IPv4, or on IPv4 alone where there is no IPv6.
 
-    Not http.server's, which waits for DNS for the host's name.
+    It isn't http.server's, because that waits for DNS for the host's name.
     """
 
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -36,11 +36,9 @@ class _Server(ThreadingTCPServer):
         super().server_bind()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Scrapers that give up or are restarted are not logged.
-
-        Anything else is a defect and is.
-        """
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        """Log what went wrong, unless a scraper gave up or was restarted."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):
             super().handle_error(request, client_address)
 
 

@@ -76,7 +76,9 @@ def agents_condition(reports: AgentReports, pods: MissingPods = NO_MISSING_PODS)
 
 
 def _silent_text(names: Sequence[str], pods: MissingPods) -> str:
-    return f"{_have(names)} GPUs but no {GPUS} label: {some_names(names)}; {pods.cause}"
+    who = _have(names)
+    shown = some_names(names)
+    return f"{who} GPUs but no {GPUS} label: {shown}; {pods.cause}"
 
 
 def _implausible_text(names: Sequence[str]) -> str:
@@ -94,7 +96,7 @@ def _have(names: Sequence[str]) -> str:
 
 def _silent(nodes: Table) -> list[str]:
     if all(GPUS in keys for keys in nodes.key_sets):
-        return []
+        return []  # everybody says something, and no group needs to be looked at
     silent = map(_is_silent, nodes.groups)
     names = nodes.names(silent)
     return sorted(names)
@@ -113,8 +115,12 @@ def _is_silent(node: Traits) -> bool:
 
 
 def _implausible(nodes: Table) -> list[str]:
-    """A node whose own name is the label's value stands for itself in the table."""
-    if all(_is_plausible(value) for value in nodes.distinct(GPUS)):
+    """Nodes whose label `gpus` is not a count.
+
+    A node whose own name is the label's value stands for itself in the table.
+    """
+    distinct = nodes.distinct(GPUS)
+    if all(map(_is_plausible, distinct)):
         return []
     names = []
     for node in nodes:

@@ -1,7 +1,4 @@
-"""From nodes and one ClusterTopology to conditions, and to the levels that should be published.
-
-Pure.
-"""
+"""From nodes and one ClusterTopology to conditions, and to the levels to publish: pure."""
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -243,7 +240,8 @@ def _left_out(levels: Sequence[Level], nodes: Table) -> LeftOut:
     lacking = hierarchy.lacking_any(levels, nodes)
     weights = compress(nodes.weights, lacking)
     groups = compress(nodes.groups, lacking)
-    count = gpus = 0
+    count = 0
+    gpus = 0
     for weight, group in zip(weights, groups, strict=True):
         count += weight
         gpus += weight * group.hardware.gpus
@@ -266,7 +264,7 @@ def _required(
 ) -> Sequence[str]:
     """What the spec requires of the topology itself.
 
-    Levels that only a segment has are required of that segment's.
+    Levels that only a segment has are required of that segment's topology.
     """
     if not topology.divided or segments is None:
         return topology.required
@@ -281,8 +279,10 @@ def _required(
 
 def _publishable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
     """The levels without expired ones; None if there is none."""
-    expired: Collection[Level] = () if topology.retain else effective.expired
-    return _without(effective.levels, expired) or None
+    levels = effective.levels
+    if not topology.retain:
+        levels = _without(levels, effective.expired)
+    return levels or None
 
 
 def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
@@ -291,11 +291,16 @@ def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ..
         return None
     if topology.retain:
         return effective.levels
-    return _without(effective.levels, effective.expired - effective.retained)
+    gone = effective.expired - effective.retained
+    return _without(effective.levels, gone)
 
 
 def _without(levels: Iterable[Level], gone: Container[Level]) -> tuple[Level, ...]:
-    return tuple(level for level in levels if level not in gone)
+    staying = []
+    for level in levels:
+        if level not in gone:
+            staying.append(level)
+    return tuple(staying)
 
 
 def _consistent(
@@ -310,10 +315,13 @@ def _consistent(
     """
     sentences = []
     for clash in crossed:
+        sentence = clash.sentence
         workload = mixed.get(clash.key)
-        hazard = _MIXED.format(workload) if workload else ""
-        sentences.append(clash.sentence + hazard)
+        if workload:
+            sentence += _MIXED.format(workload)
+        sentences.append(sentence)
     text = "; ".join([*sentences, *ambiguous])
+
     if not all(clash.reused for clash in crossed):
         return Condition(HIERARCHY_CONSISTENT, "False", "LevelsDoNotNest", text)
     if any(mixed.values()):

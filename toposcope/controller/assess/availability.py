@@ -1,7 +1,5 @@
 """Whether the required levels still exist on live nodes: the condition that everything else serves.
 
-Pure.
-
 A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none
 of them has carried it for the grace period (or none does, where nobody looks a second time).
 Anything less leaves the verdict as it was.
@@ -30,14 +28,13 @@ _KEPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The condition, and the unavailable domains, sorted.
-
-    The required ones, and the preferred ones.
-    """
+    """The condition, and the unavailable domains, sorted."""
 
     condition: Condition
     unavailable: tuple[str, ...]
+    """The required ones."""
     missed: tuple[str, ...] = ()
+    """The preferred ones."""
 
 
 def unsynced(why: str) -> Condition:
@@ -68,9 +65,8 @@ def judge(
 ) -> Verdict:
     """Judge the required domains, which make the condition, and the preferred ones.
 
-    At least one node is selected.
-
-    `retained` ones are kept in Grove's binding, which the message adds.
+    At least one node is selected. The message adds that `retained` domains are kept in Grove's
+    binding.
     """
     wanted = sorted(set(required))
     optional = sorted(set(preferred))
@@ -114,13 +110,16 @@ class _Carried:
 
     @classmethod
     def by(cls, coverage: Sequence[Coverage]) -> "_Carried":
+        # A domain that is listed twice counts as it is listed last.
         by_domain = {cover.level.domain: cover for cover in coverage}
-        domains, usable = set(), set()
+        domains = set()
+        usable = set()
         for domain, cover in by_domain.items():
-            if cover.nodes:
-                domains.add(domain)
-                if cover.usable:
-                    usable.add(domain)
+            if not cover.nodes:
+                continue
+            domains.add(domain)
+            if cover.usable:
+                usable.add(domain)
         return cls(frozenset(domains), frozenset(usable))
 
 
@@ -133,10 +132,7 @@ def _unavailable(
     memory: Memory,
     now: float,
 ) -> tuple[str, ...]:
-    """The domains that have been gone for the grace period.
-
-    And those that are gone and were `reported` before.
-    """
+    """The domains that have been gone for the grace period, or are gone and were `reported` so."""
     grace = 0.0 if memory.single_look else topology.grace
     unavailable = []
     for domain in domains:
@@ -151,7 +147,9 @@ def _unavailable(
 def _is_undecided(topology: Topology) -> bool:
     """Whether the stored status has no verdict."""
     before = previous(topology.status, LEVELS_AVAILABLE)
-    return before is None or before.get("status") == "Unknown"
+    if before is None:
+        return True
+    return before.get("status") == "Unknown"
 
 
 def _unavailable_condition(domains: Sequence[str], retained: Container[str]) -> Condition:
@@ -164,9 +162,9 @@ def _unavailable_condition(domains: Sequence[str], retained: Container[str]) -> 
 
 
 def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) -> Condition:
-    """Nodes are there, and the levels in `waiting` on none that takes pods.
+    """Nodes are there, but none that takes pods has the levels in `waiting`.
 
-    Those in `unseen` on none at all.
+    None at all has those in `unseen`.
     """
     if not unseen:
         names = ", ".join(map(repr, waiting))

@@ -1,7 +1,7 @@
 """Whether nodes carry the levels: the condition `LevelsCovered`. Pure."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
@@ -39,25 +39,19 @@ def covered_condition(
 ) -> Condition:
     """The condition over at least one node; `elsewhere` are keys of levels that segments have."""
     gaps = _gaps(coverage, len(nodes))
-    below: list[str] = []
-    odd: list[str] = []
+    partly = _Partly()
     if topology.levels is None:
         used = [cover.level for cover in coverage]
-        for level in partly_carried(used, nodes, catalogue):
-            if level.key in elsewhere:
-                continue
-            carriers = _carriers(nodes, level, catalogue)
-            if len(carriers.lacking) > carriers.nodes:
-                odd.append(_odd(nodes, level, carriers.nodes))
-            elif carriers.lacking:
-                below.append(_below(topology, level, carriers, nodes))
-    if not gaps and not below:
-        text = "; ".join([_all_carry(len(nodes)), *_few(odd)])
-        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", text)
+        partly = _partly(topology, nodes, used, catalogue, elsewhere=elsewhere)
+    odd = _few(partly.odd)
+    if not gaps and not partly.below:
+        texts = [_all_carry(len(nodes)), *odd]
+        return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join(texts))
     if gaps:
         gaps.append(_LEFT_OUT)
-    text = "; ".join([*gaps, *_few(below), *_few(odd)])
-    return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
+    below = _few(partly.below)
+    texts = [*gaps, *below, *odd]
+    return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", "; ".join(texts))
 
 
 def _all_carry(total: int) -> str:
@@ -66,17 +60,52 @@ def _all_carry(total: int) -> str:
     return f"All {total} nodes carry every level"
 
 
+@dataclass(frozen=True, slots=True)
+class _Partly:
+    """A sentence about each level that could be one if more nodes carried its label."""
+
+    below: list[str] = field(default_factory=list)
+    """Too few nodes carry it."""
+    odd: list[str] = field(default_factory=list)
+    """Only a minority carries it, which makes nobody wait."""
+
+
+def _partly(
+    topology: Topology,
+    nodes: Table,
+    used: Sequence[Level],
+    catalogue: Catalogue,
+    *,
+    elsewhere: Collection[str],
+) -> _Partly:
+    """What is said of the levels that only some nodes carry, beside the `used` ones."""
+    partly = _Partly()
+    for level in partly_carried(used, nodes, catalogue):
+        if level.key in elsewhere:
+            continue
+        carriers = _carriers(nodes, level, catalogue)
+        if len(carriers.lacking) > carriers.nodes:
+            text = _odd(nodes, level, carriers.nodes)
+            partly.odd.append(text)
+        elif carriers.lacking:
+            text = _below(topology, level, carriers, nodes)
+            partly.below.append(text)
+    return partly
+
+
 def _gaps(coverage: Sequence[Coverage], total: int) -> list[str]:
     """About each level in effect that some of the `total` nodes lack."""
     incomplete = [cover for cover in coverage if cover.missing]
     gaps = []
     for cover in incomplete:
         level = cover.level
-        lack = plural(cover.missing, "lacks", "lack")
-        names = _names(cover.missing_nodes, cover.missing, len(incomplete))
+        missing = cover.missing
+        lack = plural(missing, "lacks", "lack")
+        names = _names(cover.missing_nodes, missing, parts=len(incomplete))
         gaps.append(
-            f"{cover.missing} of {total} nodes {lack} level '{level.domain}' "
-            f"({level.key}): {names}{cover.placeholders}"
+            f"{missing} of {total} nodes {lack} "
+            f"level '{level.domain}' ({level.key}): "
+            f"{names}{cover.placeholders}"
         )
     return gaps
 
@@ -92,10 +121,13 @@ def _few(sentences: Sequence[str]) -> list[str]:
 
 def _names(names: Sequence[str], total: int, parts: int) -> str:
     """The first names, as many as have room in one of so many parts of a message; at least one."""
+    longest = _NAMES_LENGTH // parts
     most = MOST_NAMES
-    while most > 1 and len(listing(names, most, total)) > _NAMES_LENGTH // parts:
+    text = listing(names, most, total)
+    while most > 1 and len(text) > longest:
         most -= 1
-    return listing(names, most, total)
+        text = listing(names, most, total)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +141,13 @@ class _Carriers:
 
 def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) -> str:
     """About a key that too few nodes carry."""
-    total, lacking = len(nodes), carriers.lacking
-    needed = nodes_needed(total, topology.min_coverage)
-    enough = f"all {total}" if needed == total else f"at least {needed}"
+    total = len(nodes)
+    percent = topology.min_coverage
+    needed = nodes_needed(total, percent)
+    enough = f"at least {needed}"
+    if needed == total:
+        enough = f"all {total}"
+    lacking = carriers.lacking
     names = _names(lacking, len(lacking), _MOST_LEVELS)
     placeholders = placeholder_words(nodes, level.key)
     who = plural(len(lacking), "it", "them")
@@ -119,7 +155,7 @@ def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) 
         f"'{level.domain}' ({level.key}) "
         f"is on {carriers.nodes} of {total} nodes "
         f"and not a level, because {enough} must carry it "
-        f"(spec.minCoveragePercent {topology.min_coverage}); "
+        f"(spec.minCoveragePercent {percent}); "
         f"lacking: {names}{placeholders}; "
         f"label {who}, or lower the percentage, "
         f"and schedulers leave {who} out"
@@ -128,13 +164,15 @@ def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) 
 
 def _odd(nodes: Table, level: Level, carrying: int) -> str:
     """About a key that only a minority carries, which makes nobody wait."""
-    values = nodes.column(level.key).values
-    names = nodes.first_names([value is not None for value in values], MOST_NAMES)
+    column = nodes.column(level.key)
+    is_carrying = [value is not None for value in column.values]
+    first = nodes.first_names(is_carrying, MOST_NAMES)
+    names = _names(first, carrying, _MOST_LEVELS)
     return (
         f"only {carrying} of {len(nodes)} "
         f"carry '{level.domain}' ({level.key}), "
         "which is not a level: "
-        f"{_names(names, carrying, _MOST_LEVELS)}"
+        f"{names}"
     )
 
 

@@ -1,11 +1,7 @@
-"""Labels that look like a level and are none, or could be a level.
-
-Which, on how many nodes, and what to do. Pure.
-"""
+"""Labels that look like a level and are none, or could be one, and what to do about them: pure."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -38,16 +34,14 @@ _IN_ORDER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """About one label key.
-
-    `nodes` is the number of selected nodes that carry it with a real value.
-    """
+    """About one label key."""
 
     key: str
     domain: str
     """The level that it is about; empty for a key that is no level."""
     reason: str
     nodes: int
+    """Selected nodes that carry it with a real value."""
     message: str
 
 
@@ -72,43 +66,66 @@ def diagnostics(
         *_advised(nodes, levels, present, catalogue),
         *_placeholders(nodes, levels),
     ]
-    results += [_mixed(nodes, level, mixed[level.key]) for level in levels if level.key in mixed]
+    for level in levels:
+        who = mixed.get(level.key)
+        if who is not None:
+            results.append(_mixed(nodes, level, who))
     if topology.levels is None:
-        used = {level.domain: level.key for level in levels}
-        for key in sorted(present & catalogue.level_keys, key=catalogue.rank.__getitem__):
-            domain = catalogue.domain_of[key]
-            if domain in used:
-                results += _disagreeing(nodes, domain, used[domain], key)
-            elif key not in known:
-                results += _partly(nodes, domain, key)
+        results += _further(nodes, levels, present, catalogue, known=known)
     return _most_urgent(results)
+
+
+def _further(
+    nodes: Table,
+    levels: Sequence[Level],
+    present: frozenset[str],
+    catalogue: Catalogue,
+    *,
+    known: Container[str],
+) -> Iterator[Diagnostic]:
+    """Keys of levels that are not used: of the same domain as a used one, or of another."""
+    used = {level.domain: level.key for level in levels}
+    for key in sorted(present & catalogue.level_keys, key=catalogue.rank.__getitem__):
+        domain = catalogue.domain_of[key]
+        if domain in used:
+            yield from _disagreeing(nodes, domain, used[domain], key)
+        elif key not in known:
+            yield from _partly(nodes, domain, key)
 
 
 def _most_urgent(results: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """The first ones in the order of their reasons; once for each key and reason."""
     once: dict[tuple[str, str], Diagnostic] = {}
     for diagnostic in results:
-        once.setdefault((diagnostic.key, diagnostic.reason), diagnostic)
-    by_key = sorted(once.values(), key=attrgetter("key"))
-    ranked = sorted(by_key, key=lambda found: _IN_ORDER.index(found.reason))
+        finding = diagnostic.key, diagnostic.reason
+        once.setdefault(finding, diagnostic)
+    ranked = sorted(once.values(), key=_urgency)
     return tuple(ranked[:MOST])
+
+
+def _urgency(diagnostic: Diagnostic) -> tuple[int, str]:
+    place = _IN_ORDER.index(diagnostic.reason)
+    return place, diagnostic.key
 
 
 def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
     """Keys of the spec that are no level, or should no longer be one."""
     for place, level in enumerate(topology.levels or ()):
         advice = catalogue.advise(level.key)
+        if not advice:
+            continue
         carrying = _carrying(nodes, level.key)
         # A key that every node carries is no typo, whatever it looks like.
-        if advice and (carrying < len(nodes) or advice.reason == RETIRED_KEY):
-            text = _text(nodes, level.key, advice)
-            yield Diagnostic(
-                key=level.key,
-                domain=level.domain,
-                reason=advice.reason,
-                nodes=carrying,
-                message=f"spec.levels[{place}].key: {text}",
-            )
+        if carrying == len(nodes) and advice.reason != RETIRED_KEY:
+            continue
+        text = _text(nodes, level.key, advice)
+        yield Diagnostic(
+            key=level.key,
+            domain=level.domain,
+            reason=advice.reason,
+            nodes=carrying,
+            message=f"spec.levels[{place}].key: {text}",
+        )
 
 
 def _advised(
@@ -135,8 +152,10 @@ def _advised(
 def _text(nodes: Table, key: str, advice: Advice, domain: str = "") -> str:
     """The advice in words; `domain` is that of the level that is taken from the key, if any."""
     total = len(nodes)
-    where = f"{key} is on {_carrying(nodes, key)} of {total} {plural(total, 'node')}"
-    instead = f"{advice.instead} (on {_carrying(nodes, advice.instead)})"
+    carrying = _carrying(nodes, key)
+    carrying_instead = _carrying(nodes, advice.instead)
+    where = f"{key} is on {carrying} of {total} {plural(total, 'node')}"
+    instead = f"{advice.instead} (on {carrying_instead})"
     match advice.reason:
         case "RetiredKey":
             text = f"{where} and is retired: {advice.why}; the key now is {instead}"
@@ -238,20 +257,24 @@ def _is_alike(nodes: Table, used: str, other: str) -> bool:
     Nodes that lack one of the two show nothing.
     """
     pairs: set[tuple[str | int, str | int]] = set()
+    values: set[str | int] = set()
+    others: set[str | int] = set()
     ours = nodes.column(used).values
     theirs = nodes.column(other).values
     groups = zip(ours, theirs, nodes.weights, strict=True)
-    for place, (value, beside, weight) in enumerate(groups):
-        if value is None or beside is None:
+    for place, (our_value, their_value, weight) in enumerate(groups):
+        if our_value is None or their_value is None:
             continue
-        pair = _own_as_place(value, place), _own_as_place(beside, place)
+        value = _own_as_place(our_value, place)
+        beside = _own_as_place(their_value, place)
+        pair = value, beside
         if pair == (place, place):  # both are own values
             continue
         if weight > 1 and place in pair:
             return False
         pairs.add(pair)
-    values = {value for value, _ in pairs}
-    others = {beside for _, beside in pairs}
+        values.add(value)
+        others.add(beside)
     return len(pairs) == len(values) == len(others)
 
 

@@ -1,6 +1,4 @@
-"""The health of a topology's machines.
-
-What their agents report, and the NVLink fabric between them. Pure.
+"""The health of a topology's machines by their agents' reports and NVLink fabrics: pure.
 
 Two findings about the fabric. A domain is *split* if what the hardware says is one domain is not:
 one cluster UUID with several cliques, or one chassis whose nodes are in different fabrics (a tray
@@ -14,6 +12,7 @@ finding, and neither is a fabric that is being rebuilt (see `rebuilds`).
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import chain
 from typing import Final
 
@@ -35,12 +34,10 @@ MOST_VALUES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One chassis, or one fabric by its cluster UUID, in several NVLink domains.
-
-    `by` says which of the two it is.
-    """
+    """One chassis, or one fabric by its cluster UUID, in several NVLink domains."""
 
     by: str
+    """`chassis` or `fabric`."""
     name: str
     domains: int
     nodes: int
@@ -121,8 +118,12 @@ def health(levels: Sequence[Level], nodes: Table, rebuilds: Rebuilds = NO_REBUIL
     for machine, count in nodes.machines:
         states[machine.state] += count
         gpus += machine.gpus * count
+    reported: dict[str, int] = {}
+    for state in State:
+        if states[state]:
+            reported[state] = states[state]
+
     fabric = fabric_facts(levels, nodes, rebuilds)
-    reported: dict[str, int] = {state: states[state] for state in State if states[state]}
     if State.DEGRADED not in reported:
         return Health(gpus=gpus, states=reported, fabric=fabric)
     is_degraded = [group.hardware.state == State.DEGRADED for group in nodes.groups]
@@ -143,17 +144,19 @@ def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLeve
     for place, group in enumerate(nodes.groups):
         if group.hardware.state == State.DEGRADED:
             degraded.append(place)
-    results = []
+
+    degraded_by_level = []
     nested = True
     for depth, level in enumerate(levels):
-        if depth:
-            nested = nested and nodes.nests(keys[depth - 1], keys[depth])
+        if nested and depth:
+            above = keys[depth - 1]
+            nested = nodes.nests(above, level.key)
         # Where the levels nest, a domain's own value says which it is.
-        path_keys = keys[depth : depth + 1] if nested else keys[: depth + 1]
-        found = _degraded_level(level, path_keys, degraded, nodes)
-        if found:
-            results.append(found)
-    return tuple(results)
+        path_keys = [level.key] if nested else keys[: depth + 1]
+        degraded_level = _degraded_level(level, path_keys, degraded, nodes)
+        if degraded_level:
+            degraded_by_level.append(degraded_level)
+    return tuple(degraded_by_level)
 
 
 def _degraded_level(
@@ -166,18 +169,21 @@ def _degraded_level(
     values = nodes.column(level.key).values
     path_columns = [nodes.column(key).values for key in path_keys]
     nodes_by_path: Counter[tuple[str, ...]] = Counter()
+    last_values = set()
     in_own_domains = 0
     for place in degraded:
-        value, weight = values[place], nodes.weights[place]
+        value = values[place]
+        weight = nodes.weights[place]
         if value in OWN_VALUES:
             in_own_domains += weight
         elif value is not None:
             path = tuple([column[place] or "" for column in path_columns])
             nodes_by_path[path] += weight
+            last_values.add(value)
     if not nodes_by_path and not in_own_domains:
         return None
-    own_values = {path[-1] for path in nodes_by_path}
-    alone = _of_one_node(values, nodes.weights, own_values)
+
+    alone = _of_one_node(values, nodes.weights, last_values)
     return DegradedLevel(
         level=level,
         domains=len(nodes_by_path) + in_own_domains,
@@ -190,24 +196,32 @@ def _worst(
     nodes_by_path: Mapping[tuple[str, ...], int], alone: Collection[str]
 ) -> tuple[DegradedDomain, ...]:
     """The first domains, most degraded nodes first, without those `alone`, which have one node."""
-    ranked = sorted(nodes_by_path.items(), key=lambda entry: (-entry[1], entry[0]))
-    worst = []
-    for path, degraded in ranked:
+    domains = []
+    for path, degraded in nodes_by_path.items():
         if path[-1] not in alone:
-            worst.append(DegradedDomain(path, degraded))
-        if len(worst) == MOST_VALUES:
-            break
+            domain = DegradedDomain(path, degraded)
+            domains.append(domain)
+    worst = nsmallest(MOST_VALUES, domains, key=_most_degraded_first)
     return tuple(worst)
+
+
+def _most_degraded_first(domain: DegradedDomain) -> tuple[int, tuple[str, ...]]:
+    return -domain.degraded, domain.path
 
 
 def _of_one_node(
     values: Sequence[str | None], weights: Sequence[int], wanted: set[str]
 ) -> set[str]:
+    """Those of the wanted values that one node alone has."""
     counts = dict.fromkeys(wanted, 0)
     for value, weight in zip(values, weights, strict=True):
         if value in counts:
             counts[value] += weight
-    return {value for value, nodes in counts.items() if nodes == 1}
+    alone = set()
+    for value, nodes in counts.items():
+        if nodes == 1:
+            alone.add(value)
+    return alone
 
 
 def fabric_facts(
@@ -218,37 +232,38 @@ def fabric_facts(
     Nothing is concluded from fabrics that nodes are leaving or joining.
     """
     gpus_by_domain: dict[str, int] = {}
-    for (domain, _, _, gpus), count in nodes.machines:
+    for machine, count in nodes.machines:
+        domain = machine.domain
         if domain is not None:
-            gpus_by_domain[domain] = gpus_by_domain.get(domain, 0) + gpus * count
+            before = gpus_by_domain.get(domain, 0)
+            gpus_by_domain[domain] = before + machine.gpus * count
     if not gpus_by_domain:
         return FabricFacts(rebuilds=rebuilds)
+
     moving = rebuilds.moving
+    split_fabrics = _split_fabrics(gpus_by_domain, nodes.machines, moving)
+    split_chassis = _split_chassis(nodes.machines, moving)
     splits: list[Split] = []
     partitions: list[Split] = []
     intended: set[str] = set()
-    for split in chain(
-        _split_fabrics(gpus_by_domain, nodes.machines, moving),
-        _split_chassis(nodes.machines, moving),
-    ):
+    for split in chain(split_fabrics, split_chassis):
         if split.within:
             partitions.append(split)
             intended |= split.within
         else:
             splits.append(split)
-    excused = intended | _domains_of(moving, gpus_by_domain)
+
     around = _domains_around(gpus_by_domain, levels, nodes)
-    small = [domain for domain in _small(gpus_by_domain, around) if domain.name not in excused]
+    small = []
+    for finding in _small(gpus_by_domain, around):
+        if finding.name not in intended and fabric_of(finding.name) not in moving:
+            small.append(finding)
     return FabricFacts(
         splits=tuple(splits),
         small=tuple(small),
         partitions=tuple(partitions),
         rebuilds=rebuilds,
     )
-
-
-def _domains_of(fabrics: Container[str], domains: Iterable[str]) -> set[str]:
-    return {domain for domain in domains if fabric_of(domain) in fabrics}
 
 
 def _partitions(within: Counter[str | None], sick: Collection[str | None]) -> frozenset[str]:
@@ -259,23 +274,35 @@ def _partitions(within: Counter[str | None], sick: Collection[str | None]) -> fr
     """
     if within.keys() & sick:
         return frozenset()
-    return frozenset(domain for domain in within if domain)
+    domains = set()
+    for domain in within:
+        if domain:
+            domains.add(domain)
+    return frozenset(domains)
 
 
 def _split_fabrics(
     domains: Collection[str], machines: Machines, moving: Collection[str]
 ) -> Iterator[Split]:
-    several = _repeated([fabric_of(domain) for domain in domains]).difference(moving)
+    """Fabrics with several domains."""
+    fabrics = list(map(fabric_of, domains))
+    several = _repeated(fabrics).difference(moving)
     if not several:
         return
-    nodes_by_domain: dict[str, Counter[str | None]] = {uuid: Counter() for uuid in sorted(several)}
+    nodes_by_domain: dict[str, Counter[str | None]] = {}
+    for uuid in sorted(several):
+        nodes_by_domain[uuid] = Counter()
     sick = set()
     for hardware, count in machines:
         domain = hardware.domain
         if hardware.state == State.DEGRADED:
             sick.add(domain)
-        if domain is not None and fabric_of(domain) in several:
-            nodes_by_domain[fabric_of(domain)][domain] += count
+        if domain is None:
+            continue
+        uuid = fabric_of(domain)
+        if uuid in several:
+            nodes_by_domain[uuid][domain] += count
+
     for uuid, within in nodes_by_domain.items():
         yield Split(
             by="fabric",
@@ -292,23 +319,30 @@ def _split_chassis(machines: Machines, moving: Collection[str]) -> Iterator[Spli
     A chassis without any fabric holds machines that NVLink does not leave: nothing is split there.
     Several cliques of one fabric are a finding about the fabric.
     """
+    names = []
+    for machine, _ in machines:
+        if machine.chassis:
+            names.append(machine.chassis)
     # A superset of the split ones: a chassis also repeats if only the state of its nodes differs.
-    mixed = _repeated([machine.chassis for machine, _ in machines if machine.chassis])
+    mixed = _repeated(names)
     if not mixed:
         return
-    chassis = {name: _Chassis() for name in sorted(mixed)}
+    chassis_by_name = {name: _Chassis() for name in sorted(mixed)}
     for machine, count in machines:
         if machine.chassis in mixed:
-            chassis[machine.chassis].add(machine, count)
-    for name, found in chassis.items():
-        if found.is_split and found.fabrics.isdisjoint(moving):
-            yield Split(
-                by="chassis",
-                name=name,
-                domains=found.domains,
-                nodes=found.nodes_by_domain.total(),
-                within=_partitions(found.nodes_by_domain, found.sick),
-            )
+            chassis = chassis_by_name[machine.chassis]
+            chassis.add(machine, count)
+
+    for name, chassis in chassis_by_name.items():
+        if not chassis.is_split or not chassis.fabrics.isdisjoint(moving):
+            continue
+        yield Split(
+            by="chassis",
+            name=name,
+            domains=chassis.domains,
+            nodes=chassis.nodes_by_domain.total(),
+            within=_partitions(chassis.nodes_by_domain, chassis.sick),
+        )
 
 
 class _Chassis:
@@ -328,25 +362,39 @@ class _Chassis:
     @property
     def fabrics(self) -> set[str]:
         """The cluster UUIDs of its fabrics."""
-        return {fabric_of(domain) for domain in self.nodes_by_domain if domain is not None}
+        uuids = set()
+        for domain in self.nodes_by_domain:
+            if domain is not None:
+                uuids.add(fabric_of(domain))
+        return uuids
 
     @property
     def is_split(self) -> bool:
         """Whether several fabrics meet in it, or one and nodes in none."""
         fabrics = len(self.fabrics)
-        return fabrics > 1 or (fabrics == 1 and self.nodes_by_domain[None] > 0)
+        in_none = self.nodes_by_domain[None]
+        if fabrics == 1:
+            return in_none > 0
+        return fabrics > 1
 
     @property
     def domains(self) -> int:
         """How many there are; a node in no fabric is one of its own."""
-        shared = len(self.nodes_by_domain.keys() - {None})
-        return shared + self.nodes_by_domain[None]
+        shared = self.nodes_by_domain.keys() - {None}
+        in_none = self.nodes_by_domain[None]
+        return len(shared) + in_none
 
 
 def _repeated(names: Collection[str]) -> set[str]:
-    if len(set(names)) == len(names):
+    """The names that occur several times."""
+    different = set(names)
+    if len(different) == len(names):
         return set()
-    return {name for name, times in Counter(names).items() if times > 1}
+    repeated = set()
+    for name, times in Counter(names).items():
+        if times > 1:
+            repeated.add(name)
+    return repeated
 
 
 def _domains_around(
@@ -383,10 +431,14 @@ def _small(
     all. `around`: the values of each broader level around each of the domains.
     """
     largest = max(gpus_by_domain.values())
-    waiting = {domain for domain, gpus in gpus_by_domain.items() if gpus < largest}
+    waiting = set()
+    for domain, gpus in gpus_by_domain.items():
+        if gpus < largest:
+            waiting.add(domain)
     small: list[Small] = []
     if not waiting:  # and the levels need not be looked at
         return small
+
     everything: list[None] = [None] * len(gpus_by_domain)
     for parents in chain(around, [everything]):
         for siblings in _siblings(gpus_by_domain, parents, waiting):
@@ -395,14 +447,20 @@ def _small(
                 waiting.difference_update(siblings)
         if not waiting:
             break
-    return sorted(small, key=lambda finding: (finding.gpus - finding.usual, finding.name))
+    small.sort(key=_smallest_first)
+    return small
+
+
+def _smallest_first(small: Small) -> tuple[int, str]:
+    return small.gpus - small.usual, small.name
 
 
 def _smaller_than_usual(
     siblings: Sequence[str], gpus_by_domain: Mapping[str, int], waiting: Container[str]
 ) -> Iterator[Small]:
     """Those of the siblings in `waiting` that have fewer GPUs than most."""
-    usual = _usual([gpus_by_domain[domain] for domain in siblings])
+    sizes = map(gpus_by_domain.__getitem__, siblings)
+    usual = _usual(sizes)
     for domain in siblings:
         gpus = gpus_by_domain[domain]
         if gpus < usual and domain in waiting:
@@ -413,27 +471,29 @@ def _siblings(
     domains: Iterable[str], parents: Sequence[str | None], waiting: Container[str]
 ) -> Iterable[list[str]]:
     """The domains by their parent, for each parent that one of those in `waiting` has."""
-    children: dict[str | None, list[str]] = {}
+    children_of: dict[str | None, list[str]] = {}
     wanted = set()
     for domain, parent in zip(domains, parents, strict=True):
-        children.setdefault(parent, []).append(domain)
+        children = children_of.setdefault(parent, [])
+        children.append(domain)
         if domain in waiting:
             wanted.add(parent)
-    return [children[parent] for parent in wanted]
+    return [children_of[parent] for parent in wanted]
 
 
-def _usual(sizes: Sequence[int]) -> int:
+def _usual(sizes: Iterable[int]) -> int:
     """The most common size; of two equally common ones the larger."""
     commonness = Counter(sizes)
-    usual, _ = max(commonness.items(), key=lambda entry: (entry[1], entry[0]))
+    most = max(commonness.values())
+    usual = 0
+    for size, count in commonness.items():
+        if count == most:
+            usual = max(usual, size)
     return usual
 
 
 def fabric_condition(report: Health) -> Condition:
-    """The `FabricHealthy` condition.
-
-    The gravest finding gives the reason, the message names them all.
-    """
+    """The `FabricHealthy` condition: the gravest finding is its reason, all are in its message."""
     reasons: list[str] = []
     texts: list[str] = []
     for reason, text in _findings(report):
@@ -441,11 +501,14 @@ def fabric_condition(report: Health) -> Condition:
         texts.append(text)
     if not reasons:
         texts.append("No node is degraded and no NVLink domain is broken")
+
     fabric = report.fabric
     if fabric.partitions:
-        texts.append(f"partitions, not faults: {_named(fabric.partitions)}")
-    if fabric.rebuilds.under_way:
-        texts.append(under_way_words(fabric.rebuilds.under_way))
+        named = _named(fabric.partitions)
+        texts.append(f"partitions, not faults: {named}")
+    under_way = fabric.rebuilds.under_way
+    if under_way:
+        texts.append(under_way_words(under_way))
     message = "; ".join(texts)
     if reasons:
         return Condition(FABRIC_HEALTHY, "False", reasons[0], message)
@@ -454,35 +517,40 @@ def fabric_condition(report: Health) -> Condition:
 
 def _findings(report: Health) -> Iterator[tuple[str, str]]:
     """The reason and the text of each finding, the gravest first."""
-    if report.fabric.splits:
-        yield "DomainsSplit", _splits(report.fabric.splits)
+    fabric = report.fabric
+    if fabric.splits:
+        yield "DomainsSplit", _splits(fabric.splits)
     degraded = report.count(State.DEGRADED)
     if degraded:
         yield "NodesDegraded", _degraded(degraded, report.degraded_nodes)
-    if report.fabric.small:
-        yield "DomainsSmall", _smalls(report.fabric.small)
+    if fabric.small:
+        yield "DomainsSmall", _smalls(fabric.small)
     unknown = report.count(State.UNKNOWN)
     if unknown:
         yield "NodesUnknown", _unknown(unknown)
 
 
 def _degraded(count: int, names: Sequence[str]) -> str:
-    who = plural(count, "1 node is degraded", f"{count} nodes are degraded")
+    several = f"{count} nodes are degraded"
+    who = plural(count, "1 node is degraded", several)
     named = listing(names, MOST_NAMES, count)
     return f"{who}: {named}; see the annotation {MATRIX} of each for the reason"
 
 
 def _unknown(count: int) -> str:
-    who = plural(count, "1 node does", f"{count} nodes do")
-    command = f"kubectl get nodes -l {STATE}={State.UNKNOWN}"
-    return f"the hardware of {who} not answer; list: {command}"
+    several = f"{count} nodes do"
+    who = plural(count, "1 node does", several)
+    selector = f"{STATE}={State.UNKNOWN}"
+    return f"the hardware of {who} not answer; list: kubectl get nodes -l {selector}"
 
 
 def _splits(splits: Sequence[Split]) -> str:
     count = len(splits)
-    what = plural(count, "1 NVLink domain is split", f"{count} NVLink domains are split")
+    several = f"{count} NVLink domains are split"
+    what = plural(count, "1 NVLink domain is split", several)
+    named = _named(splits)
     return (
-        f"{what}: {_named(splits)}; "
+        f"{what}: {named}; "
         "unless a partition is intended, check the fabric state of the nodes that left"
     )
 
@@ -491,16 +559,19 @@ def _named(splits: Sequence[Split]) -> str:
     named = []
     for split in splits:
         size = f"{split.nodes} nodes in {split.domains} domains"
-        named.append(f"{split.by} {split.name} ({size})")
+        text = f"{split.by} {split.name} ({size})"
+        named.append(text)
     return listing(named, MOST_FINDINGS)
 
 
 def _smalls(small: Sequence[Small]) -> str:
     named = []
     for domain in small:
-        gpus = f"{domain.gpus} {plural(domain.gpus, 'GPU')}"
-        named.append(f"{domain.name} ({gpus}, usual {domain.usual})")
+        unit = plural(domain.gpus, "GPU")
+        size = f"{domain.gpus} {unit}, usual {domain.usual}"
+        named.append(f"{domain.name} ({size})")
+    shown = listing(named, MOST_FINDINGS)
     count = len(small)
     several = f"{count} NVLink domains are smaller than their siblings"
     what = plural(count, "1 NVLink domain is smaller than its siblings", several)
-    return f"{what}: {listing(named, MOST_FINDINGS)}"
+    return f"{what}: {shown}"

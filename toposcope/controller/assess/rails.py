@@ -1,6 +1,4 @@
-"""Rails that end in another switch than those of their peers, and switches that share a name.
-
-Pure.
+"""Rails that end in another switch than their peers' rails, and switches that share a name: pure.
 
 The peers of a rail are the nodes that share most of its node's other rails' switches, the nearest
 first; what more than half of them have is expected. A neighbour that is not known shows nothing,
@@ -17,7 +15,7 @@ from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
 from toposcope.controller.memory import Memory
 from toposcope.hardware.rails import Miscabled, Switch, reported
 from toposcope.hierarchy.node import NodeFacts
-from toposcope.hierarchy.table import Table, totals
+from toposcope.hierarchy.table import Table
 from toposcope.hierarchy.timers import Timers
 from toposcope.text import listing, plural
 
@@ -74,19 +72,31 @@ def rails(topology: Topology, nodes: Table, memory: Memory, now: float) -> Rails
     """
     cabled_groups = _cabled_groups(nodes)
     # The groups with the same switches share one.
-    cabled = list({id(group): group for group in cabled_groups if group}.values())
+    cabled = {id(group): group for group in cabled_groups if group}.values()
     names = _switch_names(cabled)
     shared_names = _shared_names(names)
-    node_counts = totals((group.ids, group.nodes) for group in cabled)
+    display_names = _display_names(names, shared_names)
+    node_counts: Counter[Ids] = Counter()
+    for group in cabled:
+        node_counts[group.ids] += group.nodes
     expected = expected_switches(node_counts)
-    miscabled = _miscabled(nodes, cabled_groups, expected, _display_names(names, shared_names))
+    miscabled = _miscabled(nodes, cabled_groups, expected, display_names)
 
-    reported_rails = {rail.key for rail in reported(topology.status)}
-    reported_names = _reported_names(topology.status)
-    by_key = {rail.key: rail for rail in miscabled}
     grace = 0.0 if memory.single_look else topology.grace
-    lasting_rails = _lasting(memory.miscabled_rails, by_key, reported_rails, now, grace)
-    lasting_names = _lasting(memory.shared_switch_names, shared_names, reported_names, now, grace)
+    lasting_rails = _lasting(
+        memory.miscabled_rails,
+        {rail.key: rail for rail in miscabled},
+        before={rail.key for rail in reported(topology.status)},
+        now=now,
+        grace=grace,
+    )
+    lasting_names = _lasting(
+        memory.shared_switch_names,
+        shared_names,
+        before=_reported_names(topology.status),
+        now=now,
+        grace=grace,
+    )
     return Rails(
         nodes=sum(node_counts.values()),
         miscabled=tuple(lasting_rails),
@@ -100,15 +110,17 @@ def _cabled_groups(nodes: Table) -> list[_CabledNodes | None]:
     by_identity: dict[int, _CabledNodes] = {}
     cabled: list[_CabledNodes | None] = []
     for group, weight in zip(nodes.groups, nodes.weights, strict=True):
-        if not group.ready or not any(group.switches):
+        switches = group.switches
+        if not group.ready or not any(switches):
             cabled.append(None)
             continue
-        known = by_identity.get(id(group.switches))
-        if known is None:
-            ids = tuple([switch and switch.id for switch in group.switches])
-            known = by_identity[id(group.switches)] = _CabledNodes(group.switches, ids)
-        known.nodes += weight
-        cabled.append(known)
+        cabled_nodes = by_identity.get(id(switches))
+        if cabled_nodes is None:
+            ids = [switch.id if switch else None for switch in switches]
+            cabled_nodes = _CabledNodes(switches, tuple(ids))
+            by_identity[id(switches)] = cabled_nodes
+        cabled_nodes.nodes += weight
+        cabled.append(cabled_nodes)
     return cabled
 
 
@@ -125,10 +137,13 @@ def _switch_names(cabled: Iterable[_CabledNodes]) -> dict[str, str]:
 def _shared_names(names: Mapping[str, str]) -> dict[str, SharedName]:
     """The names, given by the switch's id, that several switches have, in their order."""
     ids_by_name: dict[str, list[str]] = {}
-    for switch, name in sorted(names.items()):
-        ids_by_name.setdefault(name, []).append(switch)
+    for switch in sorted(names):
+        name = names[switch]
+        ids = ids_by_name.setdefault(name, [])
+        ids.append(switch)
     shared = {}
-    for name, ids in sorted(ids_by_name.items()):
+    for name in sorted(ids_by_name):
+        ids = ids_by_name[name]
         if name and len(ids) > 1:
             shared[name] = SharedName(name, tuple(ids))
     return shared
@@ -152,18 +167,20 @@ def _miscabled(
     display_names: Mapping[str, str],
 ) -> list[Miscabled]:
     """The rails that end in another switch than `expected`, sorted."""
-    expected_by_group = {}
+    wrong_groups: dict[int, _CabledNodes] = {}
     for place, group in enumerate(cabled_groups):
         if group and group.ids in expected:
-            expected_by_group[place] = expected[group.ids]
-    if not expected_by_group:
+            wrong_groups[place] = group
+    if not wrong_groups:
         return []
-    found: list[Miscabled] = []
+    miscabled: list[Miscabled] = []
     for node, place in zip(nodes, nodes.group_of_node, strict=True):
-        group = cabled_groups[place]
-        if group and place in expected_by_group:
-            found += _miscabled_of(node, group, expected_by_group[place], display_names)
-    return sorted(found)
+        if place not in wrong_groups:
+            continue
+        group = wrong_groups[place]
+        miscabled += _miscabled_of(node, group, expected[group.ids], display_names)
+    miscabled.sort()
+    return miscabled
 
 
 def _miscabled_of(
@@ -190,23 +207,25 @@ def _miscabled_of(
 def _reported_names(status: Mapping[str, Any]) -> set[str]:
     """The shared names that a stored status reports."""
     reported_rails = status.get("rails") or {}
-    return {shared["name"] for shared in reported_rails.get("sharedNames") or ()}
+    shared_names = reported_rails.get("sharedNames") or ()
+    return {shared["name"] for shared in shared_names}
 
 
 def _lasting(
     timers: Timers[str],
-    found: Mapping[str, Finding],
+    findings: Mapping[str, Finding],
+    *,
     before: Container[str],
     now: float,
     grace: float,
 ) -> list[Finding]:
-    """Those found for as long as the grace period, or named by the status.
+    """The findings that have lasted for the grace period, and those that the status names.
 
     A restarted controller has no memory.
     """
-    timers.keep_only(found)
+    timers.keep_only(findings)
     lasting = []
-    for key, finding in found.items():
+    for key, finding in findings.items():
         overdue = timers.overdue(key, now, grace)
         if overdue or key in before:
             lasting.append(finding)
@@ -222,12 +241,15 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
     by_end: dict[_RailEnd, list[Ids]] = {}
     for ids in sorted(compared, key=lambda ids: (-kinds[ids], repr(ids))):
         for end in _rail_ends(ids):
-            by_end.setdefault(end, []).append(ids)
+            meeting = by_end.setdefault(end, [])
+            meeting.append(ids)
+
     wrong = {}
     for ids in compared:
         shared_ends: Counter[Ids] = Counter()
         for end in _rail_ends(ids):
-            shared_ends.update(by_end[end][:_MOST_ALIKE])
+            most_common = by_end[end][:_MOST_ALIKE]
+            shared_ends.update(most_common)
         expected = _unexpected_rails(ids, shared_ends, kinds)
         if expected:
             wrong[ids] = expected
@@ -240,7 +262,10 @@ def _compared(kinds: Mapping[Ids, int]) -> list[Ids]:
     for ids in kinds:
         times.update(set(ids))
     del times[None]
-    repeated = {switch for switch, count in times.items() if count > 1}
+    repeated = set()
+    for switch, count in times.items():
+        if count > 1:
+            repeated.add(switch)
     return [ids for ids in kinds if not repeated.isdisjoint(ids)]
 
 
@@ -252,8 +277,12 @@ class _RailEnd(NamedTuple):
     switch: str
 
 
-def _rail_ends(ids: Ids) -> list[_RailEnd]:
-    return [_RailEnd(len(ids), rail, switch) for rail, switch in enumerate(ids) if switch]
+def _rail_ends(ids: Ids) -> Iterator[_RailEnd]:
+    """Where the rails end whose switch is known."""
+    rails = len(ids)
+    for rail, switch in enumerate(ids):
+        if switch:
+            yield _RailEnd(rails, rail, switch)
 
 
 def _unexpected_rails(
@@ -285,11 +314,19 @@ def _expected(
     for same in sorted(peers_by_nearness, reverse=True):
         if 2 * same < len(ids):  # not most of the other rails
             return None
-        for other in peers_by_nearness[same]:
-            votes[other[rail]] += kinds[other]  # also its own: of two halves none is wrong
+        for peer in peers_by_nearness[same]:
+            switch = peer[rail]
+            votes[switch] += kinds[peer]  # also its own: of two halves none is wrong
         if votes.total() > _PEERS:
-            ((switch, most),) = votes.most_common(1)
-            return switch if 2 * most > votes.total() else None
+            return _voted_by_most(votes)
+    return None
+
+
+def _voted_by_most(votes: Counter[str | None]) -> str | None:
+    """The switch with more than half of the votes, if any."""
+    ((switch, most),) = votes.most_common(1)
+    if 2 * most > votes.total():
+        return switch
     return None
 
 
@@ -299,8 +336,11 @@ def _peers_by_nearness(ids: Ids, rail: int, shared_ends: Mapping[Ids, int]) -> d
     for other, same in shared_ends.items():
         if not other[rail]:
             continue
-        same_elsewhere = same - int(other[rail] == ids[rail])
-        peers.setdefault(same_elsewhere, []).append(other)
+        same_elsewhere = same
+        if other[rail] == ids[rail]:
+            same_elsewhere -= 1
+        as_near = peers.setdefault(same_elsewhere, [])
+        as_near.append(other)
     return peers
 
 
@@ -330,28 +370,36 @@ def _miscabled_words(miscabled: Sequence[Miscabled]) -> str:
     count = len(miscabled)
     several = f"{count} rails end in other switches"
     what = plural(count, "1 rail ends in another switch than its peers", several)
-    named = listing([rail.sentence for rail in miscabled], MOST_FINDINGS)
+    sentences = [rail.sentence for rail in miscabled]
+    named = listing(sentences, MOST_FINDINGS)
     return f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs"
 
 
 def _shared_names_words(shared_names: Sequence[SharedName]) -> str:
     called = []
-    for name, ids in shared_names:
-        called.append(f"{len(ids)} are called {name} ({listing(ids, _MOST_IDS)})")
+    for shared in shared_names:
+        ids = listing(shared.ids, _MOST_IDS)
+        count = len(shared.ids)
+        called.append(f"{count} are called {shared.name} ({ids})")
     named = listing(called, MOST_FINDINGS)
     return f"switches share a name: {named}; give each a hostname of its own"
 
 
 def rails_status(found: Rails) -> dict[str, Any]:
     """The field `rails` of the status."""
-    status: dict[str, Any] = {"nodes": found.nodes, "miscabledRails": len(found.miscabled)}
+    status: dict[str, Any] = {
+        "nodes": found.nodes,
+        "miscabledRails": len(found.miscabled),
+    }
     if found.miscabled:
-        status["miscabled"] = [_entry(rail) for rail in found.miscabled[:MOST_FINDINGS]]
+        first_rails = found.miscabled[:MOST_FINDINGS]
+        status["miscabled"] = [_entry(rail) for rail in first_rails]
     if found.shared_names:
-        shared_names = found.shared_names[:MOST_FINDINGS]
-        status["sharedNames"] = [
-            {"name": shared.name, "switches": len(shared.ids)} for shared in shared_names
-        ]
+        entries = []
+        for shared in found.shared_names[:MOST_FINDINGS]:
+            entry = {"name": shared.name, "switches": len(shared.ids)}
+            entries.append(entry)
+        status["sharedNames"] = entries
     return status
 
 

@@ -1,7 +1,5 @@
 """NVLink fabrics that were rebuilt: the nodes of a chassis have another cluster UUID than before.
 
-Pure.
-
 A rack's fabric gets a new cluster UUID when it is set up anew (NVIDIA/infra-controller#6420). Its
 nodes register with the new one together or one by one, and on the way there one chassis holds two
 fabrics, as it does for good where it is partitioned (#4132). What a node was in before tells the
@@ -60,7 +58,12 @@ class Rebuild:
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        return Progress(self.before, self.after, self.nodes, self.left)
+        return Progress(
+            before=self.before,
+            after=self.after,
+            nodes=self.nodes,
+            left=self.left,
+        )
 
     @property
     def place(self) -> str:
@@ -74,11 +77,13 @@ class Rebuild:
     def sentence(self) -> str:
         """What happened."""
         place = self.place
+        place = place[0].upper() + place[1:]
+        unit = plural(self.nodes, "node")
         text = (
-            f"{place[0].upper()}{place[1:]} was rebuilt: "
+            f"{place} was rebuilt: "
             f"cluster UUID {self.before} "
             f"became {self.after} "
-            f"on {self.nodes} {plural(self.nodes, 'node')}"
+            f"on {self.nodes} {unit}"
         )
         if not self.left:
             return text
@@ -132,10 +137,7 @@ class FabricHistory:
         self._rebuilds: tuple[Rebuild, ...] = ()
 
     def observe(self, nodes: Table) -> tuple[Rebuild, ...]:
-        """Look at all nodes.
-
-        The rebuilds that any of them has been part of since, in the order of their UUIDs.
-        """
+        """Look at all nodes, and return the rebuilds that any has been part of, sorted by UUID."""
         counts = _counts(nodes)
         if counts == self._counts:
             return self._rebuilds
@@ -151,28 +153,31 @@ class FabricHistory:
         return self._rebuilds
 
     def report(self, rebuilds: Iterable[Rebuild]) -> None:
-        """Note that these are over for a topology.
-
-        Nodes that go back are a rebuild of their own.
-        """
-        self._over.update(rebuild.pair for rebuild in rebuilds)
+        """Note that these are over for a topology: nodes that go back make a new rebuild."""
+        for rebuild in rebuilds:
+            self._over.add(rebuild.pair)
 
     def _look_at(self, nodes: Table) -> None:
-        known = {seat.fabric for seat in self._seats.values()}
+        """Note where each node is, and which of them have moved."""
+        fabrics_before = {seat.fabric for seat in self._seats.values()}
         shared: dict[_Seat, _Seat] = {}
         seats: dict[str, _Seat] = {}
         for node in nodes:
-            before = self._seats.get(node.name)
+            name = node.name
+            before = self._seats.get(name)
             seat = _seat(node.traits.hardware, before)
             if seat is None:
                 continue
-            seats[node.name] = shared.setdefault(seat, seat)
+            seats[name] = shared.setdefault(seat, seat)
             if before is not None and before != seat:
-                self._moved(node.name, before, seat, known)
+                self._moved(name, before, seat, fabrics_before)
         self._seats = seats
-        self._origins = {name: origin for name, origin in self._origins.items() if name in seats}
 
-    def _moved(self, name: str, before: _Seat, seat: _Seat, known: set[str]) -> None:
+        gone = self._origins.keys() - seats.keys()
+        for name in gone:
+            del self._origins[name]
+
+    def _moved(self, name: str, before: _Seat, seat: _Seat, fabrics_before: set[str]) -> None:
         """Note where a node came from, unless it is a machine in another place now."""
         origin = self._origins.pop(name, "")
         if before.chassis != seat.chassis:
@@ -181,15 +186,16 @@ class FabricHistory:
             origin = before.fabric
         # Without a chassis a node may have been carried to another rack, whose fabric was there
         # before.
-        carried = (
-            not seat.chassis and seat.fabric in known and not self._under_way(origin, seat.fabric)
-        )
+        was_there_before = seat.fabric in fabrics_before
+        if not seat.chassis and was_there_before and not self._under_way(origin, seat.fabric):
+            return
         # Back where it came from before the others followed: nothing was rebuilt.
-        if origin != seat.fabric and not carried:
+        if origin != seat.fabric:
             self._origins[name] = origin
 
     def _under_way(self, before: str, after: str) -> bool:
-        return any(rebuild.pair == (before, after) for rebuild in self._rebuilds)
+        pair = before, after
+        return any(rebuild.pair == pair for rebuild in self._rebuilds)
 
     def _found(self) -> tuple[Rebuild, ...]:
         moved = self._moved_by_chassis()
@@ -219,7 +225,8 @@ class FabricHistory:
         moved: dict[tuple[str, str], Counter[str]] = {}
         for name, origin in self._origins.items():
             seat = self._seats[name]
-            by_chassis = moved.setdefault((origin, seat.fabric), Counter())
+            pair = origin, seat.fabric
+            by_chassis = moved.setdefault(pair, Counter())
             by_chassis[seat.chassis] += 1
         return moved
 
@@ -227,7 +234,7 @@ class FabricHistory:
 def _arrived(after: str, moved: Mapping[str, int], counts: Mapping[_Seat, int]) -> int:
     """The nodes of a fabric in the chassis in which nodes have moved.
 
-    Also those that moved before anybody looked.
+    Nodes that moved before anybody looked are among them.
     """
     nodes = 0
     for chassis, seen_moving in moved.items():
@@ -238,17 +245,17 @@ def _arrived(after: str, moved: Mapping[str, int], counts: Mapping[_Seat, int]) 
 def _counts(nodes: Table) -> dict[_Seat, int]:
     counts: dict[_Seat, int] = {}
     for hardware, count in nodes.machines:
-        if hardware.domain is not None:
-            seat = _Seat(hardware.chassis, fabric_of(hardware.domain))
-            counts[seat] = counts.get(seat, 0) + count
+        if hardware.domain is None:
+            continue
+        fabric = fabric_of(hardware.domain)
+        seat = _Seat(hardware.chassis, fabric)
+        before = counts.get(seat, 0)
+        counts[seat] = before + count
     return counts
 
 
 def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
-    """A node's seat.
-
-    One in no fabric keeps the seat that it had, unless it is in another chassis now.
-    """
+    """A node's seat; outside all fabrics it keeps the last one, unless its chassis has changed."""
     if hardware.domain is not None:
         return _Seat(hardware.chassis, fabric_of(hardware.domain))
     if before is not None and hardware.chassis in ("", before.chassis):
@@ -259,7 +266,7 @@ def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
 def rebuilds_of(
     topology: Topology, nodes: Table, found: Sequence[Rebuild], timers: Timers[Progress], now: float
 ) -> Rebuilds:
-    """Those of the rebuilds that selected nodes are part of, and whether they are over at `now`.
+    """The rebuilds that selected nodes are part of, parted by whether they are over.
 
     `now` is in monotonic seconds.
     """
@@ -267,14 +274,19 @@ def rebuilds_of(
         timers.clear()
         return NO_REBUILDS
     here = fabrics(nodes)
-    mine = [rebuild for rebuild in found if rebuild.after in here]
-    timers.keep_only([rebuild.progress for rebuild in mine if rebuild.left])
-    under_way, over = [], []
-    for rebuild in mine:
+    under_way = []
+    over = []
+    unfinished = []
+    for rebuild in found:
+        if rebuild.after not in here:
+            continue
+        if rebuild.left:
+            unfinished.append(rebuild.progress)
         if rebuild.left and not timers.overdue(rebuild.progress, now, topology.grace):
             under_way.append(rebuild)
         else:
             over.append(rebuild)
+    timers.keep_only(unfinished)
     return Rebuilds(tuple(under_way), tuple(over))
 
 

@@ -96,7 +96,8 @@ def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps
     for topology, other in combinations(topologies, 2):
         if topology.uid == other.owner or other.uid == topology.owner:
             continue
-        name, other_name = topology.name, other.name
+        name = topology.name
+        other_name = other.name
         common = masks[name] & masks[other_name]
         shared = common.bit_count()
         if shared:
@@ -122,8 +123,9 @@ def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
 def _most_shared(shared: Overlaps) -> str:
     """The topologies that most nodes are shared with."""
     by_count = sorted(shared.items(), key=_most_nodes_first)
+    first_ones = by_count[:_MOST_NAMED]
     texts = []
-    for name, count in by_count[:_MOST_NAMED]:
+    for name, count in first_ones:
         texts.append(f"{count} with {name!r}")
     text = ", ".join(texts)
     more = len(by_count) - len(texts)
