@@ -294,7 +294,7 @@ def cpu_mask(cpus: str) -> str | None:
     except ValueError:
         return None
 
-    words = []
+    words: list[str] = []
     while mask or not words:
         words.append(f"{mask & _WORD_MASK:08x}")
         mask >>= _WORD_BITS
