@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.dra.api import CLAIM, CLASS, TEMPLATE
+from toposcope.integrations.dra.api import CLAIM, CLASS, TEMPLATE, text_at
 from toposcope.integrations.dra.devices import Device, DeviceId, NodeDevices
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
@@ -60,6 +60,7 @@ class Request:
             matching = matches(selector, device)
             if not matching:
                 return matching
+
         for taint in device.taints:
             if not self._tolerates(taint):
                 return False
@@ -69,6 +70,7 @@ class Request:
         for toleration in self.tolerations:
             if toleration.covers(taint):
                 return True
+
         return False
 
 
@@ -148,19 +150,21 @@ class Claims:
                 constraints.append(_read_constraint(constraint))
         except _UnclearError as error:
             return Claim(unclear=str(error))
+
         return Claim(tuple(requests), tuple(constraints))
 
     def _read_request(self, request: Field) -> Request:
         """One request. Raises _UnclearError."""
         exactly = request / "exactly" or request  # v1beta1 has no `exactly`
-        name = (request / "name").text() or ""
+        name = text_at(request, "name")
         unusual = _unusual_field(request, exactly)
         if unusual:
             raise _UnclearError(f"request {name} has {unusual}, which is not judged")
 
-        class_name = (exactly / "deviceClassName").text() or ""
+        class_name = text_at(exactly, "deviceClassName")
         if class_name not in self.classes:
-            raise _UnclearError(f"DeviceClass {class_name or '(none)'} is not known")
+            shown = class_name or "(none)"
+            raise _UnclearError(f"DeviceClass {shown} is not known")
 
         tolerations = [toleration_of(each) for each in (exactly / "tolerations").items()]
         return Request(
@@ -176,8 +180,9 @@ def _unusual_field(request: Field, exactly: Field) -> str:
     for name in _NOT_JUDGED:
         if request / name or exactly / name:
             return name
-    mode = (exactly / "allocationMode").text()
-    return "" if mode in (None, "ExactCount") else "allocationMode"
+
+    mode = text_at(exactly, "allocationMode")
+    return "" if mode in ("", "ExactCount") else "allocationMode"
 
 
 def _read_constraint(constraint: Field) -> tuple[str, frozenset[str]]:
@@ -197,7 +202,7 @@ def _read_constraint(constraint: Field) -> tuple[str, frozenset[str]]:
 
 def _selectors(spec: Field) -> Iterator[str]:
     for selector in (spec / "selectors").items():
-        yield (selector / "cel" / "expression").text() or ""
+        yield text_at(selector / "cel", "expression")
 
 
 def copies(claims: Sequence[Claim], there: NodeDevices, taken: frozenset[DeviceId]) -> Copies:
@@ -231,6 +236,7 @@ def _see_free(needs: Sequence["_Need"], there: NodeDevices, taken: frozenset[Dev
     for need in needs:
         if not need.see(free):
             certain = False
+
     return certain
 
 
@@ -257,16 +263,20 @@ class _Need:
         self.devices = []
         for device in free:
             answer = self.request.takes(device)
+            if answer is False:
+                continue
             if answer is None:
                 certain = False
-            if answer is not False and self._has_attributes(device):
+            if self._has_attributes(device):
                 self.devices.append(device)
+
         return certain
 
     def _has_attributes(self, device: Device) -> bool:
         for attribute in self._attributes:
             if device.attribute(attribute) is None:
                 return False
+
         return True
 
     @property
@@ -299,7 +309,9 @@ def _needs(claims: Sequence[Claim]) -> list[_Need]:
     for number, claim in enumerate(claims):
         for request in claim.requests:
             if request.count:
-                needs.append(_Need(request, _constraints(number, claim, request.name)))
+                constraints = _constraints(number, claim, request.name)
+                needs.append(_Need(request, constraints))
+
     return needs
 
 
@@ -365,6 +377,7 @@ def _share_constraints(components: Iterable[frozenset[_Constraint]]) -> bool:
         if not seen.isdisjoint(constraints):
             return True
         seen |= constraints
+
     return False
 
 
@@ -374,6 +387,7 @@ def _partly_overlap(needs: Sequence[_Need]) -> bool:
     for kind, other in combinations(kinds, 2):
         if not kind.isdisjoint(other):
             return True
+
     return False
 
 
@@ -385,6 +399,7 @@ def _compete(loose: Iterable[frozenset[DeviceId]], shapes: Iterable[_Shape]) -> 
             if kind in wanted:
                 return True
             wanted.add(kind)
+
     return False
 
 
@@ -408,6 +423,7 @@ def _slots(members: Sequence[_Need]) -> int:
     slots = 0
     for group in groups.values():
         slots += min(group[kind] // count for kind, count in needed.items())
+
     return slots
 
 
@@ -460,4 +476,5 @@ def _agree(agreed: Mapping[_Constraint, Any], values: Mapping[_Constraint, Any])
     for constraint, value in values.items():
         if agreed.get(constraint, value) != value:
             return False
+
     return True

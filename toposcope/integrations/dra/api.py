@@ -48,6 +48,11 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return small
 
 
+def text_at(root: Field, name: str) -> str:
+    """The text of a property; empty where there is none."""
+    return (root / name).text() or ""
+
+
 def _metadata(root: Field) -> dict[str, Any]:
     metadata = {}
     for name in _METADATA:

@@ -210,6 +210,7 @@ def _numa_node(device: Device, seen: int | None) -> Any:
         if isinstance(published, list) and seen in published:
             return seen
         return published
+
     return None
 
 
@@ -219,6 +220,7 @@ def _address(device: Device) -> str | None:
         text = device.attribute(name)
         if isinstance(text, str):
             return _normal(text)
+
     return None
 
 

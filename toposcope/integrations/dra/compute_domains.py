@@ -47,6 +47,7 @@ def compute_domains(documents: Iterable[Mapping[str, Any]]) -> tuple[ComputeDoma
             domain = _read(Field(document))
             if domain.cliques:
                 domains.append(domain)
+
     return tuple(domains)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from toposcope.integrations.dra.api import CLAIM, SLICE
+from toposcope.integrations.dra.api import CLAIM, SLICE, text_at
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
@@ -84,7 +84,9 @@ class NodeDevices:
         by_uuid = {}
         for device in self.devices:
             if device.is_gpu:
-                by_uuid[device.text("uuid") or device.name] = device
+                identity = device.text("uuid") or device.name
+                by_uuid[identity] = device
+
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[Device, ...]:
@@ -93,6 +95,7 @@ class NodeDevices:
         for device in self.devices:
             if device.driver == driver and device.is_gpu:
                 gpus.append(device)
+
         return tuple(gpus)
 
 
@@ -120,6 +123,7 @@ class Inventory:
             for gpu in there.gpus:
                 if self._is_held(gpu, there):
                     held.setdefault(node, []).append(gpu)
+
         return _by_driver(held)
 
     def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
@@ -133,6 +137,7 @@ class Inventory:
                 continue
             if not own.isdisjoint(_names(device)):
                 return True
+
         return False
 
 
@@ -150,10 +155,12 @@ def _by_driver(devices: Mapping[str, Iterable[Device]]) -> dict[str, Counter[str
         drivers = [device.driver for device in of_node]
         if drivers:
             counts[node] = Counter(drivers)
+
     return counts
 
 
 _VAGUE: Final = ("consumesCounters", "allowMultipleAllocations", "bindingConditions")
+_REPELLING: Final = ("NoSchedule", "NoExecute")
 BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 _SAME: Final = ("uuid", "parentUUID", BUS_ID)
 """Attributes by which a MIG device or one for virtual machines names its GPU."""
@@ -183,6 +190,7 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
         if not key.node:
             elsewhere = True
             continue
+
         newest = generations[max(generations)]
         pool = _read_pool(key, newest)
         if pool.devices:
@@ -207,10 +215,11 @@ class _PoolKey(NamedTuple):
 def _pool_of(root: Field) -> _PoolKey:
     """The pool that a ResourceSlice is of."""
     spec = root / "spec"
-    node = (spec / "nodeName").text()
-    driver = (spec / "driver").text()
-    name = (spec / "pool" / "name").text()
-    return _PoolKey(node or "", driver or "", name or "")
+    return _PoolKey(
+        node=text_at(spec, "nodeName"),
+        driver=text_at(spec, "driver"),
+        name=text_at(spec / "pool", "name"),
+    )
 
 
 def _read_pool(key: _PoolKey, slices: Sequence[Field]) -> NodeDevices:
@@ -219,13 +228,16 @@ def _read_pool(key: _PoolKey, slices: Sequence[Field]) -> NodeDevices:
     vague = False
     for root in slices:
         spec = root / "spec"
-        if (spec / "pool" / "resourceSliceCount").number(1) != len(slices):
+        slice_count = (spec / "pool" / "resourceSliceCount").number(1)
+        if slice_count != len(slices):
             vague = True
+
         for device in (spec / "devices").items():
             devices.append(_read_device(key, device))
             for name in _VAGUE:
                 if device / name:
                     vague = True
+
     return NodeDevices(tuple(devices), vague)
 
 
@@ -239,7 +251,7 @@ def _read_device(pool: _PoolKey, device: Field) -> Device:
     return Device(
         driver=pool.driver,
         pool=pool.name,
-        name=(device / "name").text() or "",
+        name=text_at(device, "name"),
         attributes=attributes,
         taints=_taints(device),
     )
@@ -249,11 +261,12 @@ def _taints(device: Field) -> tuple[Taint, ...]:
     """Those that keep claims away."""
     taints = []
     for taint in (device / "taints").items():
-        key = (taint / "key").text() or ""
-        value = (taint / "value").text() or ""
-        effect = (taint / "effect").text() or ""
-        if effect in ("NoSchedule", "NoExecute"):
+        key = text_at(taint, "key")
+        value = text_at(taint, "value")
+        effect = text_at(taint, "effect")
+        if effect in _REPELLING:
             taints.append(Taint(key, value, effect))
+
     return tuple(taints)
 
 
@@ -275,7 +288,7 @@ def allocated(claim: Field) -> Iterator[DeviceId]:
         if (result / "adminAccess").flag():
             continue
 
-        driver = (result / "driver").text() or ""
-        pool = (result / "pool").text() or ""
-        device = (result / "device").text() or ""
+        driver = text_at(result, "driver")
+        pool = text_at(result, "pool")
+        device = text_at(result, "device")
         yield driver, pool, device

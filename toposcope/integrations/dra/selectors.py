@@ -17,7 +17,9 @@ from toposcope.errors import ToposcopeError
 from toposcope.integrations.dra.devices import Device, Version
 
 _TOKEN: Final = re.compile(
-    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'|&&|\|\||[=!]=|[!()\[\],.]|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*""",
+    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'"""
+    r"|&&|\|\||[=!]=|[!()\[\],.]"
+    r"|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*",
     re.ASCII,
 )
 _PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
@@ -83,6 +85,7 @@ def _tokens(expression: str) -> list[str] | None:
         if not token.isspace():
             tokens.append(token)
         at = match.end()
+
     return tokens
 
 
@@ -95,6 +98,7 @@ def _depth(tokens: Iterable[str]) -> int:
             deepest = max(deepest, depth)
         elif token in _CLOSING:
             depth -= 1
+
     return deepest
 
 
@@ -128,6 +132,7 @@ def _value(tree: ast.expr, device: Device) -> Any:
             found = _attribute(attribute, device) is not None
         case ast.Attribute() | ast.Subscript():
             found = _attribute(tree, device)
+
     if found is None:
         raise _UndecidedError
     return found
@@ -157,6 +162,7 @@ def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
                 return decisive
         except _UndecidedError:
             undecided = True
+
     if undecided:
         raise _UndecidedError
     return not decisive

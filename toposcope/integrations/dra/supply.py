@@ -63,8 +63,10 @@ class Machine:
     def all_linked(self, some: Iterable[Device]) -> bool:
         """Whether each of them has an NVLink to each other."""
         for gpu, other in combinations(some, 2):
-            if frozenset((gpu.id, other.id)) not in self.linked:
+            pair = frozenset((gpu.id, other.id))
+            if pair not in self.linked:
                 return False
+
         return True
 
 
@@ -99,9 +101,12 @@ class _Wish:
 
     def words(self, near: str) -> str:
         """The claim in words, with NICs that share the attribute `near` with their GPU."""
-        words = [f"{self.gpus} GPUs" if self.gpus > 1 else "1 GPU"]
-        if self.link and self.gpus > 1:
-            words.append(LINKS[self.link])
+        words = ["1 GPU"]
+        if self.gpus > 1:
+            words = [f"{self.gpus} GPUs"]
+            if self.link:
+                words.append(LINKS[self.link])
+
         if self.nic_class:
             words.append(f"each with a NIC of class {self.nic_class} on its {_PLACES[near]}")
         return ", ".join(words)
@@ -121,6 +126,7 @@ class _Cluster:
         for machine in self.machines:
             for gpu in machine.gpus:
                 products.add(_product(gpu))
+
         return products
 
     def meeting(self, specs: Iterable[Any]) -> tuple[tuple[str, ...], int]:
@@ -140,8 +146,10 @@ class _Cluster:
                 if room.error:
                     return ()
                 least = max(least, room.least)
+
             if least:
                 nodes.append(machine.node)
+
         return tuple(nodes)
 
 
@@ -175,6 +183,7 @@ def _linked(
     for (row, gpu), (column, other) in combinations(in_matrix, 2):
         if gpu and other and nv_links(cells[row][column]):
             linked.add(frozenset((gpu.id, other.id)))
+
     return frozenset(linked)
 
 
@@ -207,6 +216,7 @@ def _best(wish: _Wish, cluster: _Cluster, *, near: str) -> Supply:
     supplies = []
     for shared in _shared_attributes(wish):
         supplies.append(_sharing(wish, cluster, near=near, shared=shared))
+
     if wish.by_nvlink and not wish.nic_class:
         supplies.append(_by_address(cluster, wish.gpus))
     return max(supplies, key=lambda supply: len(supply.nodes))
@@ -259,6 +269,7 @@ def _unsound_products(machines: Iterable[Machine], gpus: int, shared: str) -> di
                 continue
             for gpu in group:
                 unsound.setdefault(_product(gpu), machine.node)
+
     return unsound
 
 
@@ -298,6 +309,7 @@ def _groups(machine: Machine, shared: str) -> Iterable[list[Device]]:
         value = gpu.attribute(shared) if shared else ""
         if value is not None:
             groups.setdefault(value, []).append(gpu)
+
     return groups.values()
 
 
