@@ -22,7 +22,7 @@ _NUMA_NODES: Final = (NUMA_NODE, "numaNode")
 class SeenGpu(NamedTuple):
     """A GPU as NVML and sysfs show it.
 
-    What is empty or None is not known, and compared with nothing.
+    A fact that is empty or None is not known, and not compared.
     """
 
     name: str

@@ -36,7 +36,7 @@ class Device:
     name: str
     attributes: Mapping[str, Attribute]
     taints: tuple[Taint, ...] = ()
-    """Those that keep claims away which do not tolerate them."""
+    """They keep away claims that do not tolerate them."""
 
     @property
     def id(self) -> DeviceId:
@@ -281,7 +281,7 @@ def _value(kind: str, value: Field) -> Any:
 def allocated(claim: Field) -> Iterator[DeviceId]:
     """The devices that a ResourceClaim holds.
 
-    Those of administrators, who share them, are left out.
+    Devices of administrators, who share them, are left out.
     """
     results = claim / "status" / "allocation" / "devices" / "results"
     for result in results.items():

@@ -103,7 +103,7 @@ def _depth(tokens: Iterable[str]) -> int:
 
 
 def _folded(tokens: Iterable[str]) -> Iterator[str]:
-    """With one or two `!` in place of a row of them.
+    """The tokens with one or two `!` in place of a row of them.
 
     `!!!a` is `!a`, and `!!a` is an error where `a` is no boolean.
     """

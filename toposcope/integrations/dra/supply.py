@@ -76,7 +76,7 @@ class Supply:
 
     spec: Mapping[str, Any]
     words: str
-    """What it asks for."""
+    """What it asks for, in words."""
     nodes: tuple[str, ...]
     now: int
     """Those with enough free devices."""
@@ -196,9 +196,9 @@ def supply(
     link: str,
     nic_class: str | None,
 ) -> Supply:
-    """The claim that can be met on most nodes, of NICs as near as any are.
+    """The claim that can be met on most nodes, with NICs as near as any are.
 
-    Without nodes where none can be met.
+    It has no nodes if none can meet it.
     """
     cluster = _Cluster(machines, offered, claims)
     wish = _Wish(gpus, link, nic_class)
@@ -358,7 +358,7 @@ class _Addressed:
 def _by_address(cluster: _Cluster, gpus: int) -> Supply:
     """Alternatives by PCI address, as bridges link GPUs.
 
-    Of each, those that a machine has are linked on all.
+    The GPUs that a machine has of one alternative are all linked.
     """
     addressed = [_Addressed.of(machine) for machine in cluster.machines]
     alternatives = []

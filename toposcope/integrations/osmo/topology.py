@@ -94,9 +94,9 @@ def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
-    """Objects with the property `having`.
+    """Objects with the property `having`, by name.
 
-    The document itself, the items of `plural`, or its own properties.
+    They are the document itself, the items of `plural`, or the document's own properties.
     """
     if having in root.value:
         yield (root / "name").text() or "", root

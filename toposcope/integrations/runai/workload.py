@@ -38,6 +38,7 @@ def _claims(document: Mapping[str, Any]) -> bool:
     structure = structure_of(root)
     if structure is None:
         return False
+
     namespace = (root / "metadata" / "namespace").text() or ""
     schedulers = set()
     for pod_set in structure.sets:
@@ -67,6 +68,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     workload = reading.workload
     if workload is None:
         return Reading(None)
+
     notes = (*workload.notes, *_notes(root, topology))
     return Reading(replace(workload, system=SYSTEM.name, queue="", notes=notes))
 
@@ -80,6 +82,7 @@ def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
     group, _ = kind_of(document)
     if group not in _DISTRIBUTED:
         return False
+
     pods = 0
     for pod_set in structure.sets:
         pods += pod_set.count
@@ -141,6 +144,7 @@ def _has_bare_segments(of_pods: Field, of_workload: Field) -> bool:
     for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED):
         if (of_pods / key).text():
             return False
+
     return True
 
 
@@ -172,7 +176,7 @@ def _notes(root: Field, topology: TopologyLevels | None) -> list[str]:
 
 
 def _check_one_pool(structure: Structure) -> None:
-    """Pods in different node pools are under different topologies, which no placement spans."""
+    """Pods of different node pools have different topologies, and no placement spans both."""
     first = ""
     for pool in _node_pools(structure):
         name = pool.text()

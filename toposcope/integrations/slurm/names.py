@@ -59,10 +59,7 @@ class NamedLevel:
 
 @dataclass(frozen=True, slots=True)
 class SlurmNames:
-    """How the domains of one topology are named in Slurm's topologies.
-
-    These are `<topology>-tree` and `<topology>-block`.
-    """
+    """How the domains of one topology are named in Slurm's `-tree` and `-block` topologies."""
 
     tree: tuple[NamedLevel, ...]
     """The levels that are switches, broadest first; with none of them all nodes hang from `ROOT`.

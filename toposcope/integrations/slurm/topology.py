@@ -63,8 +63,9 @@ class Blocks:
     level: Level
     blocks: tuple[Block, ...]
     sizes: tuple[int, ...]
-    """In nodes: the smallest block, then as many doublings as all lie in one domain of the level
-    above.
+    """In nodes: the smallest block, then its doublings.
+
+    Each doubling lies in one domain of the level above.
     """
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
@@ -329,7 +330,7 @@ def _no_nodes(levels: Sequence[Level]) -> str:
 def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
     """The document of `topology.yaml`.
 
-    The tree as the cluster's default, beside it the blocks if there are any.
+    The tree is the cluster's default; the blocks stand beside it if there are any.
     """
     switches = [_switch(switch) for switch in tree.switches]
     documents: list[dict[str, Any]] = [
