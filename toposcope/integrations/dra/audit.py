@@ -225,8 +225,6 @@ def _address(device: Device) -> str | None:
 
 
 def _normal(text: str) -> str:
-    if not text:
-        return text
     try:
         return normal_address(text)
     except ValueError:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.kube.discovery import Kind
+from toposcope.text import plural
 
 COMPUTE_DOMAIN: Final = Kind("resource.nvidia.com", "ComputeDomain", "computedomains", ("v1beta1",))
 DRIVER: Final = "compute-domain.nvidia.com"
@@ -32,8 +33,7 @@ class ComputeDomain:
         """
         nodes = len(self.cliques)
         cliques = len(set(self.cliques.values()))
-        size = "1 node" if nodes == 1 else f"{nodes} nodes"
-        sentence = f"ComputeDomain {self.name} has {size}"
+        sentence = f"ComputeDomain {self.name} has {nodes} {plural(nodes, 'node')}"
         if cliques > 1:
             sentence += f" in {cliques} cliques, between which no memory is shared"
         return sentence

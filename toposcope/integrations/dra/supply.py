@@ -20,6 +20,7 @@ from toposcope.integrations.dra.api import GROUP
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE, PCIE_ROOT
 from toposcope.integrations.dra.devices import BUS_ID, Device, DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.document import Field
+from toposcope.text import plural
 
 LINKS: Final = {
     "nvlink": "linked by NVLink",
@@ -101,12 +102,9 @@ class _Wish:
 
     def words(self, near: str) -> str:
         """The claim in words, with NICs that share the attribute `near` with their GPU."""
-        words = ["1 GPU"]
-        if self.gpus > 1:
-            words = [f"{self.gpus} GPUs"]
-            if self.link:
-                words.append(LINKS[self.link])
-
+        words = [f"{self.gpus} {plural(self.gpus, 'GPU')}"]
+        if self.link and self.gpus > 1:
+            words.append(LINKS[self.link])
         if self.nic_class:
             words.append(f"each with a NIC of class {self.nic_class} on its {_PLACES[near]}")
         return ", ".join(words)
@@ -241,7 +239,9 @@ def _sharing(wish: _Wish, cluster: _Cluster, *, near: str, shared: str) -> Suppl
     if wish.by_nvlink:
         unsound = _unsound_products(cluster.machines, wish.gpus, shared)
     sound = cluster.products() - unsound.keys()
-    selectors = _in("productName", sound) if unsound else ()
+    selectors: tuple[str, ...] = ()
+    if unsound:
+        selectors = _in(f"{DRIVER}/productName", sound)
 
     devices = _devices(wish, selectors, near=near, shared=shared)
     spec = {"devices": devices}
@@ -396,7 +396,6 @@ def _sound_sets(addressed: Sequence[_Addressed], gpus: int) -> list[frozenset[st
 def _in(attribute: str, values: Iterable[str]) -> tuple[str, ...]:
     """A selector for devices whose attribute has one of the values."""
     domain, _, name = attribute.rpartition("/")
-    domain = domain or DRIVER
     quoted = [f'"{value}"' for value in sorted(values)]
     listed = ", ".join(quoted)
     return (f'device.attributes["{domain}"].{name} in [{listed}]',)
