@@ -12,7 +12,7 @@ from toposcope.api.label_keys import MATRIX
 from toposcope.api.label_values import label_safe
 from toposcope.hardware.topology import NodeTopology
 from toposcope.integrations.dra.api import SLICE, kept
-from toposcope.integrations.dra.audit import SeenGpu, disagreements
+from toposcope.integrations.dra.audit import Disagreement, SeenGpu, compare
 from toposcope.integrations.dra.devices import NodeDevices, inventory
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError
@@ -65,8 +65,8 @@ class SliceAudit:
         self._rng = runtime.rng()
         self._due = runtime.monotonic()
         self._topology: NodeTopology | None = None
-        self._found: tuple[str, ...] = ()
-        self._steady: tuple[str, ...] = ()
+        self._found: tuple[Disagreement, ...] = ()
+        self._steady: tuple[Disagreement, ...] = ()
 
     def join(self, description: Description) -> Description:
         """The description with a reason for each disagreement.
@@ -80,19 +80,20 @@ class SliceAudit:
             self._read(topology)
         if not self._steady:
             return description
-        audited = topology._replace(reasons=(*topology.reasons, *self._steady))
+        sentences = [different.sentence for different in self._steady]
+        audited = topology._replace(reasons=(*topology.reasons, *sentences))
         annotations = {**description.annotations, MATRIX: annotation_for(audited)}
         return description._replace(topology=audited, annotations=annotations)
 
     def _read(self, topology: NodeTopology) -> None:
         self._topology = topology
         try:
-            found = disagreements(seen_gpus(topology), self._devices())
+            found = compare(seen_gpus(topology), self._devices())
         except (KubeError, ValueError) as error:
             log.warning("cannot audit the ResourceSlices of node %s: %s", self._name, error)
         else:
             before = self._found
-            self._steady = tuple([sentence for sentence in found if sentence in before])
+            self._steady = tuple([different for different in found if different in before])
             self._found = found
         pause = DIFFERING_SECONDS if self._found else AGREEING_SECONDS
         pause *= self._rng.uniform(*_JITTER)

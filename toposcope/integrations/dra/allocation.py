@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
-from toposcope.integrations.dra.api import CLAIM, CLASS, TEMPLATE
+from toposcope.errors import ToposcopeError
+from toposcope.integrations.dra.api import CLAIM, CLASS, TEMPLATE, text_at
 from toposcope.integrations.dra.devices import Device, DeviceId, NodeDevices
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
-from toposcope.integrations.framework.node_affinity import Toleration
+from toposcope.integrations.framework.node_affinity import Taint, Toleration
 from toposcope.integrations.framework.pods import toleration_of
 
-_STEPS: Final = 20_000
+_MAX_STEPS: Final = 20_000
 """Devices that a search may try on one node."""
+_NOT_JUDGED: Final = ("firstAvailable", "adminAccess", "capacity")
+"""Fields of a request whose effect is not known here."""
 MANY: Final = 1 << 20
 """More pods than any node takes."""
 
@@ -54,13 +57,21 @@ class Request:
         None: the selectors, which come before taints, cannot be evaluated.
         """
         for selector in self.selectors:
-            found = matches(selector, device)
-            if not found:
-                return found
-        return all(
-            any(toleration.covers(taint) for toleration in self.tolerations)
-            for taint in device.taints
-        )
+            matching = matches(selector, device)
+            if not matching:
+                return matching
+
+        for taint in device.taints:
+            if not self._tolerates(taint):
+                return False
+        return True
+
+    def _tolerates(self, taint: Taint) -> bool:
+        for toleration in self.tolerations:
+            if toleration.covers(taint):
+                return True
+
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +84,49 @@ class Claim:
     unclear: str = ""
 
 
+class _UnclearError(ToposcopeError):
+    """A claim asks for something that is not judged here."""
+
+
 @dataclass
 class Claims:
-    """The claims, templates and classes of a cluster.
-
-    With those of the documents that are checked.
-    """
+    """The claims, templates and classes of a cluster, and of the documents that are checked."""
 
     specs: dict[tuple[str, str, str], Field] = field(default_factory=dict)
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     extended: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By resource that pods may request of a class, as of a device plugin: the selectors of the
-    class.
-    """
+    """The selectors of a class, by the resource that pods may request instead of claiming."""
     held: set[tuple[str, str, str]] = field(default_factory=set)
     """Claims that have their devices."""
 
     @classmethod
     def of(cls, documents: Iterable[Mapping[str, Any]]) -> "Claims":
         """Those among these objects."""
-        found = cls()
-        for root in map(Field, documents):
-            kind = kind_of(root.value)
-            key = kind[1], namespace_of(root), name_of(root)
+        claims = cls()
+        for document in documents:
+            root = Field(document)
+            kind = kind_of(document)
             if kind == CLASS.key:
-                found.classes[key[2]] = tuple(_selectors(root / "spec"))
-                if resource := (root / "spec" / "extendedResourceName").text():
-                    found.extended[resource] = found.classes[key[2]]
-            elif kind in (CLAIM.key, TEMPLATE.key):
-                found.specs[key] = root / "spec" / "spec" if kind == TEMPLATE.key else root / "spec"
-                found.held |= {key} if root / "status" / "allocation" else set()
-        return found
+                claims._add_class(root)
+            elif kind == CLAIM.key:
+                claims._add(kind[1], root, root / "spec")
+            elif kind == TEMPLATE.key:
+                claims._add(kind[1], root, root / "spec" / "spec")
+        return claims
+
+    def _add_class(self, root: Field) -> None:
+        name = name_of(root)
+        selectors = tuple(_selectors(root / "spec"))
+        self.classes[name] = selectors
+        resource = (root / "spec" / "extendedResourceName").text()
+        if resource:
+            self.extended[resource] = selectors
+
+    def _add(self, kind: str, root: Field, spec: Field) -> None:
+        key = kind, namespace_of(root), name_of(root)
+        self.specs[key] = spec
+        if root / "status" / "allocation":
+            self.held.add(key)
 
     def read(self, ref: ClaimRef, *, alone: bool) -> Claim:
         """What a pod's claim asks for; `alone`: one pod has it to itself."""
@@ -119,112 +142,197 @@ class Claims:
         """What the spec of a claim asks for."""
         devices = spec / "devices"
         requests = []
-        for request in (devices / "requests").items():
-            exactly = request / "exactly" or request  # v1beta1 has no `exactly`
-            name, class_name = (
-                (request / "name").text() or "",
-                (exactly / "deviceClassName").text() or "",
-            )
-            odd = [
-                word
-                for word in ("firstAvailable", "adminAccess", "capacity")
-                if request / word or exactly / word
-            ]
-            if (exactly / "allocationMode").text() not in (None, "ExactCount"):
-                odd.append("allocationMode")
-            if odd:
-                return Claim(unclear=f"request {name} has {odd[0]}, which is not judged")
-            if class_name not in self.classes:
-                return Claim(unclear=f"DeviceClass {class_name or '(none)'} is not known")
-            selectors = (*self.classes[class_name], *_selectors(exactly))
-            tolerations = tuple(map(toleration_of, (exactly / "tolerations").items()))
-            requests.append(Request(name, selectors, (exactly / "count").number(1), tolerations))
         constraints = []
-        for constraint in (devices / "constraints").items():
-            attribute = (constraint / "matchAttribute").text()
-            if attribute is None:
-                return Claim(
-                    unclear="it has a constraint other than matchAttribute, which is not judged"
-                )
-            over = frozenset(
-                filter(None, (request.text() for request in (constraint / "requests").items()))
-            )
-            constraints.append((attribute, over))
+        try:
+            for request in (devices / "requests").items():
+                requests.append(self._read_request(request))
+            for constraint in (devices / "constraints").items():
+                constraints.append(_read_constraint(constraint))
+        except _UnclearError as error:
+            return Claim(unclear=str(error))
+
         return Claim(tuple(requests), tuple(constraints))
+
+    def _read_request(self, request: Field) -> Request:
+        """One request. Raises _UnclearError."""
+        exactly = request / "exactly" or request  # v1beta1 has no `exactly`
+        name = text_at(request, "name")
+        unusual = _unusual_field(request, exactly)
+        if unusual:
+            raise _UnclearError(f"request {name} has {unusual}, which is not judged")
+
+        class_name = text_at(exactly, "deviceClassName")
+        if class_name not in self.classes:
+            shown = class_name or "(none)"
+            raise _UnclearError(f"DeviceClass {shown} is not known")
+
+        tolerations = [toleration_of(each) for each in (exactly / "tolerations").items()]
+        return Request(
+            name=name,
+            selectors=(*self.classes[class_name], *_selectors(exactly)),
+            count=(exactly / "count").number(1),
+            tolerations=tuple(tolerations),
+        )
+
+
+def _unusual_field(request: Field, exactly: Field) -> str:
+    """A field of the request whose effect is not known here; empty if it has none."""
+    for name in _NOT_JUDGED:
+        if request / name or exactly / name:
+            return name
+
+    mode = text_at(exactly, "allocationMode")
+    return "" if mode in ("", "ExactCount") else "allocationMode"
+
+
+def _read_constraint(constraint: Field) -> tuple[str, frozenset[str]]:
+    """The attribute of a constraint and the requests it is over. Raises _UnclearError."""
+    attribute = (constraint / "matchAttribute").text()
+    if attribute is None:
+        raise _UnclearError("it has a constraint other than matchAttribute, which is not judged")
+
+    over = set()
+    for request in (constraint / "requests").items():
+        name = request.text()
+        if name:
+            over.add(name)
+
+    return attribute, frozenset(over)
 
 
 def _selectors(spec: Field) -> Iterator[str]:
     for selector in (spec / "selectors").items():
-        yield (selector / "cel" / "expression").text() or ""
+        yield text_at(selector / "cel", "expression")
 
 
 def copies(claims: Sequence[Claim], there: NodeDevices, taken: frozenset[DeviceId]) -> Copies:
     """How many pods with these claims find devices on a node where `taken` are in use."""
     if there.vague or any(claim.unclear for claim in claims):
         return UNKNOWN
-    needs = [
-        _Need(
-            request,
-            frozenset(
-                (n, number, attribute)
-                for number, (attribute, over) in enumerate(claim.constraints)
-                if not over or request.name in over
-            ),
-        )
-        for n, claim in enumerate(claims)
-        for request in claim.requests
-        if request.count
-    ]
-    free = [device for device in there.devices if device.id not in taken]
-    certain = min([need.see(free) for need in needs], default=True)
-    if certain and (exact := _exact(needs)) is not None:
+
+    needs = _needs(claims)
+    certain = _see_free(needs, there, taken)
+    exact = _exact(needs) if certain else None
+    if exact is not None:
         return Copies(exact, exact)
+    return _bounds(needs, certain=certain)
+
+
+def _bounds(needs: Sequence["_Need"], *, certain: bool) -> Copies:
+    """At most so many pods as the scarcest request allows; surely one if a search finds it."""
     most = min(len(need.devices) // need.request.count for need in needs)
-    found = _found(needs) if most else False
-    return Copies(int(certain and found is True), 0 if found is False else most, error=not certain)
+    found = _Search(needs).run() if most else False
+    if found is False:
+        return Copies(0, 0, error=not certain)
+
+    least = 1 if certain and found else 0
+    return Copies(least, most, error=not certain)
 
 
-_Constraint = tuple[int, int, str]
-"""Claim, place in it, and attribute."""
+def _see_free(needs: Sequence["_Need"], there: NodeDevices, taken: frozenset[DeviceId]) -> bool:
+    """Have each request find its devices among the free ones; whether that is certain for all."""
+    free = [device for device in there.devices if device.id not in taken]
+    certain = True
+    for need in needs:
+        if not need.see(free):
+            certain = False
+
+    return certain
+
+
+class _Constraint(NamedTuple):
+    """A constraint, told from those of other claims."""
+
+    claim: int
+    place: int
+    attribute: str
 
 
 class _Need:
-    """A request with its constraints, each told from those of other claims.
-
-    And the free devices that it could get.
-    """
+    """A request with its constraints, and the free devices that it could get."""
 
     def __init__(self, request: Request, constraints: frozenset[_Constraint]) -> None:
         self.request = request
         self.constraints = constraints
         self.devices: list[Device] = []
+        self._attributes = _attributes(constraints)
 
     def see(self, free: Sequence[Device]) -> bool:
         """Find its devices among the free ones; whether that is certain."""
-        answers = [(device, self.request.takes(device)) for device in free]
-        attributes = [attribute for *_, attribute in self.constraints]
-        self.devices = [
-            device
-            for device, answer in answers
-            if answer is not False
-            and all(device.attribute(attribute) is not None for attribute in attributes)
-        ]
-        return all(answer is not None for _, answer in answers)
+        certain = True
+        self.devices = []
+        for device in free:
+            answer = self.request.takes(device)
+            if answer is False:
+                continue
+            if answer is None:
+                certain = False
+            if self._has_attributes(device):
+                self.devices.append(device)
+
+        return certain
+
+    def _has_attributes(self, device: Device) -> bool:
+        for attribute in self._attributes:
+            if device.attribute(attribute) is None:
+                return False
+
+        return True
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> frozenset[DeviceId]:
         """Equal for requests that could get the same devices."""
-        return frozenset(device.id for device in self.devices)
+        return frozenset([device.id for device in self.devices])
 
     def values(self, device: Device) -> tuple[Any, ...]:
         """What the constraints compare, in an order of their own."""
-        return tuple(
-            _typed(device.attribute(attribute)) for *_, attribute in sorted(self.constraints)
-        )
+        return tuple([_typed(device.attribute(attribute)) for attribute in self._attributes])
+
+    def by_constraint(self, device: Device) -> dict[_Constraint, Any]:
+        """What each constraint compares."""
+        values = {}
+        for constraint in self.constraints:
+            values[constraint] = _typed(device.attribute(constraint.attribute))
+        return values
+
+
+def _attributes(constraints: Iterable[_Constraint]) -> tuple[str, ...]:
+    return tuple([constraint.attribute for constraint in sorted(constraints)])
 
 
 def _typed(value: Any) -> Any:
     return type(value).__name__, value
+
+
+def _needs(claims: Sequence[Claim]) -> list[_Need]:
+    needs = []
+    for number, claim in enumerate(claims):
+        for request in claim.requests:
+            if request.count:
+                constraints = _constraints(number, claim, request.name)
+                needs.append(_Need(request, constraints))
+
+    return needs
+
+
+def _constraints(number: int, claim: Claim, request: str) -> frozenset[_Constraint]:
+    """The constraints of a claim that are over this request."""
+    constraints = set()
+
+    for place, (attribute, over) in enumerate(claim.constraints):
+        if not over or request in over:
+            constraints.add(_Constraint(number, place, attribute))
+
+    return frozenset(constraints)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What makes components alike: they fit into the same groups of devices."""
+
+    attributes: tuple[str, ...]
+    needed: frozenset[tuple[frozenset[DeviceId], int]]
+    """Devices that could be taken, and how many of them."""
 
 
 def _exact(needs: Sequence[_Need]) -> int | None:
@@ -235,91 +343,138 @@ def _exact(needs: Sequence[_Need]) -> int | None:
     requests in it, get some devices in common unless they could get all of the same. Then each pod
     takes one slot of a group, whichever that is.
     """
-    components: dict[Any, list[_Need]] = {}
-    for number, need in enumerate(needs):
-        components.setdefault(need.constraints or number, []).append(need)
-    owners = [constraint for key in components if isinstance(key, frozenset) for constraint in key]
-    if len(owners) != len(set(owners)):
+    loose: Counter[frozenset[DeviceId]] = Counter()
+    components: dict[frozenset[_Constraint], list[_Need]] = {}
+    for need in needs:
+        if need.constraints:
+            components.setdefault(need.constraints, []).append(need)
+        else:
+            loose[need.kind] += need.request.count
+
+    if _share_constraints(components) or _partly_overlap(needs):
         return None
-    kinds = {need.kind for need in needs}
-    if any(not a.isdisjoint(b) for a, b in combinations(kinds, 2)):
+
+    alike: dict[_Shape, list[list[_Need]]] = {}
+    for constraints, members in components.items():
+        shape = _Shape(_attributes(constraints), frozenset(_needed(members).items()))
+        alike.setdefault(shape, []).append(members)
+    if _compete(loose, alike):
         return None
-    wanted: Counter[Any] = Counter()
-    loose: Counter[Any] = Counter()
-    first: dict[Any, list[_Need]] = {}
-    for key, members in components.items():
-        if not isinstance(key, frozenset):
-            loose[members[0].kind] += members[0].request.count
-            continue
-        alike = (
-            tuple(attribute for *_, attribute in sorted(key)),
-            frozenset(_needed(members).items()),
-        )
-        wanted[alike] += 1
-        first[alike] = members
-    used = Counter(kind for _, kinds_of in wanted for kind, _ in kinds_of) + Counter(loose.keys())
-    if max(used.values(), default=0) > 1:
-        return None
-    rooms = [len(kind) // count for kind, count in loose.items()]
-    rooms += [_slots(members) // wanted[alike] for alike, members in first.items()]
+
+    # From here on no choice of one pod takes a device that another kind of request could use.
+    rooms = []
+    for kind, count in loose.items():
+        rooms.append(len(kind) // count)
+    for same in alike.values():
+        rooms.append(_slots(same[0]) // len(same))
     return min(rooms, default=MANY)
 
 
-def _needed(members: Sequence[_Need]) -> Counter[Any]:
-    needed: Counter[Any] = Counter()
+def _share_constraints(components: Iterable[frozenset[_Constraint]]) -> bool:
+    """Whether a constraint is over requests of two components."""
+    seen: set[_Constraint] = set()
+    for constraints in components:
+        if not seen.isdisjoint(constraints):
+            return True
+        seen |= constraints
+
+    return False
+
+
+def _partly_overlap(needs: Sequence[_Need]) -> bool:
+    """Whether requests could get some devices in common, but not all."""
+    kinds = {need.kind for need in needs}
+    for kind, other in combinations(kinds, 2):
+        if not kind.isdisjoint(other):
+            return True
+
+    return False
+
+
+def _compete(loose: Iterable[frozenset[DeviceId]], shapes: Iterable[_Shape]) -> bool:
+    """Whether requests of two shapes, or with and without constraints, want the same devices."""
+    wanted = set(loose)
+    for shape in shapes:
+        for kind, _ in shape.needed:
+            if kind in wanted:
+                return True
+            wanted.add(kind)
+
+    return False
+
+
+def _needed(members: Sequence[_Need]) -> Counter[frozenset[DeviceId]]:
+    needed: Counter[frozenset[DeviceId]] = Counter()
     for member in members:
         needed[member.kind] += member.request.count
     return needed
 
 
 def _slots(members: Sequence[_Need]) -> int:
-    """How often a component fits.
-
-    In each group of equal values as often as its scarcest devices are enough.
-    """
-    needed = _needed(members)
-    groups: dict[tuple[Any, ...], Counter[Any]] = {}
-    for member in {member.kind: member for member in members}.values():
+    """How often a component fits: in each group of equal values as its scarcest devices allow."""
+    by_kind = {member.kind: member for member in members}
+    groups: dict[tuple[Any, ...], Counter[frozenset[DeviceId]]] = {}
+    for kind, member in by_kind.items():
         for device in member.devices:
-            groups.setdefault(member.values(device), Counter())[member.kind] += 1
-    return sum(
-        min(there[kind] // count for kind, count in needed.items()) for there in groups.values()
-    )
+            group = groups.setdefault(member.values(device), Counter())
+            group[kind] += 1
+
+    needed = _needed(members)
+    slots = 0
+    for group in groups.values():
+        slots += min(group[kind] // count for kind, count in needed.items())
+
+    return slots
 
 
-def _found(needs: Sequence[_Need]) -> bool | None:
-    """Whether one pod finds its devices; None: not known after so many steps."""
-    slots = [
-        need
-        for need in sorted(needs, key=lambda need: len(need.devices))
-        for _ in range(need.request.count)
-    ]
-    left = [_STEPS]
+class _Search:
+    """Looks for the devices of one pod, for a limited number of steps."""
 
-    def place(
-        at: int, used: frozenset[DeviceId], agreed: Mapping[_Constraint, Any], after: int
+    def __init__(self, needs: Sequence[_Need]) -> None:
+        self._slots: list[_Need] = []
+        for need in sorted(needs, key=lambda need: len(need.devices)):
+            self._slots += [need] * need.request.count
+        self._steps_left = _MAX_STEPS
+
+    def run(self) -> bool | None:
+        """Whether the pod finds its devices; None: not known after so many steps."""
+        try:
+            return self._place(0, frozenset(), {}, 0)
+        except TimeoutError:
+            return None
+
+    def _place(
+        self,
+        at: int,
+        used: frozenset[DeviceId],
+        agreed: Mapping[_Constraint, Any],
+        after: int,
     ) -> bool:
-        if at == len(slots):
+        """Whether the slots from `at` on get devices; equal slots take theirs in order."""
+        if at == len(self._slots):
             return True
-        need = slots[at]
-        begin = after if at and slots[at - 1] is need else 0
+
+        need = self._slots[at]
+        begin = after if at and self._slots[at - 1] is need else 0
         for number, device in enumerate(need.devices[begin:], begin):
-            left[0] -= 1
-            if left[0] < 0:
+            self._steps_left -= 1
+            if self._steps_left < 0:
                 raise TimeoutError
-            said = {
-                constraint: _typed(device.attribute(constraint[2]))
-                for constraint in need.constraints
-            }
-            if device.id in used or any(
-                agreed.get(constraint, value) != value for constraint, value in said.items()
-            ):
+
+            if device.id in used:
                 continue
-            if place(at + 1, used | {device.id}, {**agreed, **said}, number + 1):
+            values = need.by_constraint(device)
+            if not _agree(agreed, values):
+                continue
+            if self._place(at + 1, used | {device.id}, {**agreed, **values}, number + 1):
                 return True
+
         return False
 
-    try:
-        return place(0, frozenset(), {}, 0)
-    except TimeoutError:
-        return None
+
+def _agree(agreed: Mapping[_Constraint, Any], values: Mapping[_Constraint, Any]) -> bool:
+    for constraint, value in values.items():
+        if agreed.get(constraint, value) != value:
+            return False
+
+    return True

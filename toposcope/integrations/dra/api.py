@@ -1,6 +1,6 @@
-"""The kinds of resource.k8s.io (v1 since Kubernetes 1.34, and what came before).
+"""The kinds of resource.k8s.io, and as much of their objects as is read.
 
-And as much of them as counts.
+v1 is served since Kubernetes 1.34; the versions before it are read too.
 """
 
 from collections.abc import Mapping
@@ -28,31 +28,46 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
     A slice is some 10 kB, and every GPU node has one.
     """
     root = Field(document)
-    metadata = {
-        name: value for name in _METADATA if (value := (root / "metadata" / name).value) is not None
-    }
+    kind = kind_of(document)
     spec = (root / "spec").value
     small = {
         "apiVersion": document.get("apiVersion"),
         "kind": document.get("kind"),
-        "metadata": metadata,
+        "metadata": _metadata(root),
         "spec": spec,
     }
-    if kind_of(document) == SLICE.key and isinstance(spec, dict):
-        small["spec"] = {
-            **spec,
-            "devices": [
-                _flat(device.value, "basic") for device in (root / "spec" / "devices").items()
-            ],
-        }
-    elif kind_of(document) == COMPUTE_DOMAIN.key:
-        small["status"] = {"nodes": (root / "status" / "nodes").value}
-    else:
-        small["status"] = {"allocation": (root / "status" / "allocation").value}
+
+    if kind == SLICE.key and isinstance(spec, dict):
+        devices = (root / "spec" / "devices").items()
+        small["spec"] = {**spec, "devices": [_flat(device.value) for device in devices]}
+        return small
+
+    status = root / "status"
+    read = "nodes" if kind == COMPUTE_DOMAIN.key else "allocation"
+    small["status"] = {read: (status / read).value}
     return small
 
 
-def _flat(device: Any, inside: str) -> Any:
-    """A device of v1beta1 has all but its name one level further down."""
-    below = device.get(inside) if isinstance(device, dict) else None
-    return {**below, "name": device.get("name")} if isinstance(below, dict) else device
+def text_at(root: Field, name: str) -> str:
+    """The text of a property; empty where there is none."""
+    return (root / name).text() or ""
+
+
+def _metadata(root: Field) -> dict[str, Any]:
+    metadata = {}
+    for name in _METADATA:
+        value = (root / "metadata" / name).value
+        if value is not None:
+            metadata[name] = value
+    return metadata
+
+
+def _flat(device: Any) -> Any:
+    """The device in the form of v1: in v1beta1 all but its name is within `basic`."""
+    if not isinstance(device, dict):
+        return device
+
+    basic = device.get("basic")
+    if not isinstance(basic, dict):
+        return device
+    return {**basic, "name": device.get("name")}

@@ -1,11 +1,11 @@
-"""What NVIDIA's driver says of each GPU in its ResourceSlices.
+"""Compares NVIDIA's ResourceSlices with what NVML and sysfs say of each GPU.
 
-Beside what NVML and sysfs say of it. NICs are left out: a driver publishes the PCIe root of a NIC's
-own function, and a ConnectX-8 with Data Direct has a second one beside the GPU, so neither word is
-wrong where they differ.
+NICs are left out: a driver publishes the PCIe root of a NIC's own function, and a ConnectX-8 with
+Data Direct has a second one beside the GPU, so neither word is wrong where they differ.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_values import label_safe
@@ -22,7 +22,7 @@ _NUMA_NODES: Final = (NUMA_NODE, "numaNode")
 class SeenGpu(NamedTuple):
     """A GPU as NVML and sysfs show it.
 
-    What is empty or None is not known, and compared with nothing.
+    A fact that is empty or None is not known, and not compared.
     """
 
     name: str
@@ -36,68 +36,196 @@ class SeenGpu(NamedTuple):
     """As a label holds it."""
 
 
-def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...]:
-    """One sentence for each GPU or fact in which they differ.
+class DisagreementKind(Enum):
+    """What driver and hardware disagree about."""
 
-    None where the driver publishes nothing.
-    """
-    whole = [device for device in there.gpus_of(DRIVER) if device.attribute("type") != "vfio"]
-    others = [device for device in there.devices if device.driver == DRIVER and device not in whole]
-    return tuple(_differences(seen, whole, others)) if whole or others else ()
+    UNPUBLISHED = "unpublished"
+    """NVML shows a GPU that is in no ResourceSlice."""
+    UNSEEN = "unseen"
+    """A ResourceSlice has a GPU that NVML does not show."""
+    ATTRIBUTE = "attribute"
+    """An attribute of a GPU differs."""
 
 
-def _differences(
-    seen: Sequence[SeenGpu], whole: Sequence[Device], others: Sequence[Device]
-) -> Iterator[str]:
-    by_uuid = {device.attribute("uuid"): device for device in whole}
-    by_address = {_address(device): device for device in whole}
-    stand_ins = {device.attribute("parentUUID") for device in others} | {
-        _address(device) for device in others
-    }
-    left = {device.id for device in whole}
-    for gpu in seen:
-        device = by_uuid.get(gpu.uuid) or by_address.get(gpu.pci)
-        if device:
-            left.discard(device.id)
-            yield from _facts(gpu, device)
-        # else its MIG devices, or a VM's, stand for it
-        elif stand_ins.isdisjoint({gpu.uuid, gpu.pci}):
-            yield f"{gpu.name} ({gpu.pci}) is in no ResourceSlice of {DRIVER}"
-    for device in whole if seen else ():
-        if device.id in left:
-            uuid = device.attribute("uuid")
-            yield (
-                f"the ResourceSlices of {DRIVER} have {device.name} ({uuid}), "
+class Disagreement(NamedTuple):
+    """One GPU or fact in which driver and hardware differ."""
+
+    kind: DisagreementKind
+    gpu: str = ""
+    """`GPU 3`; empty where NVML does not show it."""
+    address: str = ""
+    device: str = ""
+    """The driver's name for it; empty where it publishes none."""
+    uuid: str = ""
+    attribute: str = ""
+    published: str = ""
+    """The attribute's value in the ResourceSlice."""
+    source: str = ""
+    """Who sees another value: NVML or sysfs."""
+    seen: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The disagreement in words."""
+        if self.kind is DisagreementKind.UNPUBLISHED:
+            return f"{self.gpu} ({self.address}) is in no ResourceSlice of {DRIVER}"
+        if self.kind is DisagreementKind.UNSEEN:
+            return (
+                f"the ResourceSlices of {DRIVER} have {self.device} ({self.uuid}), "
                 "which NVML does not show"
             )
+        return (
+            f"{self.gpu}: {self.device} of {DRIVER} says {self.attribute} {self.published}, "
+            f"{self.source} says {self.seen}"
+        )
 
 
-def _facts(gpu: SeenGpu, device: Device) -> Iterator[str]:
-    product = device.attribute("productName")
-    numa: Any = next(
-        filter(lambda value: value is not None, map(device.attribute, _NUMA_NODES)), None
-    )
-    said_and_seen = {
-        "uuid": (device.attribute("uuid"), gpu.uuid),
-        "pciBusID": (_address(device), gpu.pci),
-        "pcieRoot": (device.attribute(PCIE_ROOT), gpu.root),
-        "numaNode": (gpu.numa if isinstance(numa, list) and gpu.numa in numa else numa, gpu.numa),
-        "productName": (label_safe(product) if isinstance(product, str) else None, gpu.product),
-    }
-    for attribute, (said, known) in said_and_seen.items():
-        if said is not None and known not in (None, "") and said != known:
-            by = "NVML" if attribute in ("uuid", "productName") else "sysfs"
-            yield (
-                f"{gpu.name}: {device.name} of {DRIVER} says {attribute} {said}, {by} says {known}"
+class _Fact(NamedTuple):
+    """One attribute of a GPU, from the driver and from the hardware."""
+
+    attribute: str
+    source: str
+    published: Any
+    seen: Any
+
+    @property
+    def differs(self) -> bool:
+        """Whether both are known and not the same."""
+        if self.published is None or self.seen in (None, ""):
+            return False
+        return bool(self.published != self.seen)
+
+
+def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...]:
+    """One sentence for each GPU or fact in which they differ."""
+    return tuple([different.sentence for different in compare(seen, there)])
+
+
+def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[Disagreement, ...]:
+    """Each GPU or fact in which they differ; none where the driver publishes nothing."""
+    whole: list[Device] = []
+    others: list[Device] = []
+    for device in there.devices:
+        if device.driver != DRIVER:
+            continue
+        if device.is_gpu and device.attribute("type") != "vfio":
+            whole.append(device)
+        else:
+            others.append(device)
+
+    if not whole and not others:
+        return ()
+    published = _Published(whole)
+    different = _different_gpus(seen, published, _stand_ins(others))
+    return (*different, *_unseen(seen, published))
+
+
+def _different_gpus(
+    seen: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[Any]
+) -> Iterator[Disagreement]:
+    """What differs for the GPUs that NVML shows."""
+    for gpu in seen:
+        device = published.device_of(gpu)
+        if device:
+            yield from _different_facts(gpu, device)
+        # else its MIG devices, or a VM's, stand for it
+        elif gpu.uuid not in stand_ins and gpu.pci not in stand_ins:
+            yield Disagreement(DisagreementKind.UNPUBLISHED, gpu=gpu.name, address=gpu.pci)
+
+
+def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[Disagreement]:
+    """The GPUs that NVML does not show; none where it shows no GPU at all."""
+    if not seen:
+        return
+
+    matched = set()
+    for gpu in seen:
+        match = published.device_of(gpu)
+        if match:
+            matched.add(match.id)
+
+    for device in published.devices:
+        if device.id not in matched:
+            uuid = str(device.attribute("uuid"))
+            yield Disagreement(DisagreementKind.UNSEEN, device=device.name, uuid=uuid)
+
+
+class _Published:
+    """Whole GPUs of the driver, by UUID and by PCI address."""
+
+    def __init__(self, whole: Sequence[Device]) -> None:
+        self.devices = whole
+        self._by_uuid: dict[Any, Device] = {}
+        self._by_address: dict[str | None, Device] = {}
+        for device in whole:
+            self._by_uuid[device.attribute("uuid")] = device
+            self._by_address[_address(device)] = device
+
+    def device_of(self, gpu: SeenGpu) -> Device | None:
+        """The device that stands for the GPU."""
+        return self._by_uuid.get(gpu.uuid) or self._by_address.get(gpu.pci)
+
+
+def _stand_ins(others: Sequence[Device]) -> set[Any]:
+    """UUIDs and PCI addresses of the GPUs that other devices are a part of, or stand for."""
+    stand_ins: set[Any] = set()
+    for device in others:
+        stand_ins.add(device.attribute("parentUUID"))
+        stand_ins.add(_address(device))
+    return stand_ins
+
+
+def _different_facts(gpu: SeenGpu, device: Device) -> Iterator[Disagreement]:
+    for fact in _facts(gpu, device):
+        if fact.differs:
+            yield Disagreement(
+                DisagreementKind.ATTRIBUTE,
+                gpu=gpu.name,
+                device=device.name,
+                attribute=fact.attribute,
+                published=str(fact.published),
+                source=fact.source,
+                seen=str(fact.seen),
             )
+
+
+def _facts(gpu: SeenGpu, device: Device) -> tuple[_Fact, ...]:
+    product = device.attribute("productName")
+    product_label = label_safe(product) if isinstance(product, str) else None
+    return (
+        _Fact("uuid", "NVML", device.attribute("uuid"), gpu.uuid),
+        _Fact("pciBusID", "sysfs", _address(device), gpu.pci),
+        _Fact("pcieRoot", "sysfs", device.attribute(PCIE_ROOT), gpu.root),
+        _Fact("numaNode", "sysfs", _numa_node(device, gpu.numa), gpu.numa),
+        _Fact("productName", "NVML", product_label, gpu.product),
+    )
+
+
+def _numa_node(device: Device, seen: int | None) -> Any:
+    """Its NUMA node; of several the one that sysfs shows, if it is among them."""
+    for name in _NUMA_NODES:
+        published = device.attribute(name)
+        if published is None:
+            continue
+        if isinstance(published, list) and seen in published:
+            return seen
+        return published
+
+    return None
 
 
 def _address(device: Device) -> str | None:
     """Its PCI address as sysfs writes it; what is none stays as it is, to be shown."""
-    text = next(
-        (value for name in _BUS_IDS if isinstance(value := device.attribute(name), str)), None
-    )
+    for name in _BUS_IDS:
+        text = device.attribute(name)
+        if isinstance(text, str):
+            return _normal(text)
+
+    return None
+
+
+def _normal(text: str) -> str:
     try:
-        return text and normal_address(text)
+        return normal_address(text)
     except ValueError:
         return text

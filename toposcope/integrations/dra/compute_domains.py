@@ -1,14 +1,12 @@
-"""ComputeDomains of NVIDIA's DRA driver.
+"""ComputeDomains of NVIDIA's DRA driver: nodes whose GPUs may share memory over IMEX."""
 
-The nodes whose GPUs may share memory over IMEX, and each one's clique.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.kube.discovery import Kind
+from toposcope.text import plural
 
 COMPUTE_DOMAIN: Final = Kind("resource.nvidia.com", "ComputeDomain", "computedomains", ("v1beta1",))
 DRIVER: Final = "compute-domain.nvidia.com"
@@ -33,23 +31,38 @@ class ComputeDomain:
 
         Memory is shared within each of them only.
         """
+        nodes = len(self.cliques)
         cliques = len(set(self.cliques.values()))
-        split = f" in {cliques} cliques, between which no memory is shared" if cliques > 1 else ""
-        nodes = "1 node" if len(self.cliques) == 1 else f"{len(self.cliques)} nodes"
-        return f"ComputeDomain {self.name} has {nodes}{split}"
+        sentence = f"ComputeDomain {self.name} has {nodes} {plural(nodes, 'node')}"
+        if cliques > 1:
+            sentence += f" in {cliques} cliques, between which no memory is shared"
+        return sentence
 
 
 def compute_domains(documents: Iterable[Mapping[str, Any]]) -> tuple[ComputeDomain, ...]:
     """Those that have nodes; other kinds are skipped."""
-    return tuple(domain for document in documents for domain in _read(document) if domain.cliques)
+    domains = []
+    for document in documents:
+        if kind_of(document) == COMPUTE_DOMAIN.key:
+            domain = _read(Field(document))
+            if domain.cliques:
+                domains.append(domain)
+
+    return tuple(domains)
 
 
-def _read(document: Mapping[str, Any]) -> Iterator[ComputeDomain]:
-    if kind_of(document) == COMPUTE_DOMAIN.key:
-        root = Field(document)
-        nodes = {(node / "name").text() or "": node for node in (root / "status" / "nodes").items()}
-        cliques = {name: (node / "cliqueID").text() or "" for name, node in nodes.items()}
-        waiting = frozenset(
-            name for name, node in nodes.items() if (node / "status").text() != "Ready"
-        )
-        yield ComputeDomain(f"{namespace_of(root)}/{name_of(root)}", cliques, waiting)
+def _read(root: Field) -> ComputeDomain:
+    nodes = {}
+    for node in (root / "status" / "nodes").items():
+        nodes[(node / "name").text() or ""] = node
+
+    cliques = {}
+    waiting = set()
+    for name, node in nodes.items():
+        cliques[name] = (node / "cliqueID").text() or ""
+        status = (node / "status").text()
+        if status != "Ready":
+            waiting.add(name)
+
+    name = f"{namespace_of(root)}/{name_of(root)}"
+    return ComputeDomain(name, cliques, frozenset(waiting))

@@ -1,15 +1,12 @@
-"""Devices of ResourceSlices.
-
-Which there are on each node, which of them claims hold, and which are whole GPUs.
-"""
+"""Devices of ResourceSlices: which each node has, which claims hold, which are whole GPUs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from toposcope.integrations.dra.api import CLAIM, SLICE
+from toposcope.integrations.dra.api import CLAIM, SLICE, text_at
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
@@ -39,7 +36,7 @@ class Device:
     name: str
     attributes: Mapping[str, Attribute]
     taints: tuple[Taint, ...] = ()
-    """Those that keep claims away which do not tolerate them."""
+    """They keep away claims that do not tolerate them."""
 
     @property
     def id(self) -> DeviceId:
@@ -53,10 +50,15 @@ class Device:
 
     def attribute(self, name: str) -> Attribute | None:
         """An attribute by its name, with or without the driver's domain."""
-        own = name.removeprefix(f"{self.driver}/")
-        return self.attributes.get(
-            name, self.attributes.get(own, self.attributes.get(f"{self.driver}/{own}"))
-        )
+        attributes = self.attributes
+        if name in attributes:
+            return attributes[name]
+
+        prefix = f"{self.driver}/"
+        own = name.removeprefix(prefix)
+        if own in attributes:
+            return attributes[own]
+        return attributes.get(prefix + own)
 
     def text(self, name: str) -> str:
         """An attribute that is text; empty where the device lacks it, or it is anything else."""
@@ -79,14 +81,22 @@ class NodeDevices:
 
         One that two devices stand for, one of them for virtual machines, counts once.
         """
-        by_uuid = {
-            device.text("uuid") or device.name: device for device in self.devices if device.is_gpu
-        }
+        by_uuid = {}
+        for device in self.devices:
+            if device.is_gpu:
+                identity = device.text("uuid") or device.name
+                by_uuid[identity] = device
+
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[Device, ...]:
         """Every device of a driver that stands for a whole GPU."""
-        return tuple(device for device in self.devices if device.driver == driver and device.is_gpu)
+        gpus = []
+        for device in self.devices:
+            if device.driver == driver and device.is_gpu:
+                gpus.append(device)
+
+        return tuple(gpus)
 
 
 @dataclass(frozen=True)
@@ -102,37 +112,55 @@ class Inventory:
     @cached_property
     def gpus(self) -> Mapping[str, Counter[str]]:
         """By node and driver: whole GPUs."""
-        return _by_driver((node, there.gpus) for node, there in self.nodes.items())
+        gpus = {node: there.gpus for node, there in self.nodes.items()}
+        return _by_driver(gpus)
 
     @cached_property
     def gpus_taken(self) -> Mapping[str, Counter[str]]:
         """By node and driver: whole GPUs that claims hold, or a part of which they hold."""
-        held = {
-            node: [gpu for gpu in there.gpus if self._is_held(gpu, there)]
-            for node, there in self.nodes.items()
-        }
-        return _by_driver(held.items())
+        held: dict[str, list[Device]] = {}
+        for node, there in self.nodes.items():
+            for gpu in there.gpus:
+                if self._is_held(gpu, there):
+                    held.setdefault(node, []).append(gpu)
+
+        return _by_driver(held)
 
     def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
         """Whether the GPU, its other self or a part of it is allocated."""
+        if gpu.id in self.taken:
+            return True
+
         own = _names(gpu)
-        return gpu.id in self.taken or any(
-            device.id in self.taken and device.driver == gpu.driver and own & _names(device)
-            for device in there.devices
-        )
+        for device in there.devices:
+            if device.driver != gpu.driver or device.id not in self.taken:
+                continue
+            if not own.isdisjoint(_names(device)):
+                return True
+
+        return False
 
 
-def _names(device: Device) -> frozenset[str]:
+def _names(device: Device) -> set[str]:
     """What a device says that it is, or is a part of."""
-    return frozenset(filter(None, map(device.text, _SAME)))
+    names = {device.text(attribute) for attribute in _SAME}
+    names.discard("")
+    return names
 
 
-def _by_driver(nodes: Iterable[tuple[str, Iterable[Device]]]) -> dict[str, Counter[str]]:
-    counts = {node: Counter(device.driver for device in devices) for node, devices in nodes}
-    return {node: count for node, count in counts.items() if count}
+def _by_driver(devices: Mapping[str, Iterable[Device]]) -> dict[str, Counter[str]]:
+    """How many devices of each driver a node has; nodes without any are left out."""
+    counts = {}
+    for node, of_node in devices.items():
+        drivers = [device.driver for device in of_node]
+        if drivers:
+            counts[node] = Counter(drivers)
+
+    return counts
 
 
 _VAGUE: Final = ("consumesCounters", "allowMultipleAllocations", "bindingConditions")
+_REPELLING: Final = ("NoSchedule", "NoExecute")
 BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 _SAME: Final = ("uuid", "parentUUID", BUS_ID)
 """Attributes by which a MIG device or one for virtual machines names its GPU."""
@@ -143,63 +171,124 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
 
     Other kinds are skipped.
     """
-    pools: dict[tuple[str, str, str], dict[int, list[Field]]] = {}
+    pools: dict[_PoolKey, dict[int, list[Field]]] = {}
     taken: set[DeviceId] = set()
-    for root in map(Field, documents):
-        if kind_of(root.value) == CLAIM.key:
+    for document in documents:
+        root = Field(document)
+        kind = kind_of(document)
+        if kind == CLAIM.key:
             taken.update(allocated(root))
-        elif kind_of(root.value) == SLICE.key:
-            pool = root / "spec" / "pool"
-            named = [(root / "spec" / name).text() or "" for name in ("nodeName", "driver")]
-            generations = pools.setdefault((named[0], named[1], (pool / "name").text() or ""), {})
-            generations.setdefault((pool / "generation").number(0), []).append(root)
+        elif kind == SLICE.key:
+            generations = pools.setdefault(_pool_of(root), {})
+            generation = (root / "spec" / "pool" / "generation").number(0)
+            generations.setdefault(generation, []).append(root)
+
     nodes: dict[str, list[Device]] = {}
     vague: set[str] = set()
-    for (node, driver, pool_name), generations in pools.items():
-        newest = generations[max(generations)] if node else []
-        vague |= {
-            node
-            for root in newest
-            if (root / "spec" / "pool" / "resourceSliceCount").number(1) != len(newest)
-        }
-        for root in newest:
-            for device in (root / "spec" / "devices").items():
-                named_values = [
-                    (name, list(kinds.properties()))
-                    for name, kinds in (device / "attributes").properties()
-                ]
-                attributes = {name: _value(*kinds[0]) for name, kinds in named_values if kinds}
-                one = Device(
-                    driver, pool_name, (device / "name").text() or "", attributes, _taints(device)
-                )
-                vague |= {node for name in _VAGUE if device / name}
-                nodes.setdefault(node, []).append(one)
-    there = {node: NodeDevices(tuple(devices), node in vague) for node, devices in nodes.items()}
-    return Inventory(there, frozenset(taken), any(not node for node, _, _ in pools))
+    elsewhere = False
+    for key, generations in pools.items():
+        if not key.node:
+            elsewhere = True
+            continue
+
+        newest = generations[max(generations)]
+        pool = _read_pool(key, newest)
+        if pool.devices:
+            nodes.setdefault(key.node, []).extend(pool.devices)
+        if pool.vague:
+            vague.add(key.node)
+
+    devices = {}
+    for node, of_node in nodes.items():
+        devices[node] = NodeDevices(tuple(of_node), vague=node in vague)
+    return Inventory(devices, frozenset(taken), elsewhere)
+
+
+class _PoolKey(NamedTuple):
+    """What tells one pool from others."""
+
+    node: str
+    driver: str
+    name: str
+
+
+def _pool_of(root: Field) -> _PoolKey:
+    """The pool that a ResourceSlice is of."""
+    spec = root / "spec"
+    return _PoolKey(
+        node=text_at(spec, "nodeName"),
+        driver=text_at(spec, "driver"),
+        name=text_at(spec / "pool", "name"),
+    )
+
+
+def _read_pool(key: _PoolKey, slices: Sequence[Field]) -> NodeDevices:
+    """The devices in the newest slices of a pool."""
+    devices = []
+    vague = False
+    for root in slices:
+        spec = root / "spec"
+        slice_count = (spec / "pool" / "resourceSliceCount").number(1)
+        if slice_count != len(slices):
+            vague = True
+
+        for device in (spec / "devices").items():
+            devices.append(_read_device(key, device))
+            for name in _VAGUE:
+                if device / name:
+                    vague = True
+
+    return NodeDevices(tuple(devices), vague)
+
+
+def _read_device(pool: _PoolKey, device: Field) -> Device:
+    attributes = {}
+    for name, kinds in (device / "attributes").properties():
+        for kind, value in kinds.properties():
+            attributes[name] = _value(kind, value)
+            break  # an attribute has one value, below the name of its type
+
+    return Device(
+        driver=pool.driver,
+        pool=pool.name,
+        name=text_at(device, "name"),
+        attributes=attributes,
+        taints=_taints(device),
+    )
 
 
 def _taints(device: Field) -> tuple[Taint, ...]:
-    named = (
-        [(taint / name).text() or "" for name in ("key", "value", "effect")]
-        for taint in (device / "taints").items()
-    )
-    return tuple(Taint(*words) for words in named if words[2] in ("NoSchedule", "NoExecute"))
+    """Those that keep claims away."""
+    taints = []
+    for taint in (device / "taints").items():
+        key = text_at(taint, "key")
+        value = text_at(taint, "value")
+        effect = text_at(taint, "effect")
+        if effect in _REPELLING:
+            taints.append(Taint(key, value, effect))
+
+    return tuple(taints)
 
 
 def _value(kind: str, value: Field) -> Any:
     if kind == "version":
         return Version(value.text() or "")
-    return value.value if isinstance(value.value, str | int | list) else None
+    if isinstance(value.value, str | int | list):
+        return value.value
+    return None
 
 
 def allocated(claim: Field) -> Iterator[DeviceId]:
     """The devices that a ResourceClaim holds.
 
-    Those of administrators, who share them, are left out.
+    Devices of administrators, who share them, are left out.
     """
-    for result in (claim / "status" / "allocation" / "devices" / "results").items():
-        if not (result / "adminAccess").flag():
-            driver, pool, device = (
-                (result / name).text() or "" for name in ("driver", "pool", "device")
-            )
-            yield driver, pool, device
+    results = claim / "status" / "allocation" / "devices" / "results"
+    for result in results.items():
+        if (result / "adminAccess").flag():
+            continue
+
+        driver = text_at(result, "driver")
+        pool = text_at(result, "pool")
+        device = text_at(result, "device")
+        yield driver, pool, device

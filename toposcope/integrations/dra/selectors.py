@@ -1,9 +1,9 @@
 """CEL selectors of devices, as far as they can be evaluated exactly.
 
-Comparisons of attributes, `&&`, `||` and `!`. Whatever else an expression holds, and what is an
-error in CEL such as an attribute that a device lacks, is `None`. As in CEL, `false && error` is
-false and `true || error` is true. Brackets within more than 32 others, and expressions longer than
-an API server takes, are `None` too.
+They may compare attributes and use `&&`, `||` and `!`. Whatever else an expression holds, and what
+is an error in CEL such as an attribute that a device lacks, is `None`. As in CEL, `false && error`
+is false and `true || error` is true. Brackets within more than 32 others, and expressions
+longer than an API server takes, are `None` too.
 """
 
 import ast
@@ -17,7 +17,9 @@ from toposcope.errors import ToposcopeError
 from toposcope.integrations.dra.devices import Device, Version
 
 _TOKEN: Final = re.compile(
-    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'|&&|\|\||[=!]=|[!()\[\],.]|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*""",
+    r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'"""
+    r"|&&|\|\||[=!]=|[!()\[\],.]"
+    r"|[0-9]+\b(?![.\w])|[A-Za-z_][A-Za-z_0-9]*",
     re.ASCII,
 )
 _PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
@@ -25,7 +27,9 @@ _LONGEST: Final = 10 << 10
 """Characters: more are refused by the API server (resource.k8s.io, CELSelectorExpressionMaxLength).
 """
 _DEEPEST: Final = 32
-_NOT: Final = ("!",)
+_NOT: Final = "!"
+_OPENING: Final = ("(", "[")
+_CLOSING: Final = (")", "]")
 _FOREIGN: Final = frozenset(
     {"and", "or", "not", "is", "if", "else", "lambda", "for", "await", "True", "False", "None"}
 )
@@ -50,13 +54,16 @@ def matches(expression: str, device: Device) -> bool | None:
 
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> ast.expr | None:
-    """The expression as a tree of Python.
+    """The expression as a tree of Python; None where it is not understood.
 
-    Whose precedences are the same once `!` is an operator that binds.
+    Python's precedences are CEL's once `!` is an operator that binds.
     """
-    tokens = _tokens(expression) if len(expression) <= _LONGEST else None
+    if len(expression) > _LONGEST:
+        return None
+    tokens = _tokens(expression)
     if tokens is None or _depth(tokens) > _DEEPEST:
         return None
+
     words = [_PYTHON.get(token, token) for token in _folded(tokens)]
     try:
         return ast.parse(" ".join(words), mode="eval").body
@@ -66,14 +73,19 @@ def _parsed(expression: str) -> ast.expr | None:
 
 def _tokens(expression: str) -> list[str] | None:
     """The tokens without the space between them; None where one is not understood."""
-    tokens, at = list[str](), 0
+    tokens = []
+    at = 0
     while at < len(expression):
-        token = _TOKEN.match(expression, at)
-        if token is None or token[0] in _FOREIGN:
+        match = _TOKEN.match(expression, at)
+        if match is None:
             return None
-        if not token[0].isspace():
-            tokens.append(token[0])
-        at = token.end()
+        token = match[0]
+        if token in _FOREIGN:
+            return None
+        if not token.isspace():
+            tokens.append(token)
+        at = match.end()
+
     return tokens
 
 
@@ -81,19 +93,26 @@ def _depth(tokens: Iterable[str]) -> int:
     """How many brackets are open at most."""
     deepest = depth = 0
     for token in tokens:
-        depth += (token in ("(", "[")) - (token in (")", "]"))
-        deepest = max(deepest, depth)
+        if token in _OPENING:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in _CLOSING:
+            depth -= 1
+
     return deepest
 
 
 def _folded(tokens: Iterable[str]) -> Iterator[str]:
-    """With one or two `!` in place of a row of them.
+    """The tokens with one or two `!` in place of a row of them.
 
     `!!!a` is `!a`, and `!!a` is an error where `a` is no boolean.
     """
     for token, row in groupby(tokens):
-        count = sum(1 for _ in row)
-        yield from [token] * (2 - count % 2 if token in _NOT else count)
+        words = list(row)
+        if token == _NOT:
+            yield from words[: 2 - len(words) % 2]
+        else:
+            yield from words
 
 
 def _value(tree: ast.expr, device: Device) -> Any:
@@ -113,6 +132,7 @@ def _value(tree: ast.expr, device: Device) -> Any:
             found = _attribute(attribute, device) is not None
         case ast.Attribute() | ast.Subscript():
             found = _attribute(tree, device)
+
     if found is None:
         raise _UndecidedError
     return found
@@ -128,15 +148,13 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: Device) ->
             values = [_value(part, device) for part in parts]
             return any(_equal(found, value) for value in values)
         case _, ast.Eq() | ast.NotEq(), _:
-            return _equal(_value(left, device), _value(right, device)) == isinstance(op, ast.Eq)
+            equal = _equal(_value(left, device), _value(right, device))
+            return equal == isinstance(op, ast.Eq)
     raise _UndecidedError
 
 
 def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
-    """`||` is decided by a part that is true, `&&` by one that is false.
-
-    Whatever the others are.
-    """
+    """`||` is decided by a part that is true, `&&` by one that is false."""
     undecided = False
     for part in parts:
         try:
@@ -144,6 +162,7 @@ def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
                 return decisive
         except _UndecidedError:
             undecided = True
+
     if undecided:
         raise _UndecidedError
     return not decisive

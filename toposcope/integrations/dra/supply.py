@@ -1,13 +1,13 @@
 """A ResourceClaimTemplate for GPUs that are really linked on the machines of a cluster.
 
-And where it can be met. A claim can ask for devices with equal attributes, not for a link. So each
-form of claim is held to the link matrices: it is sound for a product if on every machine with that
-product whatever it may select is linked.
+A claim can ask for devices with equal attributes, not for a link. So each form of claim is held to
+the link matrices: it is sound for a product if on every machine with that product whatever it may
+select is linked.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
@@ -15,11 +15,12 @@ from typing import Any, Final
 from toposcope.api.label_keys import PREFIX
 from toposcope.hardware.matrix import nv_links
 from toposcope.hardware.matrix_annotation import MatrixError, parse
-from toposcope.integrations.dra.allocation import Claims, copies
+from toposcope.integrations.dra.allocation import Claim, Claims, copies
 from toposcope.integrations.dra.api import GROUP
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE, PCIE_ROOT
 from toposcope.integrations.dra.devices import BUS_ID, Device, DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.document import Field
+from toposcope.text import plural
 
 LINKS: Final = {
     "nvlink": "linked by NVLink",
@@ -54,13 +55,20 @@ class Machine:
     @property
     def gpus(self) -> tuple[Device, ...]:
         """Its whole GPUs, as NVIDIA's driver offers them to containers."""
-        return tuple(
-            device for device in self.there.gpus_of(DRIVER) if device.attribute("type") != "vfio"
-        )
+        gpus = []
+        for device in self.there.gpus_of(DRIVER):
+            if device.attribute("type") != "vfio":
+                gpus.append(device)
+        return tuple(gpus)
 
     def all_linked(self, some: Iterable[Device]) -> bool:
         """Whether each of them has an NVLink to each other."""
-        return all(frozenset((a.id, b.id)) in self.linked for a, b in combinations(some, 2))
+        for gpu, other in combinations(some, 2):
+            pair = frozenset((gpu.id, other.id))
+            if pair not in self.linked:
+                return False
+
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +77,78 @@ class Supply:
 
     spec: Mapping[str, Any]
     words: str
-    """What it asks for."""
+    """What it asks for, in words."""
     nodes: tuple[str, ...]
     now: int
     """Those with enough free devices."""
     left_out: Mapping[str, str]
-    """Products of which it would select GPUs that are not linked.
-
-    Each with a node where that is so.
-    """
+    """Products of which it would select GPUs that are not linked, each with such a node."""
     nic_near: str = ""
     """The attribute that each NIC shares with its GPU; empty without NICs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is wanted of one claim."""
+
+    gpus: int
+    link: str
+    nic_class: str | None
+
+    @property
+    def by_nvlink(self) -> bool:
+        """Whether the GPUs have to be linked by NVLink."""
+        return self.link == "nvlink"
+
+    def words(self, near: str) -> str:
+        """The claim in words, with NICs that share the attribute `near` with their GPU."""
+        words = [f"{self.gpus} {plural(self.gpus, 'GPU')}"]
+        if self.link and self.gpus > 1:
+            words.append(LINKS[self.link])
+        if self.nic_class:
+            words.append(f"each with a NIC of class {self.nic_class} on its {_PLACES[near]}")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Where claims can be met."""
+
+    machines: Sequence[Machine]
+    offered: Inventory
+    claims: Claims
+
+    def products(self) -> set[str]:
+        """The products of all GPUs."""
+        products = set()
+        for machine in self.machines:
+            for gpu in machine.gpus:
+                products.add(_product(gpu))
+
+        return products
+
+    def meeting(self, specs: Iterable[Any]) -> tuple[tuple[str, ...], int]:
+        """The nodes that can surely meet one of the claims, and how many could do so now."""
+        asked = [self.claims.read_spec(Field(spec)) for spec in specs]
+        nodes = self._with_devices(asked, frozenset())
+        now = self._with_devices(asked, self.offered.taken)
+        return nodes, len(now)
+
+    def _with_devices(self, asked: Sequence[Claim], taken: frozenset[DeviceId]) -> tuple[str, ...]:
+        """The nodes with devices for one of the claims; none if a selector may be in error."""
+        nodes = []
+        for machine in self.machines:
+            least = 0
+            for claim in asked:
+                room = copies([claim], machine.there, taken)
+                if room.error:
+                    return ()
+                least = max(least, room.least)
+
+            if least:
+                nodes.append(machine.node)
+
+        return tuple(nodes)
 
 
 def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
@@ -88,20 +157,32 @@ def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
         matrix = parse(annotation or "")
     except MatrixError:
         return Machine(node, there, frozenset(), {})
+
     by_uuid = {device.attribute("uuid"): device for device in there.gpus_of(DRIVER)}
-    gpus = [by_uuid.get(device.name) for device in matrix.devices]
+    gpus = []
+    named = {}
+    for device in matrix.devices:
+        gpu = by_uuid.get(device.name)
+        gpus.append(gpu)
+        if gpu:
+            name = device.label.replace("GPU", "GPU ")
+            named[name] = gpu
+
     cells = matrix.links.cells if matrix.links else ()
-    linked = {
-        frozenset((a.id, b.id))
-        for (i, a), (j, b) in combinations(enumerate(gpus[: len(cells)]), 2)
-        if a and b and nv_links(cells[i][j])
-    }
-    named = {
-        device.label.replace("GPU", "GPU "): gpu
-        for device, gpu in zip(matrix.devices, gpus, strict=True)
-        if gpu
-    }
-    return Machine(node, there, frozenset(linked), named)
+    return Machine(node, there, _linked(gpus, cells), named)
+
+
+def _linked(
+    gpus: Sequence[Device | None], cells: Sequence[Sequence[str]]
+) -> frozenset[frozenset[DeviceId]]:
+    """The pairs of GPUs between which there is an NVLink."""
+    linked = set()
+    in_matrix = enumerate(gpus[: len(cells)])
+    for (row, gpu), (column, other) in combinations(in_matrix, 2):
+        if gpu and other and nv_links(cells[row][column]):
+            linked.add(frozenset((gpu.id, other.id)))
+
+    return frozenset(linked)
 
 
 def supply(
@@ -113,68 +194,65 @@ def supply(
     link: str,
     nic_class: str | None,
 ) -> Supply:
-    """The claim that can be met on most nodes, of NICs as near as any are.
+    """The claim that can be met on most nodes, with NICs as near as any are.
 
-    Without nodes where none can be met.
+    It has no nodes if none can meet it.
     """
-    shared = [*_OF_GPUS[link], *([f"{DRIVER}/partition{gpus}"] if link == "nvlink" else [])]
-    forms = shared if gpus > 1 else ("",)
+    cluster = _Cluster(machines, offered, claims)
+    wish = _Wish(gpus, link, nic_class)
+    if not nic_class:
+        return _best(wish, cluster, near="")
 
-    def best(near: str) -> Supply:
-        found = [
-            _judged(machines, offered, claims, (gpus, link, nic_class), near=near, shared=form)
-            for form in forms
-        ]
-        if link == "nvlink" and not nic_class:
-            found.append(_by_address(machines, offered, claims, gpus))
-        return max(found, key=lambda one: len(one.nodes))
-
-    nearest = best(PCIE_ROOT if nic_class else "")
-    return nearest if nearest.nodes or not nic_class else best(NUMA_NODE)
+    nearest = _best(wish, cluster, near=PCIE_ROOT)
+    if nearest.nodes:
+        return nearest
+    return _best(wish, cluster, near=NUMA_NODE)
 
 
-def _judged(
-    machines: Sequence[Machine],
-    offered: Inventory,
-    claims: Claims,
-    wanted: tuple[int, str, str | None],
-    *,
-    near: str,
-    shared: str,
-) -> Supply:
+def _best(wish: _Wish, cluster: _Cluster, *, near: str) -> Supply:
+    """The form of claim that most nodes can meet; of several the widest choice."""
+    supplies = []
+    for shared in _shared_attributes(wish):
+        supplies.append(_sharing(wish, cluster, near=near, shared=shared))
+
+    if wish.by_nvlink and not wish.nic_class:
+        supplies.append(_by_address(cluster, wish.gpus))
+    return max(supplies, key=lambda supply: len(supply.nodes))
+
+
+def _shared_attributes(wish: _Wish) -> list[str]:
+    """The attributes that the GPUs may share to be linked; empty: they need not share any."""
+    if wish.gpus == 1:
+        return [""]
+    attributes = list(_OF_GPUS[wish.link])
+    if wish.by_nvlink:
+        attributes.append(f"{DRIVER}/partition{wish.gpus}")
+    return attributes
+
+
+def _sharing(wish: _Wish, cluster: _Cluster, *, near: str, shared: str) -> Supply:
     """The form in which GPUs share one attribute and NICs another.
 
-    For the products for which it is sound.
+    It selects the products for which it is sound.
     """
-    gpus, link, nic_class = wanted
-    products = {_product(gpu) for machine in machines for gpu in machine.gpus}
     unsound: dict[str, str] = {}
-    for machine in machines if link == "nvlink" else ():
-        for group in _groups(machine, shared):
-            if len(group) >= gpus and not machine.all_linked(group):
-                unsound |= {
-                    _product(gpu): machine.node for gpu in group if _product(gpu) not in unsound
-                }
-    sound = products - unsound.keys()
-    only = _in("productName", sound) if unsound else ()
-    requests, constraints = list[Any](), list[Any]()
-    if nic_class:
-        for number in range(gpus):
-            pair = [f"gpu-{number}", f"nic-{number}"]
-            requests += [_request(pair[0], DRIVER, 1, only), _request(pair[1], nic_class, 1)]
-            constraints.append({"requests": pair, "matchAttribute": near})
-    else:
-        requests.append(_request("gpus", DRIVER, gpus, only))
-    if shared:
-        over = [request["name"] for request in requests if request["name"].startswith("gpu")]
-        constraints.append({"requests": over, "matchAttribute": shared})
-    devices = {"requests": requests, **({"constraints": constraints} if constraints else {})}
-    words = [f"{gpus} GPU{'s' if gpus > 1 else ''}", *([LINKS[link]] if link and gpus > 1 else [])]
-    words += [f"each with a NIC of class {nic_class} on its {_PLACES[near]}"] if nic_class else []
-    nodes, now = _met([{"devices": devices}], machines, offered, claims) if sound else ((), 0)
+    if wish.by_nvlink:
+        unsound = _unsound_products(cluster.machines, wish.gpus, shared)
+    sound = cluster.products() - unsound.keys()
+    selectors: tuple[str, ...] = ()
+    if unsound:
+        selectors = _in(f"{DRIVER}/productName", sound)
+
+    devices = _devices(wish, selectors, near=near, shared=shared)
+    spec = {"devices": devices}
+    nodes: tuple[str, ...] = ()
+    now = 0
+    if sound:
+        nodes, now = cluster.meeting([spec])
+
     return Supply(
-        spec={"devices": devices},
-        words=", ".join(words),
+        spec=spec,
+        words=wish.words(near),
         nodes=nodes,
         now=now,
         left_out=unsound,
@@ -182,90 +260,154 @@ def _judged(
     )
 
 
+def _unsound_products(machines: Iterable[Machine], gpus: int, shared: str) -> dict[str, str]:
+    """Products of which a claim could select GPUs that are not linked, each with such a node."""
+    unsound: dict[str, str] = {}
+    for machine in machines:
+        for group in _groups(machine, shared):
+            if len(group) < gpus or machine.all_linked(group):
+                continue
+            for gpu in group:
+                unsound.setdefault(_product(gpu), machine.node)
+
+    return unsound
+
+
+def _devices(wish: _Wish, selectors: Sequence[str], *, near: str, shared: str) -> dict[str, Any]:
+    """What the claim says of devices: requests, and the attributes that have to agree."""
+    requests = []
+    constraints = []
+    gpu_requests = []
+    if wish.nic_class:
+        for number in range(wish.gpus):
+            gpu, nic = f"gpu-{number}", f"nic-{number}"
+            gpu_requests.append(gpu)
+            requests.append(_request(gpu, DRIVER, 1, selectors))
+            requests.append(_request(nic, wish.nic_class, 1))
+            constraints.append({"requests": [gpu, nic], "matchAttribute": near})
+    else:
+        gpu_requests.append("gpus")
+        requests.append(_request("gpus", DRIVER, wish.gpus, selectors))
+
+    if shared:
+        constraints.append({"requests": gpu_requests, "matchAttribute": shared})
+
+    devices: dict[str, Any] = {"requests": requests}
+    if constraints:
+        devices["constraints"] = constraints
+    return devices
+
+
 def _product(gpu: Device) -> str:
     return str(gpu.attribute("productName"))
 
 
-def _groups(one: Machine, shared: str) -> Iterable[list[Device]]:
+def _groups(machine: Machine, shared: str) -> Iterable[list[Device]]:
     """Its GPUs that share an attribute; all of them without one."""
     groups: dict[Any, list[Device]] = {}
-    for gpu in one.gpus:
-        if (value := gpu.attribute(shared) if shared else "") is not None:
+    for gpu in machine.gpus:
+        value = gpu.attribute(shared) if shared else ""
+        if value is not None:
             groups.setdefault(value, []).append(gpu)
+
     return groups.values()
 
 
-def _by_address(
-    machines: Sequence[Machine], offered: Inventory, claims: Claims, gpus: int
-) -> Supply:
+@dataclass(frozen=True, slots=True)
+class _Addressed:
+    """A machine's GPUs by PCI address."""
+
+    machine: Machine
+    addresses: Mapping[DeviceId, str]
+
+    @classmethod
+    def of(cls, machine: Machine) -> "_Addressed":
+        """Those of its GPUs whose address is published."""
+        addresses = {}
+        for gpu in machine.gpus:
+            address = gpu.attribute(BUS_ID)
+            if address:
+                addresses[gpu.id] = str(address)
+        return cls(machine, addresses)
+
+    def linked_sets(self, least: int) -> Iterable[frozenset[str]]:
+        """Addresses of a GPU and of all that it has NVLinks to, if there are as many as `least`.
+
+        Each once, in the order of the GPUs.
+        """
+        sets = {}
+        for gpu in self.addresses:
+            near = {gpu}
+            for other in self.addresses:
+                if frozenset((gpu, other)) in self.machine.linked:
+                    near.add(other)
+
+            if len(near) >= least:
+                sets[frozenset(near)] = frozenset([self.addresses[each] for each in near])
+        return sets.values()
+
+    def all_linked(self, addresses: Collection[str]) -> bool:
+        """Whether those of its GPUs that have one of the addresses are linked to each other."""
+        gpus = []
+        for gpu in self.machine.gpus:
+            if self.addresses.get(gpu.id) in addresses:
+                gpus.append(gpu)
+        return self.machine.all_linked(gpus)
+
+
+def _by_address(cluster: _Cluster, gpus: int) -> Supply:
     """Alternatives by PCI address, as bridges link GPUs.
 
-    Of each, those that a machine has are linked on all.
+    The GPUs that a machine has of one alternative are all linked.
     """
-    sets: Counter[frozenset[str]] = Counter()
-    at = [
-        {gpu.id: str(gpu.attribute(BUS_ID)) for gpu in machine.gpus if gpu.attribute(BUS_ID)}
-        for machine in machines
-    ]
-    for machine, addresses in zip(machines, at, strict=True):
-        near = {
-            frozenset((a, *(b for b in addresses if frozenset((a, b)) in machine.linked)))
-            for a in addresses
-        }
-        sets.update(frozenset(addresses[gpu] for gpu in some) for some in near if len(some) >= gpus)
+    addressed = [_Addressed.of(machine) for machine in cluster.machines]
+    alternatives = []
+    listed = []
+    for number, addresses in enumerate(_sound_sets(addressed, gpus)):
+        request = _request("gpus", DRIVER, gpus, _in(BUS_ID, addresses))
+        alternatives.append({"devices": {"requests": [request]}})
+        listed.append({"name": f"set-{number}", **request["exactly"]})
 
-    def linked(some: frozenset[str]) -> bool:
-        return all(
-            machine.all_linked(gpu for gpu in machine.gpus if addresses.get(gpu.id) in some)
-            for machine, addresses in zip(machines, at, strict=True)
-        )
-
-    chosen = [some for some, _ in sets.most_common() if linked(some)][:_ALTERNATIVES]
-    alternatives = [_request("gpus", DRIVER, gpus, _in(BUS_ID, some)) for some in chosen]
-    named = [{"name": f"set-{n}", **choice["exactly"]} for n, choice in enumerate(alternatives)]
-    spec = {"devices": {"requests": [{"name": "gpus", "firstAvailable": named}]}}
-    nodes, now = _met(
-        [{"devices": {"requests": [choice]}} for choice in alternatives], machines, offered, claims
+    nodes, now = cluster.meeting(alternatives)
+    return Supply(
+        spec={"devices": {"requests": [{"name": "gpus", "firstAvailable": listed}]}},
+        words=f"{gpus} GPUs {LINKS['nvlink']}, by PCI address",
+        nodes=nodes,
+        now=now,
+        left_out={},
     )
-    return Supply(spec, f"{gpus} GPUs {LINKS['nvlink']}, by PCI address", nodes, now, {})
 
 
-def _met(
-    specs: Sequence[Any], machines: Sequence[Machine], offered: Inventory, claims: Claims
-) -> tuple[tuple[str, ...], int]:
-    """The nodes on which one of the claims can surely be met.
+def _sound_sets(addressed: Sequence[_Addressed], gpus: int) -> list[frozenset[str]]:
+    """The sets of addresses that are linked on every machine, those of most machines first."""
+    uses: Counter[frozenset[str]] = Counter()
+    for each in addressed:
+        uses.update(each.linked_sets(gpus))
 
-    And how many of them have the devices free.
-    """
-    asked = [claims.read_spec(Field(spec)) for spec in specs]
-
-    def met(taken: frozenset[DeviceId]) -> tuple[str, ...]:
-        found = {
-            machine.node: [copies([claim], machine.there, taken) for claim in asked]
-            for machine in machines
-        }
-        if any(room.error for rooms in found.values() for room in rooms):
-            return ()
-        return tuple(node for node, rooms in found.items() if any(room.least for room in rooms))
-
-    return met(frozenset()), len(met(offered.taken))
+    sound: list[frozenset[str]] = []
+    for addresses, _ in uses.most_common():
+        if len(sound) == _ALTERNATIVES:
+            break
+        if all(each.all_linked(addresses) for each in addressed):
+            sound.append(addresses)
+    return sound
 
 
 def _in(attribute: str, values: Iterable[str]) -> tuple[str, ...]:
+    """A selector for devices whose attribute has one of the values."""
     domain, _, name = attribute.rpartition("/")
-    listed = ", ".join(f'"{value}"' for value in sorted(values))
-    return (f'device.attributes["{domain or DRIVER}"].{name} in [{listed}]',)
+    quoted = [f'"{value}"' for value in sorted(values)]
+    listed = ", ".join(quoted)
+    return (f'device.attributes["{domain}"].{name} in [{listed}]',)
 
 
 def _request(
     name: str, device_class: str, count: int, selectors: Sequence[str] = ()
 ) -> dict[str, Any]:
-    chosen = (
-        {"selectors": [{"cel": {"expression": expression}} for expression in selectors]}
-        if selectors
-        else {}
-    )
-    return {"name": name, "exactly": {"deviceClassName": device_class, "count": count, **chosen}}
+    exactly: dict[str, Any] = {"deviceClassName": device_class, "count": count}
+    if selectors:
+        exactly["selectors"] = [{"cel": {"expression": selector}} for selector in selectors]
+    return {"name": name, "exactly": exactly}
 
 
 def taint_rules(
@@ -274,17 +416,18 @@ def taint_rules(
     """A DeviceTaintRule for each GPU that a node's agent finds fault with, and the fault."""
     for machine in machines:
         for reason in reasons.get(machine.node, ()):
-            found = _FAULTY.match(reason)
-            if found and (gpu := machine.named.get(found[0])):
-                selector = {"driver": gpu.driver, "pool": gpu.pool, "device": gpu.name}
-                taint = {"key": f"{PREFIX}degraded", "value": "true", "effect": "NoSchedule"}
-                rule = {"apiVersion": f"{GROUP}/v1beta2", "kind": "DeviceTaintRule"}
-                metadata = {"name": f"degraded-{machine.node}-{gpu.name}"}
-                yield (
-                    {
-                        **rule,
-                        "metadata": metadata,
-                        "spec": {"deviceSelector": selector, "taint": taint},
-                    },
-                    reason,
-                )
+            faulty = _FAULTY.match(reason)
+            gpu = machine.named.get(faulty[0]) if faulty else None
+            if gpu:
+                yield _taint_rule(machine.node, gpu), reason
+
+
+def _taint_rule(node: str, gpu: Device) -> dict[str, Any]:
+    selector = {"driver": gpu.driver, "pool": gpu.pool, "device": gpu.name}
+    taint = {"key": f"{PREFIX}degraded", "value": "true", "effect": "NoSchedule"}
+    return {
+        "apiVersion": f"{GROUP}/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": f"degraded-{node}-{gpu.name}"},
+        "spec": {"deviceSelector": selector, "taint": taint},
+    }

@@ -31,11 +31,19 @@ JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a JobSet: exclusive placement, and what schedulers read from templates."""
-    jobs = [job / "template" for job in (root / "spec" / "replicatedJobs").items()]
-    exclusive = [(place / "metadata" / "annotations" / EXCLUSIVE, True) for place in (root, *jobs)]
+    jobs = []
+    pods = []
+    for replicated in (root / "spec" / "replicatedJobs").items():
+        job = replicated / "template"
+        jobs.append(job)
+        pods.append(job / "spec" / "template")
+
+    exclusive = []
+    for place in (root, *jobs):
+        annotation = place / "metadata" / "annotations" / EXCLUSIVE
+        exclusive.append((annotation, True))
     yield from requests_at(exclusive, any_label=True)
-    templates = [job / "spec" / "template" for job in jobs]
-    yield from read_annotations(Annotated(root, jobs=tuple(jobs), pods=tuple(templates)))
+    yield from read_annotations(Annotated(root, jobs=tuple(jobs), pods=tuple(pods)))
 
 
 _JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}

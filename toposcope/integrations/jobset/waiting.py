@@ -25,7 +25,9 @@ class _JobSet(Waiting):
             return None
 
         def of_job(labels: Mapping[str, str]) -> str | None:
-            return labels.get(JOB_KEY) if labels.get(_JOB_NAME) == name else None
+            if labels.get(_JOB_NAME) != name:
+                return None
+            return labels.get(JOB_KEY)
 
         return of_job
 

@@ -89,21 +89,21 @@ class _Tree:
 
     def groups(self, pod_set: PodSet) -> list[Group]:
         """The Jobs of one ReplicatedJob."""
-        own = self._root / "metadata" / "annotations"
-        places = [own]
+        places = [self._root / "metadata" / "annotations"]
         if pod_set.job:
             places.append(pod_set.job / "metadata" / "annotations")
         # An annotation of the Job template overrides that of the JobSet.
         exclusive = _first([place / EXCLUSIVE for place in reversed(places)])
         strategy = _first([place / NODE_SELECTOR for place in places])
-        if exclusive is None:
-            if strategy:
-                fix = f"add {EXCLUSIVE} with a node label key, or remove it"
-                strategy.warn("jobset/strategy-alone", f"has no effect without {EXCLUSIVE}", fix)
-            return [_jobs(pod_set)]
-        if strategy:
+
+        if exclusive and strategy:
             return self._selected(pod_set, strategy)
-        return [self._exclusive(pod_set, exclusive)]
+        if exclusive:
+            return [self._exclusive(pod_set, exclusive)]
+        if strategy:
+            fix = f"add {EXCLUSIVE} with a node label key, or remove it"
+            strategy.warn("jobset/strategy-alone", f"has no effect without {EXCLUSIVE}", fix)
+        return [_jobs(pod_set)]
 
     def _exclusive(self, pod_set: PodSet, exclusive: Field) -> Group:
         """Jobs that each have a domain for themselves."""
@@ -111,6 +111,7 @@ class _Tree:
         level = exclusive_level(exclusive, self._cluster, "jobset/label-exists", message)
         if level is None:
             return _jobs(pod_set)
+
         self.levels[level] = None
         occupied = self._cluster.occupied(JOB_KEY, level.key)
         if occupied:
@@ -131,6 +132,7 @@ class _Tree:
                 "(its value: namespace_jobset-job-index)"
             )
             strategy.error("jobset/nodes-labelled", text, fix)
+
         if pod_set.jobs > MAX_JOBS:
             self.placeable = False
             text = (
@@ -139,7 +141,9 @@ class _Tree:
             )
             self.notes[text] = None
             return []
-        prefix = f"{namespace_of(self._root)}_{name_of(self._root)}-{pod_set.name}"
+
+        namespace, name = namespace_of(self._root), name_of(self._root)
+        prefix = f"{namespace}_{name}-{pod_set.name}"
         groups = []
         for number in range(pod_set.jobs):
             pods = _on_nodes_of(pod_set.pods, f"{prefix}-{number}")
@@ -161,7 +165,14 @@ def _jobs(pod_set: PodSet) -> Group:
 
 
 def _on_nodes_of(pods: Pods, job: str) -> Pods:
+    """The pods on the nodes that carry the name of this Job."""
     nodes = pods.node_filter
-    selector = tuple(sorted((dict(nodes.selector) | {NAMESPACED_JOB: job}).items()))
-    tolerations = (*nodes.tolerations, Toleration(NO_SCHEDULE, "Exists", effect="NoSchedule"))
-    return replace(pods, node_filter=replace(nodes, selector=selector, tolerations=tolerations))
+    selector = dict(nodes.selector)
+    selector[NAMESPACED_JOB] = job
+    toleration = Toleration(NO_SCHEDULE, "Exists", effect="NoSchedule")
+    node_filter = replace(
+        nodes,
+        selector=tuple(sorted(selector.items())),
+        tolerations=(*nodes.tolerations, toleration),
+    )
+    return replace(pods, node_filter=node_filter)

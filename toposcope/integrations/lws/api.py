@@ -1,6 +1,6 @@
-"""Kinds, annotations and labels of LeaderWorkerSet (0.7 and later).
+"""Kinds, annotations and labels of LeaderWorkerSet, and the levels that its objects ask for.
 
-And the levels that its objects ask for.
+They are those of LeaderWorkerSet 0.7 and later.
 """
 
 from collections.abc import Iterator
@@ -30,10 +30,14 @@ SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a LeaderWorkerSet: exclusive placement, and what schedulers read."""
-    own, pods = root / "metadata" / "annotations", root / "spec" / "leaderWorkerTemplate"
-    yield from requests_at(
-        ((own / EXCLUSIVE, True), (own / SUBGROUP_EXCLUSIVE, True)), any_label=True
-    )
+    annotations = root / "metadata" / "annotations"
+    exclusive = [
+        (annotations / EXCLUSIVE, True),
+        (annotations / SUBGROUP_EXCLUSIVE, True),
+    ]
+    yield from requests_at(exclusive, any_label=True)
+
+    pods = root / "spec" / "leaderWorkerTemplate"
     templates = (pods / "leaderTemplate", pods / "workerTemplate")
     yield from read_annotations(Annotated(root, pods=templates))
 

@@ -23,7 +23,9 @@ class _LeaderWorkerSet(Waiting):
     def copy_label(self, group: Group) -> str:
         if group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY):
             return group.anti_affinity
-        return GROUP_INDEX if group.copies > 1 else ""
+        if group.copies > 1:
+            return GROUP_INDEX
+        return ""
 
 
 WAITING: Final = _LeaderWorkerSet()

@@ -4,7 +4,8 @@ Rules and messages: the webhooks and the pod controller of LeaderWorkerSet 0.7 a
 the annotations nothing keeps the pods of a group together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
@@ -23,15 +24,13 @@ from toposcope.integrations.lws.api import (
 
 LEADER_EXCLUDED: Final = "LeaderExcluded"
 """The `subGroupPolicyType` in which the leader is in no sub-group."""
+_SIZE_RULE: Final = "leaderworkerset/subgroup-size"
 _NO_LABEL: Final = "node does not have topology label: "
 """LeaderWorkerSet's controller means to print the key here and prints nothing."""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """LeaderWorkerSets with one of the annotations, or with sub-groups.
-
-    Which have rules of their own.
-    """
+    """LeaderWorkerSets with one of the annotations, or with sub-groups, which have rules too."""
     if kind_of(document) != LEADER_WORKER_SETS.key:
         return False
     root = Field(document)
@@ -44,27 +43,52 @@ def _claims(document: Mapping[str, Any]) -> bool:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     structure = structure_of(root) or Structure(())
     annotations = root / "metadata" / "annotations"
+
     rule = "leaderworkerset/label-exists"
     group_level = exclusive_level(annotations / EXCLUSIVE, cluster, rule, _NO_LABEL)
     sub_level = exclusive_level(annotations / SUBGROUP_EXCLUSIVE, cluster, rule, _NO_LABEL)
     size = _sub_group_size(root, before)
-    if sub_level and not size:
+    if sub_level and not _can_be_exclusive(sub_level, group_level, size, annotations):
+        sub_level = None
+
+    occupied = _Occupied(cluster, namespace_of(root))
+    occupied.add(group_level, GROUP_KEY)
+    occupied.add(sub_level, SUBGROUP_KEY)
+    group = _group(structure, occupied, group_level=group_level)
+    if sub_level:
+        group = _with_sub_groups(group, root, structure, occupied, sub_level=sub_level, size=size)
+
+    levels = []
+    for level in (group_level, sub_level):
+        if level and level not in levels:
+            levels.append(level)
+    workload = Workload(
+        "LeaderWorkerSet",
+        handle_of(root),
+        (group,),
+        levels=tuple(levels),
+        notes=tuple(occupied.notes),
+    )
+    return Reading(workload)
+
+
+def _can_be_exclusive(
+    sub_level: Level, group_level: Level | None, size: int, annotations: Field
+) -> bool:
+    """Whether sub-groups of this size can have a domain of `sub_level` each."""
+    annotation = annotations / SUBGROUP_EXCLUSIVE
+    if not size:
         text = "cannot have subgroup-exclusive-topology without subGroupSize set"
         fix = "set spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
-        (annotations / SUBGROUP_EXCLUSIVE).error("leaderworkerset/subgroup-size", text, fix)
-        sub_level = None
-    if size and sub_level and sub_level == group_level:
+        annotation.error(_SIZE_RULE, text, fix)
+        return False
+
+    if sub_level == group_level:
         text = f"sub-groups cannot have a {sub_level.domain} each and share the one of their group"
         fix = "name a narrower label here, or remove exclusive-topology"
-        (annotations / SUBGROUP_EXCLUSIVE).error("leaderworkerset/subgroup-level", text, fix)
-        sub_level = None
-    group, notes = _group(
-        root, structure, cluster, group_level=group_level, sub_level=sub_level, size=size
-    )
-    levels = tuple(dict.fromkeys(level for level in (group_level, sub_level) if level))
-    return Reading(
-        Workload("LeaderWorkerSet", handle_of(root), (group,), levels=levels, notes=notes)
-    )
+        annotation.error("leaderworkerset/subgroup-level", text, fix)
+        return False
+    return True
 
 
 SYSTEM: Final = System("LeaderWorkerSet", _claims, _read)
@@ -86,107 +110,146 @@ def sub_groups(
     that is not full.
     """
     leader, worker = structure.sets[0], structure.sets[-1]
-    left = sum(pod_set.count for pod_set in structure.sets) - 1
+    remaining = sum(pod_set.count for pod_set in structure.sets) - 1
     groups: list[tuple[tuple[Pods, ...], int]] = []
     if not leader_excluded:
-        first = min(size if left % size == 0 else size - 1, left)
-        groups.append(
-            (tuple(pods for pods in (leader.some(1), worker.some(first)) if pods.count), 1)
-        )
-        left -= first
-    groups += [((worker.some(count),), times) for count, times in chunks(left, size)]
+        workers = size if remaining % size == 0 else size - 1
+        workers = min(workers, remaining)
+        with_leader = [leader.some(1)]
+        if workers:
+            with_leader.append(worker.some(workers))
+        groups.append((tuple(with_leader), 1))
+        remaining -= workers
+
+    for count, times in chunks(remaining, size):
+        groups.append(((worker.some(count),), times))
     return tuple(groups)
 
 
-def _group(
-    root: Field,
-    structure: Structure,
-    cluster: ClusterFacts,
-    *,
-    group_level: Level | None,
-    sub_level: Level | None,
-    size: int,
-) -> tuple[Group, tuple[str, ...]]:
-    """One group of the set, as many times as there are replicas."""
-    notes = []
-    occupied: list[tuple[str, tuple[str, ...]]] = []
-    for level, pod_label in ((group_level, GROUP_KEY), (sub_level, SUBGROUP_KEY)):
-        values = cluster.occupied(pod_label, level.key, namespace_of(root)) if level else ()
-        if level and values:
-            occupied.append((level.key, values))
-            notes.append(
-                f"domains of level {level.domain} left out, "
-                "as they hold groups of LeaderWorkerSets already: "
-                f"{len(values)}"
-            )
+class _Occupied:
+    """Domains that hold groups already: pods stay off them."""
 
-    def off_occupied(pods: Pods) -> Pods:
-        for key, values in occupied:
-            pods = kept_off(pods, key, values)
-        return pods
+    def __init__(self, cluster: ClusterFacts, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._by_key: list[tuple[str, tuple[str, ...]]] = []
+        self.notes: list[str] = []
 
-    pods = structure.whole
-    below: tuple[Group, ...] = ()
-    if sub_level:
-        leader_excluded = (sub_group_policy(root) / "subGroupPolicyType").text() == LEADER_EXCLUDED
-        below = tuple(
-            Group(
-                "sub-group",
-                tuple(map(off_occupied, alike)),
-                (),
-                sub_level,
-                copies=times,
-                anti_affinity=SUBGROUP_KEY,
-            )
-            for alike, times in sub_groups(structure, size, leader_excluded=leader_excluded)
+    def add(self, level: Level | None, pod_label: str) -> None:
+        """Keep off the domains of a level that hold pods with the label."""
+        if level is None:
+            return
+
+        values = self._cluster.occupied(pod_label, level.key, self._namespace)
+        if not values:
+            return
+        self._by_key.append((level.key, values))
+        self.notes.append(
+            f"domains of level {level.domain} left out, "
+            "as they hold groups of LeaderWorkerSets already: "
+            f"{len(values)}"
         )
-        pods = (structure.sets[0].some(1),) if leader_excluded else ()
-    parts = tuple(map(off_occupied, pods))
-    group = Group(
+
+    def kept_off(self, pods: Sequence[Pods]) -> tuple[Pods, ...]:
+        """The pods, on other nodes than those."""
+        kept = []
+        for kind in pods:
+            restricted = kind
+            for key, values in self._by_key:
+                restricted = kept_off(restricted, key, values)
+            kept.append(restricted)
+        return tuple(kept)
+
+
+def _group(structure: Structure, occupied: _Occupied, *, group_level: Level | None) -> Group:
+    """One group of the set, as many times as there are replicas."""
+    return Group(
         "group",
-        parts,
-        below,
-        group_level,
+        occupied.kept_off(structure.whole),
+        required=group_level,
         copies=structure.copies,
         anti_affinity=GROUP_KEY if group_level else "",
     )
-    return group, tuple(notes)
+
+
+def _with_sub_groups(
+    group: Group,
+    root: Field,
+    structure: Structure,
+    occupied: _Occupied,
+    *,
+    sub_level: Level,
+    size: int,
+) -> Group:
+    """The group with its pods in sub-groups that have a domain of `sub_level` each."""
+    policy = sub_group_policy(root)
+    leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
+    below = []
+    for pods, times in sub_groups(structure, size, leader_excluded=leader_excluded):
+        sub_group = Group(
+            "sub-group",
+            occupied.kept_off(pods),
+            required=sub_level,
+            copies=times,
+            anti_affinity=SUBGROUP_KEY,
+        )
+        below.append(sub_group)
+
+    outside: tuple[Pods, ...] = ()
+    if leader_excluded:
+        leader = structure.sets[0].some(1)
+        outside = occupied.kept_off([leader])
+    return replace(group, pods=outside, groups=tuple(below))
 
 
 def _sub_group_size(root: Field, before: Field | None) -> int:
     """How many pods a sub-group has; 0 where there are none, or where the number is invalid."""
     policy = sub_group_policy(root)
-    field, rule = policy / "subGroupSize", "leaderworkerset/subgroup-size"
+    field = policy / "subGroupSize"
     if before is not None:
         _check_unchanged(policy, sub_group_policy(before))
     if not field:
         return 0
-    if isinstance(field.value, int) and not isinstance(field.value, bool) and field.value < 1:
-        field.error(
-            rule,
-            "subGroupSize must be equal or greater than 1",
-            "write how many pods share a domain",
-        )
+
+    value = field.value
+    if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+        text = "subGroupSize must be equal or greater than 1"
+        field.error(_SIZE_RULE, text, "write how many pods share a domain")
         return 0
+
     size = field.number(0)
     total = (root / "spec" / "leaderWorkerTemplate" / "size").number(1, least=1)
     if not size:
         return 0
+
     findings = len(field.findings)
-    fix = f"of {total} pods, one of them the leader"
-    if total % size and (total - 1) % size:
-        field.error(rule, "size or size - 1 must be divisible by subGroupSize", fix)
-    if total < size:
-        field.error(rule, "subGroupSize cannot be larger than size", fix)
-    if (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED and (total - 1) % size:
-        field.error(rule, "size-1 must be divisible by subGroupSize when using LeaderExcluded", fix)
+    _check_divisible(policy, size, total)
     return size if len(field.findings) == findings else 0
 
 
+def _check_divisible(policy: Field, size: int, total: int) -> None:
+    """Check that groups of so many pods can be cut into sub-groups of this size."""
+    field = policy / "subGroupSize"
+    fix = f"of {total} pods, one of them the leader"
+    workers = total - 1
+    if total % size and workers % size:
+        text = "size or size - 1 must be divisible by subGroupSize"
+        field.error(_SIZE_RULE, text, fix)
+    if total < size:
+        field.error(_SIZE_RULE, "subGroupSize cannot be larger than size", fix)
+
+    kind = (policy / "subGroupPolicyType").text()
+    if kind == LEADER_EXCLUDED and workers % size:
+        text = "size-1 must be divisible by subGroupSize when using LeaderExcluded"
+        field.error(_SIZE_RULE, text, fix)
+
+
 def _check_unchanged(policy: Field, before: Field) -> None:
-    rule, fix = "leaderworkerset/immutable", "delete the LeaderWorkerSet and create it again"
-    now, then = policy / "subGroupSize", before / "subGroupSize"
+    rule = "leaderworkerset/immutable"
+    fix = "delete the LeaderWorkerSet and create it again"
+    now = policy / "subGroupSize"
     if policy and before:
+        then = before / "subGroupSize"
         if now.value != then.value:
             now.error(rule, "field is immutable", fix)
     elif policy:

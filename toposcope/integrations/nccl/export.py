@@ -29,7 +29,9 @@ def _write(node: ExportedNode, options: ExportOptions) -> ExportedFile:
         )
     except MatrixError as error:
         raise ExportError(f"node {node.name}: {error}") from error
-    return ExportedFile(file.text, tuple(f"not known: {fact}" for fact in file.unknown))
+
+    notes = [f"not known: {fact}" for fact in file.unknown]
+    return ExportedFile(file.text, tuple(notes))
 
 
 FORMATS: Final = (

@@ -1,11 +1,11 @@
 """NCCL's topology XML of one node, as `NCCL_TOPO_FILE` takes it.
 
-From what the node's agent wrote down. The form is that of NCCL's own dump (`NCCL_TOPO_DUMP_FILE`;
-src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a file leaves out from the machine it runs
-on, so nothing is guessed here: what is not known is left out, and listed.
+It is made from what the node's agent wrote down. The form is that of NCCL's own dump
+(`NCCL_TOPO_DUMP_FILE`; src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a file leaves out
+from the machine it runs on, so nothing is guessed here: what is not known is left out, and listed.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -17,6 +17,8 @@ from toposcope.hardware.ranges import parse_list
 from toposcope.hardware.topology import Interconnect
 from toposcope.integrations.framework.levels import ExportError
 
+_DATA_DIRECT: Final = "dd"
+"""The kind of a device that is a NIC's Data Direct function."""
 _GPU_CLASS: Final = "0x030200"
 _NIC_CLASS: Final = "0x020000"
 _BRIDGE_CLASS: Final = "0x060400"
@@ -28,6 +30,7 @@ _ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64", "ppc64le": "ppc64"
 SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
 """PCIe generation to the link speed as Linux and NCCL write it."""
 _WORD_BITS: Final = 32
+_WORD_MASK: Final = 0xFFFFFFFF
 _MAX_ATTRIBUTE: Final = 254
 """Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs.
 
@@ -51,13 +54,11 @@ _ALWAYS_UNKNOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NcclTopology:
-    """The file, and what is not known of the node.
-
-    One sentence each (they stand in the file too).
-    """
+    """The file, and what is not known of the node."""
 
     text: str
     unknown: tuple[str, ...]
+    """One sentence each; they stand in the file too."""
 
 
 def write(
@@ -73,25 +74,33 @@ def write(
         raise ExportError(
             f"node {node}: the matrix was too large for the annotation; there is nothing to write"
         )
-    nameless = [device.label for device in matrix.devices if not device.pci]
-    if nameless:
-        raise ExportError(
-            f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}"
-        )
+    _check_addresses(node, matrix.devices)
+
     unknown = _unknown(interconnect, arch, pcie)
-    if any(device.kind == "dd" for device in matrix.devices):
+    if any(device.kind == _DATA_DIRECT for device in matrix.devices):
         unknown += (
             "Data Direct functions of NICs: they are left out (NCCL asks the driver for them)",
         )
+
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))
-    _Writer(root, matrix.devices, matrix.links, interconnect, pcie).write(
-        _ARCHITECTURES.get(arch or "")
-    )
+    writer = _Writer(root, matrix.devices, matrix.links, interconnect, pcie)
+    writer.write(_ARCHITECTURES.get(arch or ""))
     ET.indent(root)
     # As in NCCL's dumps: its own parser would take the blank for the beginning of an attribute.
     text = ET.tostring(root, encoding="unicode").replace(" />", "/>")
     return NcclTopology(text + "\n", unknown)
+
+
+def _check_addresses(node: str, devices: Sequence[Device]) -> None:
+    """Raises ExportError when a device has no PCI address."""
+    nameless = []
+    for device in devices:
+        if not device.pci:
+            nameless.append(device.label)
+    if nameless:
+        labels = ", ".join(nameless)
+        raise ExportError(f"node {node}: the annotation gives no PCI address for {labels}")
 
 
 def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tuple[str, ...]:
@@ -115,10 +124,13 @@ def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tu
 
 
 def _comment(node: str, unknown: Sequence[str]) -> str:
-    title = f" {node}, from the annotation gpu.topology/matrix. Not known from it:"
-    lines = [title, *(f"- {fact}" for fact in unknown)]
+    lines = [f" {node}, from the annotation gpu.topology/matrix. Not known from it:"]
+    for fact in unknown:
+        lines.append(f"- {fact}")
+    text = "\n  ".join(lines)
+
     # Two hyphens would end the comment.
-    return "\n  ".join(lines).replace("--", "- -") + " "
+    return text.replace("--", "- -") + " "
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +148,20 @@ def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:
     groups = []
     for members in _joined(range(len(devices)), links, {PIX, PXB}):
         switches = _joined(members, links, {PIX})
-        # Firmware may not tell a card's NUMA node; its neighbours behind the same switch share it.
-        numa = next(
-            (n for n in (devices[position].numa for position in members) if n is not None), -1
-        )
+        numa = _numa_of([devices[position] for position in members])
         groups.append(Group(numa, tuple(map(tuple, switches))))
     return groups
+
+
+def _numa_of(devices: Iterable[Device]) -> int:
+    """The NUMA node of devices behind the same switch, -1 if none tells it.
+
+    Firmware may not tell it of each card.
+    """
+    for device in devices:
+        if device.numa is not None:
+            return device.numa
+    return -1
 
 
 def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) -> list[list[int]]:
@@ -151,14 +171,16 @@ def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) 
     while left:
         first = next(iter(left))
         del left[first]
-        joined, frontier = [first], [first]
+        joined = [first]
+        frontier = [first]
         while frontier:
             row = links.cells[frontier.pop()]
-            reached = [other for other in left if row[other] in near]
-            for other in reached:
-                del left[other]
-            joined += reached
-            frontier += reached
+            for other in list(left):
+                if row[other] in near:
+                    del left[other]
+                    joined.append(other)
+                    frontier.append(other)
+
         groups.append(sorted(joined))
     return groups
 
@@ -183,23 +205,28 @@ class _Writer:
         groups = groups_of(self._devices, self._links)
         for numa in sorted({group.numa for group in groups}):
             cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
-            cpus = next(
-                (device.cpus for device in self._devices if device.numa == numa and device.cpus),
-                None,
-            )
-            mask = cpus and cpu_mask(cpus)
+            cpus = self._cpus(numa)
+            mask = cpu_mask(cpus) if cpus else None
             if mask and len(mask) <= _MAX_ATTRIBUTE:
                 cpu.set("affinity", mask)
             if arch:
                 cpu.set("arch", arch)
+
             for group in groups:
                 if group.numa == numa:
                     self._group(cpu, group)
 
-    def _group(self, cpu: ET.Element, group: Group) -> None:
-        """Devices alone hang from the CPU, those behind one switch from it.
+    def _cpus(self, numa: int) -> str:
+        """The kernel's list of the CPUs of a NUMA node; empty if no device tells it."""
+        for device in self._devices:
+            if device.numa == numa and device.cpus:
+                return device.cpus
+        return ""
 
-        Those behind several from one above.
+    def _group(self, cpu: ET.Element, group: Group) -> None:
+        """Hang a device alone from the CPU, devices behind a switch from that switch.
+
+        Several switches hang from one above them.
         """
         parent = self._bridge(cpu) if len(group.switches) > 1 else cpu
         for switch in group.switches:
@@ -212,41 +239,47 @@ class _Writer:
         number = self._bridges
         self._bridges += 1
         address = f"ffff:ff:{number // 8:02x}.{number % 8}"
-        return ET.SubElement(
-            parent, "pci", {"busid": address, "class": _BRIDGE_CLASS, **self._speed}
-        )
+        return self._pci(parent, address, _BRIDGE_CLASS)
+
+    def _pci(self, parent: ET.Element, address: str, device_class: str) -> ET.Element:
+        attributes = {"busid": address, "class": device_class, **self._speed}
+        return ET.SubElement(parent, "pci", attributes)
 
     def _device(self, parent: ET.Element, position: int) -> None:
         device = self._devices[position]
-        if device.kind == "dd":
+        if device.kind == _DATA_DIRECT:
             return  # NCCL asks the driver for a NIC's Data Direct function itself
-        gpu = position < self._links.gpus
-        kind = _GPU_CLASS if gpu else _NIC_CLASS
-        pci = ET.SubElement(parent, "pci", {"busid": device.pci, "class": kind, **self._speed})
-        if gpu:
-            element = ET.SubElement(pci, "gpu", dev=device.label.removeprefix("GPU"))
-            for target, count, target_class in self._nvlinks(position):
-                ET.SubElement(
-                    element, "nvlink", target=target, count=str(count), tclass=target_class
-                )
-        elif self._speed:
-            ET.SubElement(ET.SubElement(pci, "nic"), "net", name=device.name)
 
-    def _nvlinks(self, position: int) -> list[tuple[str, int, str]]:
-        """Target, links and target's class.
+        if position < self._links.gpus:
+            pci = self._pci(parent, device.pci, _GPU_CLASS)
+            gpu = ET.SubElement(pci, "gpu", dev=device.label.removeprefix("GPU"))
+            self._nvlinks(gpu, position)
+            return
 
-        GPU by GPU, or all links of the GPU where they end in switches.
-        """
-        counts = list(map(nv_links, self._links.cells[position][: self._links.gpus]))
-        if self._interconnect == Interconnect.NVSWITCH:
-            return [(_HIDDEN_SWITCH, max(counts), _SWITCH_CLASS)] if any(counts) else []
+        pci = self._pci(parent, device.pci, _NIC_CLASS)
+        if self._speed:
+            nic = ET.SubElement(pci, "nic")
+            ET.SubElement(nic, "net", name=device.name)
+
+    def _nvlinks(self, gpu: ET.Element, position: int) -> None:
+        """The NVLinks GPU by GPU, or all of them at once where they end in switches."""
         if self._interconnect is None:
-            return []
-        return [
-            (self._devices[other].pci, count, _GPU_CLASS)
-            for other, count in enumerate(counts)
-            if count
-        ]
+            return
+
+        cells = self._links.cells[position][: self._links.gpus]
+        counts = [nv_links(cell) for cell in cells]
+        if self._interconnect == Interconnect.NVSWITCH:
+            if any(counts):
+                _nvlink(gpu, _HIDDEN_SWITCH, max(counts), _SWITCH_CLASS)
+            return
+
+        for other, count in enumerate(counts):
+            if count:
+                _nvlink(gpu, self._devices[other].pci, count, _GPU_CLASS)
+
+
+def _nvlink(gpu: ET.Element, target: str, count: int, target_class: str) -> None:
+    ET.SubElement(gpu, "nvlink", target=target, count=str(count), tclass=target_class)
 
 
 def cpu_mask(cpus: str) -> str | None:
@@ -254,11 +287,16 @@ def cpu_mask(cpus: str) -> str | None:
 
     None for no such list.
     """
+    mask = 0
     try:
-        mask = sum(1 << cpu for cpu in parse_list(cpus))
+        for cpu in parse_list(cpus):
+            mask |= 1 << cpu
     except ValueError:
         return None
-    words = max(1, -(-mask.bit_length() // _WORD_BITS))
-    return ",".join(
-        f"{mask >> (_WORD_BITS * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words))
-    )
+
+    words: list[str] = []
+    while mask or not words:
+        words.append(f"{mask & _WORD_MASK:08x}")
+        mask >>= _WORD_BITS
+    words.reverse()
+    return ",".join(words)

@@ -46,11 +46,13 @@ def _with_pool(cluster: ClusterFacts, pool: TopologyLevels) -> ClusterFacts:
     known = cluster.read.get(TOPOLOGIES.option)
     if known is None:
         return cluster
+
     by_name = dict(known.by_name)
     for name, topology in known.by_name.items():
         if is_topology_of(name, pool.name):
-            levels = tuple(pool.by_key(level.key) or level for level in topology.levels)
-            by_name[name] = replace(topology, levels=levels)
+            levels = [pool.by_key(level.key) or level for level in topology.levels]
+            by_name[name] = replace(topology, levels=tuple(levels))
+
     read_by_kai = replace(known, by_name=by_name)
     return replace(cluster, read={**cluster.read, TOPOLOGIES.option: read_by_kai})
 

@@ -1,12 +1,13 @@
-"""The PodGroup of one OSMO task group.
+"""The PodGroup of one OSMO task group: what was asked for, and where OSMO's tree differs.
 
-The constraint tree that was asked for, and where OSMO's differs from it. OSMO sorts a task's
+OSMO sorts a task's
 requirements by the pool's order and makes a path of groups of them, so a group is the same one only
 below the same groups. Source: OSMO's PodGroupTopologyBuilder (2026-08). It takes the first
 requirement of a group for all, keeps only the last of a chain of single groups, joins the names of
 a path with `-`, and has no place for tasks without requirements.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -59,7 +60,10 @@ class Branch:
     @property
     def only_child(self) -> "Branch | None":
         """The group below, when there is just one."""
-        return next(iter(self.below.values())) if len(self.below) == 1 else None
+        if len(self.below) != 1:
+            return None
+        (child,) = self.below.values()
+        return child
 
     def walk(self) -> Iterator["Branch"]:
         """This one and all below it."""
@@ -71,32 +75,38 @@ class Branch:
 def tree_of(tasks: Sequence[Task], pool: TopologyLevels) -> Branch:
     """The tree of tasks whose requirements all have a level of the pool."""
     root = Branch()
+
+    def rank(requirement: Requirement) -> int:
+        return pool.rank(requirement.level) if requirement.level else 0
+
     for task in tasks:
         branch = root
-        for requirement in sorted(
-            task.requirements, key=lambda one: pool.rank(one.level) if one.level else 0
-        ):
-            branch = branch.below.setdefault(
-                requirement.group, Branch((*branch.path, requirement.group))
-            )
+        for requirement in sorted(task.requirements, key=rank):
+            group = requirement.group
+            if group not in branch.below:
+                branch.below[group] = Branch((*branch.path, group))
+            branch = branch.below[group]
             branch.requirements.append(requirement)
         branch.tasks.append(task)
+
     return root
 
 
 def group_of(branch: Branch, name: str) -> Group:
     """What is asked for: a group that is required for one of its tasks stays together."""
     level = branch.requirements[0].level if branch.requirements else None
-    below = [
-        group_of(child, f"{child.requirements[0].key} group {'/'.join(child.path)}")
-        for child in branch.below.values()
-    ]
-    counts: dict[Pods, int] = {}  # tasks of one resource are identical pods
-    for task in branch.tasks:
-        counts[task.pods] = counts.get(task.pods, 0) + 1
+    below = []
+    for child in branch.below.values():
+        path = "/".join(child.path)
+        key = child.requirements[0].key
+        below.append(group_of(child, f"{key} group {path}"))
+
+    # Tasks of one resource are identical pods.
+    counts = Counter([task.pods for task in branch.tasks])
+    pods = [replace(kind, count=count) for kind, count in counts.items()]
     return Group(
         name,
-        pods=tuple(replace(pods, count=count) for pods, count in counts.items()),
+        pods=tuple(pods),
         groups=tuple(below),
         required=level if branch.required else None,
         preferred=None if branch.required else level,
@@ -109,60 +119,91 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
     `tasks` is where the task group `name` stands.
     """
     for branch in root.walk():
-        if len({requirement.required for requirement in branch.requirements}) > 1:
-            first = branch.requirements[0]
-            first.field.warn(
-                "osmo/mixed-requirement",
-                f"group {first.group!r} is both required and preferred; "
-                "OSMO uses the first of its tasks: "
-                f"{'required' if first.required else 'preferred'}",
-                "write the same requirementType in every resource of the group",
-            )
+        _check_mixed(branch)
+
     for branch, kept in lost(root):
-        key = kept.requirements[0].key
-        next(requirement for requirement in branch.requirements if requirement.required).field.warn(
-            "osmo/required-lost",
-            f"required {branch.requirements[0].key!r} is lost for tasks of {name!r}: "
-            f"OSMO writes only preferred {key!r} into the PodGroup",
-            f"make {key!r} required too, or leave it out",
-        )
+        _warn_of_lost(branch, kept, name)
+
     for group, other in _collisions(root):
+        paths = f"{'/'.join(group.path)} and {'/'.join(other.path)}"
         other.requirements[0].field.error(
             "osmo/group-collision",
-            f"groups {'/'.join(group.path)} and {'/'.join(other.path)} are both called "
-            f"{'-'.join(group.path)!r} by "
+            f"groups {paths} are both called {'-'.join(group.path)!r} by "
             "OSMO, which fails with IndexError or takes them for one",
             "choose group names without '-'",
         )
+
     if root.tasks and root.below:
-        names = ", ".join(task.name for task in root.tasks)
-        where = (
-            "are put under the constraint of the others"
-            if root.only_child
-            else "may be placed anywhere"
-        )
-        fix = "give every task of the group a topology, or put these into a group of their own"
-        tasks.warn("osmo/without-requirements", f"tasks without topology {where}: {names}", fix)
+        _warn_without_requirements(tasks, root)
+
+
+def _check_mixed(branch: Branch) -> None:
+    if len({requirement.required for requirement in branch.requirements}) <= 1:
+        return
+
+    first = branch.requirements[0]
+    used = "required" if first.required else "preferred"
+    first.field.warn(
+        "osmo/mixed-requirement",
+        f"group {first.group!r} is both required and preferred; "
+        f"OSMO uses the first of its tasks: {used}",
+        "write the same requirementType in every resource of the group",
+    )
+
+
+def _warn_of_lost(branch: Branch, kept: Branch, name: str) -> None:
+    """Note at the first task that requires the group that OSMO keeps another one instead."""
+    lost_key = branch.requirements[0].key
+    kept_key = kept.requirements[0].key
+    required = next(requirement for requirement in branch.requirements if requirement.required)
+    required.field.warn(
+        "osmo/required-lost",
+        f"required {lost_key!r} is lost for tasks of {name!r}: "
+        f"OSMO writes only preferred {kept_key!r} into the PodGroup",
+        f"make {kept_key!r} required too, or leave it out",
+    )
+
+
+def _warn_without_requirements(tasks: Field, root: Branch) -> None:
+    names = ", ".join([task.name for task in root.tasks])
+    where = "may be placed anywhere"
+    if root.only_child:
+        where = "are put under the constraint of the others"
+    fix = "give every task of the group a topology, or put these into a group of their own"
+    tasks.warn("osmo/without-requirements", f"tasks without topology {where}: {names}", fix)
 
 
 def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:
-    """Required groups of which nothing is left in the PodGroup.
+    """Required groups of which nothing is left, each with the preferred one kept instead.
 
-    Each with the preferred one that is kept instead. From the root down a chain of single groups
+    From the root down a chain of single groups
     becomes one constraint on the whole PodGroup: its last one. A chain that begins at a branching
     is cut to its last group in the same way; below a sub-group nothing is lost. Where the last one
     is required it is narrower, and the others follow from it.
     """
     whole = _chain(root)
-    for chain in (whole[1:], *map(_chain, whole[-1].below.values())):
-        if chain and not chain[-1].requirements[0].required:
-            yield from ((branch, chain[-1]) for branch in chain[:-1] if branch.required)
+    chains = [whole[1:]]
+    for branch in whole[-1].below.values():
+        chains.append(_chain(branch))
+
+    for chain in chains:
+        if not chain:
+            continue
+
+        *others, kept = chain
+        if kept.requirements[0].required:
+            continue
+        for branch in others:
+            if branch.required:
+                yield branch, kept
 
 
 def _chain(start: Branch) -> list[Branch]:
     chain = [start]
-    while below := chain[-1].only_child:
+    below = start.only_child
+    while below:
         chain.append(below)
+        below = below.only_child
     return chain
 
 

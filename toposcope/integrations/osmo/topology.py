@@ -1,12 +1,12 @@
-"""OSMO's pools and backends.
+"""OSMO's pools and backends: topology keys, and what an administrator should know about them.
 
-The topology keys of a pool, and what its administrator should know about them. They come as JSON or
+They come as JSON or
 YAML, as `osmo config show POOL` prints and `osmo config update POOL` takes them: all pools under
 `pools`, an object of pools by name, or one pool. None of them is an object of the Kubernetes API.
 OSMO makes KAI's Topology of a pool's `topology_keys`, in their order.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,9 +42,8 @@ class _Pool(msgspec.Struct, frozen=True):
 
 def write(topology: TopologyLevels) -> dict[str, Any]:
     """The `topology_keys` of a pool's configuration. Raises ExportError."""
-    return {
-        _KEYS: [{"key": level.domain, "label": level.key} for level in exportable(topology).levels]
-    }
+    levels = exportable(topology).levels
+    return {_KEYS: [{"key": level.domain, "label": level.key} for level in levels]}
 
 
 def read(document: Any) -> TopologyLevels:
@@ -61,11 +60,13 @@ def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
     A level's domain is the key's name in the pool.
     """
     for name, pool in _named(Field(document), "pools", _KEYS):
-        entries = [
-            ((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()
-        ]
-        levels = tuple(Level(key, label) for key, label in entries if key and label)
-        yield TopologyLevels(name, levels, "OSMO pool")
+        levels = []
+        for entry in (pool / _KEYS).items():
+            key = (entry / "key").text()
+            label = (entry / "label").text()
+            if key and label:
+                levels.append(Level(key, label))
+        yield TopologyLevels(name, tuple(levels), "OSMO pool")
 
 
 def topology_of(pool: str) -> str:
@@ -73,55 +74,62 @@ def topology_of(pool: str) -> str:
 
     Its real name has the backend's namespace in it, too.
     """
-    return "-".join(filter(None, (_MADE, pool, "topology")))
+    return f"{_MADE}-{pool}-topology" if pool else f"{_MADE}-topology"
 
 
 def is_topology_of(name: str, pool: str | None) -> bool:
     """Whether a KAI Topology is OSMO's, of this pool; None: of any."""
-    return name.startswith(f"{_MADE}-") and name.endswith(
-        f"-{pool}-topology" if pool else "-topology"
-    )
+    suffix = f"-{pool}-topology" if pool else "-topology"
+    return name.startswith(f"{_MADE}-") and name.endswith(suffix)
 
 
 def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
     """The schedulers of a document's backends, by the name of the backend."""
-    backends = _named(Field(document), "backends", _SETTINGS)
-    return {
-        name: kind
-        for name, backend in backends
-        if (kind := (backend / _SETTINGS / "scheduler_type").text())
-    }
+    schedulers = {}
+    for name, backend in _named(Field(document), "backends", _SETTINGS):
+        kind = (backend / _SETTINGS / "scheduler_type").text()
+        if kind:
+            schedulers[name] = kind
+    return schedulers
 
 
 def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
-    """Objects with the property `having`.
+    """Objects with the property `having`, by name.
 
-    The document itself, the items of `plural`, or its own properties.
+    They are the document itself, the items of `plural`, or the document's own properties.
     """
     if having in root.value:
         yield (root / "name").text() or "", root
         return
+
+    for name, item in _candidates(root, plural):
+        if isinstance(item.value, dict) and having in item.value:
+            yield name, item
+
+
+def _candidates(root: Field, plural: str) -> list[tuple[str, Field]]:
+    """The items of `plural` by name, else the document's own properties."""
     several = root / plural
-    if isinstance(several.value, list):
-        named = [
-            ((item / "name").text() or "", item)
-            for item in several.items()
-            if isinstance(item.value, dict)
-        ]
-    else:
-        named = list((several if isinstance(several.value, dict) else root).properties())
-    yield from (
-        (name, item)
-        for name, item in named
-        if isinstance(item.value, dict) and having in item.value
-    )
+    if isinstance(several.value, dict):
+        return list(several.properties())
+    if not isinstance(several.value, list):
+        return list(root.properties())
+
+    named = []
+    for item in several.items():
+        if isinstance(item.value, dict):
+            named.append(((item / "name").text() or "", item))
+    return named
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
     """Whether it configures a pool with topology keys, or a backend's scheduler."""
+    if "kind" in document:
+        return False
     root = Field(document)
-    configured = (*_named(root, "pools", _KEYS), *_named(root, "backends", _SETTINGS))
-    return "kind" not in document and bool(configured)
+    pools = list(_named(root, "pools", _KEYS))
+    backends = list(_named(root, "backends", _SETTINGS))
+    return bool(pools or backends)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -139,12 +147,8 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
     keys = pool / _KEYS
     entries = list(keys.items())
     _check_scheduler(name, pool, cluster)
-    for entry in entries:
-        for field in (entry / "key", entry / "label"):
-            if field.value is None:
-                field.error(
-                    "osmo/pool-keys", "Field required", "each entry has a key and a node label"
-                )
+
+    _check_complete(entries)
     _check_unique(entries)
     for entry in entries[:-1]:
         if (entry / "label").text() == HOSTNAME:
@@ -152,12 +156,14 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
     labels = [(entry, (entry / "label").text() or "") for entry in entries]
     fix = "list the keys from coarse to fine"
     check_order(labels, cluster, "osmo/pool-order", end="; OSMO takes the order as it is", fix=fix)
+
     if len(entries) > MAX_LEVELS:
         text = (
             f"KAI's Topology, which OSMO makes of these keys, takes {MAX_LEVELS} levels; "
             f"here are {len(entries)}"
         )
         keys.error("osmo/pool-keys", text, "leave out keys that no workflow uses")
+
     for entry, label in labels:
         if cluster.lacks_label(label):
             (entry / "label").warn(
@@ -183,23 +189,34 @@ def _check_scheduler(name: str, pool: Field, cluster: ClusterFacts) -> None:
         )
 
 
+def _check_complete(entries: Iterable[Field]) -> None:
+    for entry in entries:
+        for field in (entry / "key", entry / "label"):
+            if field.value is None:
+                fix = "each entry has a key and a node label"
+                field.error("osmo/pool-keys", "Field required", fix)
+
+
 def _check_unique(entries: list[Field]) -> None:
-    shared = (
-        "is the label of two keys; OSMO accepts that, KAI's Topology does not: "
-        "nodeLabel must be unique"
-    )
-    for name, rule, text, fix in (
-        (
-            "key",
-            "osmo/pool-key-twice",
-            "is listed twice; OSMO uses the last one",
-            "name each key once",
-        ),
-        ("label", "osmo/pool-label-twice", shared, "give each key a label of its own"),
-    ):
-        seen: set[str] = set()
-        for entry in entries:
-            value = (entry / name).text()
-            if value in seen:
-                (entry / name).error(rule, f"{value!r} {text}", fix)
-            seen.add(value or "")
+    for field, value in _repeated(entries, "key"):
+        text = f"{value!r} is listed twice; OSMO uses the last one"
+        field.error("osmo/pool-key-twice", text, "name each key once")
+
+    for field, value in _repeated(entries, "label"):
+        text = (
+            f"{value!r} is the label of two keys; OSMO accepts that, KAI's Topology does not: "
+            "nodeLabel must be unique"
+        )
+        field.error("osmo/pool-label-twice", text, "give each key a label of its own")
+
+
+def _repeated(entries: Iterable[Field], name: str) -> Iterator[tuple[Field, str]]:
+    """Where an entry has the same value as one before it."""
+    seen: set[str] = set()
+    for entry in entries:
+        field = entry / name
+        value = field.text()
+        if value in seen:
+            yield field, value
+        if value:
+            seen.add(value)

@@ -8,6 +8,7 @@ the same run (`pool`).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -59,11 +60,38 @@ def _claims(document: Mapping[str, Any]) -> bool:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # a workflow is submitted anew
     workloads = _Workflow(root, cluster).workloads()
-    return Reading(workloads[0] if workloads else None, stages=tuple(workloads[1:]))
+    if not workloads:
+        return Reading(None)
+    first, *others = workloads
+    return Reading(first, stages=tuple(others))
 
 
 SYSTEM: Final = System("OSMO", _claims, _read, "kai")
 READERS: Final = (SYSTEM,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """What is known of the pool that a workflow is for."""
+
+    levels: TopologyLevels | None = None
+    stand_in: bool = False
+    """Whether these are the levels of the cluster's only topology, as the pool's are not known."""
+
+    @property
+    def configured(self) -> TopologyLevels | None:
+        """The pool's own levels, if they are known."""
+        return None if self.stand_in else self.levels
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskGroup:
+    """Tasks that OSMO makes one PodGroup of."""
+
+    name: str
+    field: Field
+    """Where its tasks stand."""
+    tasks: tuple[Field, ...]
 
 
 class _Workflow:
@@ -72,76 +100,113 @@ class _Workflow:
     def __init__(self, root: Field, cluster: ClusterFacts) -> None:
         self._cluster = cluster
         self._flow = root / "workflow"
-        self._pool, self._assumed = _pool(self._flow, cluster)
-        self._name = (
-            self._pool.name if self._pool and not self._assumed else (self._flow / "pool").text()
-        )
-        made = (name for name in cluster.topologies if is_topology_of(name, self._name))
-        self._made = self._pool.name if self._pool and self._assumed else next(made, None)
-        self._resources = dict((self._flow / "resources").properties())
-        if not self._resources and root / "resources":
-            text = "OSMO reads resources inside workflow only"
-            (root / "resources").warn("osmo/resources", text, "indent them below workflow")
-            self._resources = dict((root / "resources").properties())
-        self._requirements = {
-            name: self._read_topology(name, field) for name, field in self._resources.items()
-        }
-        self._pods = {name: _pods(name, field) for name, field in self._resources.items()}
+        self._pool = _pool(self._flow, cluster)
+        if self._pool.configured:
+            self._pool_name: str | None = self._pool.configured.name
+        else:
+            self._pool_name = (self._flow / "pool").text()
+        self._kai_topology = self._find_kai_topology()
+        self._resources = self._read_resources(root)
+
+        self._requirements = {}
+        for name, field in self._resources.items():
+            self._requirements[name] = self._read_topology(name, field)
+        self._pods = {}
+        for name, field in self._resources.items():
+            self._pods[name] = _pods(name, field)
+
+    def _find_kai_topology(self) -> str | None:
+        """The name of the KAI Topology that OSMO has made of the pool."""
+        if self._pool.levels and self._pool.stand_in:
+            return self._pool.levels.name
+        for name in self._cluster.topologies:
+            if is_topology_of(name, self._pool_name):
+                return name
+        return None
+
+    def _read_resources(self, root: Field) -> dict[str, Field]:
+        resources = dict((self._flow / "resources").properties())
+        misplaced = root / "resources"
+        if resources or not misplaced:
+            return resources
+        text = "OSMO reads resources inside workflow only"
+        misplaced.warn("osmo/resources", text, "indent them below workflow")
+        return dict((root / "resources").properties())
 
     def workloads(self) -> list[Workload]:
         """One workload for each group of tasks; a task outside of groups is a group of its own."""
-        groups = [
-            (
-                (group / "name").text() or group.path,
-                group / "tasks",
-                list((group / "tasks").items()),
+        groups = self._groups()
+        topology_ready = self._check_kai_topology()
+        workloads = []
+        for group in groups:
+            tasks = [self._task(task) for task in group.tasks]
+            workload = self._workload(
+                group,
+                tasks,
+                alone=len(groups) == 1,
+                topology_ready=topology_ready,
             )
-            for group in (self._flow / "groups").items()
-        ]
-        groups += [
-            ((task / "name").text() or task.path, task, [task])
-            for task in (self._flow / "tasks").items()
-        ]
-        self._ready = self._check_made()
-        workloads = [
-            self._workload(
-                name, field, [self._task(task) for task in tasks], alone=len(groups) == 1
-            )
-            for name, field, tasks in groups
-        ]
-        if any(self._requirements.values()) and (self._pool is None or self._assumed):
+            workloads.append(workload)
+
+        if self._has_requirements and self._pool.configured is None:
             self._advise_pool()
         return workloads
 
-    def _check_made(self) -> bool:
-        """Whether KAI has the pool's Topology with all levels that are asked for.
+    @property
+    def _has_requirements(self) -> bool:
+        return any(self._requirements.values())
 
-        Or is not known.
-        """
-        cluster = self._cluster
-        levels = {
-            need.level.key for asked in self._requirements.values() for need in asked if need.level
-        }
-        if not (levels or any(self._requirements.values())) or not cluster.knows_topologies:
+    def _groups(self) -> list[_TaskGroup]:
+        groups = []
+        for group in (self._flow / "groups").items():
+            name = (group / "name").text() or group.path
+            tasks = group / "tasks"
+            groups.append(_TaskGroup(name, tasks, tuple(tasks.items())))
+
+        for task in (self._flow / "tasks").items():
+            name = (task / "name").text() or task.path
+            groups.append(_TaskGroup(name, task, (task,)))
+        return groups
+
+    def _check_kai_topology(self) -> bool:
+        """Whether KAI has the pool's Topology with all levels asked for; true if not known."""
+        if not self._has_requirements or not self._cluster.knows_topologies:
             return True
-        if self._made is None:
-            of = f" of pool {self._name}" if self._name else ""
-            text = f"KAI has no Topology{of} ({topology_of(self._name or '*')})"
-            fix = "OSMO makes it of the pool's topology_keys: osmo config show POOL NAME"
-            fix = fix if cluster.read[cluster.reads].served else cluster.missing("")
-        elif lacks := sorted(
-            key for key in levels if not cluster.topologies[self._made].by_key(key)
-        ):
-            text = f"KAI's Topology {self._made} lacks {', '.join(lacks)}"
+
+        if self._kai_topology is None:
+            of = f" of pool {self._pool_name}" if self._pool_name else ""
+            text = f"KAI has no Topology{of} ({topology_of(self._pool_name or '*')})"
+            fix = self._fix_of_missing_topology()
+        else:
+            missing = self._missing_keys(self._kai_topology)
+            if not missing:
+                return True
+            text = f"KAI's Topology {self._kai_topology} lacks {', '.join(missing)}"
             fix = (
                 "OSMO makes it anew when the pool's topology_keys change: "
                 "osmo config show POOL NAME"
             )
-        else:
-            return True
+
         text += ", so it starts no task with a requirement"
         (self._flow / "pool").error("osmo/kai-topology", text, fix)
         return False
+
+    def _fix_of_missing_topology(self) -> str:
+        cluster = self._cluster
+        if cluster.read[cluster.reads].served:
+            return "OSMO makes it of the pool's topology_keys: osmo config show POOL NAME"
+        return cluster.missing("")
+
+    def _missing_keys(self, kai_topology: str) -> list[str]:
+        """The label keys that are asked for and no level of KAI's Topology has."""
+        topology = self._cluster.topologies[kai_topology]
+        missing = set()
+        for requirements in self._requirements.values():
+            for requirement in requirements:
+                level = requirement.level
+                if level and not topology.by_key(level.key):
+                    missing.add(level.key)
+        return sorted(missing)
 
     def _advise_pool(self) -> None:
         pool, pools = self._flow / "pool", self._cluster.pools
@@ -152,30 +217,57 @@ class _Workflow:
         fix = "give its configuration with -f too: osmo config show POOL NAME > pool.json"
         self._flow.advise("osmo/pool-unknown", "the topology keys of the pool are not known", fix)
 
-    def _workload(self, name: str, field: Field, tasks: Sequence[Task], *, alone: bool) -> Workload:
-        same_keys = _check_same_keys(field, tasks)
-        requirements = [requirement for task in tasks for requirement in task.requirements]
-        known = same_keys and all(requirement.level for requirement in requirements)
-        pool = self._pool or TopologyLevels("", ())
-        handle = f"workflow/{(self._flow / 'name').text() or '?'}"
-        root = tree_of(tasks if known else [Task(task.name, task.pods, ()) for task in tasks], pool)
-        if known:
-            check_differences(field, name, root)
-        notes = [_ANY_NODES] if self._resources else []
-        notes += [self._assumed] if self._assumed and requirements else []
-        notes += [] if alone else [_BY_ITSELF]
-        known &= self._ready or not requirements
-        notes += [] if known else [LEVELS_FIRST]
-        return Workload(
+    def _workload(
+        self,
+        group: _TaskGroup,
+        tasks: Sequence[Task],
+        *,
+        alone: bool,
+        topology_ready: bool,
+    ) -> Workload:
+        """The workload of one group; `alone`: the workflow has no other."""
+        same_keys = _check_same_keys(group.field, tasks)
+        asks = any(task.requirements for task in tasks)
+        readable = same_keys and _have_levels(tasks)
+        pool = self._pool.levels or TopologyLevels("", ())
+        workflow_name = (self._flow / "name").text() or "?"
+        handle = f"workflow/{workflow_name}"
+        if not alone:
+            handle += f", group {group.name}"
+
+        if readable:
+            root = tree_of(tasks, pool)
+            check_differences(group.field, group.name, root)
+        else:
+            root = tree_of(_without_requirements(tasks), pool)
+
+        placeable = readable and (topology_ready or not asks)
+        workload = Workload(
             "OSMO",
-            handle if alone else f"{handle}, group {name}",
-            (group_of(root, f"group {name}"),),
-            self._made if requirements else None,
-            levels=pool.levels if requirements else (),
-            placeable=known,
-            notes=tuple(notes),
+            handle,
+            (group_of(root, f"group {group.name}"),),
+            placeable=placeable,
+            notes=self._notes(asks=asks, alone=alone, placeable=placeable),
             gang=True,
         )
+        if not asks:
+            return workload
+        return replace(workload, topology=self._kai_topology, levels=pool.levels)
+
+    def _notes(self, *, asks: bool, alone: bool, placeable: bool) -> tuple[str, ...]:
+        notes = []
+        if self._resources:
+            notes.append(_ANY_NODES)
+        if self._pool.levels and self._pool.stand_in and asks:
+            notes.append(
+                f"the pool's keys are not known: the levels of topology {self._pool.levels.name!r} "
+                "stand in for them"
+            )
+        if not alone:
+            notes.append(_BY_ITSELF)
+        if not placeable:
+            notes.append(LEVELS_FIRST)
+        return tuple(notes)
 
     def _task(self, task: Field) -> Task:
         resource = task / "resource"
@@ -190,95 +282,137 @@ class _Workflow:
         requirements = []
         keys: set[str] = set()
         for entry in (field / "topology").items():
-            for name, extra in entry.properties():
-                if name not in _FIELDS:
-                    extra.error(
-                        "osmo/topology-fields",
-                        "Extra inputs are not permitted",
-                        did_you_mean(name, _FIELDS),
-                    )
-            key = (entry / "key").text()
+            _check_fields(entry)
+            key_field = entry / "key"
+            key = key_field.text()
             if key is None:
-                (entry / "key").error(
-                    "osmo/topology-key", "Field required", "name a topology key of the pool"
-                )
+                fix = "name a topology key of the pool"
+                (entry / "key").error("osmo/topology-key", "Field required", fix)
                 continue
+
             if key in keys:
                 text = f"{key!r} is listed twice; OSMO makes a group within its group"
-                (entry / "key").warn("osmo/key-twice", text, "name each key once")
+                key_field.warn("osmo/key-twice", text, "name each key once")
             keys.add(key)
-            kind = entry / "requirementType"
-            if kind and kind.value not in _TYPES:
-                text = "Input should be 'required' or 'preferred'"
-                kind.error("osmo/requirement-type", text, did_you_mean(str(kind.value), _TYPES))
-            group = (entry / "group").text() or _DEFAULT
-            level = self._level(entry / "key", key, resource)
-            requirements.append(Requirement(entry, key, group, kind.value != "preferred", level))
+            requirements.append(self._requirement(entry, key, resource))
         return tuple(requirements)
 
+    def _requirement(self, entry: Field, key: str, resource: str) -> Requirement:
+        kind = entry / "requirementType"
+        if kind and kind.value not in _TYPES:
+            text = "Input should be 'required' or 'preferred'"
+            kind.error("osmo/requirement-type", text, did_you_mean(str(kind.value), _TYPES))
+        return Requirement(
+            field=entry,
+            key=key,
+            group=(entry / "group").text() or _DEFAULT,
+            required=kind.value != "preferred",
+            level=self._level(entry / "key", key, resource),
+        )
+
     def _level(self, field: Field, key: str, resource: str) -> Level | None:
-        level = self._pool.level(key) if self._pool else None
-        if self._pool and not self._assumed and (level is None or level.domain != key):
-            available = sorted(set(self._pool.domains))
-            field.error(
-                "osmo/key-available",
-                f'Topology key "{key}" in resource "{resource}" is not available in pool '
-                f'"{self._pool.name}". '
-                f"Available topology keys: {available}",
-                did_you_mean(key, available),
-            )
+        """The level of a topology key; None if the pool does not have it, or is not known."""
+        if self._pool.levels is None:
             return None
-        return level
+
+        level = self._pool.levels.level(key)
+        pool = self._pool.configured
+        if pool is None or (level and level.domain == key):
+            return level
+
+        available = sorted(set(pool.domains))
+        field.error(
+            "osmo/key-available",
+            f'Topology key "{key}" in resource "{resource}" is not available in pool '
+            f'"{pool.name}". '
+            f"Available topology keys: {available}",
+            did_you_mean(key, available),
+        )
+        return None
 
 
-def _pool(flow: Field, cluster: ClusterFacts) -> tuple[TopologyLevels | None, str]:
-    """The pool, and a note where the cluster's only topology has to stand in for it."""
-    name, pools = (flow / "pool").text(), cluster.pools
-    pool = pools.get(name) if name else None
+def _have_levels(tasks: Sequence[Task]) -> bool:
+    """Whether it is known for each requirement which level it means."""
+    for task in tasks:
+        for requirement in task.requirements:
+            if requirement.level is None:
+                return False
+    return True
+
+
+def _without_requirements(tasks: Sequence[Task]) -> list[Task]:
+    return [Task(task.name, task.pods, ()) for task in tasks]
+
+
+def _check_fields(entry: Field) -> None:
+    for name, extra in entry.properties():
+        if name not in _FIELDS:
+            fix = did_you_mean(name, _FIELDS)
+            extra.error("osmo/topology-fields", "Extra inputs are not permitted", fix)
+
+
+def _pool(flow: Field, cluster: ClusterFacts) -> _Pool:
+    """The pool; where none is given, the cluster's only topology has to stand in for it."""
+    name = (flow / "pool").text()
+    pools = list(cluster.pools.values())
     if name is None and len(pools) == 1:
-        (pool,) = pools.values()
-    if pool or pools:
-        return pool, ""
-    made = [topology for key, topology in cluster.topologies.items() if is_topology_of(key, name)]
-    topology = (
-        made[0] if len(made) == 1 else None if cluster.knows_topologies else cluster.only_topology
-    )
-    if topology is None:
-        return None, ""
-    return (
-        topology,
-        (
-            f"the pool's keys are not known: the levels of topology {topology.name!r} stand in for "
-            "them"
-        ),
-    )
+        return _Pool(pools[0])
+    if pools:
+        return _Pool(cluster.pools.get(name) if name else None)
+
+    made = []
+    for topology_name, topology in cluster.topologies.items():
+        if is_topology_of(topology_name, name):
+            made.append(topology)
+    if len(made) == 1:
+        return _Pool(made[0], stand_in=True)
+    if cluster.knows_topologies:
+        return _Pool()
+    return _Pool(cluster.only_topology, stand_in=True)
 
 
 def _pods(name: str, resource: Field) -> Pods:
-    known = {key: field.value for key, field in resource.properties() if key in _RESOURCES}
+    known = {}
+    for key, field in resource.properties():
+        if key in _RESOURCES:
+            known[key] = field.value
+
+    requests = {}
     amounts = amounts_of(Field(known, resource.path, resource.findings))
-    requests = {_RESOURCES[key]: amount for key, amount in amounts.items() if amount}
-    excluded = tuple(text for node in (resource / "nodesExcluded").items() if (text := node.text()))
-    nodes = (
-        NodeFilter(terms=((Expression(NODE_NAME, "NotIn", excluded, field=True),),))
-        if excluded
-        else ANY_NODE
-    )
-    return Pods(name, 1, tuple(sorted(requests.items())), nodes)
+    for key, amount in amounts.items():
+        if amount:
+            requests[_RESOURCES[key]] = amount
+
+    return Pods(name, 1, tuple(sorted(requests.items())), _nodes(resource))
+
+
+def _nodes(resource: Field) -> NodeFilter:
+    """The nodes that the resource does not exclude."""
+    excluded = []
+    for node in (resource / "nodesExcluded").items():
+        name = node.text()
+        if name:
+            excluded.append(name)
+    if not excluded:
+        return ANY_NODE
+
+    expression = Expression(NODE_NAME, "NotIn", tuple(excluded), field=True)
+    return NodeFilter(terms=((expression,),))
 
 
 def _check_same_keys(field: Field, tasks: Sequence[Task]) -> bool:
-    sets = {
-        ", ".join(sorted(need.key for need in task.requirements))
-        for task in tasks
-        if task.requirements
-    }
-    if len(sets) <= 1:
+    key_sets = set()
+    for task in tasks:
+        keys = sorted([requirement.key for requirement in task.requirements])
+        if keys:
+            key_sets.add(", ".join(keys))
+    if len(key_sets) <= 1:
         return True
+
     field.error(
         "osmo/same-keys",
         "Topology validation failed: All tasks must use the same topology keys. "
-        f"Found different key sets: {sorted(sets)}. "
+        f"Found different key sets: {sorted(key_sets)}. "
         "Either all tasks should have topology requirements with the same "
         "keys, or no tasks should have topology requirements.",
         "name the same keys in the resource of every task; "

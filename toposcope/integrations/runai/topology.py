@@ -1,10 +1,10 @@
 """Run:ai's network topologies, as its API takes and returns them.
 
-A name and node labels, the farthest first. Each node pool has one. Run:ai makes KAI's Topology of
-it, so KAI's rules hold too.
+Each is a name and node labels, the farthest first. Each node pool has one. Run:ai makes KAI's
+Topology of it, so KAI's rules hold too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -42,12 +42,11 @@ def write(topology: TopologyLevels, cluster_id: str | None = None) -> dict[str, 
 
     Raises ExportError.
     """
-    keys = list(exportable(topology).keys)
-    return {
-        "name": topology.name,
-        **({"clusterId": cluster_id} if cluster_id else {}),
-        "levels": keys,
-    }
+    body: dict[str, Any] = {"name": topology.name}
+    if cluster_id:
+        body["clusterId"] = cluster_id
+    body["levels"] = list(exportable(topology).keys)
+    return body
 
 
 def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
@@ -65,46 +64,60 @@ def levels_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Topo
     A domain is the catalogue's, else the label key itself.
     """
     root = Field(document)
-    keys = [key for level in (root / "levels").items() if (key := level.text())]
-    levels = tuple(Level(domain_of.get(key, key), key) for key in dict.fromkeys(keys))
-    return TopologyLevels((root / "name").text() or "", levels, _SOURCE)
+    levels = {}
+    for field in (root / "levels").items():
+        key = field.text()
+        if key:
+            levels[key] = Level(domain_of.get(key, key), key)
+
+    name = (root / "name").text() or ""
+    return TopologyLevels(name, tuple(levels.values()), _SOURCE)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
     """It is no object of the Kubernetes API; its levels and its name tell it."""
-    return (
-        "kind" not in document and isinstance(document.get("levels"), list) and "name" in document
-    )
+    if "kind" in document or "name" not in document:
+        return False
+    return isinstance(document.get("levels"), list)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    if not (root / "name").text():
-        (root / "name").error("runai/topology-name", "a network topology needs a name", "name it")
-    if not (root / "clusterId").text():
+    name, cluster_id = root / "name", root / "clusterId"
+    if not name.text():
+        name.error("runai/topology-name", "a network topology needs a name", "name it")
+    if not cluster_id.text():
         text = "the API takes no topology without the cluster"
-        (root / "clusterId").advise("runai/topology-cluster", text, "add the cluster's id")
+        cluster_id.advise("runai/topology-cluster", text, "add the cluster's id")
+
     levels = root / "levels"
     keys = _keys(levels)
     if before is not None and keys != _keys(before / "levels"):
         fix = "make a new network topology and give that to the node pool"
         levels.error("runai/topology-immutable", "levels are immutable in KAI's Topology", fix)
+
     check_count(levels, keys, _RULE, "the farthest first")
-    for number, (level, key) in enumerate(zip(levels.items(), keys, strict=True)):
+    _check_keys(levels, keys, cluster)
+    entries = list(zip(levels.items(), keys, strict=True))
+    fix = "list the levels from the farthest to the closest"
+    check_order(entries, cluster, "runai/topology-order", end="", fix=fix)
+    return Reading(subject=_SOURCE)
+
+
+def _check_keys(levels: Field, keys: Sequence[str], cluster: ClusterFacts) -> None:
+    for number, level in enumerate(levels.items()):
+        key = keys[number]
         if not key:
             level.error(_RULE, *NOT_A_KEY)
         elif key in keys[:number]:
             level.error(_RULE, "nodeLabel must be unique", "name each label once")
         elif cluster.lacks_label(key):
             text = f"no node carries the label {key!r}, so no node is in the topology"
-            level.warn(
-                "runai/topology-label", text, did_you_mean_key(key, cluster.topologies.values())
-            )
-        if key == HOSTNAME and number + 1 < len(keys):
+            fix = did_you_mean_key(key, cluster.topologies.values())
+            level.warn("runai/topology-label", text, fix)
+
+        is_last = number + 1 == len(keys)
+        if key == HOSTNAME and not is_last:
             level.error(_RULE, HOSTNAME_LAST, "move it to the end")
-    entries = list(zip(levels.items(), keys, strict=True))
-    fix = "list the levels from the farthest to the closest"
-    check_order(entries, cluster, "runai/topology-order", end="", fix=fix)
-    return Reading(subject=_SOURCE)
 
 
 def _keys(levels: Field) -> list[str]:

@@ -6,7 +6,7 @@ replica. Source: Run:ai's documentation (workload-based and segment-based topolo
 to 3.0). Network topologies: `topology`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final
@@ -38,26 +38,39 @@ def _claims(document: Mapping[str, Any]) -> bool:
     structure = structure_of(root)
     if structure is None:
         return False
+
     namespace = (root / "metadata" / "namespace").text() or ""
-    schedulers = {
-        (pod_set.template / "spec" / "schedulerName").text() for pod_set in structure.sets
-    }
-    return SCHEDULER in schedulers or (namespace.startswith(_PROJECT) and schedulers <= {None})
+    schedulers = set()
+    for pod_set in structure.sets:
+        scheduler = pod_set.template / "spec" / "schedulerName"
+        schedulers.add(scheduler.text())
+
+    if SCHEDULER in schedulers:
+        return True
+    return namespace.startswith(_PROJECT) and schedulers <= {None}
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     structure = structure_of(root) or Structure(())
     _check_one_pool(structure)
-    topology = _topology(root, cluster) if _is_distributed(root.value, structure) else None
-    document = _completed(root.value, topology) if topology else root.value
-    reading = kai.SYSTEM.read(document, cluster, before.value if before is not None else None)
-    root.findings += [finding for finding in reading.findings if finding.rule not in _KAI_ALONE]
+    topology = None
+    if _is_distributed(root.value, structure):
+        topology = _topology(root, cluster)
+    document = root.value
+    if topology:
+        document = _completed(document, topology)
+
+    reading = kai.SYSTEM.read(document, cluster, None if before is None else before.value)
+    for finding in reading.findings:
+        if finding.rule not in _KAI_ALONE:
+            root.findings.append(finding)
+
     workload = reading.workload
-    if workload:
-        workload = replace(
-            workload, system=SYSTEM.name, queue="", notes=(*workload.notes, *_notes(root, topology))
-        )
-    return Reading(workload)
+    if workload is None:
+        return Reading(None)
+
+    notes = (*workload.notes, *_notes(root, topology))
+    return Reading(replace(workload, system=SYSTEM.name, queue="", notes=notes))
 
 
 SYSTEM: Final = System("Run:ai", _claims, _read, "kai", instead_of=kai.SYSTEM.name)
@@ -66,34 +79,39 @@ READERS: Final = (SYSTEM,)
 
 
 def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
-    return (
-        kind_of(document)[0] in _DISTRIBUTED
-        and sum(pod_set.count for pod_set in structure.sets) > 1
-    )
+    group, _ = kind_of(document)
+    if group not in _DISTRIBUTED:
+        return False
+
+    pods = 0
+    for pod_set in structure.sets:
+        pods += pod_set.count
+    return pods > 1
 
 
 def _asks(annotations: Field) -> bool:
+    """Whether the workload asks for a placement itself."""
     return any((annotations / key).text() for key in api.PLACEMENTS)
 
 
 def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
-    """The topology of the node pool.
-
-    The one that the workload names, else the only one there is.
-    """
+    """The node pool's topology: the one that the workload names, else the only one there is."""
     annotations = root / "metadata" / "annotations"
     named = annotations / api.TOPOLOGY
-    if named.text():
-        topology = cluster.topologies.get(named.text() or "")
+    name = named.text()
+    if name:
+        topology = cluster.topologies.get(name)
         if topology is None and not _asks(annotations):  # else KAI's rules say so
-            text = f"Requested topology {named.value} does not exist"
-            named.error("runai/topology-exists", text, cluster.missing(str(named.value)))
+            text = f"Requested topology {name} does not exist"
+            named.error("runai/topology-exists", text, cluster.missing(name))
         return topology
+
     if len(cluster.topologies) > 1:
+        names = ", ".join(sorted(cluster.topologies))
         named.advise(
             "runai/topology-unknown",
             "which topology the workload's node pool has is not known "
-            f"({', '.join(sorted(cluster.topologies))}), "
+            f"({names}), "
             "so the placement that Run:ai prefers by itself is left out",
             f"set {api.TOPOLOGY} to the node pool's network topology",
         )
@@ -104,23 +122,30 @@ def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping
     """The workload with the annotations that Run:ai adds; what it asks for by itself stays."""
     if not topology.levels:
         return document
+
     copy = deepcopy(dict(document))
-    root, lowest = Field(copy), topology.levels[-1].key
+    root = Field(copy)
+    lowest = topology.levels[-1].key
     own = root / "metadata" / "annotations"
-    for pod_set in (structure_of(root) or Structure(())).sets:
-        segments = [
-            place / api.SEGMENT_SIZE
-            for place in (pod_set.annotations, own)
-            if place / api.SEGMENT_SIZE
-        ]
-        levels = [
-            pod_set.annotations / key for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED)
-        ]
-        if segments and not any(level.text() for level in levels):
+    structure = structure_of(root) or Structure(())
+    for pod_set in structure.sets:
+        if _has_bare_segments(pod_set.annotations, own):
             _annotate(pod_set.template.value, {api.SEGMENT_PREFERRED: lowest})
+
     if not _asks(own):
         _annotate(copy, {api.TOPOLOGY: topology.name, api.PREFERRED: lowest})
     return copy
+
+
+def _has_bare_segments(of_pods: Field, of_workload: Field) -> bool:
+    """Whether the pods come in segments for which no level is asked."""
+    if not (of_pods / api.SEGMENT_SIZE or of_workload / api.SEGMENT_SIZE):
+        return False
+    for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED):
+        if (of_pods / key).text():
+            return False
+
+    return True
 
 
 def _annotate(holder: Any, added: Mapping[str, str]) -> None:
@@ -130,38 +155,49 @@ def _annotate(holder: Any, added: Mapping[str, str]) -> None:
         if holder.get(name) is None:
             holder[name] = {}
         holder = holder[name]
-    if isinstance(holder, dict):
-        holder.update({key: value for key, value in added.items() if not holder.get(key)})
+
+    if not isinstance(holder, dict):
+        return
+    for key, value in added.items():
+        if not holder.get(key):
+            holder[key] = value
 
 
 def _notes(root: Field, topology: TopologyLevels | None) -> list[str]:
     if topology is None or not topology.levels or _asks(root / "metadata" / "annotations"):
         return []
+
     lowest = topology.levels[-1].domain
-    return [
-        (
-            f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), "
-            "then goes upward"
-        )
-    ]
+    note = (
+        f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), "
+        "then goes upward"
+    )
+    return [note]
 
 
 def _check_one_pool(structure: Structure) -> None:
-    """Pods in different node pools are under different topologies, which no placement spans."""
+    """Pods of different node pools have different topologies, and no placement spans both."""
     first = ""
+    for pool in _node_pools(structure):
+        name = pool.text()
+        if not name:
+            continue
+        if not first:
+            first = name
+        elif name != first:
+            text = (
+                f"node pool {name!r} beside {first!r}: "
+                "topology-aware placement does not span node pools"
+            )
+            fix = "choose one node pool for all pods of the workload"
+            pool.error("runai/one-pool", text, fix)
+
+
+def _node_pools(structure: Structure) -> Iterator[Field]:
+    """Where pods may say which node pool they are for."""
     for pod_set in structure.sets:
-        places = (
-            pod_set.template / "metadata" / "labels",
-            pod_set.template / "spec" / "nodeSelector",
-        )
-        for pool in (place / label for label in _POOL_LABELS for place in places):
-            name = pool.text() or first
-            if first and name != first:
-                text = (
-                    f"node pool {name!r} beside {first!r}: "
-                    "topology-aware placement does not span node pools"
-                )
-                pool.error(
-                    "runai/one-pool", text, "choose one node pool for all pods of the workload"
-                )
-            first = first or name
+        labels = pod_set.template / "metadata" / "labels"
+        selector = pod_set.template / "spec" / "nodeSelector"
+        for label in _POOL_LABELS:
+            yield labels / label
+            yield selector / label

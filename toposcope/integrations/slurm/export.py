@@ -35,14 +35,26 @@ def _write(hierarchy: Hierarchy, variant: str, options: ExportOptions) -> Export
     """The file in one variant. Raises ExportError, and what `Hierarchy.level` raises."""
     name = options.name or hierarchy.name or "cluster"
     if variant == _TREE:
-        switches = tree(hierarchy.levels, hierarchy.table())
-        notes = [_NAMES, *_left_out(switches.left_out, "lacks a level")]
-        return ExportedFile(_conf(name, _TREE, tree_conf(switches)), tuple(notes))
+        return _tree_conf(hierarchy, name)
     if variant == _BLOCK:
-        groups = _blocks(hierarchy, options)
-        notes = [_NAMES, *_about(groups)]
-        return ExportedFile(_conf(name, _BLOCK, block_conf(groups)), tuple(notes))
+        return _block_conf(hierarchy, name, options)
     return _topology_yaml(hierarchy, name, options)
+
+
+def _tree_conf(hierarchy: Hierarchy, name: str) -> ExportedFile:
+    switches = tree(hierarchy.levels, hierarchy.table())
+    text = _conf(name, _TREE, tree_conf(switches))
+    notes = [_NAMES]
+    notes += _left_out(switches.left_out, "lacks a level")
+    return ExportedFile(text, tuple(notes))
+
+
+def _block_conf(hierarchy: Hierarchy, name: str, options: ExportOptions) -> ExportedFile:
+    groups = _blocks(hierarchy, options)
+    text = _conf(name, _BLOCK, block_conf(groups))
+    notes = [_NAMES]
+    notes += _about(groups)
+    return ExportedFile(text, tuple(notes))
 
 
 def _topology_yaml(hierarchy: Hierarchy, name: str, options: ExportOptions) -> ExportedFile:
@@ -58,10 +70,12 @@ def _topology_yaml(hierarchy: Hierarchy, name: str, options: ExportOptions) -> E
             notes.append(f"no topology/block: {problem}")
     else:
         notes += _about(groups)
+
     switches = tree(hierarchy.levels, hierarchy.table())
     notes += _left_out(switches.left_out, "not in the tree: lacks a level")
     if groups:
         notes += _without_nodes(groups.too_small)
+
     return ExportedFile(topology_yaml(name, switches, groups), tuple(notes))
 
 
@@ -76,27 +90,32 @@ def _blocks(hierarchy: Hierarchy, options: ExportOptions) -> Blocks:
 
 
 def _about(groups: Blocks) -> list[str]:
-    sizes = ", ".join(str(size) for size in groups.sizes)
-    planned = f"blocks are {groups.level.domain} domains, planned in sizes of {sizes} nodes"
+    domain = groups.level.domain
+    sizes = ", ".join(map(str, groups.sizes))
+    notes = [f"blocks are {domain} domains, planned in sizes of {sizes} nodes"]
     why = "in no block: lacks a level or shares its domain with too few"
-    return [planned, *_left_out(groups.left_out, why)]
+    notes += _left_out(groups.left_out, why)
+    return notes
 
 
 def _conf(name: str, plugin: str, lines: Sequence[str]) -> str:
     head = f"# Topology {name}; slurm.conf needs TopologyPlugin=topology/{plugin}"
-    return "".join(f"{line}\n" for line in (head, *lines))
+    return "\n".join([head, *lines]) + "\n"
 
 
 def _left_out(names: Sequence[str], why: str) -> list[str]:
     if not names:
         return []
+
     count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
-    return [f"{count} left out ({why}): {first_few(sorted(names, key=by_numbers))}"]
+    some = first_few(sorted(names, key=by_numbers))
+    return [f"{count} left out ({why}): {some}"]
 
 
 def _without_nodes(names: Sequence[str]) -> list[str]:
     if not names:
         return []
+
     count = "1 block is" if len(names) == 1 else f"{len(names)} blocks are"
     why = "for Slinky's annotations (too few nodes)"
     return [f"{count} listed without nodes, {why}: {first_few(names)}"]

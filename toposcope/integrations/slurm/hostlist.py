@@ -24,10 +24,11 @@ def hostlist(names: Iterable[str]) -> str:
         members = list(group)
         if prefix is None or len(members) == 1:
             parts += members
-        else:
-            parts.append(
-                f"{prefix}[{','.join(_ranges([name[len(prefix) :] for name in members]))}]"
-            )
+            continue
+
+        numbers = [name.removeprefix(prefix) for name in members]
+        ranges = ",".join(_ranges(numbers))
+        parts.append(f"{prefix}[{ranges}]")
     return ",".join(parts)
 
 
@@ -40,12 +41,20 @@ def _prefix(name: str) -> str | None:
 def _ranges(numbers: Iterable[str]) -> list[str]:
     """Numbers as text, as `001-018` and `020`."""
     runs: list[list[str]] = []
-    open_runs: dict[str, list[str]] = {}
+    runs_by_next: dict[str, list[str]] = {}
     for number in sorted(numbers, key=lambda text: (int(text), len(text))):
-        run = open_runs.pop(number, None)
+        run = runs_by_next.pop(number, None)
         if run is None or len(run) >= _LONGEST:
             run = []
             runs.append(run)
         run.append(number)
-        open_runs[str(int(number) + 1).zfill(len(run[0]))] = run
-    return [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+
+        digits = len(run[0])
+        following = str(int(number) + 1).zfill(digits)
+        runs_by_next[following] = run
+
+    ranges = []
+    for run in runs:
+        first, last = run[0], run[-1]
+        ranges.append(first if len(run) == 1 else f"{first}-{last}")
+    return ranges

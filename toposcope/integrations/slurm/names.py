@@ -1,9 +1,9 @@
 """What Slurm calls a domain.
 
-So that whoever knows one node's labels can name its switch and its block. How the domains of a
-level are named is decided for the level as a whole, from all nodes: `named_levels`. After that a
-name follows from the path alone: `name_of`. So `toposcope export` and the agent of each node use
-the same names. Without `Table`, because agents import this.
+How the domains of a level are named is decided for the level as a whole, from all nodes:
+`named_levels`. After that a name follows from the path alone: `name_of`. So whoever knows one
+node's labels can name its switch and its block, and `toposcope export` and the agent of each node
+use the same names. Without `Table`, because agents import this.
 """
 
 import hashlib
@@ -47,8 +47,9 @@ class NamedLevel:
     key: str
     style: Style = Style.VALUE
     prefixed: bool = False
-    """Whether names begin with the level's domain, because one has the name of a node outside or
-    beside others.
+    """Whether names begin with the level's domain, as a node has the name of a domain.
+
+    That is a node outside of it, or one of several in it.
     """
 
     def lone(self, value: str, node: str) -> bool:
@@ -58,10 +59,7 @@ class NamedLevel:
 
 @dataclass(frozen=True, slots=True)
 class SlurmNames:
-    """How the domains of one topology are named in Slurm's topologies.
-
-    These are `<topology>-tree` and `<topology>-block`.
-    """
+    """How the domains of one topology are named in Slurm's `-tree` and `-block` topologies."""
 
     tree: tuple[NamedLevel, ...]
     """The levels that are switches, broadest first; with none of them all nodes hang from `ROOT`.
@@ -80,13 +78,30 @@ def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
     Label values have no character that Slurm's lists give a meaning to. A name that is too long
     gets a hash.
     """
-    name = path[-1] if level.style is Style.VALUE else ".".join(path)
+    name = ".".join(path)
+    if level.style is Style.VALUE:
+        name = path[-1]
+
     if level.prefixed or lone:
         name = f"{level.domain}-{name}"
+
     if level.style is Style.HASH or len(name) > MAX_NAME:
-        digest = hashlib.sha256("\n".join(path).encode()).hexdigest()[:_HASH_DIGITS]
-        return f"{name[: MAX_NAME - _HASH_DIGITS - 1]}-{digest}"
+        return _with_hash(name, path)
     return name
+
+
+def _with_hash(name: str, path: Path) -> str:
+    """As much of the name as there is room for beside a hash of the path."""
+    text = "\n".join(path)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    suffix = "-" + digest[:_HASH_DIGITS]
+    room = MAX_NAME - len(suffix)
+    return name[:room] + suffix
+
+
+def is_lone(path: Path, only: str | None, level: NamedLevel) -> bool:
+    """Whether this is the domain of a node that is alone in it and gave it its name."""
+    return only is not None and level.lone(path[-1], only)
 
 
 def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -> dict[Path, str]:
@@ -97,45 +112,53 @@ def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -
     names = {}
     for path, only in domains.items():
         level = levels[len(path) - 1]
-        names[path] = name_of(path, level, lone=only is not None and level.lone(path[-1], only))
+        lone = is_lone(path, only, level)
+        names[path] = name_of(path, level, lone=lone)
     return names
 
 
 def named_levels(
     levels: Sequence[Level], domains: Mapping[Path, str | None], taken: Collection[str]
 ) -> tuple[NamedLevel, ...]:
-    """How to name the domains of each level so that all names differ.
+    """How to name the domains of each level so that all names differ, also from those in `taken`.
 
-    Also from those in `taken` (the nodes' names). `domains` as in `names_of`.
+    `taken` are the nodes' names, `domains` is as in `names_of`.
     """
     named = [NamedLevel(level.domain, level.key) for level in levels]
     for path, only in domains.items():
-        if path[-1] in taken and path[-1] != only:
+        value = path[-1]
+        if value in taken and value != only:
             depth = len(path) - 1
             named[depth] = replace(named[depth], prefixed=True)
-    while steps := _steps(domains, named, taken):
+
+    steps = _steps(domains, named, taken)
+    while steps:
         for depth, better in steps.items():
             named[depth] = better
+        steps = _steps(domains, named, taken)
+
     return tuple(named)
 
 
 def _steps(
     domains: Mapping[Path, str | None], named: Sequence[NamedLevel], taken: Collection[str]
 ) -> dict[int, NamedLevel]:
-    """For each level with a name that is not its domain's alone.
-
-    The next way to name its domains.
-    """
+    """The next way to name its domains, for each level with a name that is not a domain's alone."""
     names = names_of(domains, named)
     uses = Counter(names.values())
     steps = {}
     for path, name in names.items():
+        is_taken = name in taken
+        if uses[name] == 1 and not is_taken:
+            continue
+
         depth = len(path) - 1
         level = named[depth]
-        if name in taken and not level.prefixed:
+        if is_taken and not level.prefixed:
             steps[depth] = replace(level, prefixed=True)
-        elif (uses[name] > 1 or name in taken) and level.style in _NEXT:
+        elif level.style in _NEXT:
             steps[depth] = replace(level, style=_NEXT[level.style])
+
     return steps
 
 
@@ -149,11 +172,15 @@ def units(
     found = []
     tree = _path(names.tree, value_of)
     if tree is not None:
-        found.append(f"{topology}-tree:{_leaf(tree, names.tree, node)}")
+        leaf = _leaf(tree, names.tree, node)
+        found.append(f"{topology}-tree:{leaf}")
+
     if names.block:
-        block = _path((*names.above, names.block), value_of)
-        if block is not None and not names.block.lone(block[-1], node):
-            found.append(f"{topology}-block:{name_of(block, names.block, lone=False)}")
+        path = _path((*names.above, names.block), value_of)
+        if path is not None and not names.block.lone(path[-1], node):
+            block = name_of(path, names.block, lone=False)
+            found.append(f"{topology}-block:{block}")
+
     return ",".join(found) or None
 
 
@@ -174,4 +201,5 @@ def _leaf(path: Path, levels: Sequence[NamedLevel], node: str) -> str:
     if not levels:
         return ROOT
     level = levels[-1]
-    return name_of(path, level, lone=level.lone(path[-1], node))
+    lone = level.lone(path[-1], node)
+    return name_of(path, level, lone=lone)

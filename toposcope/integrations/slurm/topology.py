@@ -4,9 +4,9 @@ For the plugins topology/tree and topology/block. Source of the forms: topology.
 topology.conf(5).
 """
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 from toposcope.api.label_values import is_label_value
@@ -19,6 +19,7 @@ from toposcope.integrations.slurm.names import (
     NamedLevel,
     Path,
     SlurmNames,
+    is_lone,
     named_levels,
     names_of,
 )
@@ -57,29 +58,31 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks in an order in which neighbours are near each other.
-
-    And the sizes that Slurm may plan with.
-    """
+    """The blocks, neighbours near each other, and the sizes that Slurm may plan with."""
 
     level: Level
     blocks: tuple[Block, ...]
     sizes: tuple[int, ...]
-    """In nodes: the smallest block, then as many doublings as all lie in one domain of the level
-    above.
+    """In nodes: the smallest block, then its doublings.
+
+    Each doubling lies in one domain of the level above.
     """
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
     too_small: tuple[str, ...] = ()
     """Blocks with too few nodes.
 
-    Slinky's annotation may name one, because an agent does not know who else is there.
+    Slinky's annotation may name one, because an agent does not know which other nodes there are.
     """
 
 
 def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
     """The levels with several nodes in a domain: a level of single nodes is no switch."""
-    return tuple(level for level in levels if not table.column(level.key).unique)
+    inner = []
+    for level in levels:
+        if not table.column(level.key).unique:
+            inner.append(level)
+    return tuple(inner)
 
 
 def tree(levels: Sequence[Level], table: Table) -> Tree:
@@ -91,21 +94,45 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     members, left_out = _members(inner, table)
     if not members:
         raise ExportError(_no_nodes(inner))
-    children: dict[Path, dict[Path, None]] = {}
-    for path in sorted(members, key=_order):
-        for depth in range(1, len(path) + 1):
-            children.setdefault(path[: depth - 1], {})[path[:depth]] = None
+
+    children = _children(members)
     domains = _domains(members)
-    taken = {node.name for node in table} | {ROOT}
+    taken = _node_names(table) | {ROOT}
     names = names_of(domains, named_levels(inner, domains, taken))
+
+    def switch(name: str, path: Path) -> Switch:
+        below = children.get(path, ())
+        nodes = members.get(path, ())
+        return Switch(
+            name=name,
+            children=tuple([names[child] for child in below]),
+            nodes=tuple(nodes),
+        )
+
     switches = []
+    root = switch(ROOT, ())
+    if len(root.children) != 1:
+        switches.append(root)
     for path in sorted(domains, key=_broadest_first):
-        below = [names[child] for child in children.get(path, ())]
-        switches.append(Switch(names[path], tuple(below), tuple(members.get(path, ()))))
-    tops = [names[path] for path in children.get((), ())]
-    if len(tops) != 1:
-        switches.insert(0, Switch(ROOT, tuple(tops), tuple(members.get((), ()))))
+        switches.append(switch(names[path], path))
+
     return Tree(tuple(switches), tuple(left_out))
+
+
+def _children(paths: Iterable[Path]) -> dict[Path, dict[Path, None]]:
+    """The domains right below each domain, in natural order; `()` is above all."""
+    children: dict[Path, dict[Path, None]] = {}
+    for path in sorted(paths, key=_order):
+        parent: Path = ()
+        for depth in range(1, len(path) + 1):
+            domain = path[:depth]
+            children.setdefault(parent, {})[domain] = None
+            parent = domain
+    return children
+
+
+def _node_names(table: Table) -> set[str]:
+    return {node.name for node in table}
 
 
 def _broadest_first(path: Path) -> tuple[int, _Order]:
@@ -132,43 +159,57 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
     """
     members, left_out = _members(levels, table)
     least = size or 2
-    paths, small = [], []
-    for path in sorted(members, key=_order):
-        if len(members[path]) >= least:
-            paths.append(path)
-        else:
-            small.append(path)
+    paths, small = _by_size(members, least)
     if not paths:
         raise ExportError(
             f"no {levels[-1].domain} has {least} nodes, so there is no block; "
             "choose another --level or --block-size"
         )
-    domains = {path: _only(nodes) for path, nodes in members.items()}
-    named = named_levels(levels, domains, {node.name for node in table})
+
+    domains = _with_only_node(members)
+    named = named_levels(levels, domains, _node_names(table))
     names = names_of(domains, named)
+    large = []
+    for path in paths:
+        large.append(Block(names[path], tuple(members[path])))
+
     too_small = []
     for path in small:
         left_out += members[path]
-        if not _lone(path, members[path], named[-1]):
+        if not is_lone(path, domains[path], named[-1]):
             too_small.append(names[path])
-    base = size or min(len(members[path]) for path in paths)
+
+    base = size or min(len(block.nodes) for block in large)
     return Blocks(
         level=levels[-1],
-        blocks=tuple([Block(names[path], tuple(members[path])) for path in paths]),
-        sizes=tuple([base * count for count in _doublings(paths)]),
+        blocks=tuple(large),
+        sizes=_sizes(base, paths),
         left_out=tuple(sorted(left_out, key=by_numbers)),
         too_small=tuple(too_small),
     )
 
 
-def _only(nodes: Sequence[str]) -> str | None:
-    """The node that is alone in a domain; None if there are several."""
-    return nodes[0] if len(nodes) == 1 else None
+def _by_size(members: Mapping[Path, Sequence[str]], least: int) -> tuple[list[Path], list[Path]]:
+    """The domains with at least so many nodes, and the others, both in natural order."""
+    large = []
+    small = []
+    for path in sorted(members, key=_order):
+        if len(members[path]) >= least:
+            large.append(path)
+        else:
+            small.append(path)
+
+    return large, small
 
 
-def _lone(path: Path, nodes: Sequence[str], level: NamedLevel) -> bool:
-    only = _only(nodes)
-    return only is not None and level.lone(path[-1], only)
+def _with_only_node(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
+    """Each domain with the node that is alone in it; None if there are several."""
+    domains: dict[Path, str | None] = {}
+    for path, nodes in members.items():
+        domains[path] = None
+        if len(nodes) == 1:
+            domains[path] = nodes[0]
+    return domains
 
 
 def slurm_names(levels: Sequence[Level], table: Table) -> SlurmNames:
@@ -176,45 +217,56 @@ def slurm_names(levels: Sequence[Level], table: Table) -> SlurmNames:
     inner = inner_levels(levels, table)
     members, _ = _members(inner, table)
     domains = _domains(members)
-    tree = named_levels(inner, domains, {node.name for node in table} | {ROOT})
+    taken = _node_names(table) | {ROOT}
+    tree = named_levels(inner, domains, taken)
     if not members:
         return SlurmNames(tree)
-    with contextlib.suppress(ExportError):
-        above = levels[: block_level(levels, table) + 1]
-        blocks(above, table)  # raises if the file has no blocks
-        return SlurmNames(tree, tuple(above[:-1]), _named_block(above, table))
-    return SlurmNames(tree)
+
+    try:
+        narrowest = block_level(levels, table)
+        with_block = levels[: narrowest + 1]
+        blocks(with_block, table)
+    except ExportError:  # the file has no blocks
+        return SlurmNames(tree)
+
+    *above, _ = with_block
+    return SlurmNames(tree, tuple(above), _named_block(with_block, table))
 
 
 def _named_block(levels: Sequence[Level], table: Table) -> NamedLevel:
+    """How blocks of the last level are named."""
     members, _ = _members(levels, table)
-    domains = {path: _only(nodes) for path, nodes in members.items()}
-    return named_levels(levels, domains, {node.name for node in table})[-1]
+    domains = _with_only_node(members)
+    named = named_levels(levels, domains, _node_names(table))
+    return named[-1]
 
 
 def _domains(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
     """Each domain of any level, and the node that is alone in it; None if there are several."""
     nodes: dict[Path, list[str]] = {}
     for path, names in members.items():
+        first_two = names[:2]  # enough to tell that no node is alone
         for depth in range(1, len(path) + 1):
-            nodes.setdefault(path[:depth], []).extend(names[:2])
-    return {path: _only(names) for path, names in nodes.items()}
+            domain = path[:depth]
+            nodes.setdefault(domain, []).extend(first_two)
+    return _with_only_node(nodes)
 
 
 def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str]], list[str]]:
     """The nodes of each narrowest domain, and those that lack a level."""
     columns = [table.values(level.key) for level in levels]
-    rows: Iterable[tuple[str | None, ...]] = (
-        zip(*columns, strict=True) if columns else ((),) * len(table)
-    )
+    rows: Iterable[tuple[Any, ...]] = repeat((), len(table))
+    if columns:
+        rows = zip(*columns, strict=True)
+
     members: dict[Path, list[str]] = {}
     left_out = []
-    for node, row in zip(table, rows, strict=True):
-        path = tuple(value for value in row if value is not None)
-        if len(path) < len(levels):
+    for node, path in zip(table, rows, strict=True):
+        if None in path:
             left_out.append(node.name)
         else:
             members.setdefault(path, []).append(node.name)
+
     _refuse_unfit(members)
     return members, left_out
 
@@ -227,33 +279,37 @@ def _refuse_unfit(paths: Iterable[Path]) -> None:
     """
     unfit: set[str] = set()
     for path in paths:
-        unfit.update(value for value in path if not is_label_value(value))
-    if unfit:
-        raise ExportError(
-            f"{printable(min(unfit))!r} cannot be the value of a label, "
-            "so no switch or block gets its name; correct "
-            "the node labels in the file"
-        )
+        for value in path:
+            if not is_label_value(value):
+                unfit.add(value)
+    if not unfit:
+        return
+
+    shown = printable(min(unfit))
+    raise ExportError(
+        f"{shown!r} cannot be the value of a label, "
+        "so no switch or block gets its name; correct "
+        "the node labels in the file"
+    )
 
 
-def _doublings(paths: Sequence[Path]) -> list[int]:
-    """How many neighbouring blocks make a larger one.
-
-    Powers of two, as long as each such group has one parent.
-    """
-    sizes = [1]
+def _sizes(base: int, paths: Sequence[Path]) -> tuple[int, ...]:
+    """The smallest size, then as many doublings as there are neighbours with one parent."""
+    sizes = [base]
+    count = 2
     while len(sizes) < _MAX_DOUBLINGS:
-        count = sizes[-1] * 2
         if count > len(paths) or not _have_one_parent(paths, count):
             break
-        sizes.append(count)
-    return sizes
+        sizes.append(base * count)
+        count *= 2
+    return tuple(sizes)
 
 
 def _have_one_parent(paths: Sequence[Path], count: int) -> bool:
     """Whether each run of so many neighbours is within one domain above."""
     for start in range(0, len(paths), count):
-        parents = {path[:-1] for path in paths[start : start + count]}
+        neighbours = paths[start : start + count]
+        parents = {path[:-1] for path in neighbours}
         if len(parents) > 1:
             return False
     return True
@@ -266,44 +322,65 @@ def _order(path: Path) -> _Order:
 def _no_nodes(levels: Sequence[Level]) -> str:
     if not levels:
         return "there is no node; look with toposcope nodes"
-    names = ", ".join(level.domain for level in levels)
+
+    names = ", ".join([level.domain for level in levels])
     return f"no node carries all levels ({names}); toposcope levels shows which are missing where"
 
 
 def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
     """The document of `topology.yaml`.
 
-    The tree as the cluster's default, beside it the blocks if there are any.
+    The tree is the cluster's default; the blocks stand beside it if there are any.
     """
+    switches = [_switch(switch) for switch in tree.switches]
     documents: list[dict[str, Any]] = [
         {
             "topology": f"{name}-tree",
             "cluster_default": True,
-            "tree": {"switches": list(map(_switch, tree.switches))},
+            "tree": {"switches": switches},
         }
     ]
     if blocks:
-        listed = [{"block": block.name, "nodes": hostlist(block.nodes)} for block in blocks.blocks]
-        listed += [{"block": name} for name in blocks.too_small]
-        plan = {"block_sizes": list(blocks.sizes), "blocks": listed}
-        documents.append({"topology": f"{name}-block", "cluster_default": False, "block": plan})
+        documents.append(
+            {
+                "topology": f"{name}-block",
+                "cluster_default": False,
+                "block": _block_plan(blocks),
+            }
+        )
     return documents
 
 
 def _switch(switch: Switch) -> dict[str, str]:
-    below = {"children": hostlist(switch.children), "nodes": hostlist(switch.nodes)}
-    return {"switch": switch.name} | {field: text for field, text in below.items() if text}
+    """A switch of `topology.yaml`."""
+    entry = {"switch": switch.name}
+    if switch.children:
+        entry["children"] = hostlist(switch.children)
+    if switch.nodes:
+        entry["nodes"] = hostlist(switch.nodes)
+    return entry
+
+
+def _block_plan(blocks: Blocks) -> dict[str, Any]:
+    """The sizes and blocks of `topology.yaml`; those with too few nodes have none."""
+    listed = []
+    for block in blocks.blocks:
+        listed.append({"block": block.name, "nodes": hostlist(block.nodes)})
+    for name in blocks.too_small:
+        listed.append({"block": name})
+    return {"block_sizes": list(blocks.sizes), "blocks": listed}
 
 
 def tree_conf(tree: Tree) -> list[str]:
     """The lines of `topology.conf` for topology/tree, leaves first."""
     lines = []
     for switch in reversed(tree.switches):
-        below = (("Switches", switch.children), ("Nodes", switch.nodes))
-        lines.append(
-            f"SwitchName={switch.name} "
-            + " ".join(_list(field, names) for field, names in below if names)
-        )
+        words = [f"SwitchName={switch.name}"]
+        if switch.children:
+            words.append(_list("Switches", switch.children))
+        if switch.nodes:
+            words.append(_list("Nodes", switch.nodes))
+        lines.append(" ".join(words))
     return lines
 
 
@@ -312,8 +389,14 @@ def block_conf(blocks: Blocks) -> list[str]:
 
     Neighbouring lines make the larger blocks.
     """
-    lines = [f"BlockName={block.name} {_list('Nodes', block.nodes)}" for block in blocks.blocks]
-    return [*lines, "BlockSizes=" + ",".join(map(str, blocks.sizes))]
+    lines = []
+    for block in blocks.blocks:
+        nodes = _list("Nodes", block.nodes)
+        lines.append(f"BlockName={block.name} {nodes}")
+
+    sizes = ",".join([str(size) for size in blocks.sizes])
+    lines.append(f"BlockSizes={sizes}")
+    return lines
 
 
 def _list(field: str, names: Sequence[str]) -> str:
