@@ -189,12 +189,16 @@ def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdic
 def _placed(allocator: Allocator, nodes: Sequence[OfferedNode]) -> tuple[Placed, ...]:
     groups: dict[int, Group] = {}
     counts: dict[int, Counter[str]] = {}
-    for group, _, leaf, count in allocator.assignments:
-        groups[id(group)] = group
-        counts.setdefault(id(group), Counter())[nodes[leaf].name] += count
+    for assignment in allocator.assignments:
+        identity = id(assignment.group)
+        groups[identity] = assignment.group
+        by_node = counts.setdefault(identity, Counter())
+        by_node[nodes[assignment.leaf].name] += assignment.count
+
     placed = []
-    for number, group in groups.items():
-        placed.append(Placed(group, (), tuple(counts[number].items())))
+    for identity, group in groups.items():
+        by_node = counts[identity]
+        placed.append(Placed(group, (), tuple(by_node.items())))
     return tuple(placed)
 
 
