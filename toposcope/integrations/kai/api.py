@@ -72,7 +72,8 @@ def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
             (constraint / "requiredTopologyLevel", True),
             (constraint / "preferredTopologyLevel", False),
         )
-        if topology := (constraint / "topology").text():
+        topology = (constraint / "topology").text()
+        if topology:
             yield from requests_at(levels, topology)
 
 
@@ -89,9 +90,8 @@ def annotated(places: Annotated) -> Iterator[LevelRequest]:
             (annotations / SEGMENT_REQUIRED, True),
             (annotations / SEGMENT_PREFERRED, False),
         )
-        yield from requests_at(
-            placements, (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text()
-        )
+        topology = (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text()
+        yield from requests_at(placements, topology)
 
 
 POD_GROUPS: Final = WatchedKind(
