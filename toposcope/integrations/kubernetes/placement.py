@@ -19,10 +19,13 @@ class _Placement(Placement):
         for pod in pods:
             name = group_of(Field(pod.wants))
             if name:
-                counts.setdefault((pod.namespace, name), Counter())[kind_of_pod(pod)] += 1
+                kinds = counts.setdefault((pod.namespace, name), Counter())
+                kinds[kind_of_pod(pod)] += 1
+
         gangs = dict(cluster.gangs)
         for group, kinds in counts.items():
-            gangs[group] = tuple([replace(pods, count=count) for pods, count in kinds.items()])
+            members = [replace(kind, count=count) for kind, count in kinds.items()]
+            gangs[group] = tuple(members)
         return replace(cluster, gangs=gangs)
 
 

@@ -1,6 +1,6 @@
 """Kubernetes' own workloads: whether there is room for their pods anywhere.
 
-And kube-scheduler's own gangs, `gangs`.
+kube-scheduler's own gangs are in `gangs`.
 """
 
 from collections.abc import Mapping
