@@ -46,26 +46,24 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """One domain: the names of its nodes at the narrowest level, else of the HyperNodes below it.
-
-    Sorted.
-    """
+    """One domain."""
 
     tier: int
     domain: str
     of: str
-    """`Node` or `HyperNode`."""
+    """`Node` or `HyperNode`: what its members are."""
     members: tuple[str, ...]
+    """Their names, sorted: nodes at the narrowest level, else the HyperNodes below it."""
 
     def spec(self, *, named: bool, kept: Iterable[str] = ()) -> dict[str, Any]:
         """The object's spec; `named`: with `tierName` (Volcano 1.14).
 
         `kept` are members beside its own.
         """
-        names = sorted({*self.members, *kept})
         spec: dict[str, Any] = {"tier": self.tier}
         if named:
             spec["tierName"] = self.domain
+        names = sorted({*self.members, *kept})
         spec["members"] = [member(self.of, name) for name in names]
         return spec
 
@@ -77,12 +75,15 @@ def member(of: str, name: str) -> dict[str, Any]:
 
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
-    of, names = "", []
-    for number, entry in enumerate((Field(document) / "spec" / "members").items()):
-        if number == 0:
-            of = (entry / "type").text() or ""
-        names.append((entry / "selector" / "exactMatch" / "name").text() or "")
-    return of, names
+    entries = list((Field(document) / "spec" / "members").items())
+    if not entries:
+        return "", []
+    names: list[str] = []
+    for entry in entries:
+        name = (entry / "selector" / "exactMatch" / "name").text()
+        names.append(name or "")
+    of = (entries[0] / "type").text()
+    return of or "", names
 
 
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
@@ -125,17 +126,24 @@ def draw(
 
     A node that lacks one of the levels is in none.
     """
-    members = _members_by_path(levels, nodes)
-    names = {path: _name(topology, levels, path) for path in members}
-    drawn = {}
-    for path in sorted(members, key=_narrowest_first):
-        level, above = levels[len(path) - 1], len(levels) - len(path)
-        if above:
-            of, inside = "HyperNode", [names[below] for below in members[path]]
-        else:
-            of, inside = "Node", list(members[path])
-        tier = tiers.get(level.domain, above + 1)
-        drawn[names[path]] = HyperNode(tier, level.domain, of, tuple(sorted(inside)))
+    domains = _domains_by_path(levels, nodes)
+    names = {path: _name(topology, levels, path) for path in domains}
+    drawn: dict[str, HyperNode] = {}
+    for path in sorted(domains, key=_narrowest_first):
+        domain = domains[path]
+        of = "Node"
+        members = list(domain.nodes)
+        levels_below = len(levels) - len(path)
+        if levels_below:
+            of = "HyperNode"
+            members = [names[below] for below in domain.below]
+        level = levels[len(path) - 1]
+        drawn[names[path]] = HyperNode(
+            tier=tiers.get(level.domain, levels_below + 1),
+            domain=level.domain,
+            of=of,
+            members=tuple(sorted(members)),
+        )
     return drawn
 
 
@@ -143,17 +151,30 @@ def _narrowest_first(path: _Path) -> tuple[int, _Path]:
     return -len(path), path
 
 
-def _members_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, set[Any]]:
-    """What each domain consists of: names of nodes at the narrowest level, else paths below."""
-    members: dict[_Path, set[Any]] = {}
+@dataclass(slots=True)
+class _Domain:
+    """What a domain consists of: nodes at the narrowest level, else the domains below it."""
+
+    nodes: set[str] = field(default_factory=set)
+    below: set[_Path] = field(default_factory=set)
+
+
+def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Domain]:
+    """The domains that nodes with all levels are in."""
+    members: dict[_Path, set[str]] = {}
     columns = [nodes.values(level.key) for level in levels]
-    for node, path in zip(nodes, zip(*columns, strict=True), strict=False):
-        if None in path:
-            continue
-        members.setdefault(path, set()).add(node.name)
+    paths = zip(*columns, strict=True)
+    for node, path in zip(nodes, paths, strict=False):
+        if None not in path:
+            members.setdefault(path, set()).add(node.name)
+
+    domains: dict[_Path, _Domain] = {}
+    for path, names in members.items():
+        domains[path] = _Domain(names)
         for depth in range(1, len(path)):
-            members.setdefault(path[:depth], set()).add(path[: depth + 1])
-    return members
+            above = domains.setdefault(path[:depth], _Domain())
+            above.below.add(path[: depth + 1])
+    return domains
 
 
 def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
@@ -163,13 +184,20 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
     """
     keys = [level.key for level in levels[: len(path)]]
     identity = "\0".join((topology, *keys, *path))
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
-    domain, value = levels[len(path) - 1].domain, path[-1]
-    parts = [_legal(topology)]
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+
+    domain = levels[len(path) - 1].domain
+    value = path[-1]
+    texts = [topology, value]
     if not value.startswith(domain):
-        parts.append(_legal(domain))
-    parts.append(_legal(value))
-    return "-".join([*filter(None, parts), digest])
+        texts.insert(1, domain)
+    parts: list[str] = []
+    for text in texts:
+        legal = _legal(text)
+        if legal:
+            parts.append(legal)
+    parts.append(digest[:_DIGITS])
+    return "-".join(parts)
 
 
 def _legal(text: str) -> str:
@@ -187,6 +215,13 @@ class _Members:
     known: bool = True
     """Whether all of them can be told."""
 
+    @property
+    def names(self) -> Names | None:
+        """The nodes that it names itself; None where some cannot be told."""
+        if not self.known:
+            return None
+        return frozenset(self.nodes)
+
 
 def nodes_inside(
     documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]
@@ -203,12 +238,13 @@ def nodes_inside(
     inside: dict[str, Names | None] = {}
     try:
         for name in TopologicalSorter(children).static_order():
-            parts = [inside[child] for child in direct[name].children]
-            inside[name] = _joined([_union([direct[name]]), *parts])
+            parts = [direct[name].names]
+            parts += [inside[child] for child in children[name]]
+            inside[name] = _joined(parts)
     except CycleError:
         for name in direct:
-            below = _descendants(name, direct)
-            inside[name] = _union([direct[lower] for lower in below])
+            descendants = _descendants(name, direct)
+            inside[name] = _joined([direct[below].names for below in descendants])
     return inside
 
 
@@ -222,29 +258,20 @@ def _joined(parts: Iterable[Names | None]) -> Names | None:
     return frozenset(nodes)
 
 
-def _union(members: Iterable[_Members]) -> Names | None:
-    """The nodes that all of these name; None where some cannot be told."""
-    nodes = set[str]()
-    for each in members:
-        if not each.known:
-            return None
-        nodes |= each.nodes
-    return frozenset(nodes)
-
-
 def _members(
     hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]
 ) -> _Members:
     members = _Members()
-    for member in (hyper_node / "spec" / "members").items():
-        selector = member / "selector"
-        exact, labels = (selector / "exactMatch" / "name").text(), selector / "labelMatch"
+    for entry in (hyper_node / "spec" / "members").items():
+        selector = entry / "selector"
+        labels = (selector / "labelMatch").value
         pattern = (selector / "regexMatch" / "pattern").text()
+        exact = (selector / "exactMatch" / "name").text()
         if pattern:
             _add_matching(members, pattern, nodes)
-        elif labels.value:
-            members.nodes.update(_labelled(nodes, labels.value))
-        elif exact and (member / "type").text() == "HyperNode":
+        elif labels:
+            members.nodes.update(_labelled(nodes, labels))
+        elif exact and (entry / "type").text() == "HyperNode":
             if exact in documents:
                 members.children.append(exact)
         elif exact and exact in nodes:
@@ -271,11 +298,13 @@ def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
 
 def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
     """The HyperNode and those below it, also where they hold each other."""
-    seen, left = {name}, [name]
-    while left:
-        children = set(direct[left.pop()].children) - seen
-        seen |= children
-        left += children
+    seen = {name}
+    pending = [name]
+    while pending:
+        children = direct[pending.pop()].children
+        fresh = set(children) - seen
+        seen |= fresh
+        pending += fresh
     return seen
 
 
@@ -296,20 +325,26 @@ def levels_of_tiers(
     drawn = _drawn_domains(levels, nodes)
     tiers = _names_by_tier(nodes, specs, inside)
     levels_by_tier: dict[int, Level | None] = {}
-    last = len(levels)
+    below: Level | None = None
     for tier, names in sorted(tiers.items()):
-        candidates = []
-        for level in levels:
-            if all(inside[name] in drawn[level.domain] for name in names):
-                candidates.append(level)
+        parts = {inside[name] for name in names}
+        candidates = [level for level in levels if parts <= drawn[level.domain]]
         # Where a block has one rack they are the same nodes: the higher tier is the block.
-        broader = [level for level in candidates if levels.index(level) < last]
+        broader = candidates
+        if below is not None:
+            broader = _broader(candidates, below, levels)
         tier_name = (specs[names[0]] / "tierName").text()
-        best = _best(candidates, broader, tier_name)
-        levels_by_tier[tier] = best
-        if best is not None:
-            last = levels.index(best)
+        level = _best(candidates, broader, tier_name)
+        levels_by_tier[tier] = level
+        if level is not None:
+            below = level
     return levels_by_tier
+
+
+def _broader(candidates: Iterable[Level], than: Level, levels: Sequence[Level]) -> list[Level]:
+    """Those of the candidates that stand above another level."""
+    above = levels[: levels.index(than)]
+    return [level for level in candidates if level in above]
 
 
 def _best(candidates: Sequence[Level], broader: Sequence[Level], name: str | None) -> Level | None:
@@ -319,33 +354,36 @@ def _best(candidates: Sequence[Level], broader: Sequence[Level], name: str | Non
             return level
     if broader:
         return broader[-1]
-    return candidates[0] if candidates else None
+    if candidates:
+        return candidates[0]
+    return None
 
 
 def _names_by_tier(
     nodes: Table, specs: Mapping[str, Field], inside: Mapping[str, Names | None]
 ) -> dict[int, list[str]]:
     """The HyperNodes of each tier that have, or may have, some of the nodes."""
-    mine = {node.name for node in nodes}
+    node_names = {node.name for node in nodes}
     tiers: dict[int, list[str]] = {}
     for name, spec in specs.items():
         members = inside[name]
-        if members is None or not mine.isdisjoint(members):
-            tiers.setdefault((spec / "tier").number(0), []).append(name)
+        if members is not None and node_names.isdisjoint(members):
+            continue
+        tier = (spec / "tier").number(0)
+        tiers.setdefault(tier, []).append(name)
     return tiers
 
 
-def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names]]:
+def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names | None]]:
     """The nodes of each domain as it would be drawn, by the domain of its level."""
-    domains: dict[str, set[Names]] = {level.domain: set() for level in levels}
-    within: dict[str, list[str]] = {}
+    domains: dict[str, set[Names | None]] = {level.domain: set() for level in levels}
+    nodes_of: dict[str, list[str]] = {}
     for name, drawn in draw("", levels, nodes, {}).items():
-        if drawn.of == "Node":
-            members = list(drawn.members)
-        else:
+        members = list(drawn.members)
+        if drawn.of == "HyperNode":
             members = []
             for below in drawn.members:
-                members += within[below]
-        within[name] = members
+                members += nodes_of[below]
+        nodes_of[name] = members
         domains[drawn.domain].add(frozenset(members))
     return domains
