@@ -80,13 +80,14 @@ def _named(root: Field) -> dict[PodGroupName, tuple[Pods, ...]]:
     groups: dict[PodGroupName, tuple[Pods, ...]] = {}
     structure = structure_of(root) or Structure(())
     for pod_set in structure.sets:
-        group = group_of(pod_set.template / "spec")
+        spec = pod_set.template / "spec"
+        group = group_of(spec)
         if not group:
             continue
         name = namespace_of(root), group
-        pods = pod_set.some(pod_set.count * structure.copies)
+        count = pod_set.count * structure.copies
         before = groups.get(name, ())
-        groups[name] = (*before, pods)
+        groups[name] = (*before, pod_set.some(count))
     return groups
 
 
@@ -114,16 +115,22 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     _check_served(root, cluster)
     if kind in (COMPOSITES.key, POD_GROUPS.key):
         return Reading(_of_object(root, root, cluster))
-    scheduling = root / "spec" / "scheduling"
-    if kind == _JOB and scheduling:
-        structure = structure_of(root) or Structure(())
-        members = _Members(structure.whole, all_known=True)
-        return Reading(_gang(root, name_of(root, "Job"), scheduling, members, cluster))
+    if kind == _JOB and root / "spec" / "scheduling":
+        return Reading(_of_job(root, cluster))
 
-    workloads = []
-    for group_name, pods in _named(root).items():
-        workloads.append(_of_named(root, group_name, pods, cluster))
+    workloads: list[Workload] = []
+    for name, pods in _named(root).items():
+        workload = _of_named(root, name, pods, cluster)
+        workloads.append(workload)
     return Reading(workloads[0], stages=tuple(workloads[1:]))
+
+
+def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
+    """A Job that is a gang by itself."""
+    structure = structure_of(root) or Structure(())
+    members = _Members(structure.whole, all_known=True)
+    name = name_of(root, "Job")
+    return _gang(root, name, root / "spec" / "scheduling", members, cluster)
 
 
 def _check_served(root: Field, cluster: ClusterFacts) -> None:
@@ -138,7 +145,8 @@ def _check_served(root: Field, cluster: ClusterFacts) -> None:
 
 def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """A group by itself, or the tree that it is in, for the document that is read."""
-    if kind_of(group.value) == COMPOSITES.key or parent_of(group):
+    is_composite = kind_of(group.value) == COMPOSITES.key
+    if is_composite or parent_of(group):
         return _tree(root, group, cluster)
     return _of_group(root, group, cluster)
 
@@ -183,8 +191,13 @@ def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     name = name_of(group, "PodGroup")
     namespace = namespace_of(group)
     pods = cluster.gangs.get((namespace, name), ())
-    members = _Members(pods)
-    return _gang(root, name, group / "spec", members, cluster)
+    return _gang(
+        root,
+        name,
+        group / "spec",
+        _Members(pods),
+        cluster,
+    )
 
 
 def _in_namespace(kind: Kind, namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
@@ -242,13 +255,19 @@ def _refuse_without_parent(group: Field, missing: str, composites: Iterable[str]
 def _level(group: Field, cluster: ClusterFacts) -> Level | None:
     """The label of a group's constraint, as a level; None where it has none."""
     keys = list(keys_of(group))
-    if len(keys) > 1:
-        field = group / "schedulingConstraints" / "topology"
-        text = f"Too many: {len(keys)}: must have at most 1 item"
-        field.error("kube-scheduler/one-constraint", text, "keep one key")
     if not keys:
         return None
-    return exclusive_level(keys[0], cluster, "kube-scheduler/label-exists", NO_PLACEMENT)
+    count = len(keys)
+    if count > 1:
+        field = group / "schedulingConstraints" / "topology"
+        text = f"Too many: {count}: must have at most 1 item"
+        field.error("kube-scheduler/one-constraint", text, "keep one key")
+    return exclusive_level(
+        keys[0],
+        cluster,
+        "kube-scheduler/label-exists",
+        NO_PLACEMENT,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,15 +310,20 @@ def _gang(
 ) -> Workload:
     """One PodGroup, or a Job's own."""
     level = _level(spec, cluster)
-    least = _min_count(name, spec / "schedulingPolicy" / "gang", members)
+    gang = spec / "schedulingPolicy" / "gang"
+    least = _min_count(name, gang, members)
     counted = _counted(members, least, level)
     group = Group(name, counted.pods, required=level)
-    workload = _workload(root, group, counted.pods, counted.note)
     certain: tuple[Group, ...] = ()
     if counted.one_by_one:
-        as_largest = largest(counted.pods)
-        certain = (replace(group, pods=(as_largest,)),)
-    return replace(workload, certain=certain, doubt=counted.doubt)
+        pods = largest(counted.pods)
+        certain = (replace(group, pods=(pods,)),)
+    workload = _workload(root, group, counted.pods, counted.note)
+    return replace(
+        workload,
+        certain=certain,
+        doubt=counted.doubt,
+    )
 
 
 def _min_count(name: str, gang: Field, members: _Members) -> int | None:
@@ -345,13 +369,16 @@ def _counted(members: _Members, least: int | None, level: Level | None) -> _Coun
 
 def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool) -> _Counted:
     """How many of pods that are all alike must start together."""
+    count = total
     note = ""
-    if least is not None and least < total:
-        note = f"room is for the {least} pods of minCount, of {total}"
+    if least is not None and least != total:
+        count = least
+        if least < total:
+            note = f"room is for the {least} pods of minCount, of {total}"
     doubt = ""
     if is_basic and total > 1:
         doubt = _BASIC
-    pods = replace(kind, count=total if least is None else least)
+    pods = replace(kind, count=count)
     return _Counted((pods,), note, doubt)
 
 
@@ -361,14 +388,17 @@ def largest(kinds: Sequence[Pods]) -> Pods:
     They go where each of these may go. Where all of them fit, pods taken one by one always do: as
     long as one is left, some node has room for it.
     """
+    count = 0
     requests: dict[str, int] = {}
+    filters: list[NodeFilter] = []
     for pods in kinds:
+        count += pods.count
+        filters.append(pods.node_filter)
         for resource, amount in pods.requests:
             before = requests.get(resource, 0)
             requests[resource] = max(amount, before)
-    count = sum(pods.count for pods in kinds)
-    nodes = _everybodys_nodes([pods.node_filter for pods in kinds])
     ordered = sorted(requests.items())
+    nodes = _everybodys_nodes(filters)
     return Pods("pods", count, tuple(ordered), nodes)
 
 

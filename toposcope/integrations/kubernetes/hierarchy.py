@@ -104,19 +104,27 @@ class Tree:
 
     def _collect(self, leaf: Workload, path: tuple[Level, ...]) -> None:
         """Take over the labels, notes and doubts of a PodGroup inside a group."""
-        inner = [level for level in leaf.levels if level not in path]
-        self._paths[*path, *inner] = None
-        notes = self.notes if leaf.placeable else self.unknown
+        inner = path
+        for level in leaf.levels:
+            if level not in path:
+                inner = (*inner, level)
+        self._paths[inner] = None
+
+        notes = self.unknown
+        if leaf.placeable:
+            notes = self.notes
         notes.update(dict.fromkeys(leaf.notes))
-        self.doubt = self.doubt or leaf.doubt
+        if not self.doubt:
+            self.doubt = leaf.doubt
 
     def _check_count(self, name: str, least: int, present: int) -> None:
         """Note a group whose children are not known, or of which only some must start."""
         if not present:
             self._add_unknown(f"no groups of CompositePodGroup {name} are known")
         elif least != present:
-            needs = f"CompositePodGroup {name} needs {least} of its groups"
-            self._add_unknown(f"{needs}, and {present} are known")
+            self._add_unknown(
+                f"CompositePodGroup {name} needs {least} of its groups, and {present} are known"
+            )
 
 
 def _children_of(name: str, groups: Mapping[str, Field]) -> list[Field]:

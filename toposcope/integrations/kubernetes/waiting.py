@@ -44,7 +44,8 @@ def _no_pod_group(workload: features.WorkloadObjects) -> features.Step:
     why = workload.store.why_unknown(POD_GROUPS)
     if why:
         return features.unknown(f"cannot read its PodGroup: {why}")
-    return features.failed(f"no PodGroup of {POD_GROUPS.group} belongs to it", GATES)
+    text = f"no PodGroup of {POD_GROUPS.group} belongs to it"
+    return features.failed(text, GATES)
 
 
 def _is_looked_at(document: features.Object) -> bool:
@@ -53,18 +54,27 @@ def _is_looked_at(document: features.Object) -> bool:
 
 
 def _not_looked_at(ref: Ref) -> features.Step:
-    text = f"kube-scheduler has not looked at {ref.handle}: it has no condition {_SCHEDULED[-1]}"
-    fix = f"its pods may not be there yet; else {GATES}"
-    describe = shell("kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace)
-    return features.failed(text, fix, commands=(describe,))
+    expected = _SCHEDULED[-1]
+    describe = shell(
+        "kubectl describe {} {} -n {}",
+        POD_GROUPS.name,
+        ref.name,
+        ref.namespace,
+    )
+    return features.failed(
+        f"kube-scheduler has not looked at {ref.handle}: it has no condition {expected}",
+        f"its pods may not be there yet; else {GATES}",
+        commands=(describe,),
+    )
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
         for condition in features.conditions(document):
-            is_refusal = condition.type in _SCHEDULED and condition.status == "False"
-            if is_refusal and condition.message:
+            if condition.type not in _SCHEDULED or condition.status != "False":
+                continue
+            if condition.message:
                 yield features.SchedulerMessage(ref.handle, condition.message)
 
 

@@ -50,14 +50,18 @@ def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
 def _of_job(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     spec = root / "spec"
     groups = [spec]
-    groups += [task / "partitionPolicy" for task in (spec / "tasks").items()]
-    return _asked(root / "status" / "state" / "phase", groups)
+    for task in (spec / "tasks").items():
+        groups.append(task / "partitionPolicy")
+    phase = root / "status" / "state" / "phase"
+    return _asked(phase, groups)
 
 
 def _of_group(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
     spec = root / "spec"
-    groups = (spec, *(spec / "subGroupPolicy").items())
-    return _asked(root / "status" / "phase", groups)
+    groups = [spec]
+    groups += (spec / "subGroupPolicy").items()
+    phase = root / "status" / "phase"
+    return _asked(phase, groups)
 
 
 JOBS: Final = WatchedKind(

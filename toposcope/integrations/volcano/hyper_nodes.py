@@ -60,11 +60,12 @@ class HyperNode:
 
         `kept` are members beside its own.
         """
+        names = set(self.members)
+        names.update(kept)
         spec: dict[str, Any] = {"tier": self.tier}
         if named:
             spec["tierName"] = self.domain
-        names = sorted({*self.members, *kept})
-        spec["members"] = [member(self.of, name) for name in names]
+        spec["members"] = [member(self.of, name) for name in sorted(names)]
         return spec
 
 
@@ -75,12 +76,14 @@ def member(of: str, name: str) -> dict[str, Any]:
 
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
-    entries = list((Field(document) / "spec" / "members").items())
+    members = Field(document) / "spec" / "members"
+    entries = list(members.items())
     if not entries:
         return "", []
     names: list[str] = []
     for entry in entries:
-        name = (entry / "selector" / "exactMatch" / "name").text()
+        exact = entry / "selector" / "exactMatch"
+        name = (exact / "name").text()
         names.append(name or "")
     of = (entries[0] / "type").text()
     return of or "", names
@@ -92,7 +95,8 @@ def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
     Not hosts, which are Volcano's leaves, nor NVLink domains of one node each.
     """
     without = {HOSTNAME}
-    if nodes.column(NVLINK_DOMAIN).unique:
+    nvlink_domains = nodes.column(NVLINK_DOMAIN)
+    if nvlink_domains.unique:
         without.add(NVLINK_DOMAIN)
     return [level for level in levels if level.key not in without]
 
@@ -161,19 +165,22 @@ class _Domain:
 
 def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Domain]:
     """The domains that nodes with all levels are in."""
-    members: dict[_Path, set[str]] = {}
     columns = [nodes.values(level.key) for level in levels]
     paths = zip(*columns, strict=True)
+    names: dict[_Path, set[str]] = {}
     for node, path in zip(nodes, paths, strict=False):
         if None not in path:
-            members.setdefault(path, set()).add(node.name)
+            names.setdefault(path, set()).add(node.name)
 
     domains: dict[_Path, _Domain] = {}
-    for path, names in members.items():
-        domains[path] = _Domain(names)
+    for path, members in names.items():
+        domains[path] = _Domain(members)
         for depth in range(1, len(path)):
-            above = domains.setdefault(path[:depth], _Domain())
-            above.below.add(path[: depth + 1])
+            outer = path[:depth]
+            inner = path[: depth + 1]
+            if outer not in domains:
+                domains[outer] = _Domain()
+            domains[outer].below.add(inner)
     return domains
 
 
@@ -182,12 +189,9 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
 
     By a hash of the whole path it is no other domain's.
     """
-    keys = [level.key for level in levels[: len(path)]]
-    identity = "\0".join((topology, *keys, *path))
-    digest = hashlib.sha256(identity.encode()).hexdigest()
-
-    domain = levels[len(path) - 1].domain
+    depth = len(path)
     value = path[-1]
+    domain = levels[depth - 1].domain
     texts = [topology, value]
     if not value.startswith(domain):
         texts.insert(1, domain)
@@ -196,6 +200,10 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
         legal = _legal(text)
         if legal:
             parts.append(legal)
+
+    keys = [level.key for level in levels[:depth]]
+    identity = "\0".join((topology, *keys, *path))
+    digest = hashlib.sha256(identity.encode()).hexdigest()
     parts.append(digest[:_DIGITS])
     return "-".join(parts)
 
@@ -232,19 +240,30 @@ def nodes_inside(
     applied here (see `foreign_patterns`).
     """
     direct: dict[str, _Members] = {}
+    children: dict[str, list[str]] = {}
     for name, document in documents.items():
-        direct[name] = _members(Field(document), documents, nodes)
-    children = {name: members.children for name, members in direct.items()}
-    inside: dict[str, Names | None] = {}
+        members = _members(Field(document), documents, nodes)
+        direct[name] = members
+        children[name] = members.children
     try:
-        for name in TopologicalSorter(children).static_order():
-            parts = [direct[name].names]
-            parts += [inside[child] for child in children[name]]
-            inside[name] = _joined(parts)
+        order = list(TopologicalSorter(children).static_order())
     except CycleError:
-        for name in direct:
-            descendants = _descendants(name, direct)
-            inside[name] = _joined([direct[below].names for below in descendants])
+        return _nodes_of_descendants(direct)
+
+    inside: dict[str, Names | None] = {}
+    for name in order:
+        parts = [direct[name].names]
+        parts += [inside[child] for child in children[name]]
+        inside[name] = _joined(parts)
+    return inside
+
+
+def _nodes_of_descendants(direct: Mapping[str, _Members]) -> dict[str, Names | None]:
+    """The nodes below each HyperNode where some hold each other."""
+    inside: dict[str, Names | None] = {}
+    for name in direct:
+        parts = [direct[below].names for below in _descendants(name, direct)]
+        inside[name] = _joined(parts)
     return inside
 
 
@@ -290,9 +309,9 @@ def _add_matching(members: _Members, pattern: str, nodes: Iterable[str]) -> None
 
 def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
     """The nodes that a label selector matches."""
-    wanted = requirements(selector)
+    rules = requirements(selector)
     for node, facts in nodes.items():
-        if all(rule.holds(facts) for rule in wanted):
+        if all(rule.holds(facts) for rule in rules):
             yield node
 
 
@@ -323,28 +342,27 @@ def levels_of_tiers(
     there is.
     """
     drawn = _drawn_domains(levels, nodes)
-    tiers = _names_by_tier(nodes, specs, inside)
+    names_by_tier = _names_by_tier(nodes, specs, inside)
     levels_by_tier: dict[int, Level | None] = {}
-    below: Level | None = None
-    for tier, names in sorted(tiers.items()):
+    above: Sequence[Level] = levels
+    for tier in sorted(names_by_tier):
+        names = names_by_tier[tier]
         parts = {inside[name] for name in names}
-        candidates = [level for level in levels if parts <= drawn[level.domain]]
-        # Where a block has one rack they are the same nodes: the higher tier is the block.
-        broader = candidates
-        if below is not None:
-            broader = _broader(candidates, below, levels)
+        candidates: list[Level] = []
+        broader: list[Level] = []
+        for level in levels:
+            if parts <= drawn[level.domain]:
+                candidates.append(level)
+                # Where a block has one rack they are the same nodes: the higher tier is the block.
+                if level in above:
+                    broader.append(level)
+
         tier_name = (specs[names[0]] / "tierName").text()
-        level = _best(candidates, broader, tier_name)
-        levels_by_tier[tier] = level
-        if level is not None:
-            below = level
+        best = _best(candidates, broader, tier_name)
+        levels_by_tier[tier] = best
+        if best is not None:
+            above = levels[: levels.index(best)]
     return levels_by_tier
-
-
-def _broader(candidates: Iterable[Level], than: Level, levels: Sequence[Level]) -> list[Level]:
-    """Those of the candidates that stand above another level."""
-    above = levels[: levels.index(than)]
-    return [level for level in candidates if level in above]
 
 
 def _best(candidates: Sequence[Level], broader: Sequence[Level], name: str | None) -> Level | None:
@@ -376,9 +394,12 @@ def _names_by_tier(
 
 def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names | None]]:
     """The nodes of each domain as it would be drawn, by the domain of its level."""
-    domains: dict[str, set[Names | None]] = {level.domain: set() for level in levels}
+    domains: dict[str, set[Names | None]] = {}
+    for level in levels:
+        domains[level.domain] = set()
     nodes_of: dict[str, list[str]] = {}
-    for name, drawn in draw("", levels, nodes, {}).items():
+    hyper_nodes = draw("", levels, nodes, {})
+    for name, drawn in hyper_nodes.items():
         members = list(drawn.members)
         if drawn.of == "HyperNode":
             members = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import Field
@@ -26,17 +26,25 @@ class _Placement(Placement):
         self, resources: Sequence[ViewedResource], known: KnownLevels
     ) -> dict[str, TopologyLevels]:
         """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are."""
-        documents = {resource.name: resource.document for resource in resources}
+        documents: dict[str, Mapping[str, Any]] = {}
+        specs: dict[str, Field] = {}
+        for resource in resources:
+            documents[resource.name] = resource.document
+            specs[resource.name] = Field(resource.document) / "spec"
         inside = nodes_inside(documents, known.view.by_name)
-        specs = {name: Field(document) / "spec" for name, document in documents.items()}
-        topologies = {}
+
+        topologies: dict[str, TopologyLevels] = {}
         for name, topology in known.own.items():
             table = known.table(name)
-            levels = tuple(tiered(topology.levels, table))
+            levels = tiered(topology.levels, table)
             tiers = levels_of_tiers(levels, table, specs, inside)
             if tiers:
-                aliases = _keys_by_tier(tiers)
-                topologies[name] = TopologyLevels(name, levels, HYPER_NODES.kind, aliases)
+                topologies[name] = TopologyLevels(
+                    name,
+                    tuple(levels),
+                    source=HYPER_NODES.kind,
+                    aliases=_keys_by_tier(tiers),
+                )
         return topologies
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
@@ -44,10 +52,14 @@ class _Placement(Placement):
         if HYPER_NODES.name in known.view.served:
             return {}
         topologies: dict[str, TopologyLevels] = {}
+        orders: list[Sequence[str]] = []
         for name, topology in known.suggested.items():
             levels = tiered(topology.levels, known.table(name))
-            topologies[name] = replace(topology, levels=tuple(levels))
-        tiers = tiers_of([topology.domains for topology in topologies.values()])
+            with_tiers = replace(topology, levels=tuple(levels))
+            topologies[name] = with_tiers
+            orders.append(with_tiers.domains)
+
+        tiers = tiers_of(orders)
         for name, topology in topologies.items():
             aliases = _aliases(topology, tiers)
             topologies[name] = replace(topology, aliases=aliases)

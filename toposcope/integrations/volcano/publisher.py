@@ -80,10 +80,13 @@ class HyperNodePlans:
                 continue
             published.append(topology)
             levels = tiered(topology.last_levels, nodes)
-            self._orders[topology.uid] = [level.domain for level in levels]
+            self._set_order(topology, levels)
 
         tiers = tiers_of(self._orders.values())
         return {topology.name: self._tiers(topology, tiers) for topology in published}
+
+    def _set_order(self, topology: Topology, levels: Sequence[Level]) -> None:
+        self._orders[topology.uid] = [level.domain for level in levels]
 
     def _tiers(self, topology: Topology, tiers: Mapping[str, int]) -> dict[str, str]:
         """The domain of each tier, as a request names it."""
@@ -101,9 +104,10 @@ class HyperNodePlans:
         if not levels or topology.uid not in self._orders:
             return
         with_hyper_nodes = tiered(levels, nodes)
-        self._orders[topology.uid] = [level.domain for level in with_hyper_nodes]
+        self._set_order(topology, with_hyper_nodes)
         tiers = tiers_of(self._orders.values())
-        self.drawn[topology.uid] = draw(topology.name, with_hyper_nodes, nodes, tiers)
+        plan = draw(topology.name, with_hyper_nodes, nodes, tiers)
+        self.drawn[topology.uid] = plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +170,13 @@ class VolcanoPublisher:
 
     def _existing(self) -> dict[str, Document]:
         """All HyperNodes, by name."""
-        answer = find(self._client, HYPER_NODES.target("").collection) or {}
-        items = answer.get("items") or ()
-        return {item["metadata"]["name"]: item for item in items}
+        collection = HYPER_NODES.target("").collection
+        answer = find(self._client, collection) or {}
+        existing: dict[str, Document] = {}
+        for document in answer.get("items") or ():
+            name = document["metadata"]["name"]
+            existing[name] = document
+        return existing
 
     def _ours(self, existing: Mapping[str, Document], topology: Topology) -> dict[str, Document]:
         ours = {}
@@ -319,11 +327,10 @@ def _tier(named: tuple[str, Document]) -> int:
 def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
     """How many HyperNodes there are, and what each tier is."""
     count = len(plan)
+    text = f"{count} {plural(count, 'HyperNode')}"
     tiers = {(planned.tier, planned.domain) for planned in plan.values()}
-    parts = [f"{count} {plural(count, 'HyperNode')}"]
     for tier, domain in sorted(tiers):
-        parts.append(f"tier {tier} {domain}")
-    text = ", ".join(parts)
+        text += f", tier {tier} {domain}"
     if kept:
         text += f"; {kept} more, without nodes, stay for now"
     return text

@@ -22,22 +22,21 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
     For one with two the scheduler holds back all jobs with a topology.
     """
-    systems = [demand.system for demand in workload.workloads]
+    systems = {demand.system for demand in workload.workloads}
     if not workload.asks_for_levels or _SCHEDULER not in systems:
         return
 
     parents = _parents_of_each(workload)
-    several = sorted([name for name, count in parents.items() if count > 1])
-    if not several:
-        yield features.passed("each HyperNode has one parent at most")
-        return
-    name = several[0]
-    text = (
-        f"HyperNode {name} has {parents[name]} parents, "
-        "and Volcano holds back all jobs with a topology"
-    )
-    look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
-    yield features.failed(text, "take it out of all but one", commands=(look,))
+    for name in sorted(parents):
+        if parents[name] > 1:
+            text = (
+                f"HyperNode {name} has {parents[name]} parents, "
+                "and Volcano holds back all jobs with a topology"
+            )
+            look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
+            yield features.failed(text, "take it out of all but one", commands=(look,))
+            return
+    yield features.passed("each HyperNode has one parent at most")
 
 
 def _parents_of_each(workload: features.WorkloadObjects) -> Counter[str]:
@@ -54,8 +53,9 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
         for condition in features.conditions(document):
-            is_refusal = condition.type == "Unschedulable" and condition.status == "True"
-            if is_refusal and condition.message:
+            if condition.type != "Unschedulable" or condition.status != "True":
+                continue
+            if condition.message:
                 yield features.SchedulerMessage(ref.handle, condition.message)
 
 

@@ -247,7 +247,9 @@ class _Task:
 
 def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     tasks = _tasks_of(gang)
-    total, certain = _total(gang, tasks)
+    sum_of_least = sum(task.least for task in tasks)
+    total = (gang.root / "spec" / "minAvailable").number(sum_of_least)
+    certain = total == sum_of_least or len(tasks) == 1
     whole = _group_of(gang, tasks, total, topology)
     notes = [*_notes_on_room(tasks, total, certain=certain)]
     is_level_known = topology is not None or not gang.limits
@@ -260,7 +262,8 @@ def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     if len(whole.pods) + len(whole.groups) > 1:
         doubt = _ONE_BY_ONE
         if not whole.groups:
-            as_largest = (replace(whole, pods=(largest(whole.pods),)),)
+            pods = largest(whole.pods)
+            as_largest = (replace(whole, pods=(pods,)),)
     return Workload(
         NAME,
         handle_of(gang.root),
@@ -273,19 +276,17 @@ def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     )
 
 
-def _total(gang: _Gang, tasks: Sequence[_Task]) -> tuple[int, bool]:
-    """How many pods must start together, and whether it is known which."""
-    sum_of_least = sum(task.least for task in tasks)
-    total = (gang.root / "spec" / "minAvailable").number(sum_of_least)
-    return total, total == sum_of_least or len(tasks) == 1
-
-
 def _tasks_of(gang: _Gang) -> list[_Task]:
     structure = structure_of(gang.root) or Structure(())
     tasks: list[_Task] = []
     for part, pod_set in zip(gang.parts, structure.sets, strict=True):
-        least = _least(part.field, pod_set.count)
-        tasks.append(_Task(part.field, part.limit, pod_set, least))
+        task = _Task(
+            field=part.field,
+            limit=part.limit,
+            pod_set=pod_set,
+            least=_least(part.field, pod_set.count),
+        )
+        tasks.append(task)
     return tasks
 
 
@@ -314,10 +315,14 @@ def _group_of(
 
 def _partitions_of(task: _Task, count: int) -> Group:
     """The partitions of a task that hold so many of its pods."""
-    partition_size = task.field / "partitionPolicy" / "partitionSize"
-    size = partition_size.number(1) or 1
+    policy = task.field / "partitionPolicy"
+    size = (policy / "partitionSize").number(1) or 1
     pods = task.pod_set.some(size)
-    return Group(f"partition of {task.pod_set.name}", (pods,), copies=count // size)
+    return Group(
+        f"partition of {task.pod_set.name}",
+        (pods,),
+        copies=count // size,
+    )
 
 
 def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iterator[str]:
@@ -334,10 +339,13 @@ def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iter
 def _notes_on_job(gang: _Gang) -> Iterator[str]:
     spec = gang.root / "spec"
     places = [spec]
-    places += [part.field / "partitionPolicy" for part in gang.parts]
-    modes = [(place / "networkTopology" / "mode").text() for place in places]
-    if "soft" in modes:
-        yield "that Volcano prefers the lowest tier where mode is soft is not looked at"
+    for part in gang.parts:
+        places.append(part.field / "partitionPolicy")
+    for place in places:
+        mode = place / "networkTopology" / "mode"
+        if mode.text() == "soft":
+            yield "that Volcano prefers the lowest tier where mode is soft is not looked at"
+            break
     queue = (spec / "queue").text() or "default"
     yield f"the quota of Volcano's queue {queue} is not looked at"
 
