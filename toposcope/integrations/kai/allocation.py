@@ -381,30 +381,37 @@ class Allocator:
         """Undo all assignments but the first `before`."""
         while len(self.assignments) > before:
             undone = self.assignments.pop()
-            self._take(undone.leaf, self._amounts(undone.pods), -undone.count)
+            amounts = self._amounts(undone.pods)
+            self._take(undone.leaf, amounts, -undone.count)
 
     def _candidates(self, group: Group, nodes: Sequence[int]) -> _Candidates:
         """The domains that seem to take a group with a level; why, if none does, is noted."""
+        valid = [number for number in nodes if self.leaves[number].path is not None]
         required = self._depth(group.required)
         preferred = self._depth(group.preferred)
-        valid = [number for number in nodes if self.leaves[number].path is not None]
+        narrowest = preferred or required
         common = self._common(valid, preferred)
-        offers = self._offers(group, common, narrowest=preferred or required)
+        offers = self._offers(group, common, narrowest=narrowest)
         if not offers.fits(common):
-            self._failures.append(offers.shortage(group, common))
+            shortage = offers.shortage(group, common)
+            self._failures.append(shortage)
             return _Candidates([], {})
 
-        scores = self._scores(offers.at(preferred)) if preferred else {}
-        depths = range(preferred or required, required - 1, -1)
+        scores: dict[int, int] = {}
+        if preferred:
+            scores = self._scores(offers.at(preferred))
+        depths = range(narrowest, required - 1, -1)
         node_sets = self._node_sets(group, offers, depths, set(valid))
         return _Candidates(node_sets, scores)
 
     def _scores(self, domains: Sequence[Path]) -> dict[int, int]:
         """The scores of the nodes in these domains, the last of which score best."""
         scores: dict[int, int] = {}
+        count = len(domains)
         for position, domain in enumerate(domains, 1):
-            score = position * _SCORES // len(domains)
-            scores.update(dict.fromkeys(self._members[domain], score))
+            score = position * _SCORES // count
+            members = self._members[domain]
+            scores.update(dict.fromkeys(members, score))
         return scores
 
     def _node_sets(
@@ -428,12 +435,16 @@ class Allocator:
         """The narrowest domain with all these nodes in it, but none below the preferred level."""
         paths = [self.leaves[number].path or () for number in valid]
         self._count_looks(len(paths))
+        lowest = preferred or len(self.levels)
         common: list[str] = []
-        for depth in range(preferred or len(self.levels)):
+        for depth in range(lowest):
             values = {path[depth] for path in paths}
-            if len(values) != 1 or "" in values:
+            if len(values) != 1:
                 break
-            common += values
+            value = values.pop()
+            if not value:
+                break
+            common.append(value)
         return tuple(common)
 
     def _offers(self, group: Group, common: Path, *, narrowest: int) -> _Offers:
@@ -471,11 +482,13 @@ class Allocator:
 
     def _largest(self, group: Group) -> list[int]:
         """The most that any pod of the group takes, by column."""
-        amounts: list[Sequence[int]] = []
+        largest = [0] * len(self._resources)
         for pods in pods_in([group]):
-            if pods.count:
-                amounts.append(self._amounts(pods))
-        return [max(column) for column in zip(*amounts, strict=True)]
+            if not pods.count:
+                continue
+            for i, amount in enumerate(self._amounts(pods)):
+                largest[i] = max(largest[i], amount)
+        return largest
 
     def _requests_something(self, amounts: Sequence[int]) -> bool:
         """Whether a pod takes anything but its own place."""
@@ -525,9 +538,14 @@ def _requests_alike(group: Group) -> bool:
     """
     kinds: set[tuple[bool, frozenset[str]]] = set()
     for pods in pods_in([group]):
-        if pods.count:
-            others = [name for name in _requested(pods) if _is_counted(name)]
-            kinds.add((_wants_gpu(pods), frozenset(others)))
+        if not pods.count:
+            continue
+        others: set[str] = set()
+        for resource in _requested(pods):
+            if _is_counted(resource):
+                others.add(resource)
+        kind = _wants_gpu(pods), frozenset(others)
+        kinds.add(kind)
     return len(kinds) == 1
 
 

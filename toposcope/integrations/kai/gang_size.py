@@ -35,8 +35,13 @@ def keeps_its_group(root: Field, structure: Structure) -> bool:
     if kind_of(root.value) == ("", "Pod") and own / GROUP_OF:
         return True
     places = [own]
-    places += [pod_set.annotations for pod_set in structure.sets]
-    return any((place / SKIP_GROUPER).text() == "true" for place in places)
+    for pod_set in structure.sets:
+        places.append(pod_set.annotations)
+    for annotations in places:
+        skip = annotations / SKIP_GROUPER
+        if skip.text() == "true":
+            return True
+    return False
 
 
 def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:

@@ -53,11 +53,15 @@ class _Placement(Placement):
         for pod in pods:
             name = pod.annotations.get(GROUP_OF)
             if name:
-                member = PodGroupMember(pod.labels.get(SUB_GROUP_OF, ""), kind_of_pod(pod))
-                counts.setdefault((pod.namespace, name), Counter())[member] += 1
+                subgroup = pod.labels.get(SUB_GROUP_OF, "")
+                member = PodGroupMember(subgroup, kind_of_pod(pod))
+                members = counts.setdefault((pod.namespace, name), Counter())
+                members[member] += 1
+
         pod_groups = dict(cluster.pod_groups)
         for group, members in counts.items():
-            pod_groups[group] = tuple([_times(member, count) for member, count in members.items()])
+            alike = [_times(member, count) for member, count in members.items()]
+            pod_groups[group] = tuple(alike)
         return replace(cluster, pod_groups=pod_groups)
 
     def topologies(
@@ -205,11 +209,13 @@ def _placed(allocator: Allocator, nodes: Sequence[OfferedNode]) -> tuple[Placed,
 def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) -> str:
     where = "now"
     if group.required and domain:
-        where = f"in {group.required.domain} {domain[-1]}, where the first one goes"
+        level = group.required.domain
+        where = f"in {level} {domain[-1]}, where the first one goes"
     left = wanted - bound
+    waits = plural(left, "waits", "wait")
     return (
         f"{VERSION} starts the pods of {group.name} one by one: it binds {bound} of {wanted} "
-        f"{where}, and the other {left} {plural(left, 'waits', 'wait')}"
+        f"{where}, and the other {left} {waits}"
     )
 
 

@@ -42,13 +42,16 @@ _MAX_DEPTH: Final = 64
 
 def _check_schema(root: Field, cluster: ClusterFacts) -> None:
     """What the API server refuses."""
-    served = [f"{POD_GROUPS.group}/{version}" for version in POD_GROUPS.versions]
+    group = POD_GROUPS.group
+    served = [f"{group}/{version}" for version in POD_GROUPS.versions]
     version = root / "apiVersion"
     if version.value not in served:
         text = f"KAI serves no PodGroup of {version.value}"
         version.error("kai/version", text, f"write {served[0]}")
-    check_fields(root / "spec", schema("kai", "PodGroup"), "kai/field", "KAI 0.17")
-    _check_policy(root / "spec" / "topologyPolicy", cluster)
+    spec = root / "spec"
+    fields = schema("kai", "PodGroup")
+    check_fields(spec, fields, "kai/field", "KAI 0.17")
+    _check_policy(spec / "topologyPolicy", cluster)
 
 
 def _check_policy(policy: Field, cluster: ClusterFacts) -> None:
@@ -257,14 +260,23 @@ class _Tree:
 
     def _subgroup(self, name: str, above: Constraint) -> Group:
         subgroup = self._by_name[name]
-        own = self._constraint(f"sub-group {name}", subgroup, above)
-        inner = above if own.required is None else own
+        handle = f"sub-group {name}"
+        own = self._constraint(handle, subgroup, above)
+        inner = own
+        if own.required is None:
+            inner = above
         below = self._below(name, subgroup / "minSubGroup", inner)
         pods: tuple[Pods, ...] = ()
         if not below:
             minimum = (subgroup / "minMember").number(0)
             pods = self._pods(name, name, minimum)
-        return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
+        return Group(
+            handle,
+            pods,
+            below,
+            required=own.required,
+            preferred=own.preferred,
+        )
 
     def _below(self, parent: str, minimum: Field, above: Constraint) -> tuple[Group, ...]:
         """The sub-groups inside one, or inside the PodGroup itself."""

@@ -17,8 +17,9 @@ from toposcope.integrations.kai.api import TOPOLOGIES
 
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology without aliases, as every version accepts it. Raises ExportError."""
-    levels = formats.exportable(topology).levels
-    entries = [{"nodeLabel": level.key} for level in levels]
+    entries: list[dict[str, str]] = []
+    for level in formats.exportable(topology).levels:
+        entries.append({"nodeLabel": level.key})
     return _topology(topology.name, entries)
 
 

@@ -170,10 +170,12 @@ class _Tree:
 
     def _all_at_once(self) -> tuple[Pods, ...]:
         """The pods of a workload without sub-groups, as many as start together."""
-        minimum = _total(self._structure.sets)
+        structure = self._structure
+        minimum = _total(structure.sets)
         if self._kind[0] == _KUBEFLOW:
-            minimum = gang_size.kubeflow_minimum(self._root, self._kind, minimum)
-        return self._some(self._structure.whole, minimum)
+            total = minimum
+            minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
+        return self._some(structure.whole, minimum)
 
     def _separate(self, above: Constraint) -> Group:
         pod_set = self._structure.sets[0]
@@ -237,15 +239,19 @@ class _Tree:
         gang_size.check_startup_order(self._root, created, self._own / api.REQUIRED)
 
         sets = sorted(self._structure.sets, key=_name)
-        kinds = gang_size.minimum_of(self._own, len(sets), "replicated Jobs") or len(sets)
+        total = len(sets)
+        kinds = gang_size.minimum_of(self._own, total, "replicated Jobs") or total
         first = sets[:kinds]
-        if len(first) < len(sets):
+        if kinds < total:
             names = ", ".join([pod_set.name for pod_set in first])
             self.notes.append(
-                f"room is checked for {names}: KAI starts so many of the JobSet's {len(sets)} "
+                f"room is checked for {names}: KAI starts so many of the JobSet's {total} "
                 "kinds of Jobs first"
             )
-        return tuple([self._job(pod_set, above) for pod_set in first])
+        groups: list[Group] = []
+        for pod_set in first:
+            groups.append(self._job(pod_set, above))
+        return tuple(groups)
 
     def _job(self, pod_set: PodSet, above: Constraint) -> Group:
         job = pod_set.job or pod_set.template
@@ -288,14 +294,16 @@ class _Tree:
         return tuple(groups)
 
     def _workers(self, workers: PodSet, minimum: int, above: Constraint) -> Group:
-        annotation = workers.annotations / api.SEGMENT_SIZE
-        size = self._segment_size(annotation, workers.count)
-        segment = self._segment(workers.annotations, size)
+        name = workers.name
+        annotations = workers.annotations
+        size = self._segment_size(annotations / api.SEGMENT_SIZE, workers.count)
+        segment = self._segment(annotations, size)
         if segment is None or not size:
-            return Group(workers.name, (workers.some(minimum),))
+            pods = workers.some(minimum)
+            return Group(name, (pods,))
         own = self._constraints.read(segment, above)
         segments = _in_name_order(own, workers, size, minimum)
-        return Group(workers.name, groups=tuple(segments))
+        return Group(name, groups=tuple(segments))
 
     def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
         annotations = pod_set.annotations
@@ -352,12 +360,15 @@ class _Tree:
 
     def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
         """The leader, and the workers or their segments."""
-        leader, rest = self._structure.sets[0], self._structure.sets[-1]
-        total = _total(self._structure.sets)
-        self._check_leader_first(above, workers=total - 1)
-        whole = [Group("leader", (leader.some(1),))]
-        if total > 1:
-            whole.append(Group("workers", (rest.some(total - 1),)))
+        structure = self._structure
+        total = _total(structure.sets)
+        workers = total - 1
+        self._check_leader_first(above, workers=workers)
+        leader = Group("leader", (structure.sets[0].some(1),))
+        rest = structure.sets[-1]
+        whole = [leader]
+        if workers:
+            whole.append(Group("workers", (rest.some(workers),)))
 
         policy = sub_group_policy(self._root)
         size = self._sub_group_size(policy, rest, total)
@@ -366,14 +377,16 @@ class _Tree:
             return tuple(whole)
 
         leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
-        if leader_excluded and (total - 1) % size:
+        if leader_excluded and workers % size:
             field = rest.annotations / api.SEGMENT_SIZE or policy
             _refuse_leader_excluded(field, total, size)
             return tuple(whole)
 
         own = self._constraints.read(segment, above)
-        groups = whole[:1] if leader_excluded else []
-        for pods, times in sub_groups(self._structure, size, leader_excluded=leader_excluded):
+        groups: list[Group] = []
+        if leader_excluded:
+            groups.append(leader)
+        for pods, times in sub_groups(structure, size, leader_excluded=leader_excluded):
             groups.append(_segment(own, pods, times))
         return tuple(groups)
 
@@ -436,7 +449,9 @@ class _Tree:
 
     def _check_level_of_segments(self, annotations: Field, size: int) -> None:
         """Warn of a segment size without a level."""
-        written = annotations / api.SEGMENT_SIZE or self._own / api.SEGMENT_SIZE
+        written = annotations / api.SEGMENT_SIZE
+        if not written:
+            written = self._own / api.SEGMENT_SIZE
         if size and written:
             text = "segments without a level are placed anywhere"
             fix = f"set {api.SEGMENT_REQUIRED} or {api.SEGMENT_PREFERRED} on the pod template"
@@ -610,7 +625,9 @@ def _in_name_order(own: Constraint, pod_set: PodSet, size: int, minimum: int) ->
     for count, times in chunks(pod_set.count, size):
         sizes += [count] * times
     needed = math.ceil(minimum / size)
-    order = in_name_order(min(needed, len(sizes)))
-    by_name = [sizes[number] for number in order]
+    first = sizes[:needed]
+    by_name = [first[number] for number in in_name_order(len(first))]
     for count, alike in groupby(by_name):
-        yield _segment(own, (pod_set.some(count),), len(list(alike)))
+        pods = pod_set.some(count)
+        times = len(list(alike))
+        yield _segment(own, (pods,), times)

@@ -62,10 +62,14 @@ class HyperNode:
         """
         names = set(self.members)
         names.update(kept)
+        members: list[dict[str, Any]] = []
+        for name in sorted(names):
+            members.append(member(self.of, name))
+
         spec: dict[str, Any] = {"tier": self.tier}
         if named:
             spec["tierName"] = self.domain
-        spec["members"] = [member(self.of, name) for name in sorted(names)]
+        spec["members"] = members
         return spec
 
 
@@ -77,16 +81,17 @@ def member(of: str, name: str) -> dict[str, Any]:
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
     members = Field(document) / "spec" / "members"
-    entries = list(members.items())
-    if not entries:
-        return "", []
+    types: list[str] = []
     names: list[str] = []
-    for entry in entries:
+    for entry in members.items():
         exact = entry / "selector" / "exactMatch"
         name = (exact / "name").text()
         names.append(name or "")
-    of = (entries[0] / "type").text()
-    return of or "", names
+        of = (entry / "type").text()
+        types.append(of or "")
+    if not types:
+        return "", []
+    return types[0], names
 
 
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
@@ -131,19 +136,22 @@ def draw(
     A node that lacks one of the levels is in none.
     """
     domains = _domains_by_path(levels, nodes)
-    names = {path: _name(topology, levels, path) for path in domains}
+    names: dict[_Path, str] = {}
     drawn: dict[str, HyperNode] = {}
     for path in sorted(domains, key=_narrowest_first):
+        name = _name(topology, levels, path)
+        names[path] = name
         domain = domains[path]
+        depth = len(path)
         of = "Node"
         members = list(domain.nodes)
-        levels_below = len(levels) - len(path)
-        if levels_below:
+        if depth < len(levels):
             of = "HyperNode"
             members = [names[below] for below in domain.below]
-        level = levels[len(path) - 1]
-        drawn[names[path]] = HyperNode(
-            tier=tiers.get(level.domain, levels_below + 1),
+        level = levels[depth - 1]
+        tier_by_position = len(levels) - depth + 1
+        drawn[name] = HyperNode(
+            tier=tiers.get(level.domain, tier_by_position),
             domain=level.domain,
             of=of,
             members=tuple(sorted(members)),
@@ -167,14 +175,17 @@ def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Doma
     """The domains that nodes with all levels are in."""
     columns = [nodes.values(level.key) for level in levels]
     paths = zip(*columns, strict=True)
-    names: dict[_Path, set[str]] = {}
-    for node, path in zip(nodes, paths, strict=False):
-        if None not in path:
-            names.setdefault(path, set()).add(node.name)
-
     domains: dict[_Path, _Domain] = {}
-    for path, members in names.items():
-        domains[path] = _Domain(members)
+    for node, path in zip(nodes, paths, strict=False):
+        if None in path:
+            continue
+        domain = domains.get(path)
+        if domain is None:
+            domain = _Domain()
+            domains[path] = domain
+        domain.nodes.add(node.name)
+
+    for path in list(domains):
         for depth in range(1, len(path)):
             outer = path[:depth]
             inner = path[: depth + 1]
@@ -262,7 +273,9 @@ def _nodes_of_descendants(direct: Mapping[str, _Members]) -> dict[str, Names | N
     """The nodes below each HyperNode where some hold each other."""
     inside: dict[str, Names | None] = {}
     for name in direct:
-        parts = [direct[below].names for below in _descendants(name, direct)]
+        parts: list[Names | None] = []
+        for below in _descendants(name, direct):
+            parts.append(direct[below].names)
         inside[name] = _joined(parts)
     return inside
 
@@ -388,7 +401,9 @@ def _names_by_tier(
         if members is not None and node_names.isdisjoint(members):
             continue
         tier = (spec / "tier").number(0)
-        tiers.setdefault(tier, []).append(name)
+        if tier not in tiers:
+            tiers[tier] = []
+        tiers[tier].append(name)
     return tiers
 
 

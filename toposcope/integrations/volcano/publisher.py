@@ -101,13 +101,18 @@ class HyperNodePlans:
 
     def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
         """Work out the HyperNodes of one topology, whose `levels` are to be published."""
-        if not levels or topology.uid not in self._orders:
+        uid = topology.uid
+        if not levels or uid not in self._orders:
             return
         with_hyper_nodes = tiered(levels, nodes)
         self._set_order(topology, with_hyper_nodes)
         tiers = tiers_of(self._orders.values())
-        plan = draw(topology.name, with_hyper_nodes, nodes, tiers)
-        self.drawn[topology.uid] = plan
+        self.drawn[uid] = draw(
+            topology.name,
+            with_hyper_nodes,
+            nodes,
+            tiers,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +149,9 @@ class VolcanoPublisher:
         target = HYPER_NODES.target(topology.name)
         if topology.divided and topology.status.get("segments"):
             waiting = self._retract(topology, "because those of its segments take its place")
-            text = "the ClusterTopologies of its segments have HyperNodes"
-            return waiting or target.in_sync(text)
+            if waiting:
+                return waiting
+            return target.in_sync("the ClusterTopologies of its segments have HyperNodes")
 
         plan = self._plans.drawn.get(topology.uid, {})
         try:
@@ -170,12 +176,12 @@ class VolcanoPublisher:
 
     def _existing(self) -> dict[str, Document]:
         """All HyperNodes, by name."""
-        collection = HYPER_NODES.target("").collection
-        answer = find(self._client, collection) or {}
+        every = HYPER_NODES.target("")
+        answer = find(self._client, every.collection) or {}
         existing: dict[str, Document] = {}
         for document in answer.get("items") or ():
-            name = document["metadata"]["name"]
-            existing[name] = document
+            metadata = document["metadata"]
+            existing[metadata["name"]] = document
         return existing
 
     def _ours(self, existing: Mapping[str, Document], topology: Topology) -> dict[str, Document]:
@@ -195,10 +201,9 @@ class VolcanoPublisher:
                 return replace(conflict, name=topology.name)
 
         ours = self._ours(existing, topology)
-        unplanned: dict[str, Document] = {}
-        for name, document in ours.items():
-            if name not in plan:
-                unplanned[name] = document
+        unplanned = dict(ours)
+        for name in plan:
+            unplanned.pop(name, None)
         kept = self._kept(unplanned, plan, topology)
         waiting = self._write_plan(target, topology, plan, ours, kept.names)
         if waiting:
@@ -209,7 +214,8 @@ class VolcanoPublisher:
         waiting = self._delete(topology, unplanned, "because its domain has no nodes")
         if waiting:
             return waiting
-        in_sync = target.in_sync(_summary(plan, len(kept.names)))
+        summary = _summary(plan, len(kept.names))
+        in_sync = target.in_sync(summary)
         return replace(in_sync, again_in=kept.seconds)
 
     def _kept(
@@ -246,26 +252,32 @@ class VolcanoPublisher:
         ours: Mapping[str, Document],
         kept: frozenset[str],
     ) -> Published | None:
-        """Write what differs from the plan, for some seconds; None: all is written.
-
-        A HyperNode keeps the members without a domain that stay for now.
-        """
+        """Write what differs from the plan, for some seconds; None: all is written."""
         began = self._runtime.monotonic()
         for written, (name, planned) in enumerate(plan.items()):
             existing = ours.get(name)
-            kept_members: frozenset[str] = frozenset()
-            if existing is not None:
-                _, members = members_of(existing)
-                kept_members = kept.intersection(members)
-            spec = planned.spec(named=self._plans.tier_names, kept=kept_members)
+            spec = self._spec(planned, existing, kept)
             if existing is not None and existing.get("spec") == spec:
                 continue
-
             if self._out_of_time(began):
                 text = f"{written} of {len(plan)} HyperNodes are written"
                 return target.not_in_sync("Waiting", text, 0.0)
-            self._write(HYPER_NODES.target(name), topology, spec, existing)
+            hyper_node = HYPER_NODES.target(name)
+            self._write(hyper_node, topology, spec, existing)
         return None
+
+    def _spec(
+        self, planned: HyperNode, existing: Document | None, kept: frozenset[str]
+    ) -> dict[str, Any]:
+        """What a HyperNode should be: it keeps the members without a domain that stay for now."""
+        kept_members: frozenset[str] = frozenset()
+        if existing is not None:
+            _, members = members_of(existing)
+            kept_members = kept.intersection(members)
+        return planned.spec(
+            named=self._plans.tier_names,
+            kept=kept_members,
+        )
 
     def _out_of_time(self, began: float) -> bool:
         return self._runtime.monotonic() - began > self._plans.patience
@@ -300,9 +312,13 @@ class VolcanoPublisher:
                 text = f"{deleted} of {len(unwanted)} HyperNodes are deleted {why}"
                 return target.not_in_sync("Waiting", text, 0.0)
 
-            hyper_node = HYPER_NODES.target(name)
-            held = finalizers(document)
-            waiting = objects.remove(self._client, hyper_node, document, why, held)
+            waiting = objects.remove(
+                self._client,
+                HYPER_NODES.target(name),
+                document,
+                why,
+                finalizers(document),
+            )
             if waiting:
                 text = f"{waiting.handle} {waiting.message}"
                 return target.not_in_sync("Waiting", text, waiting.again_in)
@@ -320,15 +336,19 @@ def _planned_nodes(plan: Mapping[str, HyperNode]) -> set[str]:
 
 def _tier(named: tuple[str, Document]) -> int:
     _, document = named
-    spec = document.get("spec") or {}
+    spec = document.get("spec")
+    if not spec:
+        return 0
     return spec.get("tier") or 0
 
 
 def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
     """How many HyperNodes there are, and what each tier is."""
+    tiers: set[tuple[int, str]] = set()
+    for planned in plan.values():
+        tiers.add((planned.tier, planned.domain))
     count = len(plan)
     text = f"{count} {plural(count, 'HyperNode')}"
-    tiers = {(planned.tier, planned.domain) for planned in plan.values()}
     for tier, domain in sorted(tiers):
         text += f", tier {tier} {domain}"
     if kept:

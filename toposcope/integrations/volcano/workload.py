@@ -198,7 +198,8 @@ def _gang_of(root: Field, cluster: ClusterFacts, *, is_job: bool) -> _Gang:
     parts: list[_Part] = []
     if is_job:
         for task in (spec / "tasks").items():
-            limit = _limit_of(task / "partitionPolicy", cluster)
+            policy = task / "partitionPolicy"
+            limit = _limit_of(policy, cluster)
             parts.append(_Part(task, limit))
     else:
         for policy in (spec / "subGroupPolicy").items():
@@ -309,7 +310,11 @@ def _group_of(
     for kind, count in loose.items():
         if count:
             pods.append(replace(kind, count=count))
-    whole = Group(name_of(gang.root, "Job"), tuple(pods), tuple(partitions))
+    whole = Group(
+        name_of(gang.root, "Job"),
+        tuple(pods),
+        tuple(partitions),
+    )
     return _kept(whole, gang.limit, topology)
 
 
