@@ -48,7 +48,7 @@ from toposcope.text import plural
 
 class _Placement(Placement):
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """With the existing pods of each PodGroup."""
+        """Add the existing pods of each PodGroup to what is known."""
         counts: dict[PodGroupName, Counter[PodGroupMember]] = {}
         for pod in pods:
             name = pod.annotations.get(GROUP_OF)

@@ -320,10 +320,7 @@ def _called(subgroup: str) -> str:
 
 
 def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMembers:
-    """The pods of workloads whose templates name a PodGroup, by PodGroup.
-
-    Where KAI's grouper leaves them in it.
-    """
+    """The pods of workloads whose templates name a PodGroup that KAI's grouper leaves them in."""
     groups: dict[PodGroupName, list[PodGroupMember]] = {}
     for document in documents:
         if GROUP_OF not in str(document):

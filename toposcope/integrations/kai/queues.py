@@ -50,10 +50,7 @@ class Excess:
 
 
 def queue_of(places: Sequence[Field]) -> str:
-    """The queue that these metadata name, a workload's own and then its templates'.
-
-    By label, or by project.
-    """
+    """The queue that a workload's metadata, or else its templates', name by label or project."""
     project = _label(places, "project")
     node_pool = _label(places[1:], NODE_POOL) if project else ""
     queue = _label(places, QUEUE)
@@ -171,7 +168,7 @@ def _total(amounts: Mapping[str, int], name: str) -> int:
 
 
 def _queues(cluster: ClusterFacts) -> dict[str, Field] | None:
-    """By name; None: not known."""
+    """The queues by name; None where they are not known."""
     documents = cluster.objects.get(QUEUES.key)
     if documents is None:
         return None

@@ -39,10 +39,7 @@ _ASKING: Final = (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Every workload with one of the annotations on itself or on a template in it.
-
-    Unless the grouper skips it.
-    """
+    """Whether it or a template has one of the annotations, and the grouper does not skip it."""
     root = Field(document)
     structure = structure_of(root)
     if structure is None or gang_size.keeps_its_group(root, structure):
@@ -273,10 +270,7 @@ class _Tree:
         )
 
     def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
-        """A PyTorchJob's masters, all of which start at once, and its workers.
-
-        Of workers in segments, those that are needed at first.
-        """
+        """A PyTorchJob's masters, all of which start at once, and the workers needed at first."""
         total = _total(self._structure.sets)
         minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
         if minimum < total:

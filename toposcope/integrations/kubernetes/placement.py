@@ -14,7 +14,7 @@ from toposcope.integrations.kubernetes.gangs import group_of
 
 class _Placement(Placement):
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """With the existing pods of each PodGroup."""
+        """Add the existing pods of each PodGroup to what is known."""
         counts: dict[PodGroupName, Counter[Pods]] = {}
         for pod in pods:
             name = group_of(Field(pod.wants))

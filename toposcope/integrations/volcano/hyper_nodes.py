@@ -196,10 +196,7 @@ def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Doma
 
 
 def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
-    """A name that says which domain it is.
-
-    By a hash of the whole path it is no other domain's.
-    """
+    """A name that says which domain it is, and that a hash of the whole path makes unique."""
     depth = len(path)
     value = path[-1]
     domain = levels[depth - 1].domain
@@ -275,7 +272,8 @@ def _nodes_of_descendants(direct: Mapping[str, _Members]) -> dict[str, Names | N
     for name in direct:
         parts: list[Names | None] = []
         for below in _descendants(name, direct):
-            parts.append(direct[below].names)
+            members = direct[below]
+            parts.append(members.names)
         inside[name] = _joined(parts)
     return inside
 
@@ -324,7 +322,8 @@ def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
     """The nodes that a label selector matches."""
     rules = requirements(selector)
     for node, facts in nodes.items():
-        if all(rule.holds(facts) for rule in rules):
+        matches = all(rule.holds(facts) for rule in rules)
+        if matches:
             yield node
 
 

@@ -138,7 +138,8 @@ class VolcanoPublisher:
 
     def served(self) -> bool:
         """Whether the API server serves the kind now. Raises KubeError."""
-        resources = objects.served_resources(self._client, HYPER_NODES.api_version())
+        version = HYPER_NODES.api_version()
+        resources = objects.served_resources(self._client, version)
         return HYPER_NODES.plural in resources
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
@@ -164,7 +165,8 @@ class VolcanoPublisher:
 
     def retract(self, topology: Topology) -> Published | None:
         """Delete the HyperNodes that are ours; None when none is left. Raises KubeError."""
-        return self._retract(topology, f"because spec.publish.{self.name} is Never")
+        why = f"because spec.publish.{self.name} is Never"
+        return self._retract(topology, why)
 
     def _retract(self, topology: Topology, why: str) -> Published | None:
         try:

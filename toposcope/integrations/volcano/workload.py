@@ -375,12 +375,13 @@ def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None
     policy = task / "partitionPolicy"
     fix = "say how many there are, and of how many pods"
     if total <= 0:
-        text = f"'TotalPartitions' must be greater than 0 in task: {name}"
-        (policy / "totalPartitions").error(rule, text, fix)
+        field = policy / "totalPartitions"
+        field.error(rule, f"'TotalPartitions' must be greater than 0 in task: {name}", fix)
     if size <= 0:
-        text = f"'PartitionSize' must be greater than 0 in task: {name}"
-        (policy / "partitionSize").error(rule, text, fix)
+        field = policy / "partitionSize"
+        field.error(rule, f"'PartitionSize' must be greater than 0 in task: {name}", fix)
     pods = total * size
     if pods > 0 and replicas != pods:
+        field = task / "replicas"
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {name}"
-        (task / "replicas").error(rule, text, f"write {pods}")
+        field.error(rule, text, f"write {pods}")
