@@ -78,20 +78,20 @@ def test_what_kai_places(seed: int) -> None:
             continue
         assert replace(found, placed=()) == replace(unsure, kind="fits")
         counts = Counter[tuple[str, str, Path]]()
-        for part, _, leaf, count in allocator.assignments:
-            counts[part.name, nodes[leaf].name, ()] += count
+        for put in allocator.assignments:
+            counts[put.group.name, nodes[put.leaf].name, ()] += put.count
         assert {(of.group.name, name, of.domain): count for of in found.placed for name, count in of.nodes} == counts
         assert (verdict.kind, answer.kind) == ("fits", "fits"), (gang, nodes)
-        assert sum(count for *_, count in allocator.assignments) == gang.total()["pods"]
+        assert sum(put.count for put in allocator.assignments) == gang.total()["pods"]
         for nested, _ in gang.everything():
-            inside = [leaf for part, _, leaf, _ in allocator.assignments if part.name.startswith(nested.name)]
+            inside = [put.leaf for put in allocator.assignments if put.group.name.startswith(nested.name)]
             depth = LEVELS.index(nested.required) + 1 if nested.required else 0
             assert len({(allocator.leaves[leaf].path or ())[:depth] for leaf in inside}) == 1
         free = [dict(node.free) for node in nodes]
-        for _, placed, leaf, count in allocator.assignments:
-            assert not nodes[leaf].obstacle
-            for resource, amount in (("pods", 1), *placed.requests):
-                free[leaf][resource] -= amount * count
-                assert free[leaf][resource] >= 0
+        for put in allocator.assignments:
+            assert not nodes[put.leaf].obstacle
+            for resource, amount in (("pods", 1), *put.pods.requests):
+                free[put.leaf][resource] -= amount * put.count
+                assert free[put.leaf][resource] >= 0
     assert {kind for kind, _ in outcomes} == {"fits", "full", "never"}
     assert {why for _, why in outcomes} == {"", "narrower", "largest", "order"}

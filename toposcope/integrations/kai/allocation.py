@@ -33,13 +33,10 @@ Why = Literal["narrower", "largest", "order"]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One node: its values of the topology's levels, broadest first.
-
-    And what is free on it (`pods` included).
-    """
+    """One node: its domains in the topology, and what is free on it (`pods` included)."""
 
     path: Path | None
-    """None: it lacks a level, so it is none of the topology's."""
+    """Its values of the levels, broadest first. None: it lacks one, so the topology lacks it."""
     free: Mapping[str, int]
     cpu_only: bool
     usable: Callable[[Pods], bool]
@@ -61,8 +58,15 @@ class Unplaced:
     """`narrower`: the domain that all nodes are in."""
 
 
-Assignment = tuple[Group, Pods, int, int]
-"""Group, pods, the position of their leaf, and how many of them go there."""
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Some pods of a group on one node."""
+
+    group: Group
+    pods: Pods
+    leaf: int
+    """The position of their node among the leaves."""
+    count: int
 
 
 class TooLargeError(ToposcopeError):
@@ -91,20 +95,24 @@ class _Table:
 
     def add(self, path: Path, free: Sequence[int], sign: int) -> None:
         """Count a node in (1) or out (-1)."""
-        pods = (self.fixed or times_if_not_overcommitted(free, self.largest)) * sign
+        pods = self.fixed or times_if_not_overcommitted(free, self.largest)
         for depth in self.depths:
-            offer = self.sums.setdefault(path[:depth], _Sums([0] * len(free)))
-            offer.pods += pods
+            domain = path[:depth]
+            offer = self.sums.get(domain)
+            if offer is None:
+                offer = _Sums([0] * len(free))
+                self.sums[domain] = offer
+            offer.pods += pods * sign
             for i, amount in enumerate(free):
                 offer.free[i] += amount * sign
 
 
 @dataclass(slots=True)
 class _Offers:
-    """What the domains within `common`, the narrowest one with all nodes in it.
+    """What `common`, the narrowest domain with all nodes in it, offers to one copy of a group.
 
-    Offer to one copy of a group. KAI looks at no broader one: that counts as full, so a required
-    level above it is met only by a preferred level.
+    The domains inside it offer theirs. KAI looks at no broader one: that counts as full, so a
+    required level above it is met only by a preferred level.
     """
 
     common: Path
@@ -119,46 +127,66 @@ class _Offers:
         """Whether the domain seems to take the group."""
         if domain not in self.sums:
             return not self.wanted
-        return self.sums[domain].pods >= self.count if self.alike else self.ratio(domain) <= 1
+        if self.alike:
+            return self.sums[domain].pods >= self.count
+        return self.ratio(domain) <= 1
 
     def ratio(self, domain: Path) -> float:
         """The largest share of any resource that the group takes."""
         free = self.sums[domain].free
-        return max(
-            (amount / free[i] if free[i] > 0 else _NO_ROOM for i, amount in self.wanted.items()),
-            default=0.0,
-        )
+        largest = 0.0
+        for i, amount in self.wanted.items():
+            share = _NO_ROOM
+            if free[i] > 0:
+                share = amount / free[i]
+            largest = max(largest, share)
+        return largest
 
     def at(self, depth: int) -> list[Path]:
         """The domains at a depth in KAI's order.
 
         Those with the least room first, on every level above as well.
         """
-        if depth <= len(self.common):
+        narrower = range(len(self.common) + 1, depth + 1)
+        if not narrower:
             return [self.common[:depth]]
-        ranks = {
-            domain: (-self.ratio(domain), domain[-1])
-            for domain in self.sums
-            if len(self.common) < len(domain) <= depth
-        }
-        above = range(len(self.common) + 1, depth + 1)
-        domains = (domain for domain in ranks if len(domain) == depth)
-        return sorted(domains, key=lambda domain: [ranks[domain[:level]] for level in above])
 
-    def short(self, group: Group, domain: Path) -> Unplaced:
+        domains: list[Path] = []
+        ranks: dict[Path, tuple[float, str]] = {}
+        for domain in self.sums:
+            if len(domain) not in narrower:
+                continue
+            ranks[domain] = -self.ratio(domain), domain[-1]
+            if len(domain) == depth:
+                domains.append(domain)
+
+        def ranks_from_above(domain: Path) -> list[tuple[float, str]]:
+            return [ranks[domain[:level]] for level in narrower]
+
+        return sorted(domains, key=ranks_from_above)
+
+    def shortage(self, group: Group, domain: Path) -> Unplaced:
         """Why a domain does not take the group."""
+        why: Why = "order"
         if domain not in self.sums:
-            return Unplaced(group, "narrower" if self.sums else "order", 0, self.count, self.common)
-        unequal = (
-            len({pods.requests for nested, _ in group.everything() for pods in nested.pods}) > 1
-        )
-        return Unplaced(
-            group,
-            "largest" if unequal and self.alike else "order",
-            self.sums[domain].pods,
-            self.count,
-            domain,
-        )
+            if self.sums:
+                why = "narrower"
+            return Unplaced(group, why, fits=0, wanted=self.count, domain=self.common)
+
+        if self.alike and _requests_differ(group):
+            why = "largest"
+        fits = self.sums[domain].pods
+        return Unplaced(group, why, fits, wanted=self.count, domain=domain)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Where a copy of a group may go."""
+
+    node_sets: Sequence[Sequence[int]]
+    """The nodes of each domain that seems to take it, in KAI's order."""
+    scores: Mapping[int, int]
+    """Of nodes in preferred domains."""
 
 
 @dataclass(slots=True)
@@ -181,10 +209,11 @@ class Allocator:
         """Place all copies of the groups, each of which is a PodGroup. Raises TooLargeError."""
         groups = list(groups)
         self._prepare(groups)
+        all_nodes = range(len(self.leaves))
         for group in groups:
             for _ in range(group.copies):
-                self._failures = [Unplaced(group, "order", 0, _count(group))]
-                if not self._group(group, range(len(self.leaves)), {}):
+                self._failures = [Unplaced(group, "order", fits=0, wanted=_count(group))]
+                if not self._place_copy(group, all_nodes, {}):
                     return max(self._failures, key=_weight)
         return None
 
@@ -195,102 +224,152 @@ class Allocator:
         required, or where the first pod finds none), and how many are placed.
         """
         self._prepare((group,))
-        first = replace(group.pods[0], count=1)
-        where: Sequence[int] = range(len(self.leaves))
-        if not self._group(replace(group, pods=(first,)), where, {}):
+        kind = group.pods[0]
+        first = replace(group, pods=(replace(kind, count=1),))
+        if not self._place_copy(first, range(len(self.leaves)), {}):
             return None, 0
-        _, _, leaf, count = self.assignments.pop()
-        self.assignments.append((group, group.pods[0], leaf, count))
-        path, domain = self.leaves[leaf].path, None
-        if group.required and path is not None:
-            domain = path[: self._depth(group.required)]
-            where = self._members[domain]
+
+        leaf = self.assignments.pop().leaf
+        self.assignments.append(Assignment(group, kind, leaf, count=1))
+        domain = self._required_domain(group, leaf)
+        nodes: Sequence[int] = range(len(self.leaves))
+        if domain is not None:
+            nodes = self._members[domain]
         elif group.preferred:
-            where = self._members[()]
+            nodes = self._members[()]
+
         placed = 1
-        for pods, wanted in ((pods, pods.count - (pods is group.pods[0])) for pods in group.pods):
-            count = self._fill(group, pods, wanted, where, {})
+        for pods in group.pods:
+            wanted = pods.count
+            if pods is kind:
+                wanted -= 1
+            count = self._fill(group, pods, wanted, nodes, {})
             placed += count
             if count < wanted:
                 break
         return domain, placed
 
+    def _required_domain(self, group: Group, leaf: int) -> Path | None:
+        """The domain of the group's required level that the leaf is in."""
+        path = self.leaves[leaf].path
+        if group.required is None or path is None:
+            return None
+        return path[: self._depth(group.required)]
+
     def _prepare(self, groups: Iterable[Group]) -> None:
         self._resources = resources_of([pods.requests for pods in pods_in(groups)])
-        self._free = [
-            [leaf.free.get(resource, 0) for resource in self._resources] for leaf in self.leaves
-        ]
-        self._members, self._tables = {(): []}, {}
+        self._free = []
+        for leaf in self.leaves:
+            free = leaf.free
+            self._free.append([free.get(resource, 0) for resource in self._resources])
+
+        self._tables = {}
+        self._members = {(): []}
         for number, leaf in enumerate(self.leaves):
-            if leaf.path is not None:
-                for depth in range(len(leaf.path) + 1):
-                    self._members.setdefault(leaf.path[:depth], []).append(number)
+            if leaf.path is None:
+                continue
+            for depth in range(len(leaf.path) + 1):
+                self._members.setdefault(leaf.path[:depth], []).append(number)
 
     def _depth(self, level: Level | None) -> int:
-        return self.levels.index(level) + 1 if level else 0
+        if level is None:
+            return 0
+        return self.levels.index(level) + 1
 
     def _amounts(self, pods: Pods) -> Sequence[int]:
         return columns(pods.requests, self._resources)
 
-    def _group(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
+    def _place_copy(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
         """One copy of a group onto some of the nodes, in the first domain that takes all of it."""
         if not _count(group):
             return True
-        chosen = (
-            self._domains(group, nodes) if group.required or group.preferred else (scores, [nodes])
-        )
-        for within in chosen[1]:
+
+        candidates = _Candidates([nodes], scores)
+        if group.required or group.preferred:
+            candidates = self._candidates(group, nodes)
+        for inside in candidates.node_sets:
             before = len(self.assignments)
-            if self._inside(group, within, chosen[0] or scores):
+            if self._place_inside(group, inside, candidates.scores or scores):
                 return True
             self._take_back(before)
         return False
 
-    def _inside(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
+    def _place_inside(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
+        """The group's own pods, then the groups below it."""
         for pods in group.pods:
             placed = self._fill(group, pods, pods.count, nodes, scores)
             if placed < pods.count:
                 self._failures.append(Unplaced(group, "order", placed, pods.count))
                 return False
-        return all(
-            self._group(below, nodes, scores) for below in group.groups for _ in range(below.copies)
-        )
+
+        for below in group.groups:
+            for _ in range(below.copies):
+                if not self._place_copy(below, nodes, scores):
+                    return False
+        return True
 
     def _fill(
         self, group: Group, pods: Pods, count: int, nodes: Sequence[int], scores: Mapping[int, int]
     ) -> int:
         """Put pods onto the nodes, the fullest ones first; how many find room."""
         amounts = self._amounts(pods)
-        if pods not in self._usable:
-            self._usable[pods] = [leaf.usable(pods) for leaf in self.leaves]
-        usable = self._usable[pods]
-        wants_gpu = any(_is_gpu(resource) and amount for resource, amount in pods.requests)
-        scarce = [
-            i
-            for i, resource in enumerate(self._resources)
-            if (_is_gpu(resource) if wants_gpu else resource == "cpu")
-        ]
-        self._look(len(nodes))
-
-        def order(number: int) -> tuple[int, bool, int]:
-            free = sum(self._free[number][i] for i in scarce)
-            return -scores.get(number, 0), not (wants_gpu or self.leaves[number].cpu_only), free
+        usable = self._usable_by(pods)
+        self._count_looks(len(nodes))
+        candidates = [number for number in nodes if usable[number]]
+        candidates.sort(key=self._order(pods, scores))
 
         left = count
-        for number in sorted((number for number in nodes if usable[number]), key=order):
-            put = min(left, times_if_not_overcommitted(self._free[number], amounts))
-            if put:
-                self._take(number, amounts, put)
-                self.assignments.append((group, pods, number, put))
-                left -= put
+        for number in candidates:
+            room = times_if_not_overcommitted(self._free[number], amounts)
+            placed = min(left, room)
+            if placed:
+                self._take(number, amounts, placed)
+                self.assignments.append(Assignment(group, pods, number, placed))
+                left -= placed
             if not left:
                 break
         return count - left
 
+    def _usable_by(self, pods: Pods) -> list[bool]:
+        """Whether each leaf lets these pods onto it; worked out once for each kind of pods."""
+        usable = self._usable.get(pods)
+        if usable is None:
+            usable = [leaf.usable(pods) for leaf in self.leaves]
+            self._usable[pods] = usable
+        return usable
+
+    def _order(
+        self, pods: Pods, scores: Mapping[int, int]
+    ) -> Callable[[int], tuple[int, bool, int]]:
+        """The key that sorts nodes as KAI tries them.
+
+        Preferred domains first, nodes without GPUs first for pods without, then the fullest.
+        """
+        wants_gpu = _wants_gpu(pods)
+        scarce: list[int] = []
+        for i, resource in enumerate(self._resources):
+            is_scarce = _is_gpu(resource) if wants_gpu else resource == "cpu"
+            if is_scarce:
+                scarce.append(i)
+
+        def key(number: int) -> tuple[int, bool, int]:
+            free = 0
+            for i in scarce:
+                free += self._free[number][i]
+            is_last = not (wants_gpu or self.leaves[number].cpu_only)
+            return -scores.get(number, 0), is_last, free
+
+        return key
+
     def _take(self, number: int, amounts: Sequence[int], count: int) -> None:
-        free, path = self._free[number], self.leaves[number].path
-        domains = [] if path is None else [path[:depth] for depth in range(len(path) + 1)]
-        tables = [table for domain in domains for table in self._tables.get(domain, {}).values()]
+        """Take what so many pods request from a node, and from the tables that count it."""
+        free = self._free[number]
+        path = self.leaves[number].path
+        tables: list[_Table] = []
+        if path is not None:
+            for depth in range(len(path) + 1):
+                tables += self._tables.get(path[:depth], {}).values()
+
         for table in tables:
             table.add(path or (), free, -1)
         for i, amount in enumerate(amounts):
@@ -299,98 +378,126 @@ class Allocator:
             table.add(path or (), free, 1)
 
     def _take_back(self, before: int) -> None:
+        """Undo all assignments but the first `before`."""
         while len(self.assignments) > before:
-            _, pods, number, count = self.assignments.pop()
-            self._take(number, self._amounts(pods), -count)
+            undone = self.assignments.pop()
+            amounts = self._amounts(undone.pods)
+            self._take(undone.leaf, amounts, -undone.count)
 
-    def _domains(
-        self, group: Group, nodes: Sequence[int]
-    ) -> tuple[Mapping[int, int], list[list[int]]]:
-        """The scores of nodes in preferred domains.
-
-        And the nodes of each domain that seems to take the group.
-        """
-        required, preferred = self._depth(group.required), self._depth(group.preferred)
+    def _candidates(self, group: Group, nodes: Sequence[int]) -> _Candidates:
+        """The domains that seem to take a group with a level; why, if none does, is noted."""
         valid = [number for number in nodes if self.leaves[number].path is not None]
+        required = self._depth(group.required)
+        preferred = self._depth(group.preferred)
+        narrowest = preferred or required
         common = self._common(valid, preferred)
-        offers = _Offers(
-            common,
-            self._sums(common, max(preferred or required, len(common)), group),
-            *self._wanted(group),
-        )
+        offers = self._offers(group, common, narrowest=narrowest)
         if not offers.fits(common):
-            self._failures.append(offers.short(group, common))
-            return {}, []
+            shortage = offers.shortage(group, common)
+            self._failures.append(shortage)
+            return _Candidates([], {})
+
         scores: dict[int, int] = {}
-        ordered = offers.at(preferred) if preferred else []
-        for position, domain in enumerate(ordered, 1):
-            scores |= dict.fromkeys(self._members[domain], position * _SCORES // len(ordered))
-        among, sets, failures = set(valid), [], [Unplaced(group, "order", 0, offers.count)]
-        for depth in range(preferred or required, required - 1, -1):
+        if preferred:
+            scores = self._scores(offers.at(preferred))
+        depths = range(narrowest, required - 1, -1)
+        node_sets = self._node_sets(group, offers, depths, set(valid))
+        return _Candidates(node_sets, scores)
+
+    def _scores(self, domains: Sequence[Path]) -> dict[int, int]:
+        """The scores of the nodes in these domains, the last of which score best."""
+        scores: dict[int, int] = {}
+        count = len(domains)
+        for position, domain in enumerate(domains, 1):
+            score = position * _SCORES // count
+            members = self._members[domain]
+            scores.update(dict.fromkeys(members, score))
+        return scores
+
+    def _node_sets(
+        self, group: Group, offers: _Offers, depths: range, valid: set[int]
+    ) -> list[list[int]]:
+        """The valid nodes of each domain that seems to take the group."""
+        node_sets: list[list[int]] = []
+        failures = [Unplaced(group, "order", fits=0, wanted=offers.count)]
+        for depth in depths:
             for domain in offers.at(depth):
                 if offers.fits(domain):
-                    sets.append([number for number in self._members[domain] if number in among])
+                    members = self._members[domain]
+                    node_sets.append([number for number in members if number in valid])
                 else:
-                    failures.append(offers.short(group, domain))
-        if not sets:
+                    failures.append(offers.shortage(group, domain))
+        if not node_sets:
             self._failures.append(max(failures, key=_weight))
-        return scores, sets
+        return node_sets
 
     def _common(self, valid: Sequence[int], preferred: int) -> Path:
         """The narrowest domain with all these nodes in it, but none below the preferred level."""
         paths = [self.leaves[number].path or () for number in valid]
-        self._look(len(paths))
+        self._count_looks(len(paths))
+        lowest = preferred or len(self.levels)
         common: list[str] = []
-        for depth in range(preferred or len(self.levels)):
+        for depth in range(lowest):
             values = {path[depth] for path in paths}
-            if len(values) != 1 or "" in values:
+            if len(values) != 1:
                 break
-            common += values
+            value = values.pop()
+            if not value:
+                break
+            common.append(value)
         return tuple(common)
 
-    def _wanted(self, group: Group) -> tuple[dict[int, int], int, bool]:
-        """What one copy requests by column, and how many pods it has.
-
-        And whether KAI counts these, not the requests. It counts pods when all of them request the
-        same resources, whatever the amounts.
-        """
+    def _offers(self, group: Group, common: Path, *, narrowest: int) -> _Offers:
+        """What the domains from `common` down to the depth `narrowest` offer to one copy."""
+        table = self._table(group, common, narrowest=max(narrowest, len(common)))
         total = group.total()
-        wanted = {
-            i: total[name]
-            for i, name in enumerate(self._resources)
-            if name != PODS and total.get(name)
-        }
-        kinds = [pods for nested, _ in group.everything() for pods in nested.pods if pods.count]
-        asked = [{name for name, amount in pods.requests if amount} for pods in kinds]
-        looks = {
-            (any(map(_is_gpu, names)), frozenset(name for name in names if _is_counted(name)))
-            for names in asked
-        }
-        return wanted, total.get(PODS, 0), len(looks) == 1
-
-    def _sums(self, common: Path, narrowest: int, group: Group) -> dict[Path, _Sums]:
-        """What `common` offers, and each domain in it down to the depth `narrowest`."""
-        kinds = [
-            self._amounts(pods)
-            for nested, _ in group.everything()
-            for pods in nested.pods
-            if pods.count
-        ]
-        largest = [max(column) for column in zip(*kinds, strict=True)]
-        requests_nothing = not any(
-            amount for i, amount in enumerate(largest) if self._resources[i] != PODS
+        wanted: dict[int, int] = {}
+        for i, name in enumerate(self._resources):
+            if name != PODS and total.get(name):
+                wanted[i] = total[name]
+        return _Offers(
+            common=common,
+            sums=table.sums,
+            wanted=wanted,
+            count=total.get(PODS, 0),
+            alike=_requests_alike(group),
         )
-        fixed = _count(group) if requests_nothing else 0
+
+    def _table(self, group: Group, common: Path, *, narrowest: int) -> _Table:
+        """The table of the domains in `common` for the pods of a group; made if there is none."""
+        largest = self._largest(group)
+        fixed = 0 if self._requests_something(largest) else _count(group)
         members = self._members.get(common, ())
-        self._look(len(members))
-        tables, key = self._tables.setdefault(common, {}), (narrowest, *largest, fixed)
-        if key not in tables:
-            tables[key] = table = _Table(range(len(common), narrowest + 1), largest, fixed)
+        self._count_looks(len(members))
+
+        tables = self._tables.setdefault(common, {})
+        key = (narrowest, *largest, fixed)
+        table = tables.get(key)
+        if table is None:
+            table = _Table(range(len(common), narrowest + 1), largest, fixed)
             for number in members:
                 table.add(self.leaves[number].path or (), self._free[number], 1)
-        return tables[key].sums
+            tables[key] = table
+        return table
 
-    def _look(self, count: int) -> None:
+    def _largest(self, group: Group) -> list[int]:
+        """The most that any pod of the group takes, by column."""
+        largest = [0] * len(self._resources)
+        for pods in pods_in([group]):
+            if not pods.count:
+                continue
+            for i, amount in enumerate(self._amounts(pods)):
+                largest[i] = max(largest[i], amount)
+        return largest
+
+    def _requests_something(self, amounts: Sequence[int]) -> bool:
+        """Whether a pod takes anything but its own place."""
+        for resource, amount in zip(self._resources, amounts, strict=True):
+            if amount and resource != PODS:
+                return True
+        return False
+
+    def _count_looks(self, count: int) -> None:
         self.looks -= count
         if self.looks < 0:
             raise TooLargeError(
@@ -416,6 +523,41 @@ def _weight(failure: Unplaced) -> tuple[bool, bool, int]:
 
 def _count(group: Group) -> int:
     return group.total().get(PODS, 0)
+
+
+def _requests_differ(group: Group) -> bool:
+    """Whether some of its pods request more than others."""
+    requests = {pods.requests for pods in pods_in([group])}
+    return len(requests) > 1
+
+
+def _requests_alike(group: Group) -> bool:
+    """Whether all pods of a group request the same resources, whatever the amounts.
+
+    Then KAI counts pods, else what they request.
+    """
+    kinds: set[tuple[bool, frozenset[str]]] = set()
+    for pods in pods_in([group]):
+        if not pods.count:
+            continue
+        others: set[str] = set()
+        for resource in _requested(pods):
+            if _is_counted(resource):
+                others.add(resource)
+        kind = _wants_gpu(pods), frozenset(others)
+        kinds.add(kind)
+    return len(kinds) == 1
+
+
+def _requested(pods: Pods) -> list[str]:
+    return [resource for resource, amount in pods.requests if amount]
+
+
+def _wants_gpu(pods: Pods) -> bool:
+    for resource in _requested(pods):
+        if _is_gpu(resource):
+            return True
+    return False
 
 
 def _is_gpu(resource: str) -> bool:

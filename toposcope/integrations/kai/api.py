@@ -1,9 +1,8 @@
-"""Kinds, annotations and labels of KAI Scheduler.
+"""Kinds, annotations and labels of KAI Scheduler, and the levels that these ask for.
 
-And the levels that its PodGroups and annotations ask for. Levels are label keys, or aliases
-(v0.17). KAI's grouper makes PodGroups of the annotations of the workload that owns the pods, and of
-those of its pod templates for kinds whose replicas differ; segments stand on the pod template and
-use the workload's topology when they name none.
+Levels are label keys, or aliases (v0.17). KAI's grouper makes PodGroups of the annotations of the
+workload that owns the pods, and of those of its pod templates for kinds whose replicas differ;
+segments stand on the pod template and use the workload's topology when they name none.
 """
 
 from collections.abc import Iterator
@@ -51,9 +50,7 @@ UNREAD: Final = {
     "scheduling.run.ai/pod-group": f'name the PodGroup in {GROUP_OF}, with {SKIP_GROUPER}: "true"',
     "scheduling.run.ai/topology-policy": f"set {TOPOLOGY} and {REQUIRED} on the workload",
 }
-"""Annotations that recipes for KAI have and that none of its releases reads, and what to write
-instead.
-"""
+"""Annotations in recipes for KAI that none of its releases reads, with what to write instead."""
 
 _CONSTRAINT: Final = {"topology": str, "requiredTopologyLevel": str, "preferredTopologyLevel": str}
 _CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}
@@ -72,7 +69,8 @@ def requests(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
             (constraint / "requiredTopologyLevel", True),
             (constraint / "preferredTopologyLevel", False),
         )
-        if topology := (constraint / "topology").text():
+        topology = (constraint / "topology").text()
+        if topology:
             yield from requests_at(levels, topology)
 
 
@@ -89,9 +87,8 @@ def annotated(places: Annotated) -> Iterator[LevelRequest]:
             (annotations / SEGMENT_REQUIRED, True),
             (annotations / SEGMENT_PREFERRED, False),
         )
-        yield from requests_at(
-            placements, (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text()
-        )
+        topology = (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text()
+        yield from requests_at(placements, topology)
 
 
 POD_GROUPS: Final = WatchedKind(

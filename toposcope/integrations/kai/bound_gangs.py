@@ -45,12 +45,8 @@ class _BoundGang:
 
 
 def _bound_gang(explained: WaitingWorkload, workload: Workload) -> _BoundGang | None:
-    if workload.system != _SYSTEM or not workload.placeable or len(workload.groups) != 1:
-        return None
-
-    (group,) = workload.groups
-    is_of_equal_pods = group.copies == 1 and len(group.pods) == 1 and not group.groups
-    if group.required is None or not is_of_equal_pods:
+    group = _group_of_equal_pods(workload)
+    if group is None or group.required is None:
         return None
 
     upper = _upper(explained, workload, group.required)
@@ -64,9 +60,23 @@ def _bound_gang(explained: WaitingWorkload, workload: Workload) -> _BoundGang | 
     return _BoundGang(workload, group, upper, domain)
 
 
+def _group_of_equal_pods(workload: Workload) -> Group | None:
+    """The group of a workload of KAI's that has one, and nothing but pods of one kind in it."""
+    if workload.system != _SYSTEM or not workload.placeable:
+        return None
+    if len(workload.groups) != 1:
+        return None
+    group = workload.groups[0]
+    if group.groups or group.copies != 1 or len(group.pods) != 1:
+        return None
+    return group
+
+
 def _upper(explained: WaitingWorkload, workload: Workload, level: Level) -> tuple[Level, ...]:
     levels = tuple(explained.levels(workload))
-    return levels[: levels.index(level) + 1] if level in levels else ()
+    if level not in levels:
+        return ()
+    return levels[: levels.index(level) + 1]
 
 
 def _domain(explained: WaitingWorkload, name: str, upper: tuple[Level, ...]) -> _Path:
@@ -74,12 +84,17 @@ def _domain(explained: WaitingWorkload, name: str, upper: tuple[Level, ...]) -> 
     if node is None:
         return ()
 
-    values = (node.label(level.key) for level in upper)
-    return tuple(value for value in values if value is not None)
+    path: list[str] = []
+    for level in upper:
+        value = node.label(level.key)
+        if value is not None:
+            path.append(value)
+    return tuple(path)
 
 
 def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
     placed, left = len(explained.placed), len(explained.waiting)
+    total = placed + left
     inside = []
     for name in explained.cluster_nodes:
         if _domain(explained, name, gang.upper) == gang.domain:
@@ -89,7 +104,7 @@ def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
     others = replace(gang.workload, groups=(waiting,), gang=None)
     verdict = explained.verdict_within(others, inside)
     level = gang.upper[-1].domain
-    where, total = f"{level} {gang.domain[-1]}", placed + left
+    where = f"{level} {gang.domain[-1]}"
     if verdict is None or verdict.kind == "fits":
         return passed(
             f"{where}, which holds {placed} of its {total} pods, has room for the other {left}"

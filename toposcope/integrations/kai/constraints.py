@@ -5,6 +5,7 @@ The topology exists, it has the levels, preferred is not broader. Rules: the sch
 and stops at the required one.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,12 +67,9 @@ class Constraints:
             return (LEVELS_FIRST,)
         if self.placeable:
             return ()
-        return (
-            (
-                f"the constraints are on several topologies ({', '.join(self._topologies)}): "
-                "room is not checked"
-            ),
-        )
+        names = ", ".join(self._topologies)
+        note = f"the constraints are on several topologies ({names}): room is not checked"
+        return (note,)
 
     def read(
         self,
@@ -86,70 +84,98 @@ class Constraints:
         (`dropped_without_level`).
         """
         name = written.topology.text()
-        placements = [
-            placement for placement in (written.required, written.preferred) if placement.text()
-        ]
+        placements = [level for level in (written.required, written.preferred) if level.text()]
         if not placements:
             if name and dropped_without_level:
-                text = "a topology without a required or preferred level has no effect"
-                written.topology.warn("kai/no-level", text, "name a level, or remove the topology")
+                _warn_of_no_level(written.topology)
             elif name:
-                self._invalid = True
-                text = (
-                    "KAI 0.17 never schedules pods with a topology and neither a required nor a "
-                    "preferred level"
-                )
-                fix = (
-                    f"set {written.required.path} or {written.preferred.path}, "
-                    "or remove the topology here"
-                )
-                written.topology.error("kai/no-level", text, fix)
+                self._refuse_no_level(written)
             return NONE
+
         topologies = self.cluster.topologies
         if name is None:
-            fix = "; ".join(
-                filter(None, (f"set {written.topology.path}", did_you_mean("", topologies)))
-            )
-            placements[0].warn("kai/no-topology", "a level without a topology has no effect", fix)
+            _warn_of_no_topology(written.topology, placements[0], topologies)
             return NONE
+
         topology = topologies.get(name)
         if topology is None:
             self._invalid = True
             text = f"Requested topology {name} does not exist"
             written.topology.error("kai/topology-exists", text, self.cluster.missing(name))
             return NONE
+
         self._topologies[name] = None
+        constraint = self._in_topology(written, topology)
+        _check_against_parent(written, constraint, above, topology)
+        return constraint
+
+    def _refuse_no_level(self, written: WrittenConstraint) -> None:
+        self._invalid = True
+        text = (
+            "KAI 0.17 never schedules pods with a topology and neither a required nor a "
+            "preferred level"
+        )
+        fix = (
+            f"set {written.required.path} or {written.preferred.path}, or remove the topology here"
+        )
+        written.topology.error("kai/no-level", text, fix)
+
+    def _in_topology(self, written: WrittenConstraint, topology: TopologyLevels) -> Constraint:
+        """The levels that the constraint names; notes those that the topology lacks."""
         required = _level(written.owner, "required", written.required, topology)
         preferred = _level(written.owner, "preferred", written.preferred, topology)
-        self._invalid |= len(placements) > (required is not None) + (preferred is not None)
-        if required and preferred and topology.rank(preferred) < topology.rank(required):
+        for name, level in ((written.required, required), (written.preferred, preferred)):
+            if level is None and name.text():
+                self._invalid = True
+
+        if required is None or preferred is None:
+            return Constraint(required, preferred)
+        if topology.rank(preferred) < topology.rank(required):
             self._invalid = True
-            written.preferred.error(
-                "kai/preferred-broader",
-                f"KAI 0.17 never schedules pods whose preferred level ({preferred.key}) is "
-                "broader than the required "
-                f"one ({required.key}, in {written.required.path})",
-                f"prefer {required.key} or a narrower level, or remove {written.preferred.path}",
-            )
-        if (
-            required
-            and above.required in topology.levels
-            and topology.rank(required) < topology.rank(above.required)
-        ):
             text = (
-                f"{written.required.value!r} is broader than {above.required.key!r}, "
-                "which the group around it requires"
+                f"KAI 0.17 never schedules pods whose preferred level ({preferred.key}) is "
+                f"broader than the required one ({required.key}, in {written.required.path})"
             )
-            fix = "name a narrower level, or remove it"
-            if preferred:
-                written.required.warn(
-                    "kai/broader-than-parent", f"{text}, so it has no effect", fix
-                )
-            else:
-                written.required.error(
-                    "kai/broader-than-parent", f"{text}: KAI 0.17 never schedules it", fix
-                )
+            fix = f"prefer {required.key} or a narrower level, or remove {written.preferred.path}"
+            written.preferred.error("kai/preferred-broader", text, fix)
         return Constraint(required, preferred)
+
+
+def _warn_of_no_level(topology: Field) -> None:
+    text = "a topology without a required or preferred level has no effect"
+    topology.warn("kai/no-level", text, "name a level, or remove the topology")
+
+
+def _warn_of_no_topology(topology: Field, level: Field, known: Collection[str]) -> None:
+    fix = f"set {topology.path}"
+    suggestion = did_you_mean("", known)
+    if suggestion:
+        fix += f"; {suggestion}"
+    level.warn("kai/no-topology", "a level without a topology has no effect", fix)
+
+
+def _check_against_parent(
+    written: WrittenConstraint,
+    constraint: Constraint,
+    above: Constraint,
+    topology: TopologyLevels,
+) -> None:
+    """Note a required level that is broader than that of the group around it."""
+    required, outer = constraint.required, above.required
+    if required is None or outer is None or outer not in topology.levels:
+        return
+    if topology.rank(required) >= topology.rank(outer):
+        return
+    rule = "kai/broader-than-parent"
+    text = (
+        f"{written.required.value!r} is broader than {outer.key!r}, "
+        "which the group around it requires"
+    )
+    fix = "name a narrower level, or remove it"
+    if constraint.preferred:
+        written.required.warn(rule, f"{text}, so it has no effect", fix)
+    else:
+        written.required.error(rule, f"{text}: KAI 0.17 never schedules it", fix)
 
 
 def _level(owner: str, kind: str, name: Field, topology: TopologyLevels) -> Level | None:
@@ -158,13 +184,19 @@ def _level(owner: str, kind: str, name: Field, topology: TopologyLevels) -> Leve
         return None
     level = topology.by_key(key)
     if level is None:
-        alias = did_you_mean(key, dict(topology.aliases)) if topology.aliases else ""
-        fix = alias if isinstance(alias, Suggestion) else did_you_mean_key(key, (topology,))
-        name.error(
-            "kai/level-exists",
+        text = (
             f"topology constraint error: {owner} specified '{key}' as the {kind} topology "
-            "constraint level, "
-            f"but the topology tree '{topology.name}' does not contain a level with this name",
-            fix,
+            f"constraint level, but the topology tree '{topology.name}' does not contain a level "
+            "with this name"
         )
+        name.error("kai/level-exists", text, _meant(key, topology))
     return level
+
+
+def _meant(key: str, topology: TopologyLevels) -> str:
+    """The alias or the label key that was probably meant."""
+    if topology.aliases:
+        alias = did_you_mean(key, dict(topology.aliases))
+        if isinstance(alias, Suggestion):
+            return alias
+    return did_you_mean_key(key, (topology,))

@@ -31,12 +31,17 @@ def keeps_its_group(root: Field, structure: Structure) -> bool:
 
     It does so for pods without an owner.
     """
-    places = (
-        root / "metadata" / "annotations",
-        *(pod_set.annotations for pod_set in structure.sets),
-    )
-    alone = kind_of(root.value) == ("", "Pod") and bool(places[0] / GROUP_OF)
-    return alone or any((place / SKIP_GROUPER).text() == "true" for place in places)
+    own = root / "metadata" / "annotations"
+    if kind_of(root.value) == ("", "Pod") and own / GROUP_OF:
+        return True
+    places = [own]
+    for pod_set in structure.sets:
+        places.append(pod_set.annotations)
+    for annotations in places:
+        skip = annotations / SKIP_GROUPER
+        if skip.text() == "true":
+            return True
+    return False
 
 
 def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
@@ -48,28 +53,18 @@ def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
     text = annotation.text()
     if text is None:
         return 0
-    fix = f"write a whole number from 1 to {most}, in quotes"
     if not _WHOLE_NUMBER.fullmatch(text):
-        annotation.error(
-            _RULE,
+        refusal = (
             f"{text!r} is not a whole number: KAI makes no PodGroup, "
-            "and the pods are never scheduled",
-            fix,
+            "and the pods are never scheduled"
         )
     elif int(text) < 1:
-        annotation.error(
-            _RULE,
-            f"{text} is below 1: KAI makes no PodGroup, and the pods are never scheduled",
-            fix,
-        )
+        refusal = f"{text} is below 1: KAI makes no PodGroup, and the pods are never scheduled"
     elif int(text) > most and unit == "pods":
-        annotation.error(
-            _RULE,
-            f"{text} is more than the {most} {unit} at once: KAI waits for the others forever",
-            fix,
-        )
+        refusal = f"{text} is more than the {most} {unit} at once: KAI waits for the others forever"
     else:
         return min(int(text), most)
+    annotation.error(_RULE, refusal, f"write a whole number from 1 to {most}, in quotes")
     return 0
 
 
@@ -79,14 +74,11 @@ def kubeflow_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
     minimum = spec / "runPolicy" / "schedulingPolicy" / "minAvailable"
     if not minimum and kind == PYTORCH:
         minimum = spec / "elasticPolicy" / "minReplicas"
-    if minimum.number(total) > total:
-        fix = f"write at most {total}"
-        minimum.error(
-            _RULE,
-            f"{minimum.value} is more than its {total} pods: KAI waits for the others forever",
-            fix,
-        )
-    return min(minimum.number(total), total)
+    number = minimum.number(total)
+    if number > total:
+        text = f"{minimum.value} is more than its {total} pods: KAI waits for the others forever"
+        minimum.error(_RULE, text, f"write at most {total}")
+    return min(number, total)
 
 
 def check_startup_order(root: Field, names: Sequence[str], constraint: Field) -> None:
@@ -94,26 +86,27 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
 
     `names` are in the order of it.
     """
+    rule = "kai/startup-order"
     order = root / "spec" / "startupPolicy" / "startupPolicyOrder"
-    if order.text() != "InOrder" or not names[1:]:
+    if order.text() != "InOrder" or len(names) <= 1:
         return
-    first = min(names)
-    if first != names[0]:
-        order.error(
-            "kai/startup-order",
-            f"KAI 0.17 takes {first} first, by its name, and the JobSet creates {names[0]} first: "
-            "neither ever starts",
-            f"rename them so that {names[0]} is the first by its name, or use startupPolicyOrder: "
-            "AnyOrder",
+    created, placed = names[0], min(names)
+    if placed != created:
+        text = (
+            f"KAI 0.17 takes {placed} first, by its name, and the JobSet creates {created} first: "
+            "neither ever starts"
         )
+        fix = (
+            f"rename them so that {created} is the first by its name, "
+            "or use startupPolicyOrder: AnyOrder"
+        )
+        order.error(rule, text, fix)
     elif constraint.text():
-        constraint.warn(
-            "kai/startup-order",
-            f"KAI 0.17 places {names[0]} alone, and the others later wherever there is room: "
-            "this keeps no two of them "
-            "together",
-            "use startupPolicyOrder: AnyOrder",
+        text = (
+            f"KAI 0.17 places {created} alone, and the others later wherever there is room: "
+            "this keeps no two of them together"
         )
+        constraint.warn(rule, text, "use startupPolicyOrder: AnyOrder")
 
 
 def starts_with(minimum: int, total: int) -> str:
@@ -128,22 +121,19 @@ def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods:
     """Say that the pods start one by one though they are to stay together."""
     text = (
         f"KAI 0.17 does not treat a {kind[1]} as a gang: it starts the {pods} pods one by one, "
-        "the first one picks "
-        "the domain, and those without room there wait"
+        "the first one picks the domain, and those without room there wait"
     )
-    annotations = root / "metadata" / "annotations"
     if kind == JOB:
-        constraint.warn(
-            _RULE, text, f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and recreate it'
-        )
+        fix = f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and recreate it'
+        constraint.warn(_RULE, text, fix)
         return
-    if annotations / BATCH_MIN_MEMBER:
-        (annotations / BATCH_MIN_MEMBER).warn(
-            _RULE, "KAI reads this on Jobs and JobSets only", "remove it"
-        )
+
+    minimum = root / "metadata" / "annotations" / BATCH_MIN_MEMBER
+    if minimum:
+        minimum.warn(_RULE, "KAI reads this on Jobs and JobSets only", "remove it")
     fix = (
         f"use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: {pods}, "
-        "name it in the annotation "
-        f'{GROUP_OF} of the pod template, and set {SKIP_GROUPER}: "true" on the {kind[1]}'
+        f"name it in the annotation {GROUP_OF} of the pod template, "
+        f'and set {SKIP_GROUPER}: "true" on the {kind[1]}'
     )
     constraint.warn(_RULE, text, fix)

@@ -6,7 +6,8 @@ nodes, one a line.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 _DOMAINS: Final = re.compile(
@@ -54,60 +55,131 @@ def meaning_of_no_room(text: str) -> str:
 
     Empty where it says nothing about room.
     """
-    return "; ".join(_sentences(text))
+    sentences: list[str] = []
+    for meaning_of in (_missing_pods, _no_domain, _gang, _sub_group, _pod, _nodes):
+        sentence = meaning_of(text)
+        if sentence:
+            sentences.append(sentence)
+    return "; ".join(sentences)
 
 
-def _sentences(text: str) -> Iterator[str]:
-    if waits := _WAITING.search(text.partition(_NOT_READY)[2]):
-        group = f"sub-group {waits[2]}" if waits[2] else "the gang"
-        yield (
-            f"{group} needs {waits[1]} pods and has {waits[3]}: create the others, "
-            "or lower minMember"
-        )
-    domains = {name: (int(takes), int(wanted)) for name, takes, wanted in _DOMAINS.findall(text)}
+def _missing_pods(text: str) -> str:
+    waits = _WAITING.search(text.partition(_NOT_READY)[2])
+    if waits is None:
+        return ""
+    group = _group_of(waits[2])
+    return (
+        f"{group} needs {waits[1]} pods and has {waits[3]}: create the others, or lower minMember"
+    )
+
+
+def _group_of(sub_group: str | None) -> str:
+    if sub_group:
+        return f"sub-group {sub_group}"
+    return "the gang"
+
+
+def _no_domain(text: str) -> str:
+    """That no domain takes the group, and the best of those that were tried."""
     requirement = _REQUIREMENT.search(text)
+    domains = _domains_of(text)
     if domains:
-        best = max(domains, key=lambda name: domains[name])
-        takes, wanted = domains[best]
-        level = f"no domain of {requirement[2]}" if requirement and requirement[2] else "no domain"
-        pods = "a pod" if wanted == 1 else f"{wanted} pods at once, each counted as the largest"
-        yield (
-            f"{level} takes {pods}: the best of {len(domains)}, {best}, takes {takes}; "
-            "free nodes in one of them, ask "
-            "for fewer pods or for a broader level"
-        )
-    elif requirement and (whole := _WHOLE.search(text)):
-        group = f"sub-group {requirement[3]}" if requirement[3] else "the gang"
-        yield (
-            f"{whole[1]} has too little room for {group}, "
+        return _best_domain(domains, requirement[2] if requirement else "")
+    if requirement is None:
+        return ""
+
+    whole = _WHOLE.search(text)
+    if whole:
+        return (
+            f"{whole[1]} has too little room for {_group_of(requirement[3])}, "
             "wherever its pods go (KAI counts each as the largest): free "
             "nodes, or ask for fewer pods"
         )
-    elif requirement:
-        yield f"KAI finds no domain of {requirement[2] or 'topology ' + requirement[1]} for it"
-    if gang := _GANG.search(text):
-        yield (
-            f"KAI finds nodes for {gang[1]} of the {gang[2]} pods that start together: "
-            "free nodes, or lower minMember"
-        )
-    if below := _SUB_GROUP.search(text):
-        yield (
-            f"sub-group {below[2]} needs {below[3]} pods at once, "
-            f"and KAI finds nodes for {below[1]} pods in all until "
-            "then: free nodes, or lower its minMember"
-        )
-    if pod := _POD.search(text):
-        yield f"no node takes pod {pod[1]}"
-    if nodes := _NODES.search(text):
-        reasons = list(filter(None, map(_reason, nodes[1].split("\n"))))
-        if reasons:
-            yield f"nodes: {', '.join(reasons)}"
+    level = requirement[2] or f"topology {requirement[1]}"
+    return f"KAI finds no domain of {level} for it"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Domain:
+    """How many pods a domain takes, of how many that are wanted."""
+
+    takes: int
+    wanted: int
+
+
+def _domains_of(text: str) -> dict[str, _Domain]:
+    """The domains that the message counts, by name."""
+    domains = {}
+    for name, takes, wanted in _DOMAINS.findall(text):
+        domains[name] = _Domain(int(takes), int(wanted))
+    return domains
+
+
+def _best_domain(domains: Mapping[str, _Domain], level: str) -> str:
+    name = max(domains, key=domains.__getitem__)
+    best = domains[name]
+    none = "no domain"
+    if level:
+        none = f"no domain of {level}"
+    pods = "a pod"
+    if best.wanted != 1:
+        pods = f"{best.wanted} pods at once, each counted as the largest"
+    return (
+        f"{none} takes {pods}: the best of {len(domains)}, {name}, takes {best.takes}; "
+        "free nodes in one of them, ask for fewer pods or for a broader level"
+    )
+
+
+def _gang(text: str) -> str:
+    gang = _GANG.search(text)
+    if gang is None:
+        return ""
+    return (
+        f"KAI finds nodes for {gang[1]} of the {gang[2]} pods that start together: "
+        "free nodes, or lower minMember"
+    )
+
+
+def _sub_group(text: str) -> str:
+    below = _SUB_GROUP.search(text)
+    if below is None:
+        return ""
+    return (
+        f"sub-group {below[2]} needs {below[3]} pods at once, and KAI finds nodes for {below[1]} "
+        "pods in all until then: free nodes, or lower its minMember"
+    )
+
+
+def _pod(text: str) -> str:
+    pod = _POD.search(text)
+    if pod is None:
+        return ""
+    return f"no node takes pod {pod[1]}"
+
+
+def _nodes(text: str) -> str:
+    """How many nodes are left out, by reason."""
+    nodes = _NODES.search(text)
+    if nodes is None:
+        return ""
+    reasons: list[str] = []
+    for line in nodes[1].split("\n"):
+        reason = _reason(line)
+        if reason:
+            reasons.append(reason)
+    if not reasons:
+        return ""
+    return f"nodes: {', '.join(reasons)}"
 
 
 def _reason(line: str) -> str:
     """One line of the count of nodes by reason; empty where it is not one that is known."""
     count, _, reason = line.strip(" .").partition(" ")
+    if not count.isdecimal():
+        return ""
     for pattern, words in _REASONS:
-        if count.isdecimal() and (match := pattern.fullmatch(reason)):
-            return f"{count} {words.format(*match.groups())}"
+        match = pattern.fullmatch(reason)
+        if match:
+            meaning = words.format(*match.groups())
+            return f"{count} {meaning}"
     return ""

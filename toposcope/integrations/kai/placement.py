@@ -48,16 +48,20 @@ from toposcope.text import plural
 
 class _Placement(Placement):
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """With the existing pods of each PodGroup."""
+        """Add the existing pods of each PodGroup to what is known."""
         counts: dict[PodGroupName, Counter[PodGroupMember]] = {}
         for pod in pods:
             name = pod.annotations.get(GROUP_OF)
             if name:
-                member = PodGroupMember(pod.labels.get(SUB_GROUP_OF, ""), kind_of_pod(pod))
-                counts.setdefault((pod.namespace, name), Counter())[member] += 1
+                subgroup = pod.labels.get(SUB_GROUP_OF, "")
+                member = PodGroupMember(subgroup, kind_of_pod(pod))
+                members = counts.setdefault((pod.namespace, name), Counter())
+                members[member] += 1
+
         pod_groups = dict(cluster.pod_groups)
         for group, members in counts.items():
-            pod_groups[group] = tuple([_times(member, count) for member, count in members.items()])
+            alike = [_times(member, count) for member, count in members.items()]
+            pod_groups[group] = tuple(alike)
         return replace(cluster, pod_groups=pod_groups)
 
     def topologies(
@@ -189,23 +193,29 @@ def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdic
 def _placed(allocator: Allocator, nodes: Sequence[OfferedNode]) -> tuple[Placed, ...]:
     groups: dict[int, Group] = {}
     counts: dict[int, Counter[str]] = {}
-    for group, _, leaf, count in allocator.assignments:
-        groups[id(group)] = group
-        counts.setdefault(id(group), Counter())[nodes[leaf].name] += count
+    for assignment in allocator.assignments:
+        identity = id(assignment.group)
+        groups[identity] = assignment.group
+        by_node = counts.setdefault(identity, Counter())
+        by_node[nodes[assignment.leaf].name] += assignment.count
+
     placed = []
-    for number, group in groups.items():
-        placed.append(Placed(group, (), tuple(counts[number].items())))
+    for identity, group in groups.items():
+        by_node = counts[identity]
+        placed.append(Placed(group, (), tuple(by_node.items())))
     return tuple(placed)
 
 
 def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) -> str:
     where = "now"
     if group.required and domain:
-        where = f"in {group.required.domain} {domain[-1]}, where the first one goes"
+        level = group.required.domain
+        where = f"in {level} {domain[-1]}, where the first one goes"
     left = wanted - bound
+    waits = plural(left, "waits", "wait")
     return (
         f"{VERSION} starts the pods of {group.name} one by one: it binds {bound} of {wanted} "
-        f"{where}, and the other {left} {plural(left, 'waits', 'wait')}"
+        f"{where}, and the other {left} {waits}"
     )
 
 

@@ -72,12 +72,14 @@ class KaiPublisher:
     def _publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
         resources = objects.served_resources(self._client, BINDINGS.api_version())
         groves = grove_target(resources, topology.name)
-        binding = find(self._client, groves.path) if groves else None
+        binding: Document | None = None
+        if groves:
+            binding = find(self._client, groves.path)
         existing = find(self._client, target.path)
         if groves and _is_left_to_grove(topology, binding):
-            if existing is not None and is_ours(existing, topology):
-                return self._not_named(target, topology, levels, binding, existing)
-            return self._groves(target, topology, levels, binding, existing)
+            if existing is None or not is_ours(existing, topology):
+                return self._groves(target, topology, levels, binding, existing)
+            return self._not_named(target, topology, levels, binding, existing)
         if existing is not None and _is_leftover(existing, topology.name, binding):
             return self._leftover(target)
         return self._keeper.keep(target, topology, levels, existing)

@@ -24,6 +24,19 @@ _UNITS: Final = {"gpu": 1, "cpu": 1, "memory": 10**6}
 
 
 @dataclass(frozen=True, slots=True)
+class _Bound:
+    """What keeps pods out of a queue."""
+
+    what: str
+    counted: str
+    """Where its status says how much of it is taken."""
+
+
+_LIMIT: Final = _Bound("limit", "allocated")
+_QUOTA: Final = _Bound("quota", "allocatedNonPreemptible")
+
+
+@dataclass(frozen=True, slots=True)
 class Excess:
     """What a gang asks for beyond what a queue has left."""
 
@@ -37,25 +50,33 @@ class Excess:
 
 
 def queue_of(places: Sequence[Field]) -> str:
-    """The queue that these metadata name, a workload's own and then its templates'.
-
-    By label, or by project.
-    """
+    """The queue that a workload's metadata, or else its templates', name by label or project."""
     project = _label(places, "project")
-    of_project = "-".join(filter(None, (project, project and _label(places[1:], NODE_POOL))))
-    return _label(places, QUEUE) or of_project or DEFAULT
+    node_pool = _label(places[1:], NODE_POOL) if project else ""
+    queue = _label(places, QUEUE)
+    if queue:
+        return queue
+    if node_pool:
+        return f"{project}-{node_pool}"
+    return project or DEFAULT
 
 
 def _label(places: Iterable[Field], key: str) -> str:
     """The first of them that has a label."""
-    return next(filter(None, ((place / "labels" / key).text() for place in places)), "")
+    for place in places:
+        value = (place / "labels" / key).text()
+        if value:
+            return value
+    return ""
 
 
 def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> bool:
     """Whether KAI may evict it, so that no quota binds it; True where that is not known."""
-    if text := _label(labels, PREFIX + "preemptibility"):
+    text = _label(labels, PREFIX + "preemptibility")
+    if text:
         return text.lower() != "non-preemptible"
-    return _PREEMPTIBLE.get(priority or ("inference" if kind == "Deployment" else "train"), True)
+    default = "inference" if kind == "Deployment" else "train"
+    return _PREEMPTIBLE.get(priority or default, True)
 
 
 def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
@@ -64,16 +85,17 @@ def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
     None where it does, or where queues are not known.
     """
     queues = _queues(cluster)
+    if queues is None:
+        return None
     name, seen = queue, {""}
-    while queues is not None and name not in seen:
+    while name not in seen:
         seen.add(name)
         if name not in queues:
-            above = (
-                f"its parent {name} does not exist, so KAI leaves it out" if name != queue else ""
-            )
-            fix = above or did_you_mean(queue, queues)
+            fix = did_you_mean(queue, queues)
+            if name != queue:
+                fix = f"its parent {name} does not exist, so KAI leaves it out"
             return Finding("kai/queue", "error", "", f"Queue '{queue}' does not exist", fix)
-        name = (queues[name] / "spec" / "parentQueue").text() or ""
+        name = _parent(queues[name])
     return None
 
 
@@ -89,40 +111,69 @@ def excess(
 
     `own` is what the workload itself has in it already.
     """
+    bounds = [_LIMIT]
+    if not preemptible:
+        bounds.append(_QUOTA)
     queues = _queues(cluster) or {}
-    seen = set()
+    seen: set[str] = set()
     while queue in queues and queue not in seen:
         seen.add(queue)
-        spec, status = queues[queue] / "spec" / "resources", queues[queue] / "status"
-        rules = [("limit", "allocated")] + [("quota", "allocatedNonPreemptible")] * (
-            not preemptible
-        )
-        for what, said in rules:
-            used = amounts_of(status / said)
-            for name, unit in _UNITS.items():
-                most, asked = _number(spec / name / what) * unit, _total(wanted, name)
-                held = max(_total(used, name) - _total(own, name), 0)
-                if asked and most >= 0 and held + asked > most:
-                    resource = ALLOCATABLE_GPUS if name == "gpu" else name
-                    return Excess(queue, what, resource, int(most), held, asked)
-        queue = (queues[queue] / "spec" / "parentQueue").text() or ""
+        for bound in bounds:
+            over = _excess(queues[queue], bound, wanted, own)
+            if over is not None:
+                return over
+        queue = _parent(queues[queue])
     return None
 
 
+def _excess(
+    queue: Field, bound: _Bound, wanted: Mapping[str, int], own: Mapping[str, int]
+) -> Excess | None:
+    """What goes beyond one bound of one queue."""
+    resources = queue / "spec" / "resources"
+    used = amounts_of(queue / "status" / bound.counted)
+    for name, unit in _UNITS.items():
+        most = _number(resources / name / bound.what) * unit
+        asked = _total(wanted, name)
+        held = max(_total(used, name) - _total(own, name), 0)
+        if asked and most >= 0 and held + asked > most:
+            return Excess(
+                queue=name_of(queue),
+                what=bound.what,
+                resource=ALLOCATABLE_GPUS if name == "gpu" else name,
+                most=int(most),
+                used=held,
+                wanted=asked,
+            )
+    return None
+
+
+def _parent(queue: Field) -> str:
+    return (queue / "spec" / "parentQueue").text() or ""
+
+
 def _number(field: Field) -> float:
-    return field.value if isinstance(field.value, int | float) else 0
+    if isinstance(field.value, int | float):
+        return field.value
+    return 0
 
 
 def _total(amounts: Mapping[str, int], name: str) -> int:
     """KAI takes every resource that ends with `gpu` for GPUs."""
-    return sum(
-        amount
-        for resource, amount in amounts.items()
-        if resource == name or resource.endswith(f"/{name}")
-    )
+    total = 0
+    for resource, amount in amounts.items():
+        if resource == name or resource.endswith(f"/{name}"):
+            total += amount
+    return total
 
 
 def _queues(cluster: ClusterFacts) -> dict[str, Field] | None:
-    """By name; None: not known."""
+    """The queues by name; None where they are not known."""
     documents = cluster.objects.get(QUEUES.key)
-    return None if documents is None else {name_of(queue): queue for queue in map(Field, documents)}
+    if documents is None:
+        return None
+    queues = {}
+    for document in documents:
+        queue = Field(document)
+        queues[name_of(queue)] = queue
+    return queues

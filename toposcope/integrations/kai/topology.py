@@ -5,6 +5,7 @@ Label keys, and from v0.17 on an alias for each. Rules and messages of `TOPOLOGY
 """
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework import levels as formats
@@ -16,27 +17,30 @@ from toposcope.integrations.kai.api import TOPOLOGIES
 
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology without aliases, as every version accepts it. Raises ExportError."""
-    entries = [{"nodeLabel": level.key} for level in formats.exportable(topology).levels]
-    return formats.topology_object(
-        TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries
-    )
+    entries: list[dict[str, str]] = []
+    for level in formats.exportable(topology).levels:
+        entries.append({"nodeLabel": level.key})
+    return _topology(topology.name, entries)
 
 
 def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology with the domains as aliases (v0.17 and later). Raises ExportError."""
-    levels = formats.exportable(topology).levels
-    problems = [
-        f"level {level.domain!r}: KAI takes no alias that is a label key of the same topology; "
-        "rename the domain, or write it without aliases"
-        for level in levels
-        if level.domain in topology.keys
-    ]
+    problems: list[str] = []
+    entries: list[dict[str, str]] = []
+    for level in formats.exportable(topology).levels:
+        entries.append({"nodeLabel": level.key, "alias": level.domain})
+        if level.domain in topology.keys:
+            problems.append(
+                f"level {level.domain!r}: KAI takes no alias that is a label key of the same "
+                "topology; rename the domain, or write it without aliases"
+            )
     if problems:
         raise formats.ExportError(*problems)
-    entries = [{"nodeLabel": level.key, "alias": level.domain} for level in levels]
-    return formats.topology_object(
-        TOPOLOGIES.api_version(), TOPOLOGIES.kind, topology.name, entries
-    )
+    return _topology(topology.name, entries)
+
+
+def _topology(name: str, levels: Iterable[dict[str, str]]) -> dict[str, Any]:
+    return formats.topology_object(TOPOLOGIES.api_version(), TOPOLOGIES.kind, name, levels)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -45,19 +49,32 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if before is not None and keys != label_keys(before / "spec" / "levels"):
         text = "nodeLabel structure is immutable; only aliases may be edited"
         levels.error("kai/topology-immutable", text, RECREATE)
-    aliases = [alias for level in levels.items() if (alias := (level / "alias").text())]
-    duplicates = sorted(name for name, count in Counter(aliases).items() if count > 1)
-    if duplicates:
-        text = f"aliases must be unique within the topology; duplicated: {', '.join(duplicates)}"
-        levels.error("kai/topology-alias", text, "give each level an alias of its own")
-    conflicting = sorted(set(aliases) & set(keys))
-    if conflicting:
-        text = f"an alias must not equal a nodeLabel; conflicting: {', '.join(conflicting)}"
-        levels.error("kai/topology-alias", text, "choose another alias")
+    _check_aliases(levels, keys)
     return Reading()
 
 
-TOPOLOGY: Final = System(
-    "KAI", lambda document: kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind), _read
-)
+def _check_aliases(levels: Field, keys: Iterable[str]) -> None:
+    """Note aliases that are not unique, or that are label keys as well."""
+    counts = Counter[str]()
+    for level in levels.items():
+        alias = (level / "alias").text()
+        if alias:
+            counts[alias] += 1
+
+    rule = "kai/topology-alias"
+    duplicates = [alias for alias in sorted(counts) if counts[alias] > 1]
+    if duplicates:
+        text = f"aliases must be unique within the topology; duplicated: {', '.join(duplicates)}"
+        levels.error(rule, text, "give each level an alias of its own")
+    conflicting = sorted(counts.keys() & set(keys))
+    if conflicting:
+        text = f"an alias must not equal a nodeLabel; conflicting: {', '.join(conflicting)}"
+        levels.error(rule, text, "choose another alias")
+
+
+def _claims(document: Mapping[str, Any]) -> bool:
+    return kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind)
+
+
+TOPOLOGY: Final = System("KAI", _claims, _read)
 READERS: Final = (TOPOLOGY,)

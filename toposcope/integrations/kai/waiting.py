@@ -23,21 +23,20 @@ def check_topology(
     """
     if workload.published(name, TOPOLOGIES):
         return features.passed(f"KAI has the Topology {name}")
-    if why := workload.store.why_unknown(TOPOLOGIES):
+    why = workload.store.why_unknown(TOPOLOGIES)
+    if why:
         return features.unknown(f"cannot tell whether KAI has the Topology {name}: {why}")
     message = f"KAI has no Topology {name}, so it cannot keep Grove's pods together"
-    return features.failed(
-        message, creator, commands=(shell("kubectl get {}", TOPOLOGIES.name), *commands)
-    )
+    get = shell("kubectl get {}", TOPOLOGIES.name)
+    return features.failed(message, creator, commands=(get, *commands))
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """The conditions of its PodGroups, unless they are False."""
     for ref, document in workload.members(POD_GROUPS):
-        for condition in (
-            *features.conditions(document, "schedulingConditions"),
-            *features.conditions(document),
-        ):
+        conditions = [*features.conditions(document, "schedulingConditions")]
+        conditions += features.conditions(document)
+        for condition in conditions:
             if condition.message and condition.status != "False":
                 yield features.SchedulerMessage(ref.handle, condition.message)
 
@@ -66,7 +65,9 @@ class _Kai(Waiting):
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
         name = pod.annotations.get(GROUP_OF)
-        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name) if name else None
+        if not name:
+            return None
+        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name)
 
     def check_room(self, workload: WaitingWorkload) -> Step | None:
         return check_bound(workload)

@@ -6,7 +6,8 @@ pod template. Segments stand on the pod template and are known for PyTorchJob wo
 LeaderWorkerSets only; others' are ignored.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
@@ -33,23 +34,30 @@ _KUBEFLOW: Final = "kubeflow.org"
 _RAY_HEAD: Final = "headgroup"
 _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
+_WITH_SUB_GROUPS: Final = (LEADER_WORKER_SET, JOBSET, gang_size.PYTORCH)
+_ASKING: Final = (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Every workload with one of the annotations on itself or on a template in it.
-
-    Unless the grouper skips it.
-    """
+    """Whether it or a template has one of the annotations, and the grouper does not skip it."""
     root = Field(document)
     structure = structure_of(root)
     if structure is None or gang_size.keeps_its_group(root, structure):
         return False
-    jobs = [pod_set.job / "metadata" / "annotations" for pod_set in structure.sets if pod_set.job]
-    pods = [pod_set.annotations for pod_set in structure.sets if pod_set.template.path]
-    places = (root / "metadata" / "annotations", *jobs, *pods)
-    return any(
-        place / key for place in places for key in (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)
-    ) or any(annotations / api.GROUP_OF for annotations in pods)
+
+    if _asks(root / "metadata" / "annotations"):
+        return True
+    for pod_set in structure.sets:
+        if pod_set.job and _asks(pod_set.job / "metadata" / "annotations"):
+            return True
+        if pod_set.template.path and _asks(pod_set.annotations, (*_ASKING, api.GROUP_OF)):
+            return True
+    return False
+
+
+def _asks(annotations: Field, keys: Sequence[str] = _ASKING) -> bool:
+    """Whether one of these annotations is set."""
+    return any(annotations / key for key in keys)
 
 
 def is_for_kai(document: Mapping[str, Any]) -> bool:
@@ -61,22 +69,24 @@ def is_for_kai(document: Mapping[str, Any]) -> bool:
     structure = structure_of(root)
     if structure is None or gang_size.keeps_its_group(root, structure):
         return False
-    return any(
-        (pod_set.template / "spec" / "schedulerName").text() == api.KAI_SCHEDULER
-        for pod_set in structure.sets
-    )
+    for pod_set in structure.sets:
+        scheduler = pod_set.template / "spec" / "schedulerName"
+        if scheduler.text() == api.KAI_SCHEDULER:
+            return True
+    return False
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # KAI allows any change
     constraints = Constraints(cluster)
-    tree = _Tree(root, structure_of(root) or Structure(()), constraints)
+    structure = structure_of(root) or Structure(())
+    tree = _Tree(root, structure, constraints)
     group = tree.group()
-    templates = [pod_set.template for pod_set in (structure_of(root) or Structure(())).sets]
-    places = [root / "metadata", *(template / "metadata" for template in templates)]
-    classes = [*(place / "labels" / "priorityClassName" for place in places)]
-    classes += [template / "spec" / "priorityClassName" for template in templates]
-    priority = next(filter(None, (field.text() for field in classes)), None)
+
+    templates = [pod_set.template for pod_set in structure.sets]
+    metadata = [root / "metadata"]
+    metadata += [template / "metadata" for template in templates]
+    priority = _priority_class(metadata, templates)
     workload = Workload(
         "KAI",
         handle_of(root),
@@ -85,10 +95,21 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         placeable=constraints.placeable,
         notes=(*constraints.notes, *tree.notes),
         gang=tree.gang,
-        queue=queue_of(places),
-        preemptible=is_preemptible(places, priority, kind_of(root.value)[1]),
+        queue=queue_of(metadata),
+        preemptible=is_preemptible(metadata, priority, kind_of(root.value)[1]),
     )
     return Reading(workload)
+
+
+def _priority_class(metadata: Sequence[Field], templates: Sequence[Field]) -> str | None:
+    """The priority class by the first label that names one, else by the pod templates."""
+    places = [each / "labels" / "priorityClassName" for each in metadata]
+    places += [template / "spec" / "priorityClassName" for template in templates]
+    for place in places:
+        name = place.text()
+        if name:
+            return name
+    return None
 
 
 SYSTEM: Final = System("KAI", _claims, _read, "kai", places_plain_pods=is_for_kai)
@@ -117,33 +138,41 @@ class _Tree:
         self._check_places()
         self._check_pods()
         above = self._constraints.read(_written("workload", self._own))
-        structure = self._structure
         name = name_of(self._root, self._kind[1])
         if self._kind == _DEPLOYMENT:
             return self._separate(above)
-        if self._kind in gang_size.ONE_BY_ONE:
-            return Group(name, self._one_by_one(above), (), above.required, above.preferred)
+
         pods: tuple[Pods, ...] = ()
         below: tuple[Group, ...] = ()
-        if self._kind == LEADER_WORKER_SET:
-            below = self._leader_worker_set(above)
-        elif self._kind == JOBSET:
-            below = self._jobs(above)
-        elif self._kind == gang_size.PYTORCH:
-            below = self._pytorch(above)
-        elif self._kind[0] == _RAY:
-            below = tuple(
-                self._ray(pod_set, above) for pod_set in sorted(structure.sets, key=_ray_name)
-            )
+        copies = self._structure.copies
+        if self._kind in gang_size.ONE_BY_ONE:
+            pods = self._one_by_one(above)
+            copies = 1
+        elif self._kind in _WITH_SUB_GROUPS or self._kind[0] == _RAY:
+            below = self._sub_groups(above)
         else:
-            total = sum(pod_set.count for pod_set in structure.sets)
-            minimum = (
-                gang_size.kubeflow_minimum(self._root, self._kind, total)
-                if self._kind[0] == _KUBEFLOW
-                else total
-            )
-            pods = self._some(structure.whole, minimum)
-        return Group(name, pods, below, above.required, above.preferred, structure.copies)
+            pods = self._all_at_once()
+        return Group(name, pods, below, above.required, above.preferred, copies)
+
+    def _sub_groups(self, above: Constraint) -> tuple[Group, ...]:
+        """What KAI makes sub-groups of, for the kinds that it knows."""
+        if self._kind == LEADER_WORKER_SET:
+            return self._leader_worker_set(above)
+        if self._kind == JOBSET:
+            return self._jobs(above)
+        if self._kind == gang_size.PYTORCH:
+            return self._pytorch(above)
+        sets = sorted(self._structure.sets, key=_ray_name)
+        return tuple([self._ray(pod_set, above) for pod_set in sets])
+
+    def _all_at_once(self) -> tuple[Pods, ...]:
+        """The pods of a workload without sub-groups, as many as start together."""
+        structure = self._structure
+        minimum = _total(structure.sets)
+        if self._kind[0] == _KUBEFLOW:
+            total = minimum
+            minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
+        return self._some(structure.whole, minimum)
 
     def _separate(self, above: Constraint) -> Group:
         pod_set = self._structure.sets[0]
@@ -153,71 +182,86 @@ class _Tree:
                 "so this keeps no two of them together"
             )
             fix = "use a Job or LeaderWorkerSet for pods that belong together"
-            (self._own / (api.REQUIRED if above.required else api.PREFERRED)).warn(
-                "kai/each-pod-alone", text, fix
-            )
-        return Group("pod", (pod_set.some(1),), (), above.required, above.preferred, pod_set.count)
+            self._annotation_of(above).warn("kai/each-pod-alone", text, fix)
+        return Group(
+            "pod",
+            (pod_set.some(1),),
+            required=above.required,
+            preferred=above.preferred,
+            copies=pod_set.count,
+        )
+
+    def _annotation_of(self, above: Constraint) -> Field:
+        """The workload's annotation that a constraint comes from."""
+        key = api.REQUIRED if above.required else api.PREFERRED
+        return self._own / key
 
     def _one_by_one(self, above: Constraint) -> tuple[Pods, ...]:
         """The pods that start together; all of them where none do."""
-        whole = tuple(pods for pods in self._structure.whole if pods.count)
+        whole = [pods for pods in self._structure.whole if pods.count]
         total = sum(pods.count for pods in whole)
-        minimum = gang_size.minimum_of(self._own, total) if self._kind == gang_size.JOB else 0
+        minimum = 0
+        if self._kind == gang_size.JOB:
+            minimum = gang_size.minimum_of(self._own, total)
         self.gang = total <= 1 or minimum > 0
-        constraint = self._own / (api.REQUIRED if above.required else api.PREFERRED)
-        wrong = self._kind == gang_size.JOB and self._own / api.BATCH_MIN_MEMBER
-        if not (self.gang or wrong) and (above.required or above.preferred):
-            gang_size.warn_of_no_gang(self._root, self._kind, constraint, total)
+        if not self.gang:
+            self._check_no_gang(above, total)
         return self._some(whole, minimum or total)
+
+    def _check_no_gang(self, above: Constraint, total: int) -> None:
+        """Warn of a level for pods that start one by one."""
+        if above.required is None and above.preferred is None:
+            return
+        if self._kind == gang_size.JOB and self._own / api.BATCH_MIN_MEMBER:
+            return  # what is wrong with it has been said
+        constraint = self._annotation_of(above)
+        gang_size.warn_of_no_gang(self._root, self._kind, constraint, total)
 
     def _some(self, whole: Sequence[Pods], minimum: int) -> tuple[Pods, ...]:
         """The first pods, as many as start together."""
         total = sum(pods.count for pods in whole)
         if minimum < total:
             self.notes.append(gang_size.starts_with(minimum, total))
-        some = []
+        some: list[Pods] = []
         for pods in whole:
-            some.append(replace(pods, count=min(pods.count, minimum)))
-            minimum -= some[-1].count
-        return tuple(pods for pods in some if pods.count)
+            count = min(pods.count, minimum)
+            minimum -= count
+            if count:
+                some.append(replace(pods, count=count))
+        return tuple(some)
 
     def _jobs(self, above: Constraint) -> tuple[Group, ...]:
-        """A JobSet's Jobs: each is a sub-group.
+        """A JobSet's Jobs: each is a sub-group, and those of one kind are one around them."""
+        created = [pod_set.name for pod_set in self._structure.sets]
+        gang_size.check_startup_order(self._root, created, self._own / api.REQUIRED)
 
-        And those of one kind are a sub-group around them.
-        """
-        gang_size.check_startup_order(
-            self._root, [pod_set.name for pod_set in self._structure.sets], self._own / api.REQUIRED
-        )
-        sets = sorted(self._structure.sets, key=lambda pod_set: pod_set.name)
-        kinds = gang_size.minimum_of(self._own, len(sets), "replicated Jobs")
-        if 0 < kinds < len(sets):
-            names = ", ".join(pod_set.name for pod_set in sets[:kinds])
+        sets = sorted(self._structure.sets, key=_name)
+        total = len(sets)
+        kinds = gang_size.minimum_of(self._own, total, "replicated Jobs") or total
+        first = sets[:kinds]
+        if kinds < total:
+            names = ", ".join([pod_set.name for pod_set in first])
             self.notes.append(
-                f"room is checked for {names}: KAI starts so many of the JobSet's {len(sets)} "
+                f"room is checked for {names}: KAI starts so many of the JobSet's {total} "
                 "kinds of Jobs first"
             )
-        return tuple(self._job(pod_set, above) for pod_set in sets[: kinds or len(sets)])
+        groups: list[Group] = []
+        for pod_set in first:
+            groups.append(self._job(pod_set, above))
+        return tuple(groups)
 
     def _job(self, pod_set: PodSet, above: Constraint) -> Group:
-        annotations = (pod_set.job or pod_set.template) / "metadata" / "annotations"
+        job = pod_set.job or pod_set.template
+        annotations = job / "metadata" / "annotations"
         written = _written(f"sub-group {pod_set.name}", annotations)
         own = self._constraints.read(written, above, dropped_without_level=True)
-        parallelism = (pod_set.job or pod_set.template) / "spec" / "parallelism"
-        minimum = gang_size.minimum_of(annotations, pod_set.pods.count)
-        if not minimum and parallelism.number(0) > pod_set.pods.count:
-            count = pod_set.pods.count
-            text = (
-                f"KAI waits for {parallelism.value} pods of each Job, "
-                f"of which no more than {count} ever run"
-            )
-            fix = f"lower it to {count}, or set {api.BATCH_MIN_MEMBER} on the Job template"
-            parallelism.error("kai/min-member", text, fix)
-        if 0 < minimum < pod_set.pods.count:
-            self.notes.append(
-                f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.pods.count)}"
-            )
-        minimum = minimum or pod_set.pods.count
+        total = pod_set.pods.count
+        minimum = gang_size.minimum_of(annotations, total)
+        if not minimum:
+            _check_parallelism(job / "spec" / "parallelism", total)
+            minimum = total
+        if minimum < total:
+            self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, total)}")
         return replace(
             Group.of_kind(JOB_OF, pod_set.name, (pod_set.some(minimum),)),
             required=own.required,
@@ -226,238 +270,340 @@ class _Tree:
         )
 
     def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
-        """A PyTorchJob's masters, all of which start at once, and workers.
-
-        Or the segments that are needed at first.
-        """
-        sets = {pod_set.name: pod_set for pod_set in self._structure.sets}
-        total = sum(pod_set.count for pod_set in sets.values())
+        """A PyTorchJob's masters, all of which start at once, and the workers needed at first."""
+        total = _total(self._structure.sets)
         minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
         if minimum < total:
             self.notes.append(gang_size.starts_with(minimum, total))
-        masters = sets["Master"].count if "Master" in sets else 0
-        groups = [Group("Master", (sets["Master"].pods,))] if masters else []
-        if "Worker" in sets:
-            groups.append(self._workers(sets["Worker"], max(0, minimum - masters), above))
+
+        sets = {pod_set.name: pod_set for pod_set in self._structure.sets}
+        groups: list[Group] = []
+        masters = sets.get("Master")
+        if masters is not None and masters.count:
+            groups.append(Group("Master", (masters.pods,)))
+            minimum -= masters.count
+        workers = sets.get("Worker")
+        if workers is not None:
+            groups.append(self._workers(workers, max(0, minimum), above))
         return tuple(groups)
 
     def _workers(self, workers: PodSet, minimum: int, above: Constraint) -> Group:
-        size = self._segment_size(workers.annotations / api.SEGMENT_SIZE, workers.count)
-        segment = self._segment(workers.annotations, size)
-        if not (size and segment):
-            return Group(workers.name, (workers.some(minimum),))
+        name = workers.name
+        annotations = workers.annotations
+        size = self._segment_size(annotations / api.SEGMENT_SIZE, workers.count)
+        segment = self._segment(annotations, size)
+        if segment is None or not size:
+            pods = workers.some(minimum)
+            return Group(name, (pods,))
         own = self._constraints.read(segment, above)
-        return Group(workers.name, groups=tuple(_in_name_order(own, workers, size, minimum)))
+        segments = _in_name_order(own, workers, size, minimum)
+        return Group(name, groups=tuple(segments))
 
     def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
         annotations = pod_set.annotations
-        placement = next(
-            (annotations / key for key in api.PLACEMENTS if (annotations / key).text()), None
-        )
-        if placement and not (annotations / api.TOPOLOGY).text():
-            group = (
-                "headGroupSpec" if pod_set.name == "head" else f"workerGroupSpecs.{pod_set.name}"
-            )
-            placement.error(
-                "kai/topology-name",
-                f"topology annotation ({api.TOPOLOGY}) is required for {group} "
-                "when topology placement annotations are set",
-                f"set {api.TOPOLOGY} beside it",
-            )
+        placement = _placement_of(annotations)
+        if placement is not None and not (annotations / api.TOPOLOGY).text():
+            _refuse_without_topology(placement, pod_set)
             return Group(pod_set.name, (pod_set.pods,))
+
         written = _written(f"sub-group {pod_set.name}", annotations)
         own = self._constraints.read(written, above, dropped_without_level=True)
         minimum = self._ray_minimum(pod_set)
         if minimum < pod_set.count:
             self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.count)}")
-        return Group(pod_set.name, (pod_set.some(minimum),), (), own.required, own.preferred)
+        return Group(
+            pod_set.name,
+            (pod_set.some(minimum),),
+            required=own.required,
+            preferred=own.preferred,
+        )
 
     def _ray_minimum(self, pod_set: PodSet) -> int:
         """The pods of `minReplicas` of a worker group, where that is set and above 0, else all."""
-        spec = self._root / "spec"
-        cluster = next(
-            (spec / name for name in ("rayClusterSpec", "rayClusterConfig") if spec / name), spec
-        )
-        groups = dict(
-            zip(self._structure.sets[1:], (cluster / "workerGroupSpecs").items(), strict=True)
-        )
-        if pod_set not in groups:
+        group = self._worker_group(pod_set)
+        if group is None:
             return pod_set.count
-        group, least = groups[pod_set], (groups[pod_set] / "minReplicas").number(0)
-        if least > (replicas := (group / "replicas").number(0)):
-            (group / "minReplicas").error(
-                "kai/min-member",
+
+        minimum = group / "minReplicas"
+        least = minimum.number(0)
+        replicas = (group / "replicas").number(0)
+        if least > replicas:
+            text = (
                 f"{least} is more than its {replicas} replicas: KAI 0.17 makes no PodGroup, "
-                "and no pod of the "
-                f"{self._kind[1]} is ever scheduled",
-                f"set replicas to {least} or more",
+                f"and no pod of the {self._kind[1]} is ever scheduled"
             )
-        return (
-            min(pod_set.count, least * (group / "numOfHosts").number(1, least=1))
-            if least
-            else pod_set.count
-        )
+            minimum.error("kai/min-member", text, f"set replicas to {least} or more")
+        if not least:
+            return pod_set.count
+        hosts = (group / "numOfHosts").number(1, least=1)
+        return min(pod_set.count, least * hosts)
+
+    def _worker_group(self, pod_set: PodSet) -> Field | None:
+        """What a Ray cluster says of one kind of workers; None for the head."""
+        spec = self._root / "spec"
+        cluster = spec
+        for name in ("rayClusterSpec", "rayClusterConfig"):
+            if spec / name:
+                cluster = spec / name
+                break
+        groups = (cluster / "workerGroupSpecs").items()
+        for workers, group in zip(self._structure.sets[1:], groups, strict=True):
+            if workers == pod_set:
+                return group
+        return None
 
     def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
         """The leader, and the workers or their segments."""
         structure = self._structure
-        leader, rest = structure.sets[0], structure.sets[-1]
-        workers = rest.some(sum(pod_set.count for pod_set in structure.sets) - 1)
-        if (
-            (self._root / "spec" / "startupPolicy").text() == "LeaderReady"
-            and above.required
-            and workers.count
-        ):
-            (self._own / api.REQUIRED).warn(
-                "kai/leader-first",
-                "KAI 0.17 places the leader before its workers exist, "
-                "and these later wherever there is room: this "
-                "does not keep them with it",
-                "use startupPolicy: LeaderCreated",
-            )
-        whole = (
-            Group("leader", (leader.some(1),)),
-            *((Group("workers", (workers,)),) if workers.count else ()),
-        )
+        total = _total(structure.sets)
+        workers = total - 1
+        self._check_leader_first(above, workers=workers)
+        leader = Group("leader", (structure.sets[0].some(1),))
+        rest = structure.sets[-1]
+        whole = [leader]
+        if workers:
+            whole.append(Group("workers", (rest.some(workers),)))
+
         policy = sub_group_policy(self._root)
-        annotations = structure.sets[-1].annotations
-        total = sum(pod_set.count for pod_set in structure.sets)
-        size = (policy / "subGroupSize").number(0)
-        if not size:
-            size = self._segment_size(
-                self._own / api.SEGMENT_SIZE or annotations / api.SEGMENT_SIZE, total
-            )
-        segment = self._segment(annotations, size)
-        if not (size and segment):
-            return whole
+        size = self._sub_group_size(policy, rest, total)
+        segment = self._segment(rest.annotations, size)
+        if segment is None or not size:
+            return tuple(whole)
+
         leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
-        if leader_excluded and (total - 1) % size:
-            text = (
-                f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment "
-                f"size {size}"
-            )
-            fix = "change the size, or use subGroupPolicyType LeaderWorker"
-            (annotations / api.SEGMENT_SIZE or policy).error("kai/segment-size", text, fix)
-            return whole
+        if leader_excluded and workers % size:
+            field = rest.annotations / api.SEGMENT_SIZE or policy
+            _refuse_leader_excluded(field, total, size)
+            return tuple(whole)
+
         own = self._constraints.read(segment, above)
-        alike = sub_groups(structure, size, leader_excluded=leader_excluded)
-        segments = tuple(_segment(own, pods, times) for pods, times in alike)
-        return (*(whole[:1] if leader_excluded else ()), *segments)
+        groups: list[Group] = []
+        if leader_excluded:
+            groups.append(leader)
+        for pods, times in sub_groups(structure, size, leader_excluded=leader_excluded):
+            groups.append(_segment(own, pods, times))
+        return tuple(groups)
+
+    def _sub_group_size(self, policy: Field, workers: PodSet, total: int) -> int:
+        """How many pods a segment of a LeaderWorkerSet has; 0 where there are none."""
+        size = (policy / "subGroupSize").number(0)
+        if size:
+            return size
+        annotation = self._own / api.SEGMENT_SIZE
+        if not annotation:
+            annotation = workers.annotations / api.SEGMENT_SIZE
+        return self._segment_size(annotation, total)
+
+    def _check_leader_first(self, above: Constraint, *, workers: int) -> None:
+        """Warn of workers that come after their leader has a place."""
+        startup = (self._root / "spec" / "startupPolicy").text()
+        if startup != "LeaderReady" or above.required is None or not workers:
+            return
+        text = (
+            "KAI 0.17 places the leader before its workers exist, and these later wherever "
+            "there is room: this does not keep them with it"
+        )
+        required = self._own / api.REQUIRED
+        required.warn("kai/leader-first", text, "use startupPolicy: LeaderCreated")
 
     def _segment_size(self, annotation: Field, total: int) -> int:
         """How many pods a segment has; 0 where there are none, or where KAI refuses the number."""
         text = annotation.text()
         if text is None:
             return 0
-        rule, fix = "kai/segment-size", f"write a whole number from 2 to {total}, in quotes"
         try:
             size = int(text)
         except ValueError:
-            annotation.error(rule, f"invalid segment size {text}", fix)
-            return 0
-        if size <= 1:
-            annotation.error(
-                rule, f"segmentSize {size} is not valid. It must be greater than 1", fix
-            )
-        elif size > total:
-            annotation.error(rule, f"segmentSize {size} is greater than replicasSize {total}", fix)
+            refusal = f"invalid segment size {text}"
         else:
-            return size
+            if 1 < size <= total:
+                return size
+            refusal = f"segmentSize {size} is greater than replicasSize {total}"
+            if size <= 1:
+                refusal = f"segmentSize {size} is not valid. It must be greater than 1"
+        fix = f"write a whole number from 2 to {total}, in quotes"
+        annotation.error("kai/segment-size", refusal, fix)
         return 0
 
     def _segment(self, annotations: Field, size: int) -> WrittenConstraint | None:
         """The constraint of each segment; its topology is the template's, else the workload's."""
-        topology = (
-            annotations / api.TOPOLOGY
-            if (annotations / api.TOPOLOGY).text()
-            else self._own / api.TOPOLOGY
-        )
-        required, preferred = (
-            annotations / api.SEGMENT_REQUIRED,
-            annotations / api.SEGMENT_PREFERRED,
-        )
+        topology = annotations / api.TOPOLOGY
+        if not topology.text():
+            topology = self._own / api.TOPOLOGY
+        required = annotations / api.SEGMENT_REQUIRED
+        preferred = annotations / api.SEGMENT_PREFERRED
         levels = [level for level in (required, preferred) if level.text()]
-        written_size = annotations / api.SEGMENT_SIZE or self._own / api.SEGMENT_SIZE
-        if size and not levels and written_size:
-            fix = f"set {api.SEGMENT_REQUIRED} or {api.SEGMENT_PREFERRED} on the pod template"
-            written_size.warn(
-                "kai/segment-level", "segments without a level are placed anywhere", fix
-            )
-        if levels and not size and not (annotations / api.SEGMENT_SIZE):
+        if not levels:
+            self._check_level_of_segments(annotations, size)
+            return None
+        if not size and not annotations / api.SEGMENT_SIZE:
             text = "has no effect without a segment size"
             levels[0].warn("kai/segment-size-missing", text, f"set {api.SEGMENT_SIZE} beside it")
-        return (
-            WrittenConstraint("sub-group segment", topology, required, preferred)
-            if levels
-            else None
-        )
+        return WrittenConstraint("sub-group segment", topology, required, preferred)
+
+    def _check_level_of_segments(self, annotations: Field, size: int) -> None:
+        """Warn of a segment size without a level."""
+        written = annotations / api.SEGMENT_SIZE
+        if not written:
+            written = self._own / api.SEGMENT_SIZE
+        if size and written:
+            text = "segments without a level are placed anywhere"
+            fix = f"set {api.SEGMENT_REQUIRED} or {api.SEGMENT_PREFERRED} on the pod template"
+            written.warn("kai/segment-level", text, fix)
 
     def _check_places(self) -> None:
         """Note annotations where KAI does not look for them."""
-        segmented = {"Worker"} if self._kind == gang_size.PYTORCH else set()
-        if self._kind == LEADER_WORKER_SET:
-            segmented = {self._structure.sets[-1].name}
+        segmented = self._segmented()
         for pod_set in self._structure.sets:
             if not pod_set.template.path:
                 continue  # a Pod is its own workload
-            if group := (pod_set.annotations / api.GROUP_OF).text():
-                (pod_set.annotations / api.GROUP_OF).warn(
-                    "kai/pod-group-name",
-                    f"KAI puts the pods of a {self._kind[1]} into a PodGroup of its own making, "
-                    f"and none into {group}",
-                    f'set {api.SKIP_GROUPER}: "true" on the {self._kind[1]}, or remove this',
-                )
-            for key in (api.TOPOLOGY, *api.PLACEMENTS):
-                is_read = key == api.TOPOLOGY and pod_set.name in segmented
-                if self._kind[0] != _RAY and not is_read and pod_set.annotations / key:
-                    where = "the Job template" if pod_set.job else f"the {self._kind[1]} itself"
-                    text = f"KAI does not read this on a pod template of a {self._kind[1]}"
-                    (pod_set.annotations / key).warn(
-                        "kai/wrong-place", text, f"move it to the annotations of {where}"
-                    )
-            if pod_set.name not in segmented:
-                self._check_no_segments(pod_set.annotations)
-        if not segmented:
-            self._check_no_segments(self._own)
+            is_segmented = pod_set.name == segmented
+            self._check_group_name(pod_set.annotations / api.GROUP_OF)
+            self._check_wrong_places(pod_set, topology_is_read=is_segmented)
+            if not is_segmented:
+                _check_no_segments(pod_set.annotations)
+        if segmented is None:
+            _check_no_segments(self._own)
 
-    def _check_no_segments(self, annotations: Field) -> None:
-        for key in api.SEGMENTS:
-            if annotations / key:
-                text = (
-                    "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; "
-                    "this has no effect here"
-                )
-                fix = (
-                    "write a PodGroup with sub-groups, "
-                    "or set it on the worker template of one of these"
-                )
-                (annotations / key).warn("kai/segments-ignored", text, fix)
+    def _segmented(self) -> str | None:
+        """The name of the pods that KAI may part into segments."""
+        if self._kind == gang_size.PYTORCH:
+            return "Worker"
+        if self._kind == LEADER_WORKER_SET:
+            return self._structure.sets[-1].name
+        return None
+
+    def _check_group_name(self, annotation: Field) -> None:
+        """Warn of a PodGroup that KAI's own takes the place of."""
+        group = annotation.text()
+        if group is None:
+            return
+        kind = self._kind[1]
+        text = (
+            f"KAI puts the pods of a {kind} into a PodGroup of its own making, "
+            f"and none into {group}"
+        )
+        fix = f'set {api.SKIP_GROUPER}: "true" on the {kind}, or remove this'
+        annotation.warn("kai/pod-group-name", text, fix)
+
+    def _check_wrong_places(self, pod_set: PodSet, *, topology_is_read: bool) -> None:
+        """Warn of a topology on a pod template for kinds that have it elsewhere."""
+        if self._kind[0] == _RAY:
+            return
+        kind = self._kind[1]
+        where = f"the {kind} itself"
+        if pod_set.job:
+            where = "the Job template"
+        keys = list(api.PLACEMENTS)
+        if not topology_is_read:
+            keys.insert(0, api.TOPOLOGY)
+        for key in keys:
+            annotation = pod_set.annotations / key
+            if annotation:
+                text = f"KAI does not read this on a pod template of a {kind}"
+                fix = f"move it to the annotations of {where}"
+                annotation.warn("kai/wrong-place", text, fix)
 
     def _check_pods(self) -> None:
+        """Warn of annotations that nothing reads, and of pods that another scheduler places."""
         for pod_set in self._structure.sets:
             for key, fix in api.UNREAD.items():
-                if pod_set.annotations / key:
-                    (pod_set.annotations / key).warn(
-                        "kai/unread", "no version of KAI reads this annotation", fix
-                    )
+                annotation = pod_set.annotations / key
+                if annotation:
+                    text = "no version of KAI reads this annotation"
+                    annotation.warn("kai/unread", text, fix)
+
             scheduler = pod_set.template / "spec" / "schedulerName"
             if scheduler.text() in _NOT_KAI:
-                scheduler.warn(
-                    "kai/scheduler-name",
-                    "KAI does not schedule these pods, so its annotations have no effect",
-                    f"set schedulerName: {api.KAI_SCHEDULER} (or the name that KAI was installed "
-                    "with)",
+                text = "KAI does not schedule these pods, so its annotations have no effect"
+                fix = (
+                    f"set schedulerName: {api.KAI_SCHEDULER} "
+                    "(or the name that KAI was installed with)"
                 )
+                scheduler.warn("kai/scheduler-name", text, fix)
+
+
+def _check_no_segments(annotations: Field) -> None:
+    """Warn of segments of a kind that KAI makes none of."""
+    text = (
+        "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; "
+        "this has no effect here"
+    )
+    fix = "write a PodGroup with sub-groups, or set it on the worker template of one of these"
+    for key in api.SEGMENTS:
+        annotation = annotations / key
+        if annotation:
+            annotation.warn("kai/segments-ignored", text, fix)
+
+
+def _check_parallelism(parallelism: Field, count: int) -> None:
+    """Note a Job that KAI waits for more pods of than run."""
+    if parallelism.number(0) <= count:
+        return
+    text = (
+        f"KAI waits for {parallelism.value} pods of each Job, "
+        f"of which no more than {count} ever run"
+    )
+    fix = f"lower it to {count}, or set {api.BATCH_MIN_MEMBER} on the Job template"
+    parallelism.error("kai/min-member", text, fix)
+
+
+def _placement_of(annotations: Field) -> Field | None:
+    """The first annotation that names a level."""
+    for key in api.PLACEMENTS:
+        annotation = annotations / key
+        if annotation.text():
+            return annotation
+    return None
+
+
+def _refuse_without_topology(placement: Field, pod_set: PodSet) -> None:
+    """Note a level of a Ray group that names no topology."""
+    group = f"workerGroupSpecs.{pod_set.name}"
+    if pod_set.name == "head":
+        group = "headGroupSpec"
+    text = (
+        f"topology annotation ({api.TOPOLOGY}) is required for {group} "
+        "when topology placement annotations are set"
+    )
+    placement.error("kai/topology-name", text, f"set {api.TOPOLOGY} beside it")
+
+
+def _refuse_leader_excluded(field: Field, total: int, size: int) -> None:
+    """Note a segment size that LeaderExcluded does not allow."""
+    text = (
+        f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment size {size}"
+    )
+    fix = "change the size, or use subGroupPolicyType LeaderWorker"
+    field.error("kai/segment-size", text, fix)
 
 
 def _written(owner: str, annotations: Field) -> WrittenConstraint:
     return WrittenConstraint(
-        owner, annotations / api.TOPOLOGY, annotations / api.REQUIRED, annotations / api.PREFERRED
+        owner,
+        topology=annotations / api.TOPOLOGY,
+        required=annotations / api.REQUIRED,
+        preferred=annotations / api.PREFERRED,
     )
 
 
 def _segment(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
-    return Group("segment", pods, (), own.required, own.preferred, times)
+    return Group(
+        "segment",
+        pods,
+        required=own.required,
+        preferred=own.preferred,
+        copies=times,
+    )
+
+
+def _total(sets: Iterable[PodSet]) -> int:
+    """How many pods all of these have."""
+    return sum(pod_set.count for pod_set in sets)
+
+
+def _name(pod_set: PodSet) -> str:
+    return pod_set.name
 
 
 def _ray_name(pod_set: PodSet) -> str:
@@ -469,8 +615,13 @@ def _in_name_order(own: Constraint, pod_set: PodSet, size: int, minimum: int) ->
 
     The last may be smaller, and stands where its name does.
     """
-    sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)][
-        : -(-minimum // size)
-    ]
-    for pods, alike in groupby(sizes[number] for number in in_name_order(len(sizes))):
-        yield _segment(own, (pod_set.some(pods),), len(list(alike)))
+    sizes: list[int] = []
+    for count, times in chunks(pod_set.count, size):
+        sizes += [count] * times
+    needed = math.ceil(minimum / size)
+    first = sizes[:needed]
+    by_name = [first[number] for number in in_name_order(len(first))]
+    for count, alike in groupby(by_name):
+        pods = pod_set.some(count)
+        times = len(list(alike))
+        yield _segment(own, (pods,), times)

@@ -67,10 +67,11 @@ def members_of_documents(
     """The pods of workloads whose templates name a PodGroup, by PodGroup."""
     groups: dict[PodGroupName, tuple[Pods, ...]] = {}
     for document in documents:
-        # most have none, and reading a workload takes longer than this
-        if "schedulingGroup" in str(document):
-            for name, pods in _named(Field(document)).items():
-                groups[name] = (*groups.get(name, ()), *pods)
+        if "schedulingGroup" not in str(document):
+            continue  # most have none, and reading a workload takes longer than this
+        for name, pods in _named(Field(document)).items():
+            before = groups.get(name, ())
+            groups[name] = before + pods
     return groups
 
 
@@ -79,26 +80,28 @@ def _named(root: Field) -> dict[PodGroupName, tuple[Pods, ...]]:
     groups: dict[PodGroupName, tuple[Pods, ...]] = {}
     structure = structure_of(root) or Structure(())
     for pod_set in structure.sets:
-        group = group_of(pod_set.template / "spec")
-        if group:
-            name = namespace_of(root), group
-            pods = pod_set.some(pod_set.count * structure.copies)
-            groups[name] = (*groups.get(name, ()), pods)
+        spec = pod_set.template / "spec"
+        group = group_of(spec)
+        if not group:
+            continue
+        name = namespace_of(root), group
+        count = pod_set.count * structure.copies
+        before = groups.get(name, ())
+        groups[name] = (*before, pod_set.some(count))
     return groups
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """The kinds of scheduling.k8s.io, Jobs with `spec.scheduling`.
-
-    And whatever has pods that name a PodGroup.
-    """
+    """The kinds of scheduling.k8s.io, Jobs with `spec.scheduling`, pods that name a PodGroup."""
     kind = kind_of(document)
     if kind in (POD_GROUPS.key, COMPOSITES.key, WORKLOADS.key):
         return True
     root = Field(document)
     if kind == _JOB and root / "spec" / "scheduling":
         return True
-    return "schedulingGroup" in str(document) and bool(_named(root))
+    if "schedulingGroup" not in str(document):
+        return False
+    return bool(_named(root))
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -108,28 +111,42 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         for template in templates_of(root):
             _level(template, cluster)
         return Reading(subject=f"a Workload of {NAME}")
+
+    _check_served(root, cluster)
+    if kind in (COMPOSITES.key, POD_GROUPS.key):
+        return Reading(_of_object(root, root, cluster))
+    if kind == _JOB and root / "spec" / "scheduling":
+        return Reading(_of_job(root, cluster))
+
+    workloads: list[Workload] = []
+    for name, pods in _named(root).items():
+        workload = _of_named(root, name, pods, cluster)
+        workloads.append(workload)
+    return Reading(workloads[0], stages=tuple(workloads[1:]))
+
+
+def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
+    """A Job that is a gang by itself."""
+    structure = structure_of(root) or Structure(())
+    members = _Members(structure.whole, all_known=True)
+    name = name_of(root, "Job")
+    return _gang(root, name, root / "spec" / "scheduling", members, cluster)
+
+
+def _check_served(root: Field, cluster: ClusterFacts) -> None:
+    """Note a cluster that does not know PodGroups."""
     if POD_GROUPS.name in cluster.unserved:
         text = (
             f"the cluster does not serve {POD_GROUPS.name}, "
             "and the API server silently drops fields that ask for it"
         )
         root.error("kube-scheduler/served", text, GATES)
-    if kind in (COMPOSITES.key, POD_GROUPS.key):
-        return Reading(_of_object(root, root, cluster))
-    scheduling = root / "spec" / "scheduling"
-    if kind == _JOB and scheduling:
-        pods = (structure_of(root) or Structure(())).whole
-        name = name_of(root, "Job")
-        return Reading(_gang(root, name, scheduling, _Members(pods, all_known=True), cluster))
-    workloads = []
-    for group_name, own in _named(root).items():
-        workloads.append(_of_named(root, group_name, own, cluster))
-    return Reading(workloads[0], stages=tuple(workloads[1:]))
 
 
 def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """A group by itself, or the tree that it is in, for the document that is read."""
-    if kind_of(group.value) == COMPOSITES.key or parent_of(group):
+    is_composite = kind_of(group.value) == COMPOSITES.key
+    if is_composite or parent_of(group):
         return _tree(root, group, cluster)
     return _of_group(root, group, cluster)
 
@@ -138,22 +155,19 @@ SYSTEM: Final = System(NAME, _claims, _read)
 
 
 def _of_named(
-    root: Field, name: PodGroupName, own: Sequence[Pods], cluster: ClusterFacts
+    root: Field, name: PodGroupName, pods: tuple[Pods, ...], cluster: ClusterFacts
 ) -> Workload:
     """The pods of a PodGroup that a document names."""
     namespace, group_name = name
-    known = cluster.objects.get(POD_GROUPS.key)
-    pod_groups: dict[str, Field] = {}
-    for document in known or ():
-        pod_group = Field(document)
-        if namespace_of(pod_group) == namespace:
-            pod_groups.setdefault(name_of(pod_group), pod_group)
+    pod_groups = _first_of_each_name(namespace, cluster)
     if group_name in pod_groups:
         if name not in cluster.gangs:
-            cluster = replace(cluster, gangs={**cluster.gangs, name: tuple(own)})
+            gangs = {**cluster.gangs, name: pods}
+            cluster = replace(cluster, gangs=gangs)
         return _of_object(root, pod_groups[group_name], cluster)
-    group = Group(group_name, tuple(own))
-    if known is None:
+
+    group = Group(group_name, pods)
+    if POD_GROUPS.key not in cluster.objects:
         note = f"PodGroup {group_name} is not known: room is not checked; give its file, too"
         return _workload(root, group, (), note)
     text = f'waiting for pods\'s pod group "{group_name}" to appear in scheduling queue'
@@ -162,11 +176,28 @@ def _of_named(
     return _workload(root, group, (), "room is not checked before there is its PodGroup")
 
 
+def _first_of_each_name(namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
+    """The PodGroups in a namespace; of several with one name the first."""
+    pod_groups: dict[str, Field] = {}
+    for document in cluster.objects.get(POD_GROUPS.key, ()):
+        pod_group = Field(document)
+        if namespace_of(pod_group) == namespace:
+            pod_groups.setdefault(name_of(pod_group), pod_group)
+    return pod_groups
+
+
 def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     """One PodGroup, for the document that it, or its pods, are in."""
     name = name_of(group, "PodGroup")
-    pods = cluster.gangs.get((namespace_of(group), name), ())
-    return _gang(root, name, group / "spec", _Members(pods), cluster)
+    namespace = namespace_of(group)
+    pods = cluster.gangs.get((namespace, name), ())
+    return _gang(
+        root,
+        name,
+        group / "spec",
+        _Members(pods),
+        cluster,
+    )
 
 
 def _in_namespace(kind: Kind, namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
@@ -184,29 +215,24 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     namespace = namespace_of(root)
     composites = _in_namespace(COMPOSITES, namespace, cluster)
     pod_groups = _in_namespace(POD_GROUPS, namespace, cluster)
-    if kind_of(group.value) == COMPOSITES.key:
-        composites[name_of(group)] = group
-    else:
-        pod_groups[name_of(group)] = group
+    named = composites if kind_of(group.value) == COMPOSITES.key else pod_groups
+    named[name_of(group)] = group
     top, missing = around(group, composites)
     if missing:
         if COMPOSITES.key in cluster.objects:
-            text = (
-                f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
-            )
-            fix = did_you_mean(missing, composites) or "create it first"
-            parent = group / "spec" / "parentCompositePodGroupName"
-            parent.error("kube-scheduler/parent", text, fix)
+            _refuse_without_parent(group, missing, composites)
         workload = _of_group(root, group, cluster)
         note = f"what CompositePodGroup {missing} asks for is left aside"
         return replace(workload, notes=(*workload.notes, note))
+
     tree = Tree(
         composites,
         pod_groups,
-        lambda spec: _level(spec, cluster),
-        lambda pod_group: _of_group(root, pod_group, cluster),
+        level=lambda spec: _level(spec, cluster),
+        leaf=lambda pod_group: _of_group(root, pod_group, cluster),
     )
-    whole, levels = tree.group(top), tree.levels  # in this order: levels may be unknown, too
+    whole = tree.group(top)
+    levels = tree.levels  # after the groups are read: the levels may be unknown, too
     return Workload(
         NAME,
         handle_of(root),
@@ -218,16 +244,30 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     )
 
 
+def _refuse_without_parent(group: Field, missing: str, composites: Iterable[str]) -> None:
+    """Note a parent that does not exist, or that has none that does."""
+    text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
+    fix = did_you_mean(missing, composites) or "create it first"
+    parent = group / "spec" / "parentCompositePodGroupName"
+    parent.error("kube-scheduler/parent", text, fix)
+
+
 def _level(group: Field, cluster: ClusterFacts) -> Level | None:
     """The label of a group's constraint, as a level; None where it has none."""
     keys = list(keys_of(group))
-    if len(keys) > 1:
-        field = group / "schedulingConstraints" / "topology"
-        text = f"Too many: {len(keys)}: must have at most 1 item"
-        field.error("kube-scheduler/one-constraint", text, "keep one key")
     if not keys:
         return None
-    return exclusive_level(keys[0], cluster, "kube-scheduler/label-exists", NO_PLACEMENT)
+    count = len(keys)
+    if count > 1:
+        field = group / "schedulingConstraints" / "topology"
+        text = f"Too many: {count}: must have at most 1 item"
+        field.error("kube-scheduler/one-constraint", text, "keep one key")
+    return exclusive_level(
+        keys[0],
+        cluster,
+        "kube-scheduler/label-exists",
+        NO_PLACEMENT,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +286,8 @@ class _Members:
         """How many there are of each kind."""
         kinds: Counter[Pods] = Counter()
         for pods in self.pods:
-            kinds[replace(pods, name="pods", count=1)] += pods.count
+            kind = replace(pods, name="pods", count=1)
+            kinds[kind] += pods.count
         return kinds
 
 
@@ -260,6 +301,8 @@ class _Counted:
     pods: tuple[Pods, ...] = ()
     note: str = ""
     doubt: str = ""
+    one_by_one: bool = False
+    """Whether they differ in size, and are placed one after the other."""
 
 
 def _gang(
@@ -267,77 +310,116 @@ def _gang(
 ) -> Workload:
     """One PodGroup, or a Job's own."""
     level = _level(spec, cluster)
-    gang, least = spec / "schedulingPolicy" / "gang", None
-    total = members.count
-    if gang:
-        default = total if members.all_known else 1
-        least = (gang / "minCount").number(default, least=1)
-    if members.pods and least and total < least:
-        text = "waiting for minCount pods from a gang to appear in scheduling queue"
-        fix = f"{total} of {least} pods of PodGroup {name} are known"
-        (gang / "minCount").warn("kube-scheduler/min-count", text, fix)
+    gang = spec / "schedulingPolicy" / "gang"
+    least = _min_count(name, gang, members)
     counted = _counted(members, least, level)
     group = Group(name, counted.pods, required=level)
-    workload = _workload(root, group, counted.pods, counted.note)
     certain: tuple[Group, ...] = ()
-    if counted.doubt == _ONE_BY_ONE:
-        certain = (replace(group, pods=(largest(counted.pods),)),)
-    return replace(workload, certain=certain, doubt=counted.doubt)
+    if counted.one_by_one:
+        pods = largest(counted.pods)
+        certain = (replace(group, pods=(pods,)),)
+    workload = _workload(root, group, counted.pods, counted.note)
+    return replace(
+        workload,
+        certain=certain,
+        doubt=counted.doubt,
+    )
+
+
+def _min_count(name: str, gang: Field, members: _Members) -> int | None:
+    """How many pods must start together; None where they are no gang."""
+    if not gang:
+        return None
+    field = gang / "minCount"
+    default = members.count if members.all_known else 1
+    least = field.number(default, least=1)
+    if members.pods and members.count < least:
+        text = "waiting for minCount pods from a gang to appear in scheduling queue"
+        fix = f"{members.count} of {least} pods of PodGroup {name} are known"
+        field.warn("kube-scheduler/min-count", text, fix)
+    return least
 
 
 def _counted(members: _Members, least: int | None, level: Level | None) -> _Counted:
     """Which pods must start together; `least` is minCount, None where they are no gang."""
-    kinds, total = members.kinds(), members.count
-    is_loose = least is None and level is not None
+    kinds = members.kinds()
     if not kinds:
         note = (
             "no pods of the PodGroup are known: room is not checked; "
             "give the files of its pods, too"
         )
         return _Counted(note=note)
+
+    is_basic = least is None and level is not None
     if len(kinds) == 1:
         (only,) = kinds
-        note = ""
-        if least and least < total:
-            note = f"room is for the {least} pods of minCount, of {total}"
-        doubt = _BASIC if is_loose and total > 1 else ""
-        return _Counted((replace(only, count=least or total),), note, doubt)
-    if least not in (None, total):
+        return _counted_alike(only, members.count, least, is_basic=is_basic)
+
+    total = members.count
+    if least is not None and least != total:
         note = (
             f"minCount is {least} of {total} pods of several sizes: "
             "which of them count is not known: room is not checked"
         )
         return _Counted(note=note)
-    each = [replace(pods, count=count) for pods, count in kinds.items()]
-    return _Counted(tuple(each), doubt=_BASIC if is_loose else _ONE_BY_ONE)
+    pods = [replace(kind, count=count) for kind, count in kinds.items()]
+    doubt = _BASIC if is_basic else _ONE_BY_ONE
+    return _Counted(tuple(pods), doubt=doubt, one_by_one=not is_basic)
+
+
+def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool) -> _Counted:
+    """How many of pods that are all alike must start together."""
+    count = total
+    note = ""
+    if least is not None and least != total:
+        count = least
+        if least < total:
+            note = f"room is for the {least} pods of minCount, of {total}"
+    doubt = ""
+    if is_basic and total > 1:
+        doubt = _BASIC
+    pods = replace(kind, count=count)
+    return _Counted((pods,), note, doubt)
 
 
 def largest(kinds: Sequence[Pods]) -> Pods:
     """As many pods, each of which takes what the largest takes of everything.
 
-    And goes where each of them may go. Where all of these fit, pods taken one by one always do: as
+    They go where each of these may go. Where all of them fit, pods taken one by one always do: as
     long as one is left, some node has room for it.
     """
+    count = 0
     requests: dict[str, int] = {}
+    filters: list[NodeFilter] = []
     for pods in kinds:
+        count += pods.count
+        filters.append(pods.node_filter)
         for resource, amount in pods.requests:
-            requests[resource] = max(amount, requests.get(resource, 0))
-    count = sum(pods.count for pods in kinds)
-    nodes = _everybodys_nodes([pods.node_filter for pods in kinds])
-    return Pods("pods", count, tuple(sorted(requests.items())), nodes)
+            before = requests.get(resource, 0)
+            requests[resource] = max(amount, before)
+    ordered = sorted(requests.items())
+    nodes = _everybodys_nodes(filters)
+    return Pods("pods", count, tuple(ordered), nodes)
 
 
 def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
     """The nodes that each of these filters allows."""
     selector: set[tuple[str, str]] = set()
+    alternatives: list[_Terms] = []
     for each in filters:
         selector.update(each.selector)
+        if each.terms:
+            alternatives.append(each.terms)
+
     tolerations = []
     for toleration in filters[0].tolerations:
         if all(toleration in each.tolerations for each in filters):
             tolerations.append(toleration)
-    terms = _everybodys_terms([each.terms for each in filters if each.terms])
-    return NodeFilter(tuple(sorted(selector)), terms, tuple(tolerations))
+    return NodeFilter(
+        tuple(sorted(selector)),
+        _everybodys_terms(alternatives),
+        tuple(tolerations),
+    )
 
 
 def _everybodys_terms(alternatives: Sequence[_Terms]) -> _Terms:
@@ -358,8 +440,17 @@ def _everybodys_terms(alternatives: Sequence[_Terms]) -> _Terms:
 
 
 def _workload(root: Field, group: Group, pods: Sequence[Pods], note: str) -> Workload:
-    levels = (group.required,) if group.required else ()
-    notes = (note,) if note else ()
+    levels: tuple[Level, ...] = ()
+    if group.required is not None:
+        levels = (group.required,)
+    notes: tuple[str, ...] = ()
+    if note:
+        notes = (note,)
     return Workload(
-        NAME, handle_of(root), (group,), levels=levels, placeable=bool(pods), notes=notes
+        NAME,
+        handle_of(root),
+        (group,),
+        levels=levels,
+        placeable=bool(pods),
+        notes=notes,
     )

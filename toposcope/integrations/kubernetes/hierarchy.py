@@ -6,7 +6,7 @@ the other and none is moved again, so that one may take the only place of the ne
 accepts a parent that does not exist, and nothing is bound.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from toposcope.api.levels import Level
@@ -27,15 +27,18 @@ def parent_of(group: Field) -> str:
 
 
 def around(group: Field, composites: Mapping[str, Field]) -> tuple[Field, str]:
-    """The outermost group around one, itself if there is none.
+    """The outermost group around one, and the name of a missing parent; empty: none is missing.
 
-    And the name of a parent without which no tree ends.
+    A group without a parent is its own outermost one. Where groups hold each other, a parent in the
+    circle is missing.
     """
-    above, name = group, parent_of(group)
+    above = group
+    name = parent_of(group)
     for _ in range(_MAX_DEPTH):
         if name not in composites:
             break
-        above, name = composites[name], parent_of(composites[name])
+        above = composites[name]
+        name = parent_of(above)
     return above, name
 
 
@@ -68,34 +71,68 @@ class Tree:
     def levels(self) -> tuple[Level, ...]:
         """The labels that count, from the outermost group to the innermost."""
         longest = max(self._paths, key=len, default=())
-        if any(path != longest[: len(path)] for path in self._paths):
-            self._add_unknown("its groups go by different labels")
+        for path in self._paths:
+            if path != longest[: len(path)]:
+                self._add_unknown("its groups go by different labels")
+                break
         return longest
 
     def group(self, one: Field, above: tuple[Level, ...] = (), depth: int = _MAX_DEPTH) -> Group:
         """One CompositePodGroup with all below it."""
-        name, level = name_of(one), self._level(one / "spec")
-        path = above if level is None or level in above else (*above, level)
+        name = name_of(one)
+        level = self._level(one / "spec")
+        path = above
+        if level is not None and level not in above:
+            path = (*above, level)
         self._paths[path] = None
-        children = [
-            child for child in self._composites.values() if depth > 1 and parent_of(child) == name
-        ]
-        inside = [self.group(child, path, depth - 1) for child in children]
-        leaves = [
-            self._leaf(child) for child in self._pod_groups.values() if parent_of(child) == name
-        ]
+
+        below: list[Group] = []
+        if depth > 1:
+            for child in _children_of(name, self._composites):
+                below.append(self.group(child, path, depth - 1))
+        leaves = [self._leaf(child) for child in _children_of(name, self._pod_groups)]
         for leaf in leaves:
-            self._paths[*path, *(level for level in leaf.levels if level not in path)] = None
-            self.unknown.update(() if leaf.placeable else dict.fromkeys(leaf.notes))
-            self.notes.update(dict.fromkeys(leaf.notes if leaf.placeable else ()))
-            self.doubt = self.doubt or leaf.doubt
-        below = (*inside, *(group for leaf in leaves for group in leaf.groups))
-        least = (one / "spec" / "schedulingPolicy" / "gang" / "minGroupCount").number(len(below))
-        if not below:
-            self._add_unknown(f"no groups of CompositePodGroup {name} are known")
-        elif least != len(below):
-            needs = f"CompositePodGroup {name} needs {least} of its groups"
-            self._add_unknown(f"{needs}, and {len(below)} are known")
-        if len({(group.pods, group.groups, group.required) for group in below}) > 1:
+            self._collect(leaf, path)
+            below += leaf.groups
+
+        gang = one / "spec" / "schedulingPolicy" / "gang"
+        least = (gang / "minGroupCount").number(len(below))
+        self._check_count(name, least, len(below))
+        if not _are_alike(below):
             self.doubt = self.doubt or GREEDY
-        return Group(name, groups=below, required=level)
+        return Group(name, groups=tuple(below), required=level)
+
+    def _collect(self, leaf: Workload, path: tuple[Level, ...]) -> None:
+        """Take over the labels, notes and doubts of a PodGroup inside a group."""
+        inner = path
+        for level in leaf.levels:
+            if level not in path:
+                inner = (*inner, level)
+        self._paths[inner] = None
+
+        notes = self.unknown
+        if leaf.placeable:
+            notes = self.notes
+        notes.update(dict.fromkeys(leaf.notes))
+        if not self.doubt:
+            self.doubt = leaf.doubt
+
+    def _check_count(self, name: str, least: int, present: int) -> None:
+        """Note a group whose children are not known, or of which only some must start."""
+        if not present:
+            self._add_unknown(f"no groups of CompositePodGroup {name} are known")
+        elif least != present:
+            self._add_unknown(
+                f"CompositePodGroup {name} needs {least} of its groups, and {present} are known"
+            )
+
+
+def _children_of(name: str, groups: Mapping[str, Field]) -> list[Field]:
+    """Those of the groups whose parent has this name."""
+    return [group for group in groups.values() if parent_of(group) == name]
+
+
+def _are_alike(groups: Iterable[Group]) -> bool:
+    """Whether it does not matter which of these groups is placed first."""
+    kinds = {(group.pods, group.groups, group.required) for group in groups}
+    return len(kinds) <= 1

@@ -49,18 +49,28 @@ def meaning_of_no_node(text: str) -> str:
     if not match:
         return ""
     reasons = text[match.end() :].partition(" preemption: ")[0]
-    meanings = list(filter(None, map(_meaning, _parts(reasons))))
-    return f"of {match[1]} nodes, {', '.join(meanings)}" if meanings else ""
+    meanings: list[str] = []
+    for part in _parts(reasons):
+        meaning = _meaning(part)
+        if meaning:
+            meanings.append(meaning)
+    if not meanings:
+        return ""
+    return f"of {match[1]} nodes, {', '.join(meanings)}"
 
 
 def _meaning(part: str) -> str:
     """What `10 node(s) were unschedulable` means; empty where the reason is not known."""
     count, _, reason = part.partition(" ")
-    if not (count.isascii() and count.isdecimal() and len(count) <= _MOST_DIGITS):
+    is_number = count.isascii() and count.isdecimal()
+    if not is_number or len(count) > _MOST_DIGITS:
         return ""
+    reason = reason.strip(" .")
     for pattern, words in _KNOWN:
-        if known := pattern.fullmatch(reason.strip(" .")):
-            return f"{count} {words.format(*known.groups())}"
+        match = pattern.fullmatch(reason)
+        if match:
+            meaning = words.format(*match.groups())
+            return f"{count} {meaning}"
     return ""
 
 
@@ -69,13 +79,16 @@ def _parts(text: str) -> Iterator[str]:
 
     Not within the braces of a taint.
     """
-    begin, within = 0, False
-    for at, character in enumerate(text):
+    begin = 0
+    in_braces = False
+    for end, character in enumerate(text):
         if character in "{}":
-            within = character == "{"
-        if within or text[at + 1 : at + 2] != " ":
+            in_braces = character == "{"
+        following = text[end + 1 : end + 3]
+        if in_braces or not following.startswith(" "):
             continue
-        if character == "." or (character == "," and text[at + 2 : at + 3].isdecimal()):
-            yield text[begin:at]
-            begin = at + 2
+        ends_list = character == "," and following[1:].isdecimal()
+        if character == "." or ends_list:
+            yield text[begin:end]
+            begin = end + 2
     yield text[begin:]

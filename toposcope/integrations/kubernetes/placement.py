@@ -14,15 +14,18 @@ from toposcope.integrations.kubernetes.gangs import group_of
 
 class _Placement(Placement):
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """With the existing pods of each PodGroup."""
+        """Add the existing pods of each PodGroup to what is known."""
         counts: dict[PodGroupName, Counter[Pods]] = {}
         for pod in pods:
             name = group_of(Field(pod.wants))
             if name:
-                counts.setdefault((pod.namespace, name), Counter())[kind_of_pod(pod)] += 1
+                kinds = counts.setdefault((pod.namespace, name), Counter())
+                kinds[kind_of_pod(pod)] += 1
+
         gangs = dict(cluster.gangs)
         for group, kinds in counts.items():
-            gangs[group] = tuple([replace(pods, count=count) for pods, count in kinds.items()])
+            members = [replace(kind, count=count) for kind, count in kinds.items()]
+            gangs[group] = tuple(members)
         return replace(cluster, gangs=gangs)
 
 

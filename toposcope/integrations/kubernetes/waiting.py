@@ -27,39 +27,55 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
     With a feature gate off it places their pods one by one.
     """
-    if not any(demand.system == NAME for demand in workload.workloads):
+    systems = [demand.system for demand in workload.workloads]
+    if NAME not in systems:
         return
     groups = list(workload.members(POD_GROUPS))
     if not groups:
-        why = workload.store.why_unknown(POD_GROUPS)
-        text = f"no PodGroup of {POD_GROUPS.group} belongs to it"
-        yield (
-            features.unknown(f"cannot read its PodGroup: {why}")
-            if why
-            else features.failed(text, GATES)
-        )
+        yield _no_pod_group(workload)
     for ref, document in groups:
-        if not any(features.condition(document, kind) for kind in _SCHEDULED):
-            text = (
-                f"kube-scheduler has not looked at {ref.handle}: "
-                f"it has no condition {_SCHEDULED[-1]}"
-            )
-            describe = shell(
-                "kubectl describe {} {} -n {}", POD_GROUPS.name, ref.name, ref.namespace
-            )
-            yield features.failed(
-                text, f"its pods may not be there yet; else {GATES}", commands=(describe,)
-            )
-        else:
+        if _is_looked_at(document):
             yield features.passed(f"kube-scheduler schedules {ref.handle} as a group")
+        else:
+            yield _not_looked_at(ref)
+
+
+def _no_pod_group(workload: features.WorkloadObjects) -> features.Step:
+    why = workload.store.why_unknown(POD_GROUPS)
+    if why:
+        return features.unknown(f"cannot read its PodGroup: {why}")
+    text = f"no PodGroup of {POD_GROUPS.group} belongs to it"
+    return features.failed(text, GATES)
+
+
+def _is_looked_at(document: features.Object) -> bool:
+    """Whether the PodGroup says if it found nodes."""
+    return any(features.condition(document, kind) for kind in _SCHEDULED)
+
+
+def _not_looked_at(ref: Ref) -> features.Step:
+    expected = _SCHEDULED[-1]
+    describe = shell(
+        "kubectl describe {} {} -n {}",
+        POD_GROUPS.name,
+        ref.name,
+        ref.namespace,
+    )
+    return features.failed(
+        f"kube-scheduler has not looked at {ref.handle}: it has no condition {expected}",
+        f"its pods may not be there yet; else {GATES}",
+        commands=(describe,),
+    )
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
-        for reported in features.conditions(document):
-            if reported.type in _SCHEDULED and reported.status == "False" and reported.message:
-                yield features.SchedulerMessage(ref.handle, reported.message)
+        for condition in features.conditions(document):
+            if condition.type not in _SCHEDULED or condition.status != "False":
+                continue
+            if condition.message:
+                yield features.SchedulerMessage(ref.handle, condition.message)
 
 
 class _Kubernetes(Waiting):
@@ -77,7 +93,9 @@ class _Kubernetes(Waiting):
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
         name = group_of(Field(pod.wants))
-        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name) if name else None
+        if not name:
+            return None
+        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)

@@ -1,6 +1,6 @@
 """Kubernetes' own workloads: whether there is room for their pods anywhere.
 
-And kube-scheduler's own gangs, `gangs`.
+kube-scheduler's own gangs are in `gangs`.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,13 @@ from toposcope.integrations.kubernetes.gangs import SYSTEM as GANGS
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del cluster, before  # it asks for no topology
     structure = structure_of(root) or Structure(())
-    group = Group(name_of(root, "pods"), structure.whole, copies=structure.copies)
-    return Reading(Workload("Kubernetes", handle_of(root), (group,)))
+    group = Group(
+        name_of(root, "pods"),
+        structure.whole,
+        copies=structure.copies,
+    )
+    workload = Workload("Kubernetes", handle_of(root), (group,))
+    return Reading(workload)
 
 
 def _has_pods(document: Mapping[str, Any]) -> bool:

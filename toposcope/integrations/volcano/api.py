@@ -34,22 +34,34 @@ _TOPOLOGY: Final = {
 
 def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
     """What groups ask for, unless they have ended. Raises ValueError."""
-    for wanted in [group / "networkTopology" for group in groups if phase.text() not in _ENDED]:
-        tier, name = wanted / "highestTierAllowed", (wanted / "highestTierName").text()
-        if level := TIER.format(tier.value) if tier else name:
-            required = (wanted / "mode").text() != "soft"
+    if phase.text() in _ENDED:
+        return
+    for group in groups:
+        constraint = group / "networkTopology"
+        tier = constraint / "highestTierAllowed"
+        level = (constraint / "highestTierName").text()
+        if tier:
+            level = TIER.format(tier.value)
+        if level:
+            required = (constraint / "mode").text() != "soft"
             yield level_request(level, required=required, any_label=level not in _KNOWN)
 
 
 def _of_job(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
-    parts = [task / "partitionPolicy" for task in (root / "spec" / "tasks").items()]
-    return _asked(root / "status" / "state" / "phase", (root / "spec", *parts))
+    spec = root / "spec"
+    groups = [spec]
+    for task in (spec / "tasks").items():
+        groups.append(task / "partitionPolicy")
+    phase = root / "status" / "state" / "phase"
+    return _asked(phase, groups)
 
 
 def _of_group(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
-    return _asked(
-        root / "status" / "phase", (root / "spec", *(root / "spec" / "subGroupPolicy").items())
-    )
+    spec = root / "spec"
+    groups = [spec]
+    groups += (spec / "subGroupPolicy").items()
+    phase = root / "status" / "phase"
+    return _asked(phase, groups)
 
 
 JOBS: Final = WatchedKind(

@@ -46,27 +46,30 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """One domain: the names of its nodes at the narrowest level, else of the HyperNodes below it.
-
-    Sorted.
-    """
+    """One domain."""
 
     tier: int
     domain: str
     of: str
-    """`Node` or `HyperNode`."""
+    """`Node` or `HyperNode`: what its members are."""
     members: tuple[str, ...]
+    """Their names, sorted: nodes at the narrowest level, else the HyperNodes below it."""
 
     def spec(self, *, named: bool, kept: Iterable[str] = ()) -> dict[str, Any]:
         """The object's spec; `named`: with `tierName` (Volcano 1.14).
 
         `kept` are members beside its own.
         """
-        names = sorted({*self.members, *kept})
+        names = set(self.members)
+        names.update(kept)
+        members: list[dict[str, Any]] = []
+        for name in sorted(names):
+            members.append(member(self.of, name))
+
         spec: dict[str, Any] = {"tier": self.tier}
         if named:
             spec["tierName"] = self.domain
-        spec["members"] = [member(self.of, name) for name in names]
+        spec["members"] = members
         return spec
 
 
@@ -77,12 +80,18 @@ def member(of: str, name: str) -> dict[str, Any]:
 
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The type of the members of one of ours, and their names."""
-    of, names = "", []
-    for number, entry in enumerate((Field(document) / "spec" / "members").items()):
-        if number == 0:
-            of = (entry / "type").text() or ""
-        names.append((entry / "selector" / "exactMatch" / "name").text() or "")
-    return of, names
+    members = Field(document) / "spec" / "members"
+    types: list[str] = []
+    names: list[str] = []
+    for entry in members.items():
+        exact = entry / "selector" / "exactMatch"
+        name = (exact / "name").text()
+        names.append(name or "")
+        of = (entry / "type").text()
+        types.append(of or "")
+    if not types:
+        return "", []
+    return types[0], names
 
 
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
@@ -91,7 +100,8 @@ def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
     Not hosts, which are Volcano's leaves, nor NVLink domains of one node each.
     """
     without = {HOSTNAME}
-    if nodes.column(NVLINK_DOMAIN).unique:
+    nvlink_domains = nodes.column(NVLINK_DOMAIN)
+    if nvlink_domains.unique:
         without.add(NVLINK_DOMAIN)
     return [level for level in levels if level.key not in without]
 
@@ -125,17 +135,27 @@ def draw(
 
     A node that lacks one of the levels is in none.
     """
-    members = _members_by_path(levels, nodes)
-    names = {path: _name(topology, levels, path) for path in members}
-    drawn = {}
-    for path in sorted(members, key=_narrowest_first):
-        level, above = levels[len(path) - 1], len(levels) - len(path)
-        if above:
-            of, inside = "HyperNode", [names[below] for below in members[path]]
-        else:
-            of, inside = "Node", list(members[path])
-        tier = tiers.get(level.domain, above + 1)
-        drawn[names[path]] = HyperNode(tier, level.domain, of, tuple(sorted(inside)))
+    domains = _domains_by_path(levels, nodes)
+    names: dict[_Path, str] = {}
+    drawn: dict[str, HyperNode] = {}
+    for path in sorted(domains, key=_narrowest_first):
+        name = _name(topology, levels, path)
+        names[path] = name
+        domain = domains[path]
+        depth = len(path)
+        of = "Node"
+        members = list(domain.nodes)
+        if depth < len(levels):
+            of = "HyperNode"
+            members = [names[below] for below in domain.below]
+        level = levels[depth - 1]
+        tier_by_position = len(levels) - depth + 1
+        drawn[name] = HyperNode(
+            tier=tiers.get(level.domain, tier_by_position),
+            domain=level.domain,
+            of=of,
+            members=tuple(sorted(members)),
+        )
     return drawn
 
 
@@ -143,33 +163,57 @@ def _narrowest_first(path: _Path) -> tuple[int, _Path]:
     return -len(path), path
 
 
-def _members_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, set[Any]]:
-    """What each domain consists of: names of nodes at the narrowest level, else paths below."""
-    members: dict[_Path, set[Any]] = {}
+@dataclass(slots=True)
+class _Domain:
+    """What a domain consists of: nodes at the narrowest level, else the domains below it."""
+
+    nodes: set[str] = field(default_factory=set)
+    below: set[_Path] = field(default_factory=set)
+
+
+def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Domain]:
+    """The domains that nodes with all levels are in."""
     columns = [nodes.values(level.key) for level in levels]
-    for node, path in zip(nodes, zip(*columns, strict=True), strict=False):
+    paths = zip(*columns, strict=True)
+    domains: dict[_Path, _Domain] = {}
+    for node, path in zip(nodes, paths, strict=False):
         if None in path:
             continue
-        members.setdefault(path, set()).add(node.name)
+        domain = domains.get(path)
+        if domain is None:
+            domain = _Domain()
+            domains[path] = domain
+        domain.nodes.add(node.name)
+
+    for path in list(domains):
         for depth in range(1, len(path)):
-            members.setdefault(path[:depth], set()).add(path[: depth + 1])
-    return members
+            outer = path[:depth]
+            inner = path[: depth + 1]
+            if outer not in domains:
+                domains[outer] = _Domain()
+            domains[outer].below.add(inner)
+    return domains
 
 
 def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
-    """A name that says which domain it is.
-
-    By a hash of the whole path it is no other domain's.
-    """
-    keys = [level.key for level in levels[: len(path)]]
-    identity = "\0".join((topology, *keys, *path))
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
-    domain, value = levels[len(path) - 1].domain, path[-1]
-    parts = [_legal(topology)]
+    """A name that says which domain it is, and that a hash of the whole path makes unique."""
+    depth = len(path)
+    value = path[-1]
+    domain = levels[depth - 1].domain
+    texts = [topology, value]
     if not value.startswith(domain):
-        parts.append(_legal(domain))
-    parts.append(_legal(value))
-    return "-".join([*filter(None, parts), digest])
+        texts.insert(1, domain)
+    parts: list[str] = []
+    for text in texts:
+        legal = _legal(text)
+        if legal:
+            parts.append(legal)
+
+    keys = [level.key for level in levels[:depth]]
+    identity = "\0".join((topology, *keys, *path))
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    parts.append(digest[:_DIGITS])
+    return "-".join(parts)
 
 
 def _legal(text: str) -> str:
@@ -187,6 +231,13 @@ class _Members:
     known: bool = True
     """Whether all of them can be told."""
 
+    @property
+    def names(self) -> Names | None:
+        """The nodes that it names itself; None where some cannot be told."""
+        if not self.known:
+            return None
+        return frozenset(self.nodes)
+
 
 def nodes_inside(
     documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]
@@ -197,18 +248,33 @@ def nodes_inside(
     applied here (see `foreign_patterns`).
     """
     direct: dict[str, _Members] = {}
+    children: dict[str, list[str]] = {}
     for name, document in documents.items():
-        direct[name] = _members(Field(document), documents, nodes)
-    children = {name: members.children for name, members in direct.items()}
-    inside: dict[str, Names | None] = {}
+        members = _members(Field(document), documents, nodes)
+        direct[name] = members
+        children[name] = members.children
     try:
-        for name in TopologicalSorter(children).static_order():
-            parts = [inside[child] for child in direct[name].children]
-            inside[name] = _joined([_union([direct[name]]), *parts])
+        order = list(TopologicalSorter(children).static_order())
     except CycleError:
-        for name in direct:
-            below = _descendants(name, direct)
-            inside[name] = _union([direct[lower] for lower in below])
+        return _nodes_of_descendants(direct)
+
+    inside: dict[str, Names | None] = {}
+    for name in order:
+        parts = [direct[name].names]
+        parts += [inside[child] for child in children[name]]
+        inside[name] = _joined(parts)
+    return inside
+
+
+def _nodes_of_descendants(direct: Mapping[str, _Members]) -> dict[str, Names | None]:
+    """The nodes below each HyperNode where some hold each other."""
+    inside: dict[str, Names | None] = {}
+    for name in direct:
+        parts: list[Names | None] = []
+        for below in _descendants(name, direct):
+            members = direct[below]
+            parts.append(members.names)
+        inside[name] = _joined(parts)
     return inside
 
 
@@ -222,29 +288,20 @@ def _joined(parts: Iterable[Names | None]) -> Names | None:
     return frozenset(nodes)
 
 
-def _union(members: Iterable[_Members]) -> Names | None:
-    """The nodes that all of these name; None where some cannot be told."""
-    nodes = set[str]()
-    for each in members:
-        if not each.known:
-            return None
-        nodes |= each.nodes
-    return frozenset(nodes)
-
-
 def _members(
     hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]
 ) -> _Members:
     members = _Members()
-    for member in (hyper_node / "spec" / "members").items():
-        selector = member / "selector"
-        exact, labels = (selector / "exactMatch" / "name").text(), selector / "labelMatch"
+    for entry in (hyper_node / "spec" / "members").items():
+        selector = entry / "selector"
+        labels = (selector / "labelMatch").value
         pattern = (selector / "regexMatch" / "pattern").text()
+        exact = (selector / "exactMatch" / "name").text()
         if pattern:
             _add_matching(members, pattern, nodes)
-        elif labels.value:
-            members.nodes.update(_labelled(nodes, labels.value))
-        elif exact and (member / "type").text() == "HyperNode":
+        elif labels:
+            members.nodes.update(_labelled(nodes, labels))
+        elif exact and (entry / "type").text() == "HyperNode":
             if exact in documents:
                 members.children.append(exact)
         elif exact and exact in nodes:
@@ -263,19 +320,22 @@ def _add_matching(members: _Members, pattern: str, nodes: Iterable[str]) -> None
 
 def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
     """The nodes that a label selector matches."""
-    wanted = requirements(selector)
+    rules = requirements(selector)
     for node, facts in nodes.items():
-        if all(rule.holds(facts) for rule in wanted):
+        matches = all(rule.holds(facts) for rule in rules)
+        if matches:
             yield node
 
 
 def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
     """The HyperNode and those below it, also where they hold each other."""
-    seen, left = {name}, [name]
-    while left:
-        children = set(direct[left.pop()].children) - seen
-        seen |= children
-        left += children
+    seen = {name}
+    pending = [name]
+    while pending:
+        children = direct[pending.pop()].children
+        fresh = set(children) - seen
+        seen |= fresh
+        pending += fresh
     return seen
 
 
@@ -294,21 +354,26 @@ def levels_of_tiers(
     there is.
     """
     drawn = _drawn_domains(levels, nodes)
-    tiers = _names_by_tier(nodes, specs, inside)
+    names_by_tier = _names_by_tier(nodes, specs, inside)
     levels_by_tier: dict[int, Level | None] = {}
-    last = len(levels)
-    for tier, names in sorted(tiers.items()):
-        candidates = []
+    above: Sequence[Level] = levels
+    for tier in sorted(names_by_tier):
+        names = names_by_tier[tier]
+        parts = {inside[name] for name in names}
+        candidates: list[Level] = []
+        broader: list[Level] = []
         for level in levels:
-            if all(inside[name] in drawn[level.domain] for name in names):
+            if parts <= drawn[level.domain]:
                 candidates.append(level)
-        # Where a block has one rack they are the same nodes: the higher tier is the block.
-        broader = [level for level in candidates if levels.index(level) < last]
+                # Where a block has one rack they are the same nodes: the higher tier is the block.
+                if level in above:
+                    broader.append(level)
+
         tier_name = (specs[names[0]] / "tierName").text()
         best = _best(candidates, broader, tier_name)
         levels_by_tier[tier] = best
         if best is not None:
-            last = levels.index(best)
+            above = levels[: levels.index(best)]
     return levels_by_tier
 
 
@@ -319,33 +384,41 @@ def _best(candidates: Sequence[Level], broader: Sequence[Level], name: str | Non
             return level
     if broader:
         return broader[-1]
-    return candidates[0] if candidates else None
+    if candidates:
+        return candidates[0]
+    return None
 
 
 def _names_by_tier(
     nodes: Table, specs: Mapping[str, Field], inside: Mapping[str, Names | None]
 ) -> dict[int, list[str]]:
     """The HyperNodes of each tier that have, or may have, some of the nodes."""
-    mine = {node.name for node in nodes}
+    node_names = {node.name for node in nodes}
     tiers: dict[int, list[str]] = {}
     for name, spec in specs.items():
         members = inside[name]
-        if members is None or not mine.isdisjoint(members):
-            tiers.setdefault((spec / "tier").number(0), []).append(name)
+        if members is not None and node_names.isdisjoint(members):
+            continue
+        tier = (spec / "tier").number(0)
+        if tier not in tiers:
+            tiers[tier] = []
+        tiers[tier].append(name)
     return tiers
 
 
-def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names]]:
+def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names | None]]:
     """The nodes of each domain as it would be drawn, by the domain of its level."""
-    domains: dict[str, set[Names]] = {level.domain: set() for level in levels}
-    within: dict[str, list[str]] = {}
-    for name, drawn in draw("", levels, nodes, {}).items():
-        if drawn.of == "Node":
-            members = list(drawn.members)
-        else:
+    domains: dict[str, set[Names | None]] = {}
+    for level in levels:
+        domains[level.domain] = set()
+    nodes_of: dict[str, list[str]] = {}
+    hyper_nodes = draw("", levels, nodes, {})
+    for name, drawn in hyper_nodes.items():
+        members = list(drawn.members)
+        if drawn.of == "HyperNode":
             members = []
             for below in drawn.members:
-                members += within[below]
-        within[name] = members
+                members += nodes_of[below]
+        nodes_of[name] = members
         domains[drawn.domain].add(frozenset(members))
     return domains

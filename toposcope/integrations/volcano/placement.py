@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
@@ -25,42 +26,63 @@ class _Placement(Placement):
         self, resources: Sequence[ViewedResource], known: KnownLevels
     ) -> dict[str, TopologyLevels]:
         """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are."""
-        documents = {resource.name: resource.document for resource in resources}
+        documents: dict[str, Mapping[str, Any]] = {}
+        specs: dict[str, Field] = {}
+        for resource in resources:
+            documents[resource.name] = resource.document
+            specs[resource.name] = Field(resource.document) / "spec"
         inside = nodes_inside(documents, known.view.by_name)
-        specs = {name: Field(document) / "spec" for name, document in documents.items()}
-        found = {}
+
+        topologies: dict[str, TopologyLevels] = {}
         for name, topology in known.own.items():
             table = known.table(name)
-            levels = tuple(tiered(topology.levels, table))
+            levels = tiered(topology.levels, table)
             tiers = levels_of_tiers(levels, table, specs, inside)
-            if not tiers:
-                continue
-            aliases = []
-            for tier, level in tiers.items():
-                aliases.append((str(tier), level.key if level else ""))
-            found[name] = TopologyLevels(name, levels, HYPER_NODES.kind, tuple(aliases))
-        return found
+            if tiers:
+                topologies[name] = TopologyLevels(
+                    name,
+                    tuple(levels),
+                    source=HYPER_NODES.kind,
+                    aliases=_keys_by_tier(tiers),
+                )
+        return topologies
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
         """The topologies with the tiers that their HyperNodes would have."""
         if HYPER_NODES.name in known.view.served:
             return {}
-        found = {}
+        topologies: dict[str, TopologyLevels] = {}
+        orders: list[Sequence[str]] = []
         for name, topology in known.suggested.items():
             levels = tiered(topology.levels, known.table(name))
-            found[name] = replace(topology, levels=tuple(levels))
-        tiers = tiers_of([topology.domains for topology in found.values()])
-        for name, topology in found.items():
-            found[name] = replace(topology, aliases=_aliases(topology, tiers))
-        return found
+            with_tiers = replace(topology, levels=tuple(levels))
+            topologies[name] = with_tiers
+            orders.append(with_tiers.domains)
+
+        tiers = tiers_of(orders)
+        for name, topology in topologies.items():
+            aliases = _aliases(topology, tiers)
+            topologies[name] = replace(topology, aliases=aliases)
+        return topologies
+
+
+def _keys_by_tier(tiers: Mapping[int, Level | None]) -> tuple[tuple[str, str], ...]:
+    """Tier and label key of its level; no key where it is the tier of no level."""
+    aliases = []
+    for tier, level in tiers.items():
+        key = level.key if level else ""
+        aliases.append((str(tier), key))
+    return tuple(aliases)
 
 
 def _aliases(topology: TopologyLevels, tiers: Mapping[str, int]) -> tuple[tuple[str, str], ...]:
     """Tier and label key of each level; where the tier is not known, the narrowest has 1."""
     aliases = []
-    for number, level in enumerate(topology.levels):
-        from_below = len(topology.levels) - number
-        aliases.append((str(tiers.get(level.domain, from_below)), level.key))
+    tier_by_position = len(topology.levels)
+    for level in topology.levels:
+        tier = tiers.get(level.domain, tier_by_position)
+        aliases.append((str(tier), level.key))
+        tier_by_position -= 1
     return tuple(aliases)
 
 

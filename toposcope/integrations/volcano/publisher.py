@@ -74,32 +74,45 @@ class HyperNodePlans:
         """Look at all ClusterTopologies; the tiers of those that are published."""
         self.drawn.clear()
         self._orders.clear()
-        published = []
+        published: list[Topology] = []
         for topology in topologies:
-            if topology.mode(HYPER_NODES.option) != "Never":
-                published.append(topology)
-                levels = tiered(topology.last_levels, nodes)
-                self._orders[topology.uid] = [level.domain for level in levels]
+            if topology.mode(HYPER_NODES.option) == "Never":
+                continue
+            published.append(topology)
+            levels = tiered(topology.last_levels, nodes)
+            self._set_order(topology, levels)
+
         tiers = tiers_of(self._orders.values())
         return {topology.name: self._tiers(topology, tiers) for topology in published}
 
+    def _set_order(self, topology: Topology, levels: Sequence[Level]) -> None:
+        self._orders[topology.uid] = [level.domain for level in levels]
+
     def _tiers(self, topology: Topology, tiers: Mapping[str, int]) -> dict[str, str]:
         """The domain of each tier, as a request names it."""
-        order = self._orders[topology.uid]
+        domains = self._orders[topology.uid]
         named = {}
-        for above, domain in enumerate(order):
-            tier = tiers.get(domain, len(order) - above)
+        tier_by_position = len(domains)
+        for domain in domains:
+            tier = tiers.get(domain, tier_by_position)
             named[TIER.format(tier)] = domain
+            tier_by_position -= 1
         return named
 
     def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
         """Work out the HyperNodes of one topology, whose `levels` are to be published."""
-        if topology.uid not in self._orders or not levels:
+        uid = topology.uid
+        if not levels or uid not in self._orders:
             return
-        levels = tiered(levels, nodes)
-        self._orders[topology.uid] = [level.domain for level in levels]
+        with_hyper_nodes = tiered(levels, nodes)
+        self._set_order(topology, with_hyper_nodes)
         tiers = tiers_of(self._orders.values())
-        self.drawn[topology.uid] = draw(topology.name, levels, nodes, tiers)
+        self.drawn[uid] = draw(
+            topology.name,
+            with_hyper_nodes,
+            nodes,
+            tiers,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +138,8 @@ class VolcanoPublisher:
 
     def served(self) -> bool:
         """Whether the API server serves the kind now. Raises KubeError."""
-        resources = objects.served_resources(self._client, HYPER_NODES.api_version())
+        version = HYPER_NODES.api_version()
+        resources = objects.served_resources(self._client, version)
         return HYPER_NODES.plural in resources
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
@@ -136,10 +150,13 @@ class VolcanoPublisher:
         target = HYPER_NODES.target(topology.name)
         if topology.divided and topology.status.get("segments"):
             waiting = self._retract(topology, "because those of its segments take its place")
-            text = "the ClusterTopologies of its segments have HyperNodes"
-            return waiting or target.in_sync(text)
+            if waiting:
+                return waiting
+            return target.in_sync("the ClusterTopologies of its segments have HyperNodes")
+
+        plan = self._plans.drawn.get(topology.uid, {})
         try:
-            return self._publish(target, topology, self._plans.drawn.get(topology.uid, {}))
+            return self._publish(target, topology, plan)
         except ApiError as error:
             if self._plans.tier_names and _TIER_NAME in error.message:  # Volcano before v1.14
                 self._plans.tier_names = False
@@ -148,18 +165,26 @@ class VolcanoPublisher:
 
     def retract(self, topology: Topology) -> Published | None:
         """Delete the HyperNodes that are ours; None when none is left. Raises KubeError."""
-        return self._retract(topology, f"because spec.publish.{self.name} is Never")
+        why = f"because spec.publish.{self.name} is Never"
+        return self._retract(topology, why)
 
     def _retract(self, topology: Topology, why: str) -> Published | None:
         try:
-            return self._delete(topology, self._ours(self._existing(), topology), why)
+            ours = self._ours(self._existing(), topology)
+            return self._delete(topology, ours, why)
         except ApiError as error:
-            return HYPER_NODES.target(topology.name).failed(error)
+            target = HYPER_NODES.target(topology.name)
+            return target.failed(error)
 
     def _existing(self) -> dict[str, Document]:
         """All HyperNodes, by name."""
-        answer = find(self._client, HYPER_NODES.target("").collection) or {}
-        return {item["metadata"]["name"]: item for item in answer.get("items") or ()}
+        every = HYPER_NODES.target("")
+        answer = find(self._client, every.collection) or {}
+        existing: dict[str, Document] = {}
+        for document in answer.get("items") or ():
+            metadata = document["metadata"]
+            existing[metadata["name"]] = document
+        return existing
 
     def _ours(self, existing: Mapping[str, Document], topology: Topology) -> dict[str, Document]:
         ours = {}
@@ -174,43 +199,52 @@ class VolcanoPublisher:
         existing = self._existing()
         for name in plan:
             if name in existing and not is_ours(existing[name], topology):
-                return replace(HYPER_NODES.target(name).conflict(), name=topology.name)
+                conflict = HYPER_NODES.target(name).conflict()
+                return replace(conflict, name=topology.name)
+
         ours = self._ours(existing, topology)
-        unplanned = {name: document for name, document in ours.items() if name not in plan}
+        unplanned = dict(ours)
+        for name in plan:
+            unplanned.pop(name, None)
         kept = self._kept(unplanned, plan, topology)
         waiting = self._write_plan(target, topology, plan, ours, kept.names)
         if waiting:
             return waiting
+
         for name in kept.names:
             del unplanned[name]
         waiting = self._delete(topology, unplanned, "because its domain has no nodes")
         if waiting:
             return waiting
-        return replace(target.in_sync(_summary(plan, len(kept.names))), again_in=kept.seconds)
+        summary = _summary(plan, len(kept.names))
+        in_sync = target.in_sync(summary)
+        return replace(in_sync, again_in=kept.seconds)
 
     def _kept(
         self, unplanned: Mapping[str, Document], plan: Mapping[str, HyperNode], topology: Topology
     ) -> _Kept:
         """Which of ours without a domain stay for now."""
-        timers, now = self._plans.unplanned[topology.uid], self._runtime.monotonic()
+        timers = self._plans.unplanned[topology.uid]
+        now = self._runtime.monotonic()
         timers.keep_only(unplanned)
-        planned_nodes: set[str] = set()
-        for planned in plan.values():
-            if planned.of == "Node":
-                planned_nodes.update(planned.members)
+        planned_nodes = _planned_nodes(plan)
         kept: set[str] = set()
         for name, document in sorted(unplanned.items(), key=_tier):
             of, members = members_of(document)
             if of == "HyperNode":
-                moved = kept.isdisjoint(members)
+                has_moved = kept.isdisjoint(members)
             else:
-                moved = not planned_nodes.isdisjoint(members)
-            overdue = timers.overdue(name, now, topology.grace)
-            if not moved and (topology.retain or not overdue):
+                has_moved = not planned_nodes.isdisjoint(members)
+            is_overdue = timers.overdue(name, now, topology.grace)
+            if has_moved:
+                continue
+            if topology.retain or not is_overdue:
                 kept.add(name)
+
         if not kept:
             return _Kept(frozenset(), None)
-        return _Kept(frozenset(kept), timers.next_deadline(topology.grace, now))
+        seconds = timers.next_deadline(topology.grace, now)
+        return _Kept(frozenset(kept), seconds)
 
     def _write_plan(
         self,
@@ -220,22 +254,32 @@ class VolcanoPublisher:
         ours: Mapping[str, Document],
         kept: frozenset[str],
     ) -> Published | None:
-        """Write what differs from the plan, for some seconds; None: all is written.
-
-        A HyperNode keeps the members without a domain that stay for now.
-        """
+        """Write what differs from the plan, for some seconds; None: all is written."""
         began = self._runtime.monotonic()
         for written, (name, planned) in enumerate(plan.items()):
             existing = ours.get(name)
-            beside = kept.intersection(members_of(existing)[1]) if existing else ()
-            spec = planned.spec(named=self._plans.tier_names, kept=beside)
+            spec = self._spec(planned, existing, kept)
             if existing is not None and existing.get("spec") == spec:
                 continue
             if self._out_of_time(began):
                 text = f"{written} of {len(plan)} HyperNodes are written"
                 return target.not_in_sync("Waiting", text, 0.0)
-            self._write(HYPER_NODES.target(name), topology, spec, existing)
+            hyper_node = HYPER_NODES.target(name)
+            self._write(hyper_node, topology, spec, existing)
         return None
+
+    def _spec(
+        self, planned: HyperNode, existing: Document | None, kept: frozenset[str]
+    ) -> dict[str, Any]:
+        """What a HyperNode should be: it keeps the members without a domain that stay for now."""
+        kept_members: frozenset[str] = frozenset()
+        if existing is not None:
+            _, members = members_of(existing)
+            kept_members = kept.intersection(members)
+        return planned.spec(
+            named=self._plans.tier_names,
+            kept=kept_members,
+        )
 
     def _out_of_time(self, began: float) -> bool:
         return self._runtime.monotonic() - began > self._plans.patience
@@ -248,42 +292,67 @@ class VolcanoPublisher:
         existing: Document | None,
     ) -> None:
         body = target.body(topology, spec)
-        body["metadata"]["name"] = target.name
+        metadata = body["metadata"]
+        metadata["name"] = target.name
         if existing is None:
             objects.create_by_apply(self._client, target, body)
-        else:  # the uid ties the force to the object that was read
-            body["metadata"]["uid"] = existing["metadata"]["uid"]
-            self._client.call(apply(target.path, body, MANAGER, force=True))
+            return
+        # The uid ties the force to the object that was read.
+        metadata["uid"] = existing["metadata"]["uid"]
+        request = apply(target.path, body, MANAGER, force=True)
+        self._client.call(request)
 
     def _delete(
         self, topology: Topology, unwanted: Mapping[str, Document], why: str
     ) -> Published | None:
         """Delete from the broadest down; None once all are gone. Raises KubeError."""
-        target, began = HYPER_NODES.target(topology.name), self._runtime.monotonic()
+        target = HYPER_NODES.target(topology.name)
+        began = self._runtime.monotonic()
         broadest_first = sorted(unwanted.items(), key=_tier, reverse=True)
         for deleted, (name, document) in enumerate(broadest_first):
             if self._out_of_time(began):
                 text = f"{deleted} of {len(unwanted)} HyperNodes are deleted {why}"
                 return target.not_in_sync("Waiting", text, 0.0)
-            one, held = HYPER_NODES.target(name), finalizers(document)
-            waiting = objects.remove(self._client, one, document, why, held)
+
+            waiting = objects.remove(
+                self._client,
+                HYPER_NODES.target(name),
+                document,
+                why,
+                finalizers(document),
+            )
             if waiting:
                 text = f"{waiting.handle} {waiting.message}"
                 return target.not_in_sync("Waiting", text, waiting.again_in)
         return None
 
 
+def _planned_nodes(plan: Mapping[str, HyperNode]) -> set[str]:
+    """The nodes that some HyperNode is to have."""
+    nodes: set[str] = set()
+    for planned in plan.values():
+        if planned.of == "Node":
+            nodes.update(planned.members)
+    return nodes
+
+
 def _tier(named: tuple[str, Document]) -> int:
-    spec = named[1].get("spec") or {}
+    _, document = named
+    spec = document.get("spec")
+    if not spec:
+        return 0
     return spec.get("tier") or 0
 
 
 def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
     """How many HyperNodes there are, and what each tier is."""
-    tiers = {(planned.tier, planned.domain) for planned in plan.values()}
-    parts = [f"{len(plan)} {plural(len(plan), 'HyperNode')}"]
-    parts += [f"tier {number} {domain}" for number, domain in sorted(tiers)]
-    text = ", ".join(parts)
+    tiers: set[tuple[int, str]] = set()
+    for planned in plan.values():
+        tiers.add((planned.tier, planned.domain))
+    count = len(plan)
+    text = f"{count} {plural(count, 'HyperNode')}"
+    for tier, domain in sorted(tiers):
+        text += f", tier {tier} {domain}"
     if kept:
         text += f"; {kept} more, without nodes, stay for now"
     return text

@@ -22,35 +22,41 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
     For one with two the scheduler holds back all jobs with a topology.
     """
-    if not (
-        workload.asks_for_levels
-        and any(demand.system == _SCHEDULER for demand in workload.workloads)
-    ):
+    systems = {demand.system for demand in workload.workloads}
+    if not workload.asks_for_levels or _SCHEDULER not in systems:
         return
-    parents = Counter(
-        name
-        for resource in workload.all_published(HYPER_NODES)
-        for of, names in [members_of(resource.document)]
-        for name in (names if of == HYPER_NODES.kind else ())
-    )
-    twice = sorted(name for name, times in parents.items() if times > 1)
-    if twice:
-        text = (
-            f"HyperNode {twice[0]} has {parents[twice[0]]} parents, "
-            "and Volcano holds back all jobs with a topology"
-        )
-        look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
-        yield features.failed(text, "take it out of all but one", commands=(look,))
-    else:
-        yield features.passed("each HyperNode has one parent at most")
+
+    parents = _parents_of_each(workload)
+    for name in sorted(parents):
+        if parents[name] > 1:
+            text = (
+                f"HyperNode {name} has {parents[name]} parents, "
+                "and Volcano holds back all jobs with a topology"
+            )
+            look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
+            yield features.failed(text, "take it out of all but one", commands=(look,))
+            return
+    yield features.passed("each HyperNode has one parent at most")
+
+
+def _parents_of_each(workload: features.WorkloadObjects) -> Counter[str]:
+    """How many HyperNodes name each HyperNode as a member."""
+    parents = Counter[str]()
+    for resource in workload.all_published(HYPER_NODES):
+        kind, names = members_of(resource.document)
+        if kind == HYPER_NODES.kind:
+            parents.update(names)
+    return parents
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
-        for reported in features.conditions(document):
-            if reported.type == "Unschedulable" and reported.status == "True" and reported.message:
-                yield features.SchedulerMessage(ref.handle, reported.message)
+        for condition in features.conditions(document):
+            if condition.type != "Unschedulable" or condition.status != "True":
+                continue
+            if condition.message:
+                yield features.SchedulerMessage(ref.handle, condition.message)
 
 
 class _Volcano(Waiting):

@@ -47,7 +47,9 @@ class _Limit:
             return topology.level(self.name)
         tiers = _tiers_of(topology)
         allowed = [tier for tier in tiers if tier <= self.tier]
-        return tiers[max(allowed)] if allowed else None
+        if not allowed:
+            return None
+        return tiers[max(allowed)]
 
 
 def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
@@ -65,20 +67,31 @@ def _limit_of(group: Field, cluster: ClusterFacts) -> _Limit | None:
     HyperNode has.
     """
     topology = group / "networkTopology"
-    field, named = topology / "highestTierAllowed", topology / "highestTierName"
-    if field and named.text():
+    limit = _written_limit(topology)
+    if limit is None or HYPER_NODES.option not in cluster.read:
+        return limit
+    if _check_tier(topology, limit, cluster):
+        return limit
+    return None
+
+
+def _written_limit(topology: Field) -> _Limit | None:
+    """A hard constraint as it is written; None where there is none, or a soft one."""
+    number, name = topology / "highestTierAllowed", topology / "highestTierName"
+    if number and name.text():
         topology.error("volcano/tier-or-name", _BOTH, "keep one of them")
     if not topology or (topology / "mode").text() == "soft":
         return None
-    limit = _Limit(field.number(1) if field else None, named.text() or "")
+
+    limit = _Limit(tier=None, name=name.text() or "")
+    if number:
+        limit = replace(limit, tier=number.number(1))
     if limit.tier is None and not limit.name:
         text = "names no tier: the pods may go anywhere (Volcano 1.14 and later)"
         fix = "write highestTierAllowed or highestTierName"
         topology.warn("volcano/no-tier", text, fix)
         return None
-    if HYPER_NODES.option not in cluster.read:
-        return limit
-    return limit if _check_tier(topology, limit, cluster) else None
+    return limit
 
 
 def _check_tier(field: Field, limit: _Limit, cluster: ClusterFacts) -> bool:
@@ -93,16 +106,19 @@ def _check_tier(field: Field, limit: _Limit, cluster: ClusterFacts) -> bool:
         )
         field.error("volcano/topology-exists", text, cluster.missing("") or _AUTO)
         return True
+
     if limit.tier is None:
         _check_name(field / "highestTierName", limit.name, cluster)
         return True
+
     number = field / "highestTierAllowed"
-    if limit.tier < min(tiers):
+    lowest, highest = min(tiers), max(tiers)
+    if limit.tier < lowest:
         text = f"no HyperNode has tier {limit.tier} or a lower one, so that no place is ever found"
-        number.error("volcano/level-exists", text, f"the lowest tier is {min(tiers)}")
-    if limit.tier > max(tiers):
+        number.error("volcano/level-exists", text, f"the lowest tier is {lowest}")
+    if limit.tier > highest:
         text = (
-            f"is above all HyperNodes, the highest of which have tier {max(tiers)}: "
+            f"is above all HyperNodes, the highest of which have tier {highest}: "
             "the pods may go anywhere"
         )
         number.warn("volcano/tier-above-all", text, "name a tier that there is")
@@ -147,8 +163,17 @@ class _Gang:
     @property
     def limits(self) -> list[_Limit]:
         """All of its constraints."""
-        limits = (self.limit, *(part.limit for part in self.parts))
-        return [limit for limit in limits if limit is not None]
+        limits: list[_Limit] = []
+        if self.limit is not None:
+            limits.append(self.limit)
+        for part in self.parts:
+            if part.limit is not None:
+                limits.append(part.limit)
+        return limits
+
+    def holds_in(self, topology: TopologyLevels) -> bool:
+        """Whether each of its constraints is a level of this topology."""
+        return all(limit.level(topology) for limit in self.limits)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -157,10 +182,10 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     gang = _gang_of(root, cluster, is_job=is_job)
     read = _job if is_job else _pod_group
     # HyperNodes are one forest: a tree in which each constraint is a level will do.
-    workloads = []
+    workloads: list[Workload] = []
     if gang.limits:
         for topology in cluster.topologies.values():
-            if all(limit.level(topology) for limit in gang.limits):
+            if gang.holds_in(topology):
                 workloads.append(read(gang, topology))
     if not workloads:
         workloads.append(read(gang, None))
@@ -170,13 +195,16 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 def _gang_of(root: Field, cluster: ClusterFacts, *, is_job: bool) -> _Gang:
     spec = root / "spec"
     whole = _limit_of(spec, cluster)
-    parts = []
+    parts: list[_Part] = []
     if is_job:
         for task in (spec / "tasks").items():
-            parts.append(_Part(task, _limit_of(task / "partitionPolicy", cluster)))
+            policy = task / "partitionPolicy"
+            limit = _limit_of(policy, cluster)
+            parts.append(_Part(task, limit))
     else:
         for policy in (spec / "subGroupPolicy").items():
-            parts.append(_Part(policy, _limit_of(policy, cluster)))
+            limit = _limit_of(policy, cluster)
+            parts.append(_Part(policy, limit))
     return _Gang(root, whole, tuple(parts))
 
 
@@ -192,20 +220,19 @@ def _kept(group: Group, limit: _Limit | None, topology: TopologyLevels | None) -
 
 
 def _pod_group(gang: _Gang, topology: TopologyLevels | None) -> Workload:
-    groups = []
+    groups: list[Group] = []
     for part in gang.parts:
         name = (part.field / "name").text() or "sub-group"
         groups.append(_kept(Group(name), part.limit, topology))
     whole = Group(name_of(gang.root, "PodGroup"), groups=tuple(groups))
+    note = "which pods it has is not read: room is not checked; check the Job that they come from"
     return Workload(
         NAME,
         handle_of(gang.root),
         groups=(_kept(whole, gang.limit, topology),),
         topology=topology.name if topology else None,
         placeable=False,
-        notes=(
-            "which pods it has is not read: room is not checked; check the Job that they come from",
-        ),
+        notes=(note,),
     )
 
 
@@ -224,33 +251,43 @@ def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     sum_of_least = sum(task.least for task in tasks)
     total = (gang.root / "spec" / "minAvailable").number(sum_of_least)
     certain = total == sum_of_least or len(tasks) == 1
-    level_unknown = topology is None and bool(gang.limits)
     whole = _group_of(gang, tasks, total, topology)
-    several = len(whole.pods) + len(whole.groups) > 1
-    surely: tuple[Group, ...] = ()
-    if several and not whole.groups:
-        surely = (replace(whole, pods=(largest(whole.pods),)),)
     notes = [*_notes_on_room(tasks, total, certain=certain)]
-    if level_unknown:
+    is_level_known = topology is not None or not gang.limits
+    if not is_level_known:
         notes.append("which level its tier is, is not known: room is not checked")
+    notes += _notes_on_job(gang)
+
+    doubt = ""
+    as_largest: tuple[Group, ...] = ()
+    if len(whole.pods) + len(whole.groups) > 1:
+        doubt = _ONE_BY_ONE
+        if not whole.groups:
+            pods = largest(whole.pods)
+            as_largest = (replace(whole, pods=(pods,)),)
     return Workload(
         NAME,
         handle_of(gang.root),
         groups=(whole,),
         topology=topology.name if topology else None,
-        placeable=certain and not level_unknown,
-        notes=(*notes, *_notes_on_job(gang)),
-        doubt=_ONE_BY_ONE if several else "",
-        certain=surely,
+        placeable=certain and is_level_known,
+        notes=tuple(notes),
+        doubt=doubt,
+        certain=as_largest,
     )
 
 
 def _tasks_of(gang: _Gang) -> list[_Task]:
-    sets = (structure_of(gang.root) or Structure(())).sets
-    tasks = []
-    for part, pod_set in zip(gang.parts, sets, strict=True):
-        least = _least(part.field, pod_set.count)
-        tasks.append(_Task(part.field, part.limit, pod_set, least))
+    structure = structure_of(gang.root) or Structure(())
+    tasks: list[_Task] = []
+    for part, pod_set in zip(gang.parts, structure.sets, strict=True):
+        task = _Task(
+            field=part.field,
+            limit=part.limit,
+            pod_set=pod_set,
+            least=_least(part.field, pod_set.count),
+        )
+        tasks.append(task)
     return tasks
 
 
@@ -258,20 +295,39 @@ def _group_of(
     gang: _Gang, tasks: Sequence[_Task], total: int, topology: TopologyLevels | None
 ) -> Group:
     """What starts together: partitions that have a constraint of their own, and all other pods."""
-    partitions = []
+    partitions: list[Group] = []
     loose = Counter[Pods]()
     for task in tasks:
         count = total if len(tasks) == 1 else task.least
         if task.limit is None:
-            loose[replace(task.pod_set.pods, name="pods", count=1)] += count
-            continue
-        size = (task.field / "partitionPolicy" / "partitionSize").number(1) or 1
-        name, pods = f"partition of {task.pod_set.name}", task.pod_set.some(size)
-        partition = Group(name, (pods,), copies=count // size)
-        partitions.append(_kept(partition, task.limit, topology))
-    pods_outside = [replace(kind, count=count) for kind, count in loose.items() if count]
-    whole = Group(name_of(gang.root, "Job"), tuple(pods_outside), tuple(partitions))
+            kind = replace(task.pod_set.pods, name="pods", count=1)
+            loose[kind] += count
+        else:
+            partition = _partitions_of(task, count)
+            partitions.append(_kept(partition, task.limit, topology))
+
+    pods: list[Pods] = []
+    for kind, count in loose.items():
+        if count:
+            pods.append(replace(kind, count=count))
+    whole = Group(
+        name_of(gang.root, "Job"),
+        tuple(pods),
+        tuple(partitions),
+    )
     return _kept(whole, gang.limit, topology)
+
+
+def _partitions_of(task: _Task, count: int) -> Group:
+    """The partitions of a task that hold so many of its pods."""
+    policy = task.field / "partitionPolicy"
+    size = (policy / "partitionSize").number(1) or 1
+    pods = task.pod_set.some(size)
+    return Group(
+        f"partition of {task.pod_set.name}",
+        (pods,),
+        copies=count // size,
+    )
 
 
 def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iterator[str]:
@@ -290,8 +346,11 @@ def _notes_on_job(gang: _Gang) -> Iterator[str]:
     places = [spec]
     for part in gang.parts:
         places.append(part.field / "partitionPolicy")
-    if any((place / "networkTopology" / "mode").text() == "soft" for place in places):
-        yield "that Volcano prefers the lowest tier where mode is soft is not looked at"
+    for place in places:
+        mode = place / "networkTopology" / "mode"
+        if mode.text() == "soft":
+            yield "that Volcano prefers the lowest tier where mode is soft is not looked at"
+            break
     queue = (spec / "queue").text() or "default"
     yield f"the quota of Volcano's queue {queue} is not looked at"
 
@@ -299,21 +358,30 @@ def _notes_on_job(gang: _Gang) -> Iterator[str]:
 def _least(task: Field, replicas: int) -> int:
     """How many pods of a task must start together; notes partitions that its webhook refuses."""
     policy = task / "partitionPolicy"
-    if not policy:
-        return (task / "minAvailable").number(replicas)
-    total, size = (policy / "totalPartitions").number(0), (policy / "partitionSize").number(0)
-    _check_partitions(task, replicas, total, size)
-    least = (policy / "minPartitions").number(0)
-    return least * size if least else (task / "minAvailable").number(replicas)
+    if policy:
+        total = (policy / "totalPartitions").number(0)
+        size = (policy / "partitionSize").number(0)
+        _check_partitions(task, replicas, total, size)
+        partitions = (policy / "minPartitions").number(0)
+        if partitions:
+            return partitions * size
+    return (task / "minAvailable").number(replicas)
 
 
 def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None:
+    """Note partitions that are not as many pods as the task has."""
+    rule = "volcano/partitions"
     name = (task / "name").text() or task.path
-    for field, number in (("totalPartitions", total), ("partitionSize", size)):
-        if number <= 0:
-            text = f"'{field[0].upper()}{field[1:]}' must be greater than 0 in task: {name}"
-            fix = "say how many there are, and of how many pods"
-            (task / "partitionPolicy" / field).error("volcano/partitions", text, fix)
-    if total > 0 and size > 0 and replicas != total * size:
+    policy = task / "partitionPolicy"
+    fix = "say how many there are, and of how many pods"
+    if total <= 0:
+        field = policy / "totalPartitions"
+        field.error(rule, f"'TotalPartitions' must be greater than 0 in task: {name}", fix)
+    if size <= 0:
+        field = policy / "partitionSize"
+        field.error(rule, f"'PartitionSize' must be greater than 0 in task: {name}", fix)
+    pods = total * size
+    if pods > 0 and replicas != pods:
+        field = task / "replicas"
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {name}"
-        (task / "replicas").error("volcano/partitions", text, f"write {total * size}")
+        field.error(rule, text, f"write {pods}")
