@@ -105,7 +105,7 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
 
     for level, key in zip(levels.items(), keys, strict=True):
         field = level / "nodeLabel"
-        if len(key) > _MAX_KEY or not _KEY.fullmatch(key):
+        if not _is_key(key):
             field.error(rule, *NOT_A_KEY)
         elif cluster.lacks_label(key):
             text = "no node carries this label, so the topology has no nodes"
@@ -118,6 +118,10 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
     if HOSTNAME in keys[:-1]:
         levels.error(rule, HOSTNAME_LAST, "move it to the end")
     return keys
+
+
+def _is_key(text: str) -> bool:
+    return len(text) <= _MAX_KEY and _KEY.fullmatch(text) is not None
 
 
 def check_order(
