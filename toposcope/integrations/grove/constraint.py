@@ -1,7 +1,7 @@
-"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them.
+"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them, and their topology.
 
-And the topology that they agree on. Rules and messages: Grove's CRD and webhook, main of
-2026-08-19; v0.1.0-alpha.10 to alpha.12 have the same.
+Rules and messages: Grove's CRD and webhook, main of 2026-08-19; v0.1.0-alpha.10 to alpha.12 have
+the same.
 """
 
 import re
@@ -47,7 +47,9 @@ class Constraint:
     @property
     def required_field(self) -> Field:
         """The field that names it."""
-        return self.field / "pack" / "required" if self.pack_required else self.field / "packDomain"
+        if self.pack_required:
+            return self.field / "pack" / "required"
+        return self.field / "packDomain"
 
     @property
     def preferred_field(self) -> Field:
@@ -93,15 +95,17 @@ class Constraints:
         groups = list((template / "podCliqueScalingGroups").items())
         cliques = (template / "cliques").items()
         return cls(
-            constraint_of("PodCliqueSet", "", template / "topologyConstraint"),
-            [_constraint_of_part("PodCliqueScalingGroup", group) for group in groups],
-            [clique_names(group) for group in groups],
-            [_constraint_of_part("PodClique", clique) for clique in cliques],
+            top=constraint_of("PodCliqueSet", "", template / "topologyConstraint"),
+            groups=[_constraint_of_part("PodCliqueScalingGroup", group) for group in groups],
+            members=[clique_names(group) for group in groups],
+            cliques=[_constraint_of_part("PodClique", clique) for clique in cliques],
         )
 
     def __iter__(self) -> Iterator[Constraint]:
         """Those that are set, in the order of Grove's checks."""
-        yield from filter(None, (self.top, *self.cliques, *self.groups))
+        for constraint in (self.top, *self.cliques, *self.groups):
+            if constraint:
+                yield constraint
 
     def clique(self, name: str) -> Constraint | None:
         """The place of a clique."""
@@ -116,16 +120,19 @@ class Constraints:
         None where they name none, or do not agree.
         """
         names = _Names(note, fix)
-        top = names.resolve(self.top, "") if self.top else ""
+        top = names.resolve(self.top, "")
         of_group: dict[str, str] = {}
         for group, members in zip(self.groups, self.members, strict=True):
-            name = names.resolve(group, top) if group else ""
+            name = names.resolve(group, top)
             if name:
-                of_group = dict.fromkeys(members, name) | of_group
+                for member in members:
+                    of_group.setdefault(member, name)
         for clique in self.cliques:
-            if clique:
-                names.resolve(clique, of_group.get(clique.name, top))
-        if len(set(names.resolved)) > 1:
+            inherited = of_group.get(clique.name, top)
+            names.resolve(clique, inherited)
+
+        different = set(names.resolved)
+        if len(different) > 1:
             self._note_several(note)
             return None
         if names.problems or not names.resolved:
@@ -140,10 +147,7 @@ class Constraints:
                 note(constraint.field / "topologyName", "grove/one-topology", _ONE_NAME, fix)
 
     def check_levels(self, topology: TopologyLevels, note: Note) -> None:
-        """Every domain is a level of the topology.
-
-        And no part is kept together more broadly than the whole.
-        """
+        """Note domains that are no levels of the topology, or broader in a part than above it."""
         all_exist = True
         for constraint in self:
             if not _check_domains(constraint, topology, note):
@@ -180,8 +184,14 @@ class _Names:
         self.problems = 0
 
     def resolve(self, constraint: Constraint, inherited: str) -> str:
-        """The name of one, its own or inherited; empty where it has none, or another than above."""
-        field, name = constraint.field / "topologyName", constraint.topology or inherited
+        """The name of one, its own or inherited.
+
+        Empty where it is not set, has no name, or another than above.
+        """
+        if not constraint:
+            return ""
+        field = constraint.field / "topologyName"
+        name = constraint.topology or inherited
         if not name:
             text = "topologyName is required when topologyConstraint is set and cannot be inherited"
             fix = "set it on spec.template.topologyConstraint"
@@ -201,19 +211,23 @@ class _Names:
 def _check_domains(constraint: Constraint, topology: TopologyLevels, note: Note) -> bool:
     """Whether every domain of a constraint is a level of the topology; others are noted."""
     all_exist = True
-    pack_domain, pack = constraint.field / "packDomain", constraint.field / "pack"
-    for place in (pack_domain, pack / "required", constraint.preferred_field):
+    pack_domain = constraint.field / "packDomain"
+    required = constraint.field / "pack" / "required"
+    levels = " ".join(topology.domains)
+    for place in (pack_domain, required, constraint.preferred_field):
         domain = place.text()
-        if domain and _legal(domain) and not topology.by_domain(domain):
-            all_exist = False
-            levels = " ".join(topology.domains)
-            message = f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
-            note(place, "grove/domain-exists", message, _fix(domain, topology))
+        if not domain or not _legal(domain):
+            continue
+        if topology.by_domain(domain):
+            continue
+        all_exist = False
+        message = f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
+        note(place, "grove/domain-exists", message, _fix(domain, topology))
     return all_exist
 
 
 def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, note: Note) -> None:
-    """Grove reports it on the whole.
+    """Note parts that are kept together more broadly than the whole; Grove reports it on the whole.
 
     Required levels are compared with required ones, preferred with preferred ones.
     """
@@ -222,17 +236,21 @@ def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, 
         (whole.preferred_field, whole.preferred, part.preferred),
     )
     for field, broad, narrow in pairs:
-        above, below = topology.by_domain(broad), topology.by_domain(narrow)
-        if above and below and topology.rank(above) > topology.rank(below):
-            message = (
-                f"{whole.owner} topology constraint domain '{broad}' is narrower than "
-                f"{part.owner} topology constraint domain '{narrow}'"
-            )
-            fix = (
-                f"use {narrow!r} or something broader here, "
-                f"or {broad!r} or something narrower on {part.owner}"
-            )
-            note(field, "grove/hierarchy", message, fix)
+        above = topology.by_domain(broad)
+        below = topology.by_domain(narrow)
+        if above is None or below is None:
+            continue
+        if topology.rank(above) <= topology.rank(below):
+            continue
+        message = (
+            f"{whole.owner} topology constraint domain '{broad}' is narrower than "
+            f"{part.owner} topology constraint domain '{narrow}'"
+        )
+        fix = (
+            f"use {narrow!r} or something broader here, "
+            f"or {broad!r} or something narrower on {part.owner}"
+        )
+        note(field, "grove/hierarchy", message, fix)
 
 
 def check_schema(
@@ -323,12 +341,15 @@ def known_topology(
     if not any(True for _ in constraints):
         return None, None
     name = constraints.topology(note, cluster.missing(""))
+    naming = [constraint for constraint in constraints if constraint.topology]
     if name is None:
-        named = {constraint.topology for constraint in constraints if constraint.topology}
-        return None, None if named else cluster.only_topology
+        if naming:
+            return None, None
+        return None, cluster.only_topology
+
     topology = cluster.topologies.get(name)
     if topology is None:
-        place = next(constraint.field for constraint in constraints if constraint.topology)
+        place = naming[0].field / "topologyName"
         text = f'ClusterTopologyBinding "{name}" not found'
-        note(place / "topologyName", "grove/topology-exists", text, cluster.missing(name))
+        note(place, "grove/topology-exists", text, cluster.missing(name))
     return name, topology

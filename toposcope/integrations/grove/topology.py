@@ -33,9 +33,9 @@ def target(resources: Collection[str], name: str) -> Target | None:
     """
     if BINDINGS.plural in resources:
         return BINDINGS.target(name)
-    return (
-        OLDER_TOPOLOGIES.target(name) if f"{OLDER_TOPOLOGIES.plural}/status" in resources else None
-    )
+    if f"{OLDER_TOPOLOGIES.plural}/status" in resources:
+        return OLDER_TOPOLOGIES.target(name)
+    return None
 
 
 def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
@@ -62,22 +62,22 @@ def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     Raises ExportError.
     """
     formats.exportable(topology)
-    return {"config": {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}}
+    config = {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}
+    return {"config": config}
 
 
 def write_older_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.4 to alpha.8. Raises ExportError."""
     levels = entries(_older(topology).levels)
-    return {
-        "config": {"topologyAwareScheduling": {"enabled": True, "levels": levels}, **_SCHEDULER}
-    }
+    scheduling = {"enabled": True, "levels": levels}
+    config = {"topologyAwareScheduling": scheduling, **_SCHEDULER}
+    return {"config": config}
 
 
 def read(document: Any) -> formats.TopologyLevels:
     """Either kind. Raises UnreadableDocumentError."""
-    return formats.domain_topology(
-        document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's"
-    )
+    what = f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's"
+    return formats.domain_topology(document, what)
 
 
 class _Config(msgspec.Struct, frozen=True, rename="camel"):
@@ -93,10 +93,10 @@ def read_values(document: Any) -> formats.TopologyLevels:
 
     Raises UnreadableDocumentError, also for newer values, which hold none.
     """
-    values = formats.decoded(
-        document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)"
-    )
-    return values.config.topology_aware_scheduling.named(OPERATORS_TOPOLOGY)
+    what = "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)"
+    values = formats.decoded(document, _Values, what)
+    levels = values.config.topology_aware_scheduling
+    return levels.named(OPERATORS_TOPOLOGY)
 
 
 def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
@@ -118,7 +118,9 @@ def _written(document: Mapping[str, Any]) -> list[Level]:
     spec = document.get("spec") or {}
     levels = []
     for entry in spec.get("levels") or ():
-        levels.append(Level(str(entry.get("domain")), str(entry.get("key"))))
+        domain = str(entry.get("domain"))
+        key = str(entry.get("key"))
+        levels.append(Level(domain, key))
     return levels
 
 
@@ -126,9 +128,12 @@ def _wrong_keys(theirs: Sequence[Level], levels: Sequence[Level]) -> Iterator[st
     keys = {level.domain: level.key for level in levels}
     for level in theirs:
         key = keys.get(level.domain)
-        if key != level.key:
-            carried = "no such level" if key is None else f"{key} for it"
-            yield f"level '{level.domain}' has the key {level.key}, nodes carry {carried}"
+        if key == level.key:
+            continue
+        carried = f"{key} for it"
+        if key is None:
+            carried = "no such level"
+        yield f"level '{level.domain}' has the key {level.key}, nodes carry {carried}"
 
 
 def _path(levels: Sequence[Level]) -> str:
@@ -137,18 +142,20 @@ def _path(levels: Sequence[Level]) -> str:
 
 def _older(topology: formats.TopologyLevels) -> formats.TopologyLevels:
     """The topology, if Grove v0.1.0-alpha.4 to alpha.8 would accept it. Raises ExportError."""
+    known = ", ".join(OLDER_DOMAINS)
     problems = []
     for level in formats.exportable(topology).levels:
         if level.domain not in OLDER_DOMAINS:
-            problems.append(
-                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows "
-                f"{', '.join(OLDER_DOMAINS)} only; "
+            problem = (
+                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {known} only; "
                 "upgrade Grove, or leave the level out with --without"
             )
+            problems.append(problem)
     if problems:
         raise formats.ExportError(*problems)
     return topology
 
 
 def _object(kind: PublishedKind, name: str, topology: formats.TopologyLevels) -> dict[str, Any]:
-    return formats.topology_object(kind.api_version(), kind.kind, name, entries(topology.levels))
+    levels = entries(topology.levels)
+    return formats.topology_object(kind.api_version(), kind.kind, name, levels)
