@@ -103,13 +103,14 @@ def check_overrides(
 ) -> None:
     """What Dynamo refuses of new ones; `typed`: the deployment has constraints of its own too."""
     for override in _all(root, components):
-        field = override.field
         if pathway.provider != "grove":
             text = f'requires workload provider "grove", but "{pathway.provider}" is selected'
-            field.error("dynamo/override", text, "leave the pods to Grove, or remove it")
+            fix = "leave the pods to Grove, or remove it"
+            override.field.error("dynamo/override", text, fix)
             continue
         if typed and override.constraint:
-            (field / "value").error("dynamo/override-combined", _COMBINED, "keep one of the two")
+            value = override.field / "value"
+            value.error("dynamo/override-combined", _COMBINED, "keep one of the two")
         _check_frame(override)
 
 
@@ -224,7 +225,12 @@ def read_overrides(
                 roles[name, role] = clique
                 cliques.append(clique)
 
-    constraints = Constraints(top, groups, members, cliques)
+    constraints = Constraints(
+        top=top,
+        groups=groups,
+        members=members,
+        cliques=cliques,
+    )
     known = schema("grove", "topologyConstraint")
     for constraint in constraints:
         check_fields(constraint.field, known, "dynamo/field", "Grove v0.1.0-alpha.12")
@@ -252,11 +258,13 @@ def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
     """What Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
     _check_unchanged(then.root, now.root)
     for name, new in now.components.items():
-        if name in then.components:
-            _check_unchanged(then.components[name], new)
+        old = then.components.get(name)
+        if old is not None:
+            _check_unchanged(old, new)
     for key, new in now.roles.items():
-        if key in then.roles:
-            _check_unchanged(then.roles[key], new)
+        old = then.roles.get(key)
+        if old is not None:
+            _check_unchanged(old, new)
 
 
 def _check_unchanged(old: Constraint, new: Constraint) -> None:

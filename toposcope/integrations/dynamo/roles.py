@@ -68,17 +68,21 @@ def _check_templates(component: Field, roles: Sequence[Field]) -> None:
 
 def _check_role(name: str, role: Field, nodes: int, *, twice: bool) -> None:
     rule = "dynamo/roles"
+    field = role / "name"
+    if name not in _SUPPORTED:
+        text = f'Unsupported value: "{name}": supported values: "{LEADER}", "{WORKER}"'
+        field.error(rule, text, "rename it")
+        return
+    if twice:
+        field.error(rule, f'Duplicate value: "{name}"', "remove one")
+        return
+
     replicas = role / "replicas"
     expected = pods_of_role(name, nodes)
-    if name not in _SUPPORTED:
-        supported = ", ".join(f'"{role_name}"' for role_name in _SUPPORTED)
-        text = f'Unsupported value: "{name}": supported values: {supported}'
-        (role / "name").error(rule, text, "rename it")
-    elif twice:
-        (role / "name").error(rule, f'Duplicate value: "{name}"', "remove one")
-    elif replicas and replicas.value != expected:
+    if replicas and replicas.value != expected:
         text = f'must equal {expected} for multinode role "{name}"'
-        replicas.error(rule, text, f"write {expected}, or leave it out")
+        fix = f"write {expected}, or leave it out"
+        replicas.error(rule, text, fix)
 
 
 def pods_of_role(name: str, nodes: int) -> int:

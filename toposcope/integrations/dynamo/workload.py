@@ -178,8 +178,11 @@ class _Deployment:
 
         self.parts = tuple(_components(self._spec))
         self.pathway = pathway_of(root, before)
-        # Of a change Dynamo looks at nothing but what may not change.
-        self._note: Note = Field.warn if is_change(root, before) else Field.error
+        self._note: Note = Field.error
+        if is_change(root, before):
+            # Of a change Dynamo looks at nothing but what may not change.
+            self._note = Field.warn
+
         look = self.pathway.grove
         self.top = _top(root, self.parts, cluster, self._note, look=look)
         self.levels: dict[str, Level | None] = {}
@@ -231,6 +234,7 @@ class _Deployment:
             return False
         if _misunderstood(self.top, self.parts, self.levels):
             return True
+
         for finding in self._root.findings:
             if finding.severity == "error" and finding.rule in _LEVEL_RULES:
                 return True
@@ -541,7 +545,8 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
         return
     annotation = pathway.field
     _, _, key = annotation.path.rpartition("[")
-    value = str(annotation.value).lower()
+    written = str(annotation.value)
+    value = written.lower()
     text = f"with {key.rstrip(']')}: {value!r} topology constraints are neither checked nor kept"
     fix = "remove the annotation, or the constraints"
     annotation.warn("dynamo/grove-pathway", text, fix)

@@ -135,8 +135,9 @@ def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
             required.error("grove/required", "Required value", "set it")
 
     replicas = _positive(spec / "replicas", 1)
-    least = _positive(spec / "minAvailable", replicas)
-    _check_minimum(spec / "minAvailable", least, replicas)
+    minimum = spec / "minAvailable"
+    least = _positive(minimum, replicas)
+    _check_minimum(minimum, least, replicas)
     if spec / "autoScalingConfig":
         _check_scaling(spec, replicas, grouped=grouped)
     if not is_new:
@@ -184,22 +185,31 @@ def _check_minimum(field: Field, least: int, replicas: int) -> None:
 
 
 def _check_group(root: Field, group: Field, names: list[str]) -> None:
-    name = (group / "name").text() or ""
+    _check_members(root, group, names)
+
+    replicas = _positive(group / "replicas", 1)
+    minimum = group / "minAvailable"
+    least = _positive(minimum, 1)
+    _check_minimum(minimum, least, replicas)
+
+    scaling = group / "scaleConfig"
+    if not scaling:
+        return
+    fewest = scaling / "minReplicas"
+    if fewest.number(replicas) < least:
+        text = "scaleConfig.minReplicas must be greater than or equal to minAvailable"
+        fewest.error("grove/scaling", text, f"write {least} or more")
+
+
+def _check_members(root: Field, group: Field, names: list[str]) -> None:
+    group_name = (group / "name").text() or ""
+    in_group = ("PodCliqueScalingGroup", group_name)
     for field in (group / "cliqueNames").items():
         clique = field.text() or ""
         if clique not in names:
             fix = did_you_mean(clique, names) or "define it in cliques"
             field.error("grove/clique-found", "unidentified PodClique names found", fix)
-        _check_length(root, field, ("PodCliqueScalingGroup", name), ("PodClique", clique))
-
-    replicas = _positive(group / "replicas", 1)
-    least = _positive(group / "minAvailable", 1)
-    _check_minimum(group / "minAvailable", least, replicas)
-    scaling = group / "scaleConfig"
-    fewest = scaling / "minReplicas"
-    if scaling and fewest.number(replicas) < least:
-        text = "scaleConfig.minReplicas must be greater than or equal to minAvailable"
-        fewest.error("grove/scaling", text, f"write {least} or more")
+        _check_length(root, field, in_group, ("PodClique", clique))
 
 
 def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:

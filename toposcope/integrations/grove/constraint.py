@@ -266,29 +266,33 @@ def check_schema(
     Values that are in `old` too are not validated again.
     """
     for constraint in constraints:
-        if constraint.field.value in old or _is_misspelt(constraint):
+        field = constraint.field
+        if field.value in old or _is_misspelt(constraint):
             continue
-        field, pack = constraint.field, constraint.field / "pack"
-        deprecated, required = field / "packDomain", pack / "required"
-        for domain in (deprecated, required, constraint.preferred_field):
-            _check_domain(domain, topology, note)
+        _check_domain(field / "packDomain", topology, note)
+        _check_domain(field / "pack" / "required", topology, note)
+        _check_domain(constraint.preferred_field, topology, note)
         _check_pack(constraint, is_new=is_new, note=note)
 
 
 def _check_pack(constraint: Constraint, *, is_new: bool, note: Note) -> None:
     """Note a `pack` that is missing or empty, and a `packDomain` where it may not be."""
     pack = constraint.field / "pack"
-    deprecated, required = constraint.field / "packDomain", pack / "required"
-    if not pack and not deprecated:
-        text = "topologyConstraint must specify pack or deprecated packDomain"
-        note(pack, "grove/pack", text, "set pack.required")
+    required = pack / "required"
+    deprecated = constraint.field / "packDomain"
     if pack and not (required or constraint.preferred_field):
         text = "pack must specify at least one of required or preferred"
         note(pack, "grove/pack", text, "name a level, or remove it")
-    if deprecated and required:
+    if not deprecated:
+        if not pack:
+            text = "topologyConstraint must specify pack or deprecated packDomain"
+            note(pack, "grove/pack", text, "set pack.required")
+        return
+
+    if required:
         text = "must not set both pack.required and deprecated packDomain"
         note(required, "grove/pack", text, "remove packDomain")
-    if deprecated and is_new:
+    if is_new:
         text = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
         fix = (
             f"write pack: {{required: {deprecated.value}}} "

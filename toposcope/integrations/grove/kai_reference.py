@@ -57,8 +57,11 @@ def names_kai_topology(binding: Mapping[str, Any]) -> bool:
 def made_by_grove(kai: Mapping[str, Any], name: str) -> bool:
     """Whether Grove made the KAI Topology from a binding of that name, maybe an earlier one."""
     owner = _controller(kai)
-    group, _, _ = str(owner.get("apiVersion")).partition("/")
-    if group != BINDINGS.group or owner.get("kind") not in REFERENCES:
+    api_version = str(owner.get("apiVersion"))
+    group, _, _ = api_version.partition("/")
+    if group != BINDINGS.group:
+        return False
+    if owner.get("kind") not in REFERENCES:
         return False
     return owner.get("name") == name
 
@@ -100,7 +103,9 @@ def should_name(
     Topology. `served` says whether the API server has KAI's kind.
     """
     named = binding is not None and names_kai_topology(binding)
-    never = topology.publish.get("kai") == "Never"
+    mode = topology.publish.get("kai")
+    never = mode == "Never"
+
     if kai is None:
         # Ours will be created again, unless Never; and without KAI's kind Grove does not start with
         # anything else.

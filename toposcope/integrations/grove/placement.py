@@ -1,4 +1,4 @@
-"""What only the cluster shows of Grove's workloads: whether KAI, their scheduler, has the levels."""
+"""What only the cluster shows of Grove's workloads: whether KAI has the levels."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

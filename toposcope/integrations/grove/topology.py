@@ -45,7 +45,8 @@ def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
 
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The binding. Raises ExportError."""
-    return _object(BINDINGS, topology.name, formats.exportable(topology))
+    exportable = formats.exportable(topology)
+    return _object(BINDINGS, topology.name, exportable)
 
 
 def write_older(topology: formats.TopologyLevels) -> dict[str, Any]:
@@ -53,7 +54,8 @@ def write_older(topology: formats.TopologyLevels) -> dict[str, Any]:
 
     Raises ExportError.
     """
-    return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, _older(topology))
+    older = _older(topology)
+    return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, older)
 
 
 def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
@@ -100,18 +102,16 @@ def read_values(document: Any) -> formats.TopologyLevels:
 
 
 def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
-    """How the operator's ClusterTopology differs from the levels that nodes carry.
-
-    Wrong keys, or else the order.
-    """
+    """How the operator's ClusterTopology differs from the levels of nodes: in keys, or in order."""
     theirs = _written(document)
     wrong = list(_wrong_keys(theirs, levels))
     if wrong:
         return wrong
-    in_their_order = [level for level in levels if level in theirs]
-    if in_their_order != theirs:
-        return [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
-    return []
+
+    in_order_of_nodes = [level for level in levels if level in theirs]
+    if in_order_of_nodes == theirs:
+        return []
+    return [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
 
 
 def _written(document: Mapping[str, Any]) -> list[Level]:

@@ -303,11 +303,9 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
         below.append(_constrained(scaling_group, constraint, topology))
     below += ungrouped.values()
 
-    whole = Group(
-        name=name_of(root, POD_CLIQUE_SETS.kind),
-        groups=tuple(below),
-        copies=(root / "spec" / "replicas").number(1),
-    )
+    name = name_of(root, POD_CLIQUE_SETS.kind)
+    replicas = root / "spec" / "replicas"
+    whole = Group(name, groups=tuple(below), copies=replicas.number(1))
     return _constrained(whole, constraints.top, topology)
 
 
