@@ -1,9 +1,8 @@
-"""Dynamo's `providerOverride`s.
+"""Dynamo's `providerOverride`s: constraints that it copies into Grove's PodCliqueSet as they stand.
 
-Topology constraints that Dynamo copies into Grove's PodCliqueSet as they stand. They stand on the
-deployment, on a component and on a role of one that spans several nodes. Dynamo's webhook looks at
-their frame, and not at the levels in them: those Grove judges later, when Dynamo creates the
-PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
+They stand on the deployment, on a component and on a role of one that spans several nodes. Dynamo's
+webhook looks at their frame, and not at the levels in them: Grove judges those later, when Dynamo
+creates the PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
 """
 
 from collections.abc import Iterator
@@ -146,7 +145,7 @@ def _check_value(override: Override) -> None:
 
 
 def _check_path(owner: Field, path: tuple[str, ...]) -> None:
-    """Nothing but one field is allowed, down to the constraint."""
+    """Note everything but the one field that is allowed at each step down to the constraint."""
     first, *rest = path
     _check_names(owner, {first})
     value = owner / first

@@ -33,10 +33,7 @@ class Pathway:
 
 
 def pathway_of(root: Field, before: Field | None) -> Pathway:
-    """The pathway; notes what is wrong with the annotations.
-
-    In a change, what Dynamo wrote stays.
-    """
+    """The pathway; notes what is wrong with the annotations, and changes of what Dynamo wrote."""
     annotations = root / "metadata" / "annotations"
     field = annotations / PROVIDER
     written = None

@@ -1,7 +1,7 @@
-"""The roles of a component that spans several nodes.
+"""The roles of a component that spans several nodes: a leader and its workers.
 
-A leader and its workers, each with a pod template of its own. Rules and messages: Dynamo's webhook,
-main of 2026-08. Components of LPX have other roles, and are left alone.
+Each may have a pod template of its own. Rules and messages: Dynamo's webhook, main of 2026-08.
+Components of LPX have other roles, and are left alone.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def check_roles(component: Field, nodes: int) -> None:
 
 
 def _check_templates(component: Field, roles: Sequence[Field]) -> None:
-    """Either each role has a pod template, or the component has one for all."""
+    """Note templates unless each role has one, or the component has one for all."""
     without = [role for role in roles if not role / "podTemplate"]
     if len(without) == len(roles):
         return

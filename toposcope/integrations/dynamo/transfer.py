@@ -1,8 +1,7 @@
-"""Dynamo's policy for the transfer of KV caches.
+"""Dynamo's policy for the transfer of KV caches: the domain that prefill and decode workers share.
 
-The topology domain that prefill and decode workers should share. It decides about routes, not about
-placement, so nothing of it enters the constraint tree. Rules and messages: the CRD's CEL rules and
-the newest webhook.
+It decides about routes, not about placement, so nothing of it enters the constraint tree. Rules and
+messages: the CRD's CEL rules and the newest webhook.
 """
 
 import re

@@ -1,12 +1,11 @@
-"""Dynamo's DynamoGraphDeployment.
+"""Dynamo's DynamoGraphDeployment: one topology, a level for it and for each component.
 
-One topology for the deployment, a level for it and for each component. Rules and messages: the CRDs
-of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which says the same of both
-versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod in `extraPodSpec`;
-v1beta1 has a whole pod template, or one for each role. The topology is looked up on the Grove
-pathway only, and when the deployment is created: levels that go later keep no change from being
-accepted. Dynamo makes a clique of each component, and a scaling group of one with several nodes, so
-that each of its replicas is kept together by itself.
+Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which
+says the same of both versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod
+in `extraPodSpec`; v1beta1 has a whole pod template, or one for each role. The topology is looked up
+on the Grove pathway only, and when the deployment is created: levels that go later keep no change
+from being accepted. Dynamo makes a clique of each component, and a scaling group of one with
+several nodes, so that each of its replicas is kept together by itself.
 """
 
 import re
@@ -523,7 +522,7 @@ def _parted(pods: Pods, nodes: int) -> dict[str, Pods]:
 def _warn_of_host(
     top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
 ) -> None:
-    """Several nodes on one host is a contradiction, unless the pods use a part of the node each."""
+    """Warn of several nodes on one host: impossible unless each pod uses a part of the node."""
     for component in parts:
         level = levels[component.name]
         constraint = component.constraint
@@ -553,7 +552,7 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:
-    """Constraints cannot change once the deployment exists.
+    """Note constraints that change: they cannot once the deployment exists.
 
     The two may be in different versions.
     """

@@ -1,6 +1,6 @@
 """The levels of one topology, as documents of other systems name them.
 
-Read, compared, and checked before an export.
+They are read, compared, and checked before an export.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""What all published resources have in common.
-
-Where they are, who owns them, and how publishing went.
-"""
+"""What published resources have in common: where they are, who owns them, how publishing went."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

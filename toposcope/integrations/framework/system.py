@@ -63,7 +63,7 @@ class ClusterFacts:
     """What is known of the cluster that the workload is for."""
 
     topologies: Mapping[str, TopologyLevels] = field(default_factory=dict)
-    """By name.
+    """Topologies by name.
 
     A system that reads topology resources gets these alone (`seen_by`), whatever ClusterTopologies
     say.

@@ -64,7 +64,7 @@ def _members(groups: list[Field]) -> list[str]:
 
 
 def _check_all_unique(template: Field, cliques: list[Field], groups: list[Field]) -> None:
-    """Names of cliques, roles and scaling groups; and no clique is in two of these."""
+    """Note names that two cliques, roles or scaling groups have, and cliques in two groups."""
     where = template / "cliques"
     _check_unique(where, [clique / "name" for clique in cliques])
     roles = [clique / "spec" / "roleName" for clique in cliques]
@@ -90,7 +90,7 @@ def _check_name(part: Field, kind: str) -> None:
 
 
 def _check_unique(where: Field, fields: Iterable[Field]) -> None:
-    """Grove names each value that is there twice once, on the list."""
+    """Note values that are there twice; Grove names each of them once, on the list."""
     seen: set[str] = set()
     twice: dict[str, Field] = {}
     for field in fields:
@@ -108,7 +108,7 @@ def _check_unique(where: Field, fields: Iterable[Field]) -> None:
 
 
 def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
-    """The names of set, scaling group and clique together."""
+    """Note names of set, scaling group and clique that are too long together."""
     length = 0
     named = []
     for kind, name in (("PodCliqueSet", name_of(root)), *parts):
@@ -213,7 +213,7 @@ def _check_members(root: Field, group: Field, names: list[str]) -> None:
 
 
 def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
-    """With an explicit order each clique starts after others, in no circle."""
+    """Note what is wrong with an explicit order, in which cliques start after others."""
     after: dict[str, set[str]] = {}
     for clique, name in zip(cliques, names, strict=True):
         starts_after = clique / "spec" / "startsAfter"

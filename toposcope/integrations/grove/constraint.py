@@ -61,13 +61,13 @@ class Constraint:
 
 
 def constraint_of(owner: str, name: str, field: Field) -> Constraint:
-    """The constraint in a field, which may not be set.
-
-    `name` is that of the clique or scaling group.
-    """
+    """The constraint in a field, which may not be set; `name` is that of the owner."""
     pack = field / "pack"
+    full_owner = owner
+    if name:
+        full_owner = f"{owner} '{name}'"
     return Constraint(
-        owner=f"{owner} '{name}'" if name else owner,
+        owner=full_owner,
         name=name,
         field=field,
         topology=(field / "topologyName").text() or "",
@@ -79,14 +79,12 @@ def constraint_of(owner: str, name: str, field: Field) -> Constraint:
 
 @dataclass(frozen=True)
 class Constraints:
-    """All places of a PodCliqueSet that can have one.
-
-    `members` are the cliques of each scaling group.
-    """
+    """All places of a PodCliqueSet that can have one."""
 
     top: Constraint
     groups: Sequence[Constraint]
     members: Sequence[Sequence[str]]
+    """The cliques of each of the groups."""
     cliques: Sequence[Constraint]
 
     @classmethod
@@ -115,10 +113,7 @@ class Constraints:
         return None
 
     def topology(self, note: Note, fix: str = "") -> str | None:
-        """The topology that all constraints name or inherit.
-
-        None where they name none, or do not agree.
-        """
+        """The topology that all constraints name or inherit; None if they name none or disagree."""
         names = _Names(note, fix)
         top = names.resolve(self.top, "")
         of_group: dict[str, str] = {}
@@ -154,6 +149,7 @@ class Constraints:
                 all_exist = False
         if not all_exist:  # Grove stops here
             return
+
         for whole, part in self._nested():
             if whole and part:
                 _check_order(whole, part, topology, note)
@@ -342,13 +338,14 @@ def known_topology(
     constraints: Constraints, cluster: ClusterFacts, note: Note
 ) -> tuple[str | None, TopologyLevels | None]:
     """The name of the topology that all constraints name, and its levels if it exists."""
-    if not any(True for _ in constraints):
+    if not any(constraints):
         return None, None
+
     name = constraints.topology(note, cluster.missing(""))
     naming = [constraint for constraint in constraints if constraint.topology]
+    if name is None and naming:
+        return None, None
     if name is None:
-        if naming:
-            return None, None
         return None, cluster.only_topology
 
     topology = cluster.topologies.get(name)

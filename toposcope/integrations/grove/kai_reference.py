@@ -160,15 +160,11 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
-    """What Grove says of a KAI Topology that the binding names and that differs.
-
-    Empty without a current report.
-    """
+    """What Grove says of a KAI Topology that the binding names; empty unless it says it differs."""
     status = binding.get("status") or {}
     generation = binding["metadata"].get("generation")
-    if status.get("observedGeneration") != generation:
-        return ""
-    if not names_kai_topology(binding):
+    is_current = status.get("observedGeneration") == generation
+    if not is_current or not names_kai_topology(binding):
         return ""
 
     reports = []

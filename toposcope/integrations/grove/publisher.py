@@ -140,10 +140,7 @@ class GrovePublisher:
         return KAI_TOPOLOGIES.plural in resources
 
     def _in_sync(self, target: Target, binding: Document) -> Published:
-        """The binding is as it should be.
-
-        `Waiting` while Grove reports that the KAI Topology that it names is not.
-        """
+        """The binding is as it should be; `Waiting` while Grove says its KAI Topology is not."""
         drift = kai_reference.reported_drift(binding)
         if kai_reference.is_named_by_others(binding):
             return target.in_sync(drift)
@@ -238,23 +235,25 @@ class GrovePublisher:
         Empty when it does, or when we may not read CRDs.
         """
         try:
-            crd = find(self._client, f"{_CRDS}/{name}") or {}
+            crd = find(self._client, f"{_CRDS}/{name}")
         except ApiError as error:
             if error.forbidden:  # only the message is less precise without it
                 return ""
             raise
+        if crd is None:
+            return ""
+
         status = crd.get("status") or {}
         for condition in status.get("conditions") or ():
-            if condition["type"] == "NamesAccepted" and condition["status"] == "False":
+            if condition["type"] != "NamesAccepted":
+                continue
+            if condition["status"] == "False":
                 return str(condition.get("message"))
         return ""
 
 
 def _without_kai(target: Target) -> Published:
-    """Hold the binding back where Grove could not make a KAI Topology of it.
-
-    Grove would not start because of that.
-    """
+    """Hold the binding back: Grove could not make a KAI Topology of it, and would not start."""
     text = (
         "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables "
         "kai-scheduler, does not start while there is a ClusterTopologyBinding and no such kind; "

@@ -59,6 +59,7 @@ def check_schedulers(
     fields = [clique / "spec" / "podSpec" / "schedulerName" for clique in cliques]
     default = (profiles or _CHARTS).default
     names = [field.text() or default for field in fields]
+
     name = names[0]
     different = set(names)
     if len(different) > 1:
@@ -92,6 +93,7 @@ def _check_profile(
         return True
     if not constrained:
         return True
+
     if name in _REFUSING:
         text = f"{name} scheduler backend does not support topologyConstraint"
         field.error("grove/scheduler-enabled", text, USE_KAI)
@@ -133,7 +135,7 @@ def _warn_of_default(field: Field) -> None:
 
 
 def _check_queue(root: Field, cliques: list[Field]) -> None:
-    """KAI's queue stands on the set or on its cliques, in a label or in an annotation."""
+    """Note a missing queue of KAI's, and queues that differ; set and cliques may name one."""
     own = _queue(root / "metadata")
     by_clique = [_queue(clique) for clique in cliques]
     queues = set(by_clique)

@@ -1,10 +1,10 @@
-"""Grove's topology resource.
+"""Grove's topology resource: `ClusterTopologyBinding`, or `ClusterTopology` of older versions.
 
-`ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8). Helm values:
-up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes
-its ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are
-in the bindings. Both make KAI the default scheduler, which alone keeps constraints: the charts
-leave that at default-scheduler. Scheduler profiles came with alpha.8; earlier versions ignore them.
+The older one is that of v0.1.0-alpha.4 to alpha.8. Helm values: up to v0.1.0-alpha.8 the levels
+stand in `config.topologyAwareScheduling`, and the operator makes its ClusterTopology of them; since
+alpha.9 the values only switch the feature on, and the levels are in the bindings. Both make KAI the
+default scheduler, which alone keeps constraints: the charts leave that at default-scheduler.
+Scheduler profiles came with alpha.8; earlier versions ignore them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -21,13 +21,16 @@ def is_repair(old: Constraints) -> bool:
 
     Then Grove checks its levels like a new one's.
     """
-    legacy = False
+    has_legacy = False
     for constraint in old:
         if not (constraint.required or constraint.preferred):
             return False
         if constraint.pack_domain and not constraint.topology:
-            legacy = True
-    return legacy and old.topology(_ignored) is None
+            has_legacy = True
+
+    if not has_legacy:
+        return False
+    return old.topology(_ignored) is None
 
 
 def _ignored(*_: object) -> None:
@@ -91,24 +94,32 @@ def _repairs(old: Constraint, new: Constraint) -> bool:
     """Whether all that changes is that a legacy constraint gets the name of its topology."""
     if not old.pack_domain or old.topology:
         return False
-    return bool(new.topology) and new.pack_domain == old.pack_domain
+    if not new.topology:
+        return False
+    return new.pack_domain == old.pack_domain
 
 
 def _moves(old: Constraint, new: Constraint) -> bool:
-    return bool(old.pack_domain and not new.pack_domain and new.pack_required)
+    if not old.pack_domain or new.pack_domain:
+        return False
+    return bool(new.pack_required)
 
 
 def _migrates(old: Constraint, new: Constraint) -> bool:
     """Whether all that changes is that `packDomain` becomes `pack.required`."""
-    if old.topology != new.topology or old.preferred != new.preferred:
+    if old.topology != new.topology:
         return False
-    return _moves(old, new) and old.pack_domain == new.required
+    if old.preferred != new.preferred:
+        return False
+    if old.pack_domain != new.required:
+        return False
+    return _moves(old, new)
 
 
 def change(old: Constraint, new: Constraint) -> str:
-    """What Grove says of a change.
+    """What Grove says of a change; empty where it allows it.
 
-    Empty where nothing changes, or `packDomain` becomes `pack.required` alone.
+    It does where nothing changes, and where `packDomain` alone becomes `pack.required`.
     """
     if _values(old) == _values(new) or _migrates(old, new):
         return ""

@@ -193,7 +193,7 @@ def named_kai_topology(binding: features.Object) -> str:
 def _check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
     """Grove's own comparison of a binding with the backends' topologies; None: no drift.
 
-    `describe` is a command.
+    `describe` is the command that shows the binding.
     """
     reported = features.condition(binding.document, _DRIFT)
     if reported is None or reported.status == "False":
@@ -274,7 +274,7 @@ def _set_namer(group: Group) -> CopyName:
 def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> bool:
     """Whether the pod is in a replica of a scaling group that is a gang of its own.
 
-    `gangs`: how many replicas of each are not.
+    `gangs` are the names of scaling groups with the number of their replicas that are not.
     """
     index = labels.get(_SCALING_GROUP_COPY, "")
     if not index.isdecimal() or len(index) > _MOST_DIGITS:

@@ -71,7 +71,11 @@ def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -
             continue
         further = replace(group, copies=copies)
         if not (group.required or group.preferred):
-            further = replace(further, required=whole.required, preferred=whole.preferred)
+            further = replace(
+                further,
+                required=whole.required,
+                preferred=whole.preferred,
+            )
         scaled.append(further)
 
     base.sort(key=_name)

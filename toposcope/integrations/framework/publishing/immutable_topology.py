@@ -50,7 +50,7 @@ class Patience:
         return min(pause, _RAREST_SECONDS)
 
     def over(self, name: str) -> None:
-        """Nothing is waited for any more."""
+        """Note that nothing is waited for any more."""
         self._since.pop(name, None)
 
 

@@ -22,10 +22,7 @@ from toposcope.kube.requests import apply
 from toposcope.text import listing
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
-"""Who must let go of an object before it can be deleted.
-
-Each as `ResourceFlavor gpu` or `finalizer NAME`.
-"""
+"""Who must let go of an object before it can be deleted: `ResourceFlavor gpu`, `finalizer NAME`."""
 
 Document = Mapping[str, Any]
 
