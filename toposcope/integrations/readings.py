@@ -1,6 +1,6 @@
 """What the systems make of a document: each one that acts on it, in the registry's order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -36,11 +36,19 @@ def readings(
     reported: set[Finding] = set()
     for system in systems:
         reading = system.read(document, cluster, before)
-        new = [finding for finding in reading.findings if finding not in reported]
-        reported.update(new)
-        reading = replace(reading, findings=tuple(new))
+        reading = _without(reported, reading)
+        reported.update(reading.findings)
         results.append(_beside(reading, names))
     return tuple(results)
+
+
+def _without(reported: Collection[Finding], reading: Reading) -> Reading:
+    """The same without findings that were reported before."""
+    new = []
+    for finding in reading.findings:
+        if finding not in reported:
+            new.append(finding)
+    return replace(reading, findings=tuple(new))
 
 
 def _of_items(items: Sequence[Any], cluster: ClusterFacts) -> tuple[Reading, ...]:
@@ -62,7 +70,11 @@ def _acting_on(document: Mapping[str, Any]) -> list[System]:
         if system.claims(document):
             claiming.append(system)
             displaced.add(system.instead_of)
-    acting = [system for system in claiming if system.name not in displaced]
+
+    acting = []
+    for system in claiming:
+        if system.name not in displaced:
+            acting.append(system)
     if acting:
         return acting
 
