@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.integrations.framework.configuration import Configuration
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.levels import (
     TopologyLevels,
@@ -14,12 +15,15 @@ from toposcope.integrations.framework.levels import (
 )
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.registry import DECISIVE, configurations
+from toposcope.kube.discovery import Kind
 
 _OWN_GROUP: Final = API_VERSION.partition("/")[0]
 
 
 def _configuring_kinds() -> Iterator[tuple[str, str]]:
-    from_cluster = [kind for system in configurations() for kind in system.from_cluster]
+    from_cluster: list[Kind] = []
+    for system in configurations():
+        from_cluster += system.from_cluster
     for kind in DECISIVE:
         if kind not in from_cluster:
             yield kind.key
@@ -37,31 +41,42 @@ def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLev
     if not isinstance(document, dict):
         text = f"this is not a topology but a {type(document).__name__}; give one object"
         raise UnreadableDocumentError(text)
-    group = str(document.get("apiVersion", "")).rpartition("/")[0]
+
+    group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
     kind = str(document.get("kind", ""))
     if (group, kind) == (_OWN_GROUP, KIND):
         text = f"{KIND} with spec.levels (look at the cluster for levels that are inferred)"
         return domain_topology(document, text)
+
     for system in configurations():
-        if any(known.key == (group, kind) for known in system.kinds):
-            return system.read(document, catalogue)
-        if not kind and system.plain_field and system.plain_field in document:
+        for known in system.kinds:
+            if known.key == (group, kind):
+                return system.read(document, catalogue)
+        if not kind and _is_plain(document, system):
             return system.read_plain(document, catalogue)
-    raise UnreadableDocumentError(
-        f"no topology is known by kind {kind!r} of group {group!r}; known are {_known()}"
-    )
+    text = f"no topology is known by kind {kind!r} of group {group!r}; known are {_known()}"
+    raise UnreadableDocumentError(text)
+
+
+def _is_plain(document: Mapping[str, Any], system: Configuration) -> bool:
+    """Whether a document without a kind is the system's."""
+    return system.plain_field != "" and system.plain_field in document
 
 
 def _known() -> str:
     """All that can be read, in words."""
-    kinds = [f"{KIND}.{_OWN_GROUP}"]
+    names = [f"{KIND}.{_OWN_GROUP}"]
     plain = []
     for system in configurations():
-        kinds += [f"{kind.kind}.{kind.group}" for kind in system.kinds]
+        for kind in system.kinds:
+            names.append(f"{kind.kind}.{kind.group}")
         if system.plain_title:
             plain.append(system.plain_title)
-    *most, last = sorted(plain, key=str.casefold, reverse=True)
-    return f"{', '.join([*kinds, *most])} and {last}"
+
+    plain.sort(key=str.casefold, reverse=True)
+    *most, last = plain
+    names += most
+    return f"{', '.join(names)} and {last}"
 
 
 def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
@@ -85,10 +100,15 @@ def _with_document(cluster: ClusterFacts, document: Mapping[str, Any]) -> Cluste
     kind = kind_of(document)
     if kind not in _CONFIGURING:
         return cluster
+
     known = cluster.objects.get(kind, ())
-    if _name(document) in [_name(other) for other in known]:
-        return cluster
-    return replace(cluster, objects={**cluster.objects, kind: (*known, document)})
+    name = _name(document)
+    for other in known:
+        if _name(other) == name:
+            return cluster
+    objects = dict(cluster.objects)
+    objects[kind] = (*known, document)
+    return replace(cluster, objects=objects)
 
 
 def _name(document: Mapping[str, Any]) -> tuple[str, str]:

@@ -61,20 +61,28 @@ class PlannedTopology:
 
         None does by a label that agents write because of the plan.
         """
-        return all(
-            requirement.holds(node) and not own_input(requirement.key)
-            for requirement in self.selector
-        )
+        for requirement in self.selector:
+            if own_input(requirement.key) or not requirement.holds(node):
+                return False
+        return True
 
     def input_keys(self) -> frozenset[str]:
         """The labels that decide what a node gets."""
-        named = {level.key for level in self.levels}
-        named.update(requirement.key for requirement in self.selector)
-        if self.slurm:
-            named.update(level.key for level in self.slurm.tree)
-            named.update(level.key for level in self.slurm.above)
-            named.update([self.slurm.block.key] if self.slurm.block else ())
-        return frozenset(named)
+        keys = set()
+        for requirement in self.selector:
+            keys.add(requirement.key)
+        for level in self.levels:
+            keys.add(level.key)
+
+        slurm = self.slurm
+        if slurm is not None:
+            for named_level in slurm.tree:
+                keys.add(named_level.key)
+            for level in slurm.above:
+                keys.add(level.key)
+            if slurm.block is not None:
+                keys.add(slurm.block.key)
+        return frozenset(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +100,16 @@ class PlannedKeys:
 
     def keeps(self, key: str) -> bool:
         """Whether a label that is there stays, if `labels` does not name it."""
-        return key in self.kept or not self.complete
+        if not self.complete:
+            return True
+        return key in self.kept
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """All that agents need to know, the oldest ClusterTopology first.
+    """All that agents need to know.
 
-    Where several ask for a key, it decides.
+    The oldest ClusterTopology is the first, and decides where several ask for a key.
     """
 
     topologies: tuple[PlannedTopology, ...] = ()
@@ -110,28 +120,43 @@ class NodePlan:
 
     def input_keys(self) -> frozenset[str]:
         """The labels that decide what a node gets."""
-        return frozenset[str]().union(*(topology.input_keys() for topology in self.topologies))
+        keys: set[str] = set()
+        for topology in self.topologies:
+            keys |= topology.input_keys()
+        return frozenset(keys)
 
     def wanted(self, name: str, node: Labelled) -> PlannedKeys:
         """What belongs on the node of this name with these labels."""
-        selecting = [topology for topology in self.topologies if topology.selects(node)]
-        deciding: dict[str, PlannedTopology] = {}
-        for topology in selecting:
+        by_domain: dict[str, PlannedTopology] = {}
+        annotating: PlannedTopology | None = None
+        for topology in self.topologies:
+            if not topology.selects(node):
+                continue
             for domain in topology.unique:
-                deciding.setdefault(domain, topology)
-        labels, kept = {}, set()
-        for domain, topology in deciding.items():
+                by_domain.setdefault(domain, topology)
+            if topology.annotates and annotating is None:
+                annotating = topology
+
+        labels = {}
+        kept = set()
+        for domain, topology in by_domain.items():
+            key = unique_key(domain)
             value = self._unique(topology, domain, node)
             if value is None:
-                kept.add(unique_key(domain))
+                kept.add(key)
             elif value:
-                labels[unique_key(domain)] = value
-        annotating = next((topology for topology in selecting if topology.annotates), None)
+                labels[key] = value
+
+        annotation = None
+        keeps_annotation = not self.complete
+        if annotating is not None:
+            annotation = self._annotation(annotating, name, node)
+            keeps_annotation = annotating.slurm is None
         return PlannedKeys(
             labels=labels,
             kept=frozenset(kept),
-            annotation=self._annotation(annotating, name, node) if annotating else None,
-            keeps_annotation=annotating.slurm is None if annotating else not self.complete,
+            annotation=annotation,
+            keeps_annotation=keeps_annotation,
             complete=self.complete,
         )
 
@@ -144,24 +169,38 @@ class NodePlan:
         for level in topology.levels:
             if own_input(level.key):
                 continue
-            path.append(self._value(node, level.key) or "")
-            if level.domain == domain:
-                return unique_value(path) if all(path) else ""
+            value = self._value(node, level.key)
+            path.append(value or "")
+            if level.domain != domain:
+                continue
+            if not all(path):
+                return ""
+            return unique_value(path)
         return None
 
     def _annotation(self, topology: PlannedTopology, name: str, node: Labelled) -> str | None:
         if topology.slurm is None:
             return None
-        found = units(topology.name, topology.slurm, name, lambda key: self._value(node, key))
-        return found if found and len(found) <= LONGEST_ANNOTATION else None
+
+        def value_of(key: str) -> str | None:
+            return self._value(node, key)
+
+        annotation = units(topology.name, topology.slurm, name, value_of)
+        if not annotation or len(annotation) > LONGEST_ANNOTATION:
+            return None
+        return annotation
 
     def _value(self, node: Labelled, key: str) -> str | None:
         """The node's domain value at the level of this key.
 
         Never what agents write because of the plan itself.
         """
-        value = None if own_input(key) else node.label(key)
-        return None if value in self.placeholders else value
+        if own_input(key):
+            return None
+        value = node.label(key)
+        if value in self.placeholders:
+            return None
+        return value
 
 
 def unique_value(path: Sequence[str]) -> str:
@@ -170,10 +209,16 @@ def unique_value(path: Sequence[str]) -> str:
     Where they do not fit, the end of the last and a hash.
     """
     joined = ".".join(path)
-    if len(joined) <= LONGEST_VALUE and all(path) and "." not in "".join(path):
+    is_distinct = all(path) and "." not in "".join(path)
+    if is_distinct and len(joined) <= LONGEST_VALUE:
         return joined
-    digest = hashlib.sha256("\0".join(path).encode()).hexdigest()[:_DIGITS]
-    name = _NOT_IN_A_NAME.sub("-", path[-1])[-(LONGEST_VALUE - _DIGITS - 1) :].strip("-")
+
+    whole_path = "\0".join(path).encode()
+    hashed = hashlib.sha256(whole_path).hexdigest()
+    digest = hashed[:_DIGITS]
+    longest_name = LONGEST_VALUE - len(f"-{digest}")
+    name = _NOT_IN_A_NAME.sub("-", path[-1])
+    name = name[-longest_name:].strip("-")
     return f"{name or 'domain'}-{digest}"
 
 
@@ -206,16 +251,23 @@ def encode(plan: NodePlan) -> str:
 
 def fitting(plan: NodePlan, largest: int = LARGEST) -> NodePlan:
     """The plan, or as many of its oldest topologies as `largest` bytes of text hold."""
-    if len(encode(plan).encode()) <= largest:
+    if _size(encode(plan)) <= largest:
         return plan
+
+    empty = NodePlan((), plan.placeholders, complete=False)
+    room = largest - _size(encode(empty))
     kept: list[PlannedTopology] = []
-    room = largest - len(encode(NodePlan((), plan.placeholders, complete=False)).encode())
     for topology in plan.topologies:
-        room -= len(compact(_topology(topology)).encode()) + 1
+        text = compact(_topology(topology))
+        room -= _size(text) + len(",")
         if room < 0:
             break
         kept.append(topology)
     return NodePlan(tuple(kept), plan.placeholders, complete=False)
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
 
 
 def decode(text: str) -> NodePlan:
@@ -223,19 +275,25 @@ def decode(text: str) -> NodePlan:
 
     Raises ValueError for any other, also for that of another version.
     """
-    if len(text.encode()) > LARGEST:
+    if _size(text) > LARGEST:
         raise ValueError(f"it has more than {LARGEST >> 10} KiB")
     try:
         document = parse(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
     version = document.get("version") if isinstance(document, dict) else None
     if version != VERSION:
         raise ValueError(f"it is of version {version!r}, and this program reads version {VERSION}")
-    if wrong := problem(document, _PLAN):
+    wrong = problem(document, _PLAN)
+    if wrong:
         raise ValueError(wrong)
+
+    topologies = []
+    for entry in document["topologies"]:
+        topologies.append(_read_topology(entry))
     return NodePlan(
-        topologies=tuple(_read_topology(entry) for entry in document["topologies"]),
+        topologies=tuple(topologies),
         placeholders=frozenset(document["placeholders"]),
         complete=document.get("complete") is not False,
     )
@@ -252,18 +310,28 @@ def _topology(topology: PlannedTopology) -> dict[str, Any]:
     if topology.annotates:
         entry["annotates"] = True
     if topology.slurm:
-        block = topology.slurm.block
-        entry["slurm"] = {
-            "tree": [_named(level) for level in topology.slurm.tree],
-            "above": [_level(level) for level in topology.slurm.above],
-            **({"block": _named(block)} if block else {}),
-        }
+        entry["slurm"] = _slurm(topology.slurm)
+    return entry
+
+
+def _slurm(names: SlurmNames) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "tree": [_named(level) for level in names.tree],
+        "above": [_level(level) for level in names.above],
+    }
+    if names.block:
+        entry["block"] = _named(names.block)
     return entry
 
 
 def _requirement(requirement: Requirement) -> dict[str, Any]:
-    entry: dict[str, Any] = {"key": requirement.key, "operator": requirement.operator}
-    return entry | ({"values": sorted(requirement.values)} if requirement.values else {})
+    entry: dict[str, Any] = {
+        "key": requirement.key,
+        "operator": requirement.operator,
+    }
+    if requirement.values:
+        entry["values"] = sorted(requirement.values)
+    return entry
 
 
 def _level(level: Level) -> dict[str, str]:
@@ -271,37 +339,68 @@ def _level(level: Level) -> dict[str, str]:
 
 
 def _named(level: NamedLevel) -> dict[str, Any]:
-    entry: dict[str, Any] = {"domain": level.domain, "key": level.key, "style": level.style.value}
-    return entry | ({"prefixed": True} if level.prefixed else {})
+    entry: dict[str, Any] = {
+        "domain": level.domain,
+        "key": level.key,
+        "style": level.style.value,
+    }
+    if level.prefixed:
+        entry["prefixed"] = True
+    return entry
 
 
 def _read_topology(entry: Mapping[str, Any]) -> PlannedTopology:
+    selector = []
+    for requirement in entry["selector"]:
+        selector.append(_read_requirement(requirement))
+    slurm = None
+    if entry.get("slurm"):
+        slurm = _read_slurm(entry["slurm"])
     return PlannedTopology(
         name=entry["name"],
-        selector=tuple(_read_requirement(requirement) for requirement in entry["selector"]),
-        levels=tuple(_read_level(level) for level in entry["levels"]),
+        selector=tuple(selector),
+        levels=_read_levels(entry["levels"]),
         unique=tuple(entry.get("unique") or ()),
         annotates=entry.get("annotates") is True,
-        slurm=_read_slurm(entry["slurm"]) if entry.get("slurm") else None,
+        slurm=slurm,
     )
 
 
 def _read_requirement(entry: Mapping[str, Any]) -> Requirement:
-    return Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
+    values = entry.get("values") or ()
+    return Requirement(
+        key=entry["key"],
+        operator=entry["operator"],
+        values=frozenset(values),
+    )
 
 
-def _read_level(entry: Mapping[str, Any]) -> Level:
-    return Level(entry["domain"], entry["key"])
+def _read_levels(entries: Sequence[Mapping[str, Any]]) -> tuple[Level, ...]:
+    levels = []
+    for entry in entries:
+        level = Level(entry["domain"], entry["key"])
+        levels.append(level)
+    return tuple(levels)
 
 
 def _read_slurm(entry: Mapping[str, Any]) -> SlurmNames:
+    tree = []
+    for level in entry["tree"]:
+        tree.append(_read_named(level))
+    block = None
+    if entry.get("block"):
+        block = _read_named(entry["block"])
     return SlurmNames(
-        tree=tuple(_read_named(level) for level in entry["tree"]),
-        above=tuple(_read_level(level) for level in entry["above"]),
-        block=_read_named(entry["block"]) if entry.get("block") else None,
+        tree=tuple(tree),
+        above=_read_levels(entry["above"]),
+        block=block,
     )
 
 
 def _read_named(entry: Mapping[str, Any]) -> NamedLevel:
-    prefixed = entry.get("prefixed") is True
-    return NamedLevel(entry["domain"], entry["key"], Style(entry["style"]), prefixed)
+    return NamedLevel(
+        domain=entry["domain"],
+        key=entry["key"],
+        style=Style(entry["style"]),
+        prefixed=entry.get("prefixed") is True,
+    )

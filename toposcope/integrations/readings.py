@@ -1,6 +1,6 @@
 """What the systems make of a document: each one that acts on it, in the registry's order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,36 +25,59 @@ def readings(
     every system.
     """
     items = document.get("items")
-    if isinstance(items, list) and str(document.get("kind") or "List").endswith("List"):
-        return _of_items(items, cluster)
+    if isinstance(items, list):
+        kind = str(document.get("kind") or "List")
+        if kind.endswith("List"):
+            return _of_items(items, cluster)
+
     systems = _acting_on(document)
     names = [system.name for system in systems]
     results = []
     reported: set[Finding] = set()
     for system in systems:
         reading = system.read(document, cluster, before)
-        new = tuple(finding for finding in reading.findings if finding not in reported)
-        reported.update(new)
-        results.append(_beside(replace(reading, findings=new), names))
+        reading = _without(reported, reading)
+        reported.update(reading.findings)
+        results.append(_beside(reading, names))
     return tuple(results)
+
+
+def _without(reported: Collection[Finding], reading: Reading) -> Reading:
+    """The same without findings that were reported before."""
+    new = []
+    for finding in reading.findings:
+        if finding not in reported:
+            new.append(finding)
+    return replace(reading, findings=tuple(new))
 
 
 def _of_items(items: Sequence[Any], cluster: ClusterFacts) -> tuple[Reading, ...]:
     results = []
     for number, item in enumerate(items):
-        if isinstance(item, dict):
-            path = f"items[{number}]"
-            results += [_prefixed(path, reading) for reading in readings(item, cluster)]
+        if not isinstance(item, dict):
+            continue
+        path = f"items[{number}]"
+        for reading in readings(item, cluster):
+            results.append(_prefixed(path, reading))
     return tuple(results)
 
 
 def _acting_on(document: Mapping[str, Any]) -> list[System]:
     """The systems that claim the document, or where none does, who places its pods anyway."""
-    claiming = [system for system in readers() if system.claims(document)]
-    displaced = {system.instead_of for system in claiming}
-    acting = [system for system in claiming if system.name not in displaced]
+    claiming = []
+    displaced = set()
+    for system in readers():
+        if system.claims(document):
+            claiming.append(system)
+            displaced.add(system.instead_of)
+
+    acting = []
+    for system in claiming:
+        if system.name not in displaced:
+            acting.append(system)
     if acting:
         return acting
+
     for system in readers():
         if system.places_plain_pods(document):
             return [system]
@@ -78,8 +101,8 @@ def _beside(reading: Reading, names: Sequence[str]) -> Reading:
     others = [name for name in names if name != workload.system]
     if not others:
         return reading
-    note = (
-        f"{' and '.join(others)} asks for a placement of these pods too; "
-        "each answer leaves the others aside"
-    )
-    return replace(reading, workload=replace(workload, notes=(*workload.notes, note)))
+
+    who = " and ".join(others)
+    note = f"{who} asks for a placement of these pods too; each answer leaves the others aside"
+    noted = replace(workload, notes=(*workload.notes, note))
+    return replace(reading, workload=noted)

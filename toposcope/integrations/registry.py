@@ -93,13 +93,19 @@ def read_annotations(places: Annotated) -> Iterator[LevelRequest]:
 
 def needed_groups(kind: WatchedKind) -> frozenset[str]:
     """A kind is watched only while one of these API groups is; empty: always."""
-    return kind.only_with | ANNOTATING_GROUPS if kind.by_annotations else kind.only_with
+    if kind.by_annotations:
+        return kind.only_with | ANNOTATING_GROUPS
+    return kind.only_with
 
 
 def parts(part: Part) -> tuple[ModuleType, ...]:
     """The files of one part, of every system that has it."""
-    modules = (plugin.part(part) for plugin in PLUGINS)
-    return tuple(module for module in modules if module is not None)
+    modules = []
+    for plugin in PLUGINS:
+        module = plugin.part(part)
+        if module is not None:
+            modules.append(module)
+    return tuple(modules)
 
 
 @cache
@@ -114,15 +120,19 @@ def readers() -> tuple["System", ...]:
 
 def publishing(settings: PublishSettings) -> Publishing:
     """What writes the systems' resources during one term of leadership."""
-    systems = [module.PUBLISHING(settings) for module in parts(Part.PUBLISHER)]
+    systems = []
+    for module in parts(Part.PUBLISHER):
+        systems.append(module.PUBLISHING(settings))
     return Publishing(systems, settings)
 
 
 def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) -> list[str]:
     """What must let go of a published object before it can be deleted. Raises KubeError."""
     for plugin in PLUGINS:
+        if kind not in plugin.published:
+            continue
         module = plugin.part(Part.PUBLISHER)
-        if kind in plugin.published and module is not None:
+        if module is not None:
             held: list[str] = module.PUBLISHING.holders(client, document)
             return held
     return finalizers(document)
@@ -147,7 +157,10 @@ def placement_of(plugin: Plugin) -> "Placement":
     )
 
     module = plugin.part(Part.PLACEMENT)
-    return Placement() if module is None else module.PLACEMENT
+    if module is None:
+        return Placement()
+    placement: Placement = module.PLACEMENT
+    return placement
 
 
 @cache
@@ -159,7 +172,8 @@ def waiting() -> tuple["Waiting", ...]:
 @cache
 def formats() -> Mapping[str, "Format"]:
     """The formats of `toposcope export`, by name."""
-    every: dict[str, Format] = {}
+    by_name: dict[str, Format] = {}
     for module in parts(Part.EXPORT):
-        every |= {form.name: form for form in module.FORMATS}
-    return every
+        for form in module.FORMATS:
+            by_name[form.name] = form
+    return by_name

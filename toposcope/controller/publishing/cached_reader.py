@@ -81,7 +81,8 @@ class CachedReader:
         """
         self._served = served
         for kind in FOLLOWED:
-            version, old = served.version(kind), self._followed.get(kind)
+            version = served.version(kind)
+            old = self._followed.get(kind)
             if version is not None:
                 self._follow(kind, kind.path(version), changed)
             elif old is not None and is_gone(self._factory.client, old.path):
@@ -98,7 +99,12 @@ class CachedReader:
         log.info("following %s", path)
         cache = _Documents(kind, changed, self._gone)
         new = Informer(
-            self._factory, path, name=kind.name, decode=_decode, cache=cache, handler=cache
+            self._factory,
+            path,
+            name=kind.name,
+            decode=_decode,
+            cache=cache,
+            handler=cache,
         )
         self._followed[kind] = new
         new.start()
@@ -148,13 +154,15 @@ class CachedReader:
         return self._client.call(request)
 
     def _get(self, request: Request) -> Any:
-        if self._from_memory and request.path not in self._unseen:
-            cached = self._cached(request.path)
-            if cached is not None:
-                if cached.document is None:
-                    raise ApiError(_NOT_FOUND, "NotFound", f"{request.path} is not there")
-                return cached.document
-        return self._read(request)
+        path = request.path
+        if not self._from_memory or path in self._unseen:
+            return self._read(request)
+        cached = self._cached(path)
+        if cached is None:
+            return self._read(request)
+        if cached.document is None:
+            raise ApiError(_NOT_FOUND, "NotFound", f"{path} is not there")
+        return cached.document
 
     def _read(self, request: Request) -> Any:
         """Ask the server; once the watch has caught up with the answer, the cache is used again."""
@@ -182,14 +190,21 @@ class CachedReader:
             return _group(self._served, group)
         if len(rest) == 1:
             return _resources(self._served, group, rest[0])
+        return self._followed_objects(path)
+
+    def _followed_objects(self, path: str) -> Cached | None:
+        """A collection that is followed, or an object of one; None if that is not known."""
         collection, _, name = path.rpartition("/")
         for followed in self._followed.values():
             if followed.path == path:
                 return _items(followed)
             if followed.path == collection:
                 return _item(followed, name)
-        # Of a kind that is followed where it is served there is nothing.
-        return None if {collection, path}.isdisjoint(_PATHS) else _ABSENT
+
+        if collection in _PATHS or path in _PATHS:
+            # Of a kind that is followed where it is served there is nothing.
+            return _ABSENT
+        return None
 
 
 def _group(served: Served, group: str) -> Cached:
@@ -197,27 +212,38 @@ def _group(served: Served, group: str) -> Cached:
     versions = served.groups.get(group)
     if versions is None:
         return _ABSENT
-    return Cached({"versions": [{"version": version} for version in sorted(versions)]})
+    listed = [{"version": version} for version in sorted(versions)]
+    return Cached({"versions": listed})
 
 
 def _resources(served: Served, group: str, version: str) -> Cached | None:
     """The resources of a version, as discovery lists them."""
     names = served.resources.get(f"{group}/{version}")
     if names is not None:
-        return Cached({"resources": [{"name": name} for name in sorted(names)]})
+        listed = [{"name": name} for name in sorted(names)]
+        return Cached({"resources": listed})
+
     # Of a version that nobody asked about only this is known: whether it exists.
-    exists = version in served.groups.get(group, frozenset())
-    return None if exists else _ABSENT
+    versions = served.groups.get(group, frozenset())
+    if version in versions:
+        return None
+    return _ABSENT
 
 
 def _items(followed: Informer[Document]) -> Cached | None:
     """A collection; None without a working watch: it may have changed since."""
-    return Cached({"items": followed.cache.items()}) if _is_current(followed) else None
+    if not _is_current(followed):
+        return None
+    items = followed.cache.items()
+    return Cached({"items": items})
 
 
 def _item(followed: Informer[Document], name: str) -> Cached | None:
     """An object of a collection; None as above."""
-    return Cached(followed.cache.get(name)) if _is_current(followed) else None
+    if not _is_current(followed):
+        return None
+    document = followed.cache.get(name)
+    return Cached(document)
 
 
 def _is_current(followed: Informer[Document]) -> bool:
@@ -246,8 +272,10 @@ class _Documents(Cache[Document]):
         metadata = dict(document["metadata"])
         for key in _NOISE:
             metadata.pop(key, None)
+        spec = document.get("spec")
         status = document.get("status") or {}
-        return metadata, document.get("spec"), status.get(self._kind.verdict_field)
+        verdict = status.get(self._kind.verdict_field)
+        return metadata, spec, verdict
 
 
 def _version(document: Mapping[str, Any]) -> Any:
@@ -259,7 +287,8 @@ def _decode(raw: Raw) -> tuple[str, str, Document]:
     document: Document = msgspec.json.decode(raw, type=Document)
     try:
         metadata = document["metadata"]
-        name, version = str(metadata["name"]), str(metadata["resourceVersion"])
+        name = str(metadata["name"])
+        version = str(metadata["resourceVersion"])
         metadata.pop("managedFields", None)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("an object without a name or resourceVersion") from error

@@ -42,7 +42,12 @@ def unified(before: Document | None, after: Document | None, name: str) -> str:
 
     Empty when nothing would change.
     """
-    lines = difflib.unified_diff(_text(before), _text(after), f"live/{name}", f"wanted/{name}")
+    lines = difflib.unified_diff(
+        _text(before),
+        _text(after),
+        fromfile=f"live/{name}",
+        tofile=f"wanted/{name}",
+    )
     return "".join(lines)
 
 
@@ -70,10 +75,17 @@ def _text(document: Document | None) -> list[str]:
     shown = dict(document)
     if "metadata" in document:  # a whole object, with a status that others write
         shown.pop("status", None)
-        shown["metadata"] = {
-            key: value for key, value in document["metadata"].items() if key in _KEPT_METADATA
-        }
-    text: str = yaml.safe_dump(shown, default_flow_style=False, sort_keys=True, width=1000)
+        metadata = {}
+        for key, value in document["metadata"].items():
+            if key in _KEPT_METADATA:
+                metadata[key] = value
+        shown["metadata"] = metadata
+    text: str = yaml.safe_dump(
+        shown,
+        default_flow_style=False,
+        sort_keys=True,
+        width=1000,
+    )
     return text.splitlines(keepends=True)
 
 
@@ -96,7 +108,8 @@ class DryRun:
         """What publishing would do. Raises KubeError when the server does not answer."""
         trial = _Trial(self._answers)
         publisher = self._publisher(name, trial)
-        return _report(trial, publisher.publish(topology, levels))
+        outcome = publisher.publish(topology, levels)
+        return _report(trial, outcome)
 
     def retract(self, name: str, topology: Topology) -> Published | None:
         """What `Never` would delete; None when there is nothing of ours.
@@ -108,10 +121,15 @@ class DryRun:
         outcome = publisher.retract(topology)
         if outcome is not None:
             return _report(trial, outcome)
+
         for step in trial.steps:
             if step.before is not None:
-                api_version, kind = str(step.before["apiVersion"]), str(step.before["kind"])
-                return _report(trial, Published(api_version, kind, topology.name))
+                deleted = Published(
+                    api_version=str(step.before["apiVersion"]),
+                    kind=str(step.before["kind"]),
+                    name=topology.name,
+                )
+                return _report(trial, deleted)
         return None
 
     def _publisher(self, name: str, client: Caller) -> Publisher:
@@ -156,12 +174,16 @@ class _Answers:
             said = known.said
         else:
             said = self._ask(request)
-            if len(self._known) >= _MOST_ANSWERS:
-                self._known.clear()
-            self._known[tried] = _Answer(said, self._runtime.monotonic() + _FRESH_SECONDS)
+            self._remember(tried, said)
         if isinstance(said, ApiError):
             raise said
         return said
+
+    def _remember(self, tried: tuple[object, ...], said: Any) -> None:
+        if len(self._known) >= _MOST_ANSWERS:
+            self._known.clear()
+        due = self._runtime.monotonic() + _FRESH_SECONDS
+        self._known[tried] = _Answer(said, due)
 
     def _ask(self, request: Request) -> Any:
         """The server's answer, an error too."""
@@ -186,34 +208,52 @@ class _Trial:
         """
         path = request.path
         if request.method == "GET":
-            if path not in self._after:
-                return self._answers.client.call(request)
-            if self._after[path] is None:
-                raise ApiError(_NOT_FOUND, "NotFound", f"{path} would be gone")
-            return self._after[path]
+            return self._get(request)
         if "dryRun" in request.query:
             return self._answers.send(request, "")
+
         before = find(self, path)
-        after = None if request.method == "DELETE" else self._tried(request, before)
+        after = None
+        if request.method != "DELETE":
+            after = self._tried(request, before)
         self._after[path] = after
         self.steps.append(_Step(path, before, after))
+        return after
+
+    def _get(self, request: Request) -> Any:
+        path = request.path
+        if path not in self._after:
+            return self._answers.client.call(request)
+        after = self._after[path]
+        if after is None:
+            raise ApiError(_NOT_FOUND, "NotFound", f"{path} would be gone")
         return after
 
     def _tried(self, request: Request, before: Document | None) -> Any:
         # deleted a moment ago, and tried under another name before that
         if request.path in self._after:
             return msgspec.json.decode(request.body or b"")
-        version = "" if before is None else str(before["metadata"].get("resourceVersion"))
+        version = ""
+        if before is not None:
+            metadata = before["metadata"]
+            version = str(metadata.get("resourceVersion"))
         return self._answers.send(request, version)
 
     def changes(self) -> "list[_Change]":
         """What would become of each object, in the order in which they are written first."""
         by_path: dict[str, list[_Step]] = {}
         for step in self.steps:
-            by_path.setdefault(step.path, []).append(step)
+            steps = by_path.setdefault(step.path, [])
+            steps.append(step)
+
         changes = []
         for path, steps in by_path.items():
-            change = _Change(path, steps[0].before, steps[-1].after, replaced=len(steps) > 1)
+            change = _Change(
+                path=path,
+                before=steps[0].before,
+                after=steps[-1].after,
+                replaced=len(steps) > 1,
+            )
             changes.append(change)
         return changes
 
@@ -233,11 +273,14 @@ class _Change:
             return "delete"
         if self.before is None:
             return "create"
-        return "delete and create again" if self.replaced else "change"
+        if self.replaced:
+            return "delete and create again"
+        return "change"
 
     @property
     def diff(self) -> str:
-        return unified(self.before, self.after, self.path.removeprefix("/apis/"))
+        name = self.path.removeprefix("/apis/")
+        return unified(self.before, self.after, name)
 
 
 def _report(trial: _Trial, outcome: Published) -> Published:
@@ -246,6 +289,7 @@ def _report(trial: _Trial, outcome: Published) -> Published:
         verb = "would wait" if outcome.reason == "Waiting" else "would not be written"
         message = f"{verb}: {outcome.message}"[:_MOST_MESSAGE]
         return replace(outcome, reason=DRY_RUN, message=message, again_in=None)
+
     changes = trial.changes()
     if not changes:
         return outcome
@@ -254,18 +298,28 @@ def _report(trial: _Trial, outcome: Published) -> Published:
     # For a new object, the handle says everything but the spec.
     inner = unified(_spec(last.before), _spec(last.after), "") or diffs[-1]
     several = ""
-    if len(changes) > _MOST_PATHS:
-        several = f" {len(changes)} objects, the last of them"
-    message = f"would {last.verb}{several}:\n{shortened(inner)}"
-    return replace(outcome, reason=DRY_RUN, message=message, again_in=None, diff="".join(diffs))
+    number = len(changes)
+    if number > _MOST_PATHS:
+        several = f" {number} objects, the last of them"
+    return replace(
+        outcome,
+        reason=DRY_RUN,
+        message=f"would {last.verb}{several}:\n{shortened(inner)}",
+        again_in=None,
+        diff="".join(diffs),
+    )
 
 
 def _spec(document: Document | None) -> Document | None:
-    return None if document is None else {"spec": document.get("spec")}
+    if document is None:
+        return None
+    return {"spec": document.get("spec")}
 
 
 def _as_dry_run(request: Request) -> Request:
-    return request._replace(query={**request.query, "dryRun": "All"})
+    query = dict(request.query)
+    query["dryRun"] = "All"
+    return request._replace(query=query)
 
 
 class ReadOnlyClient(ApiClient):
@@ -278,7 +332,7 @@ class ReadOnlyClient(ApiClient):
 
 
 class DryRunClient:
-    """Shows what each write would change, once, in the place of making it.
+    """Shows once what each write would change, instead of making it.
 
     A deletion is not even sent.
     """
@@ -302,8 +356,12 @@ class DryRunClient:
         return after
 
     def _show_change(self, request: Request, after: Any) -> None:
-        before = None if request.method == "POST" else find(self._client, request.path)
+        before = None
+        if request.method != "POST":
+            before = find(self._client, request.path)
         name = request.path.removeprefix("/apis/")
         if before is None and after:
-            name = f"{name}/{after['metadata']['name']}"
-        self._show(unified(before, after, name))
+            created = after["metadata"]["name"]
+            name = f"{name}/{created}"
+        diff = unified(before, after, name)
+        self._show(diff)

@@ -48,31 +48,38 @@ class WriteBackoff:
         if request.method == "GET":
             return self._client.call(request)
         write = (self.subject, request.method, request.path, request.body)
-        refusal, now = self._refusals.get(write), self._runtime.monotonic()
+        refusal = self._refusals.get(write)
+        now = self._runtime.monotonic()
         if refusal is None or refusal.due <= now:
             try:
                 answer = self._client.call(request)
             except ApiError as error:
                 if error.not_found:  # its kind is gone, and may be back at any moment
                     raise
-                attempts = 0 if refusal is None else refusal.attempts + 1
-                refusal = self._refused(error, attempts, now)
+                refusal = self._refused(error, refusal, now)
                 self._forget_old(now)
                 self._refusals[write] = refusal
             else:
                 self._refusals.pop(write, None)
                 return answer
-        raise RefusedError(refusal.error, refusal.due - now, refusal.at)
 
-    def _refused(self, error: ApiError, attempts: int, now: float) -> _Refusal:
-        pause = _schedule(error).pause(attempts, self._rng, error)
+        seconds_left = refusal.due - now
+        raise RefusedError(refusal.error, seconds_left, refusal.at)
+
+    def _refused(self, error: ApiError, before: _Refusal | None, now: float) -> _Refusal:
+        attempts = 0
+        if before is not None:
+            attempts = before.attempts + 1
+        schedule = _schedule(error)
+        pause = schedule.pause(attempts, self._rng, error)
         at = self._runtime.now() + timedelta(seconds=pause)
         return _Refusal(attempts, due=now + pause, at=at, error=error)
 
     def _forget_old(self, now: float) -> None:
         """Forget refusals of other times and subjects."""
-        for write, refusal in [*self._refusals.items()]:
-            if refusal.due + _REFUSED.longest <= now:
+        for write, refusal in list(self._refusals.items()):
+            kept_until = refusal.due + _REFUSED.longest
+            if kept_until <= now:
                 del self._refusals[write]
 
 
@@ -82,4 +89,5 @@ def _schedule(error: ApiError) -> Schedule:
     first = error.retry_after
     if not first:
         return schedule
-    return schedule._replace(first=first, longest=max(first, schedule.longest))
+    longest = max(first, schedule.longest)
+    return schedule._replace(first=first, longest=longest)

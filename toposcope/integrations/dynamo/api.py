@@ -1,8 +1,8 @@
-"""Kinds and annotations of NVIDIA Dynamo, the components of a deployment.
+"""Kinds and annotations of NVIDIA Dynamo, a deployment's components, the levels that it asks for.
 
-And the levels that it asks for. v1alpha1 has a map of `services` and calls the topology
-`topologyProfile`; v1beta1 has a list of `components` and calls it `clusterTopologyName`. No name
-means two things, so one set of fields reads both.
+v1alpha1 has a map of `services` and calls the topology `topologyProfile`; v1beta1 has a list of
+`components` and calls it `clusterTopologyName`. No name means two things, so one set of fields
+reads both.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,8 @@ def components(spec: Field) -> Iterator[tuple[str, Field]]:
     """Each component with its name, in the order of the document."""
     yield from (spec / "services").properties()
     for component in (spec / "components").items():
-        yield (component / "name").text() or component.path, component
+        name = (component / "name").text()
+        yield name or component.path, component
 
 
 def transfer_policy(spec: Field) -> Field:
@@ -45,35 +46,53 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
     """
     yield from read_annotations(Annotated(root))
     spec = root / "spec"
-    constraint = spec / "topologyConstraint"
-    topology = next(
-        (name for key in reversed(TOPOLOGY_NAMES) if (name := (constraint / key).text())), None
-    )
-    constrained = (spec, *(component for _, component in components(spec)))
-    yield from requests_at(
-        ((place / "topologyConstraint" / "packDomain", True) for place in constrained), topology
-    )
+    topology = _topology_name(spec / "topologyConstraint")
+    constrained = [spec]
+    for _, component in components(spec):
+        constrained.append(component)
+    for place in constrained:
+        domain = place / "topologyConstraint" / "packDomain"
+        yield from requests_at([(domain, True)], topology)
+
     yield from _overrides(spec)
-    transfer = transfer_policy(spec)
-    required = (transfer / "enforcement").text() != "preferred"
-    if (transfer / "labelKey").text():
+    yield from _transfer(transfer_policy(spec))
+
+
+def _topology_name(constraint: Field) -> str | None:
+    """The topology by the newest field that is set."""
+    for key in reversed(TOPOLOGY_NAMES):
+        name = (constraint / key).text()
+        if name:
+            return name
+    return None
+
+
+def _transfer(policy: Field) -> Iterator[LevelRequest]:
+    """What the policy for the transfer of KV caches asks for."""
+    enforcement = (policy / "enforcement").text()
+    required = enforcement != "preferred"
+    label = policy / "labelKey"
+    if label.text():
         # `domain` is then only a name that router and workers share; the label is read from nodes
         # directly.
-        yield from requests_at([(transfer / "labelKey", required)], any_label=True)
+        yield from requests_at([(label, required)], any_label=True)
     else:
-        yield from requests_at(
-            [(transfer / "domain", required)], (transfer / "clusterTopologyName").text()
-        )
+        topology = (policy / "clusterTopologyName").text()
+        yield from requests_at([(policy / "domain", required)], topology)
 
 
 def _overrides(spec: Field) -> Iterator[LevelRequest]:
     """What stands in `providerOverride`s, for Grove."""
-    constraints = [spec / "providerOverride" / "value" / "spec" / "template" / "topologyConstraint"]
+    clique_set = spec / "providerOverride" / "value"
+    constraints = [clique_set / "spec" / "template" / "topologyConstraint"]
     for component in (spec / "components").items():
         for place in (component, *(component / "roles").items()):
-            constraints.append(place / "providerOverride" / "value" / "topologyConstraint")
-    names = [(constraint / "topologyName").text() for constraint in constraints]
-    topology = next(filter(None, names), None)
+            part = place / "providerOverride" / "value"
+            constraints.append(part / "topologyConstraint")
+
+    topology = None
+    for constraint in constraints:
+        topology = topology or (constraint / "topologyName").text()
     for constraint in constraints:
         pack = constraint / "pack"
         levels = (

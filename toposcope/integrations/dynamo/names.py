@@ -1,11 +1,12 @@
-"""The lengths of names.
+"""Names of components that are too long to make names of pods.
 
-A pod is called after the PodCliqueSet, the component and, of several nodes, the role. Dynamo cuts
-the name of the PodCliqueSet down to what its components leave of Grove's 45 characters, but not
-below 8. Source: Dynamo's webhook, main of 2026-08.
+A pod is called after the PodCliqueSet, the component and, where a replica spans several nodes, the
+role. Dynamo cuts the name of the PodCliqueSet down to what its components leave of Grove's 45
+characters, but not below 8. Source: Dynamo's webhook, main of 2026-08.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from toposcope.integrations.dynamo.overrides import SUFFIXES
@@ -15,31 +16,52 @@ _LIMIT: Final = 45
 _SHORTEST: Final = 8
 
 
-def check_names(deployment: str, components: Sequence[tuple[str, Field, int]]) -> None:
-    """Note components whose names are too long.
+@dataclass(frozen=True, slots=True)
+class NamedPart:
+    """A component by what its pods' names are made of."""
 
-    Each with its field and the number of nodes of a replica.
-    """
-    lengths = {name: _length(name, nodes) for name, _, nodes in components}
-    cut = max(_SHORTEST, _LIMIT - max(lengths.values(), default=0))
-    for name, field, nodes in components:
-        length = min(len(deployment), cut) + lengths[name]
-        if length > _LIMIT:
-            detail = "PCS name + component name"
-            if nodes > 1:
-                detail = f'PCS name + PCSG name + longest PodClique name "{_clique(name)}"'
-            text = (
-                f"combined resource name length {length} exceeds the {_LIMIT}-character pod-name "
-                f"limit ({detail}); "
-                f'shorten DynamoGraphDeployment name "{deployment}" or component name "{name}"'
-            )
-            place = field / "name" if field.path.startswith("spec.components") else field
-            place.error("dynamo/name-length", text, f"shorten it by {length - _LIMIT}")
+    name: str
+    field: Field
+    nodes: int
+    """Of one replica."""
 
+    @property
+    def longest_clique(self) -> str:
+        """The longest name of a clique of its roles."""
+        suffix = max(SUFFIXES.values(), key=len)
+        return f"{self.name.lower()}-{suffix}"
 
-def _length(name: str, nodes: int) -> int:
-    return len(name) + (len(_clique(name)) if nodes > 1 else 0)
+    @property
+    def length(self) -> int:
+        """Characters that it adds to the name of a pod."""
+        length = len(self.name)
+        if self.nodes > 1:
+            length += len(self.longest_clique)
+        return length
 
 
-def _clique(name: str) -> str:
-    return max((f"{name.lower()}-{suffix}" for suffix in SUFFIXES.values()), key=len)
+def check_names(deployment: str, components: Sequence[NamedPart]) -> None:
+    """Note components whose names are too long."""
+    lengths = {component.name: component.length for component in components}
+    longest = max(lengths.values(), default=0)
+    cut = max(_SHORTEST, _LIMIT - longest)
+    begin = min(len(deployment), cut)
+
+    for component in components:
+        length = begin + lengths[component.name]
+        if length <= _LIMIT:
+            continue
+        detail = "PCS name + component name"
+        if component.nodes > 1:
+            clique = component.longest_clique
+            detail = f'PCS name + PCSG name + longest PodClique name "{clique}"'
+        text = (
+            f"combined resource name length {length} exceeds the {_LIMIT}-character pod-name "
+            f"limit ({detail}); "
+            f'shorten DynamoGraphDeployment name "{deployment}" '
+            f'or component name "{component.name}"'
+        )
+        place = component.field
+        if place.path.startswith("spec.components"):
+            place = place / "name"
+        place.error("dynamo/name-length", text, f"shorten it by {length - _LIMIT}")

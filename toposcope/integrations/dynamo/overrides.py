@@ -1,9 +1,8 @@
-"""Dynamo's `providerOverride`s.
+"""Dynamo's `providerOverride`s: constraints that it copies into Grove's PodCliqueSet as they stand.
 
-Topology constraints that Dynamo copies into Grove's PodCliqueSet as they stand. They stand on the
-deployment, on a component and on a role of one that spans several nodes. Dynamo's webhook looks at
-their frame, and not at the levels in them: those Grove judges later, when Dynamo creates the
-PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
+They stand on the deployment, on a component and on a role of one that spans several nodes. Dynamo's
+webhook looks at their frame, and not at the levels in them: Grove judges those later, when Dynamo
+creates the PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
 """
 
 from collections.abc import Iterator
@@ -51,8 +50,9 @@ class Override:
     @property
     def constraint(self) -> Field:
         """The topology constraint in it."""
-        value = self.field / "value"
-        owner = value / "spec" / "template" if self.target == _SET else value
+        owner = self.field / "value"
+        if self.target == _SET:
+            owner = owner / "spec" / "template"
         return owner / "topologyConstraint"
 
 
@@ -74,11 +74,17 @@ def override_of_root(spec: Field) -> Override:
 def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
     """A component's; Grove's names are in lower case."""
     multinode = nodes > 1
-    own = Override(component / "providerOverride", _GROUP if multinode else _CLIQUE)
+    target = _GROUP if multinode else _CLIQUE
+    own = Override(component / "providerOverride", target)
     roles = {}
     for role in (component / "roles").items():
         of = (role / "name").text() or ""
-        roles[of] = Override(role / "providerOverride", _CLIQUE, f"roles.{of}", multinode)
+        roles[of] = Override(
+            field=role / "providerOverride",
+            target=_CLIQUE,
+            scope=f"roles.{of}",
+            multinode=multinode,
+        )
     return Overridden(name.lower(), own, roles)
 
 
@@ -96,58 +102,56 @@ def check_overrides(
 ) -> None:
     """What Dynamo refuses of new ones; `typed`: the deployment has constraints of its own too."""
     for override in _all(root, components):
-        field = override.field
         if pathway.provider != "grove":
             text = f'requires workload provider "grove", but "{pathway.provider}" is selected'
-            field.error("dynamo/override", text, "leave the pods to Grove, or remove it")
+            fix = "leave the pods to Grove, or remove it"
+            override.field.error("dynamo/override", text, fix)
             continue
         if typed and override.constraint:
-            (field / "value").error("dynamo/override-combined", _COMBINED, "keep one of the two")
+            value = override.field / "value"
+            value.error("dynamo/override-combined", _COMBINED, "keep one of the two")
         _check_frame(override)
 
 
 def _check_frame(override: Override) -> None:
-    field, rule = override.field, "dynamo/override"
-    version, target = field / "apiVersion", field / "target"
+    rule = "dynamo/override"
+    field = override.field
+    version = field / "apiVersion"
+    target = field / "target"
     if not version.text():
         version.error(rule, "is required", f"write {_GROVE}")
     elif version.value != _GROVE:
-        version.error(
-            rule,
-            f'Unsupported value: "{version.value}": supported values: "{_GROVE}"',
-            f"write {_GROVE}",
-        )
+        text = f'Unsupported value: "{version.value}": supported values: "{_GROVE}"'
+        version.error(rule, text, f"write {_GROVE}")
     elif override.scope and not override.multinode:
-        field.error(
-            rule,
-            f'scope "{override.scope}" requires a multinode component',
-            "set it on the component",
-        )
+        text = f'scope "{override.scope}" requires a multinode component'
+        field.error(rule, text, "set it on the component")
     elif target.text() and target.value != override.target:
-        target.error(
-            rule, f'must match the provider-context target "{override.target}"', "leave it out"
-        )
-    elif not isinstance((field / "value").value, dict):
-        (field / "value").error(
-            rule, "must be a JSON object", "write the part of Grove's object that it replaces"
-        )
+        text = f'must match the provider-context target "{override.target}"'
+        target.error(rule, text, "leave it out")
+    else:
+        _check_value(override)
+
+
+def _check_value(override: Override) -> None:
+    value = override.field / "value"
+    if not isinstance(value.value, dict):
+        fix = "write the part of Grove's object that it replaces"
+        value.error("dynamo/override", "must be a JSON object", fix)
     elif override.target == _SET:
-        _check_path(field / "value", ("spec", "template", "topologyConstraint"))
+        _check_path(value, ("spec", "template", "topologyConstraint"))
     else:
         _check_part(override)
 
 
 def _check_path(owner: Field, path: tuple[str, ...]) -> None:
-    """Nothing but one field is allowed, down to the constraint."""
+    """Note everything but the one field that is allowed at each step down to the constraint."""
     first, *rest = path
     _check_names(owner, {first})
     value = owner / first
     if not isinstance(value.value, dict):
-        value.error(
-            "dynamo/override",
-            "must be a JSON object" if value else "is required",
-            "write an object",
-        )
+        text = "must be a JSON object" if value else "is required"
+        value.error("dynamo/override", text, "write an object")
     elif rest:
         _check_path(value, tuple(rest))
 
@@ -155,23 +159,23 @@ def _check_path(owner: Field, path: tuple[str, ...]) -> None:
 def _check_part(override: Override) -> None:
     value = override.field / "value"
     available = "spec" if override.target == _CLIQUE else "minAvailable"
-    _check_names(value, {"topologyConstraint", available, "rollingUpdate"})
-    if not any(value / name for name in ("topologyConstraint", available, "rollingUpdate")):
+    names = ("topologyConstraint", available, "rollingUpdate")
+    _check_names(value, set(names))
+
+    constraint = value / "topologyConstraint"
+    if not any(value / name for name in names):
         text = "topologyConstraint, minAvailable or rollingUpdate is required"
-        (value / "topologyConstraint").error("dynamo/override", text, "write one of them")
-    elif value / "topologyConstraint" and not isinstance(
-        (value / "topologyConstraint").value, dict
-    ):
-        (value / "topologyConstraint").error(
-            "dynamo/override", "must be a JSON object", "write an object"
-        )
+        constraint.error("dynamo/override", text, "write one of them")
+    elif constraint and not isinstance(constraint.value, dict):
+        constraint.error("dynamo/override", "must be a JSON object", "write an object")
 
 
 def _check_names(owner: Field, known: set[str]) -> None:
+    allowed = " or ".join(sorted(known))
     for name, field in owner.properties():
         if name not in known:
             text = "is Dynamo-owned or not enabled for provider override"
-            field.error("dynamo/override", text, f"write {' or '.join(sorted(known))} alone")
+            field.error("dynamo/override", text, f"write {allowed} alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,48 +205,68 @@ def read_overrides(
     groups: list[Constraint] = []
     members: list[list[str]] = []
     for name, part in zip(names, components, strict=True):
-        group = part.own.target == _GROUP
-        own[name] = constraint_of(
-            "PodCliqueScalingGroup" if group else "PodClique", part.name, part.own.constraint
-        )
-        (groups if group else cliques).append(own[name])
-        inner = []
-        for role, suffix in SUFFIXES.items() if group else ():
-            clique = f"{part.name}-{suffix}"
-            inner.append(clique)
-            if role in part.roles:
-                roles[name, role] = constraint_of("PodClique", clique, part.roles[role].constraint)
-                cliques.append(roles[name, role])
-        members += [inner] if group else []
-    constraints = Constraints(top, groups, members, cliques)
+        field = part.own.constraint
+        if part.own.target != _GROUP:
+            clique = constraint_of("PodClique", part.name, field)
+            own[name] = clique
+            cliques.append(clique)
+            continue
+
+        group = constraint_of("PodCliqueScalingGroup", part.name, field)
+        own[name] = group
+        groups.append(group)
+        members.append([f"{part.name}-{suffix}" for suffix in SUFFIXES.values()])
+        for role, suffix in SUFFIXES.items():
+            override = part.roles.get(role)
+            if override is not None:
+                clique_name = f"{part.name}-{suffix}"
+                clique = constraint_of("PodClique", clique_name, override.constraint)
+                roles[name, role] = clique
+                cliques.append(clique)
+
+    constraints = Constraints(
+        top=top,
+        groups=groups,
+        members=members,
+        cliques=cliques,
+    )
+    known = schema("grove", "topologyConstraint")
     for constraint in constraints:
-        check_fields(
-            constraint.field,
-            schema("grove", "topologyConstraint"),
-            "dynamo/field",
-            "Grove v0.1.0-alpha.12",
-        )
+        check_fields(constraint.field, known, "dynamo/field", "Grove v0.1.0-alpha.12")
 
-    def refused(field: Field, rule: str, message: str, fix: str) -> None:
-        del rule
-        field.error("dynamo/override-level", f"{_LATER}: {message}", fix)
-
-    topology_name, topology = known_topology(constraints, cluster, refused)
-    check_schema(constraints, topology, (), is_new=True, note=refused)
+    topology_name, topology = known_topology(constraints, cluster, _refused_later)
+    check_schema(constraints, topology, (), is_new=True, note=_refused_later)
     if topology:
-        constraints.check_levels(topology, refused)
-    return Overrides(topology_name, topology, top, own, roles)
+        constraints.check_levels(topology, _refused_later)
+    return Overrides(
+        name=topology_name,
+        topology=topology,
+        root=top,
+        components=own,
+        roles=roles,
+    )
+
+
+def _refused_later(field: Field, rule: str, message: str, fix: str) -> None:
+    """Note what Grove refuses, whichever of its rules that is."""
+    del rule
+    field.error("dynamo/override-level", f"{_LATER}: {message}", fix)
 
 
 def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
     """What Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
-    pairs = [(then.root, now.root)]
-    pairs += [
-        (then.components[name], new)
-        for name, new in now.components.items()
-        if name in then.components
-    ]
-    pairs += [(then.roles[key], new) for key, new in now.roles.items() if key in then.roles]
-    for old, new in pairs:
-        if text := change(old, new):
-            new.field.error("dynamo/override-level", f"{_LATER}: {text}", RECREATE)
+    _check_unchanged(then.root, now.root)
+    for name, new in now.components.items():
+        old = then.components.get(name)
+        if old is not None:
+            _check_unchanged(old, new)
+    for key, new in now.roles.items():
+        old = then.roles.get(key)
+        if old is not None:
+            _check_unchanged(old, new)
+
+
+def _check_unchanged(old: Constraint, new: Constraint) -> None:
+    text = change(old, new)
+    if text:
+        new.field.error("dynamo/override-level", f"{_LATER}: {text}", RECREATE)

@@ -33,20 +33,21 @@ class Pathway:
 
 
 def pathway_of(root: Field, before: Field | None) -> Pathway:
-    """The pathway; notes what is wrong with the annotations.
-
-    In a change, what Dynamo wrote stays.
-    """
+    """The pathway; notes what is wrong with the annotations, and changes of what Dynamo wrote."""
     annotations = root / "metadata" / "annotations"
-    field, written = annotations / PROVIDER, None
+    field = annotations / PROVIDER
+    written = None
     if before is not None:
-        written = (before / "metadata" / "annotations" / PROVIDER).value
+        annotations_before = before / "metadata" / "annotations"
+        written = (annotations_before / PROVIDER).value
         _check_written(field, written)
     provider = field.text() or written
     if provider:
         return _by_provider(field, provider)
+
     switch = annotations / GROVE_PATHWAY
-    if str(switch.value).lower() != "false":
+    value = str(switch.value)
+    if value.lower() != "false":
         return Pathway(switch, "grove")
     why = (
         "requires the Grove pathway; remove or unset annotation "

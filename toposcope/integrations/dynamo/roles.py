@@ -1,7 +1,7 @@
-"""The roles of a component that spans several nodes.
+"""The roles of a component that spans several nodes: a leader and its workers.
 
-A leader and its workers, each with a pod template of its own. Rules and messages: Dynamo's webhook,
-main of 2026-08. Components of LPX have other roles, and are left alone.
+Each may have a pod template of its own. Rules and messages: Dynamo's webhook, main of 2026-08.
+Components of LPX have other roles, and are left alone.
 """
 
 from collections.abc import Sequence
@@ -15,32 +15,40 @@ _SUPPORTED: Final = (LEADER, WORKER)
 
 def roles_of(component: Field) -> dict[str, Field]:
     """The roles by their names."""
-    return {(role / "name").text() or "": role for role in (component / "roles").items()}
+    by_name = {}
+    for role in (component / "roles").items():
+        name = (role / "name").text() or ""
+        by_name[name] = role
+    return by_name
 
 
 def check_roles(component: Field, nodes: int) -> None:
     """What Dynamo refuses of new ones."""
-    roles = list((component / "roles").items())
-    if not (component / "roles") or component / "lpx":
+    field = component / "roles"
+    roles = list(field.items())
+    if not field or component / "lpx":
         return
     if not component / "multinode":
         text = (
             "roles are supported only for component shapes that define a role schema; "
             "this release supports multinode and LPX components"
         )
-        (component / "roles").error("dynamo/roles", text, "add multinode.nodeCount, or remove them")
+        field.error("dynamo/roles", text, "add multinode.nodeCount, or remove them")
         return
+
     names = [(role / "name").text() or "" for role in roles]
-    for position, (name, role) in enumerate(zip(names, roles, strict=True)):
-        _check_role(name, role, nodes, twice=name in names[:position])
+    earlier: set[str] = set()
+    for name, role in zip(names, roles, strict=True):
+        _check_role(name, role, nodes, twice=name in earlier)
+        earlier.add(name)
     for name in _SUPPORTED:
-        if name not in names:
-            (component / "roles").error("dynamo/roles", f'must contain the "{name}" role', "add it")
+        if name not in earlier:
+            field.error("dynamo/roles", f'must contain the "{name}" role', "add it")
     _check_templates(component, roles)
 
 
 def _check_templates(component: Field, roles: Sequence[Field]) -> None:
-    """Either each role has a pod template, or the component has one for all."""
+    """Note templates unless each role has one, or the component has one for all."""
     without = [role for role in roles if not role / "podTemplate"]
     if len(without) == len(roles):
         return
@@ -48,27 +56,37 @@ def _check_templates(component: Field, roles: Sequence[Field]) -> None:
         text = "is required on every role when role-specific PodTemplates are used"
         fix = "write one, or use the component's for all roles"
         (role / "podTemplate").error("dynamo/roles", text, fix)
-    if component / "podTemplate":
+
+    shared = component / "podTemplate"
+    if shared:
         text = (
             "cannot be combined with roles[].podTemplate; "
             "choose one complete PodTemplate source mode"
         )
-        (component / "podTemplate").error("dynamo/roles", text, "move it to the roles")
+        shared.error("dynamo/roles", text, "move it to the roles")
 
 
 def _check_role(name: str, role: Field, nodes: int, *, twice: bool) -> None:
-    replicas, expected = role / "replicas", pods_of_role(name, nodes)
+    rule = "dynamo/roles"
+    field = role / "name"
     if name not in _SUPPORTED:
-        known = ", ".join(f'"{known}"' for known in _SUPPORTED)
-        text = f'Unsupported value: "{name}": supported values: {known}'
-        (role / "name").error("dynamo/roles", text, "rename it")
-    elif twice:
-        (role / "name").error("dynamo/roles", f'Duplicate value: "{name}"', "remove one")
-    elif replicas and replicas.value != expected:
+        text = f'Unsupported value: "{name}": supported values: "{LEADER}", "{WORKER}"'
+        field.error(rule, text, "rename it")
+        return
+    if twice:
+        field.error(rule, f'Duplicate value: "{name}"', "remove one")
+        return
+
+    replicas = role / "replicas"
+    expected = pods_of_role(name, nodes)
+    if replicas and replicas.value != expected:
         text = f'must equal {expected} for multinode role "{name}"'
-        replicas.error("dynamo/roles", text, f"write {expected}, or leave it out")
+        fix = f"write {expected}, or leave it out"
+        replicas.error(rule, text, fix)
 
 
 def pods_of_role(name: str, nodes: int) -> int:
     """How many of a replica's pods have the role."""
-    return 1 if name == LEADER else nodes - 1
+    if name == LEADER:
+        return 1
+    return nodes - 1

@@ -1,8 +1,7 @@
-"""Dynamo's policy for the transfer of KV caches.
+"""Dynamo's policy for the transfer of KV caches: the domain that prefill and decode workers share.
 
-The topology domain that prefill and decode workers should share. It decides about routes, not about
-placement, so nothing of it enters the constraint tree. Rules and messages: the CRD's CEL rules and
-the newest webhook.
+It decides about routes, not about placement, so nothing of it enters the constraint tree. Rules and
+messages: the CRD's CEL rules and the newest webhook.
 """
 
 import re
@@ -38,14 +37,17 @@ def check_transfer(
     policy = transfer_policy(spec)
     if not policy:
         return
-    name, key = policy / "clusterTopologyName", policy / "labelKey"
     if not _check_schema(policy, newest=newest):
         return
     _check_fields(policy, newest=newest)
+
+    key = policy / "labelKey"
+    name = policy / "clusterTopologyName"
+    topology = name.text() or ""
     if not name:
         _check_label(key, key.text() or "", cluster)
-    elif not NAME.fullmatch(name.text() or ""):
-        note(name, "dynamo/transfer-topology", _NOT_A_NAME, cluster.missing(name.text() or ""))
+    elif not NAME.fullmatch(topology):
+        note(name, "dynamo/transfer-topology", _NOT_A_NAME, cluster.missing(topology))
     elif not pathway.grove:
         fix = "leave the pods to Grove, or name the node label in labelKey instead"
         note(name, "dynamo/transfer-grove", pathway.why_not, fix)
@@ -55,29 +57,36 @@ def check_transfer(
 
 def check_transfer_unchanged(spec: Field, before: Field) -> None:
     """Note a policy that differs from the one in the cluster."""
-    if _values(transfer_policy(spec)) != _values(transfer_policy(before)):
-        transfer_policy(spec).error(
-            "dynamo/immutable",
+    policy = transfer_policy(spec)
+    old_policy = transfer_policy(before)
+    if _values(policy) != _values(old_policy):
+        text = (
             "is immutable and cannot be added, removed, or changed after creation; "
-            "delete and recreate the DynamoGraphDeployment to change the KV transfer policy",
-            "leave it as it is in the cluster",
+            "delete and recreate the DynamoGraphDeployment to change the KV transfer policy"
         )
+        policy.error("dynamo/immutable", text, "leave it as it is in the cluster")
 
 
 def _values(policy: Field) -> tuple[Any, ...] | None:
     if not policy:
         return None
-    enforcement = (policy / "enforcement").value or "required"
-    return (*((policy / field).value for field in _FIELDS if field != "enforcement"), enforcement)
+    values = []
+    for field in _FIELDS:
+        value = (policy / field).value
+        if field == "enforcement":
+            value = value or "required"
+        values.append(value)
+    return tuple(values)
 
 
 def _check_schema(policy: Field, *, newest: bool) -> bool:
     """The types and ranges of the CRD; whether all are right."""
     before = len(policy.findings)
     for name in ("clusterTopologyName", "labelKey"):
-        if (policy / name).value == "":
-            text = f"{(policy / name).path} in body should be at least 1 chars long"
-            (policy / name).error("dynamo/transfer-source", text, "name it, or remove it")
+        source = policy / name
+        if source.value == "":
+            text = f"{source.path} in body should be at least 1 chars long"
+            source.error("dynamo/transfer-source", text, "name it, or remove it")
     _check_key(policy / "labelKey", newest=newest)
     _check_domain(policy / "domain")
     _check_enforcement(policy / "enforcement", policy / "preferredWeight")
@@ -85,7 +94,8 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
 
 
 def _check_key(key: Field, *, newest: bool) -> None:
-    if key.text() and not _KEY.fullmatch(key.text() or ""):
+    label = key.text()
+    if label and not _KEY.fullmatch(label):
         text = f"{key.path} in body should match '^{_KEY.pattern}$'"
         key.error("dynamo/transfer-label", text, "write a label key")
     if not newest and not key:
@@ -94,11 +104,14 @@ def _check_key(key: Field, *, newest: bool) -> None:
 
 
 def _check_domain(domain: Field) -> None:
+    rule = "dynamo/transfer-domain"
     if not domain:
-        domain.malformed("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
-    elif not _DOMAIN.fullmatch(domain.text() or ""):
+        domain.malformed(rule, "Required value", "name the domain: zone, rack")
+        return
+    name = domain.text() or ""
+    if not _DOMAIN.fullmatch(name):
         text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
-        domain.malformed("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
+        domain.malformed(rule, text, "write lower-case letters, digits and '-'")
 
 
 def _check_enforcement(enforcement: Field, weight: Field) -> None:
@@ -108,23 +121,33 @@ def _check_enforcement(enforcement: Field, weight: Field) -> None:
         )
         fix = "write one of them, or leave it out: required"
         enforcement.error("dynamo/transfer-enforcement", text, fix)
-    if not weight:
-        return
-    if isinstance(weight.value, bool) or not isinstance(weight.value, int | float):
+    if weight:
+        _check_weight(weight)
+
+
+def _check_weight(weight: Field) -> None:
+    number = weight.value
+    if isinstance(number, bool) or not isinstance(number, int | float):
         weight.wrong("a number from 0 to 1")
-    elif not 0 <= weight.value <= 1:
-        bound = "less than or equal to 1" if weight.value > 1 else "greater than or equal to 0"
+    elif not 0 <= number <= 1:
+        bound = "greater than or equal to 0"
+        if number > 1:
+            bound = "less than or equal to 1"
         text = f"{weight.path} in body should be {bound}"
         weight.error("dynamo/transfer-weight", text, "write a number from 0 to 1")
 
 
 def _check_fields(policy: Field, *, newest: bool) -> None:
     """The CEL rules of the CRD."""
-    if newest and bool(policy / "clusterTopologyName") == bool(policy / "labelKey"):
+    names_topology = bool(policy / "clusterTopologyName")
+    names_label = bool(policy / "labelKey")
+    if newest and names_topology == names_label:
         fix = "name a node label in labelKey, or a topology in clusterTopologyName, not both"
         text = "exactly one of labelKey or clusterTopologyName is required"
         policy.error("dynamo/transfer-source", text, fix)
-    preferred = (policy / "enforcement").text() == "preferred"
+
+    enforcement = (policy / "enforcement").text()
+    preferred = enforcement == "preferred"
     weight = policy / "preferredWeight"
     if preferred and not weight:
         text = "preferredWeight is required when enforcement is preferred"
@@ -135,11 +158,13 @@ def _check_fields(policy: Field, *, newest: bool) -> None:
 
 
 def _check_topology(policy: Field, name: Field, cluster: ClusterFacts, note: Note) -> None:
-    topology = cluster.topologies.get(name.text() or "")
+    wanted = name.text() or ""
+    topology = cluster.topologies.get(wanted)
     if topology is None:
         text = "references a ClusterTopologyBinding resource that was not found"
-        note(name, "dynamo/transfer-topology", text, cluster.missing(name.text() or ""))
+        note(name, "dynamo/transfer-topology", text, cluster.missing(wanted))
         return
+
     domain = policy / "domain"
     level = topology.by_domain(domain.text() or "")
     if level:
@@ -155,6 +180,8 @@ def _check_topology(policy: Field, name: Field, cluster: ClusterFacts, note: Not
 
 
 def _check_label(field: Field, key: str, cluster: ClusterFacts) -> None:
-    if cluster.lacks_label(key):
-        text = f"no node carries the label {key!r}, so workers will not know their domain"
-        field.warn("dynamo/transfer-label", text, did_you_mean(key, cluster.node_labels))
+    if not cluster.lacks_label(key):
+        return
+    text = f"no node carries the label {key!r}, so workers will not know their domain"
+    fix = did_you_mean(key, cluster.node_labels)
+    field.warn("dynamo/transfer-label", text, fix)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from toposcope.api.conditions import Condition
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.waiting import Waiting
@@ -14,36 +15,46 @@ from toposcope.text import shell
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether the PodCliqueSet of a constrained deployment exists."""
     graph = next(workload.members(DEPLOYMENTS), None)
-    if graph is None or not any(demand.topology for demand in workload.workloads):
+    if graph is None:
         return
-    ref, _ = graph
+    if not any(demand.topology for demand in workload.workloads):
+        return
     if any(workload.members(POD_CLIQUE_SETS)):
         yield features.passed("Dynamo has created the PodCliqueSet")
-    elif why := workload.store.why_unknown(POD_CLIQUE_SETS):
-        yield features.unknown(why)
-    else:
-        command = shell("kubectl describe dgd {} -n {}", ref.name, ref.namespace)
-        yield features.unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
+        return
+
+    why_unknown = workload.store.why_unknown(POD_CLIQUE_SETS)
+    if why_unknown:
+        yield features.unknown(why_unknown)
+        return
+    ref, _ = graph
+    command = shell("kubectl describe dgd {} -n {}", ref.name, ref.namespace)
+    yield features.unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Its condition where it is not True.
-
-    Or where it is True only because Dynamo treats Grove's Unknown as True.
-    """
-    reported = [
-        features.condition(document, CONDITION) for _, document in workload.members(POD_CLIQUE_SETS)
-    ]
-    unsure = next((grove for grove in reported if grove and grove.status == "Unknown"), None)
+    """Its condition where it is not True, or only because Dynamo treats Grove's Unknown as True."""
+    unsure = _unsure_of_grove(workload)
     for ref, document in workload.members(DEPLOYMENTS):
         own = features.condition(document, "TopologyLevelsAvailable")
-        if own and own.status != "True":
+        if own is None:
+            continue
+        if own.status != "True":
             yield features.SchedulerMessage(ref.handle, str(own))
-        elif own and unsure:
+        elif unsure:
             words = (
                 f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
             )
             yield features.SchedulerMessage(ref.handle, str(own), words)
+
+
+def _unsure_of_grove(workload: features.WorkloadObjects) -> Condition | None:
+    """The first condition of a PodCliqueSet by which Grove does not know of its levels."""
+    for _, document in workload.members(POD_CLIQUE_SETS):
+        reported = features.condition(document, CONDITION)
+        if reported and reported.status == "Unknown":
+            return reported
+    return None
 
 
 class _Dynamo(Waiting):

@@ -1,23 +1,22 @@
-"""Dynamo's DynamoGraphDeployment.
+"""Dynamo's DynamoGraphDeployment: one topology, a level for it and for each component.
 
-One topology for the deployment, a level for it and for each component. Rules and messages: the CRDs
-of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which says the same of both
-versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod in `extraPodSpec`;
-v1beta1 has a whole pod template, or one for each role. The topology is looked up on the Grove
-pathway only, and when the deployment is created: levels that go later keep no change from being
-accepted. Dynamo makes a clique of each component, and a scaling group of one with several nodes, so
-that each of its replicas is kept together by itself.
+Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which
+says the same of both versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod
+in `extraPodSpec`; v1beta1 has a whole pod template, or one for each role. The topology is looked up
+on the Grove pathway only, and when the deployment is created: levels that go later keep no change
+from being accepted. Dynamo makes a clique of each component, and a scaling group of one with
+several nodes, so that each of its replicas is kept together by itself.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
 from toposcope.api.levels import Level
 from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
-from toposcope.integrations.dynamo.names import check_names
+from toposcope.integrations.dynamo.names import NamedPart, check_names
 from toposcope.integrations.dynamo.overrides import (
     SUFFIXES,
     Overridden,
@@ -80,24 +79,48 @@ class _Component:
 
 def _components(spec: Field) -> Iterator[_Component]:
     for name, field in components(spec):
-        older = field.path.startswith("spec.services")
-        pod = field / "extraPodSpec" if older else field / "podTemplate" / "spec"
+        pod_spec = _pod_spec(field)
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
-        roles = roles_of(field) if nodes > 1 else {}
-        templates = {}
-        for role, own in roles.items():
-            if role in SUFFIXES:
-                templates[role] = own / "podTemplate" / "spec"
-        added = [_main_container(field)] if older else []
+        by_role = _role_specs(field) if nodes > 1 else {}
+        added = []
+        if _is_older(field):
+            added.append(_main_container(field))
+
         pods = {}
-        if len(templates) == len(SUFFIXES):
-            for role, template in templates.items():
+        if len(by_role) == len(SUFFIXES):
+            for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
-                pods[role] = pods_of(f"{name} {role}", count, template or pod, *added)
+                pods[role] = pods_of(f"{name} {role}", count, own_spec or pod_spec, *added)
         else:
-            pods[""] = pods_of(name, nodes, pod, *added)
-        replicas = (field / "replicas").number(1)
-        yield _Component(name, field, replicas, nodes, pods, overrides_of(name, field, nodes))
+            pods[""] = pods_of(name, nodes, pod_spec, *added)
+        yield _Component(
+            name=name,
+            field=field,
+            replicas=(field / "replicas").number(1),
+            nodes=nodes,
+            pods=pods,
+            overridden=overrides_of(name, field, nodes),
+        )
+
+
+def _is_older(component: Field) -> bool:
+    """Whether it is a service of v1alpha1."""
+    return component.path.startswith("spec.services")
+
+
+def _pod_spec(component: Field) -> Field:
+    if _is_older(component):
+        return component / "extraPodSpec"
+    return component / "podTemplate" / "spec"
+
+
+def _role_specs(component: Field) -> dict[str, Field]:
+    """The pod specs of the roles that are known."""
+    specs = {}
+    for role, field in roles_of(component).items():
+        if role in SUFFIXES:
+            specs[role] = field / "podTemplate" / "spec"
+    return specs
 
 
 def _main_container(service: Field) -> dict[str, int]:
@@ -106,8 +129,11 @@ def _main_container(service: Field) -> dict[str, int]:
     `extraPodSpec.mainContainer` overrides the rest.
     """
     resources = service / "resources"
-    override = requests_of(service / "extraPodSpec" / "mainContainer" / "resources")
-    return _amounts(resources / "limits") | _amounts(resources / "requests") | override
+    main_container = service / "extraPodSpec" / "mainContainer"
+    override = requests_of(main_container / "resources")
+    limits = _amounts(resources / "limits")
+    requests = _amounts(resources / "requests")
+    return {**limits, **requests, **override}
 
 
 def _amounts(resources: Field) -> dict[str, int]:
@@ -118,8 +144,11 @@ def _amounts(resources: Field) -> dict[str, int]:
             plain[name] = field.value
     amounts = amounts_of(Field(plain, resources.path, resources.findings))
     if "gpu" in amounts:
-        amounts[(resources / "gpuType").text() or ALLOCATABLE_GPUS] = amounts.pop("gpu")
-    return amounts | amounts_of(resources / "custom")
+        gpus = amounts.pop("gpu")
+        resource = (resources / "gpuType").text() or ALLOCATABLE_GPUS
+        amounts[resource] = gpus
+    custom = amounts_of(resources / "custom")
+    return amounts | custom
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,31 +167,38 @@ class _Deployment:
 
     def __init__(self, root: Field, cluster: ClusterFacts, before: Field | None) -> None:
         self._root = root
+        self._spec = root / "spec"
         self._cluster = cluster
         self._before = before
         self._newest = _name_field(root) == _NEWEST_NAME
         version = "v1beta1" if self._newest else "v1alpha1"
         known = schema("dynamo", f"{DEPLOYMENTS.kind} {version}")
-        check_fields(root / "spec", known, "dynamo/field", "Dynamo (main, 2026-08)")
-        self.parts = tuple(_components(root / "spec"))
+        check_fields(self._spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
+
+        self.parts = tuple(_components(self._spec))
         self.pathway = pathway_of(root, before)
-        # Of a change Dynamo looks at nothing but what may not change.
-        self._note: Note = Field.warn if is_change(root, before) else Field.error
+        self._note: Note = Field.error
+        if is_change(root, before):
+            # Of a change Dynamo looks at nothing but what may not change.
+            self._note = Field.warn
+
         look = self.pathway.grove
         self.top = _top(root, self.parts, cluster, self._note, look=look)
-        self.levels = {
-            part.name: _component_level(part, self.top, root, self._note) for part in self.parts
-        }
+        self.levels: dict[str, Level | None] = {}
+        for part in self.parts:
+            level = _component_level(part, self.top, root, self._note)
+            self.levels[part.name] = level
 
     def check(self) -> Overrides:
         """Note what else is wrong; what stands in overrides for Grove."""
-        root, pathway = self._root, self.pathway
-        check_transfer(root / "spec", self._cluster, pathway, self._note, newest=self._newest)
-        overrides = _overrides(root / "spec", self.parts, self._cluster)
+        pathway = self.pathway
+        check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
+        overrides = _overrides(self._spec, self.parts, self._cluster)
         if self._before is None:
             self._check_new()
         else:
             self._check_changed(self._before, overrides)
+
         if pathway.grove:
             _warn_of_host(self.top, self.parts, self.levels)
         else:
@@ -170,22 +206,25 @@ class _Deployment:
         return overrides
 
     def _check_new(self) -> None:
-        parts = self.parts
-        typed = bool(self.top.field) or any(part.constraint for part in parts)
-        overridden = [part.overridden for part in parts]
-        own = override_of_root(self._root / "spec")
+        typed = bool(self.top.field) or _any_constrained(self.parts)
+        own = override_of_root(self._spec)
+        overridden = [part.overridden for part in self.parts]
         check_overrides(own, overridden, self.pathway, typed=typed)
-        for part in parts:
+
+        named = []
+        for part in self.parts:
             check_roles(part.field, part.nodes)
+            named.append(NamedPart(part.name, part.field, part.nodes))
         if self.pathway.grove:
-            named = [(part.name, part.field, part.nodes) for part in parts]
-            check_names(name_of(self._root), named)
+            deployment = name_of(self._root)
+            check_names(deployment, named)
 
     def _check_changed(self, before: Field, overrides: Overrides) -> None:
         _check_unchanged(self._root, self.parts, before)
-        old = before / "spec"
-        was = _overrides(old, tuple(_components(old)), self._cluster)
-        check_overrides_unchanged(overrides, was)
+        old_spec = before / "spec"
+        old_parts = tuple(_components(old_spec))
+        old_overrides = _overrides(old_spec, old_parts, self._cluster)
+        check_overrides_unchanged(overrides, old_overrides)
 
     @property
     def misunderstood(self) -> bool:
@@ -194,6 +233,7 @@ class _Deployment:
             return False
         if _misunderstood(self.top, self.parts, self.levels):
             return True
+
         for finding in self._root.findings:
             if finding.severity == "error" and finding.rule in _LEVEL_RULES:
                 return True
@@ -204,7 +244,8 @@ class _Deployment:
 
         Each multinode component becomes a scaling group, each other one a clique (graph.go).
         """
-        scaling_groups, cliques = {}, {}
+        scaling_groups = {}
+        cliques = {}
         for group, part in zip(whole.groups, self.parts, strict=True):
             if part.nodes > 1:
                 scaling_groups[group.name] = part.least
@@ -223,11 +264,14 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     gangs: tuple[Group, ...] = (whole,)
     if topology:
         gangs = deployment.gangs(whole)
+
     invalid = deployment.misunderstood
-    notes = [LEVELS_FIRST] if invalid else list(notes_of(whole, gangs))
+    notes = [LEVELS_FIRST]
+    if not invalid:
+        notes = list(notes_of(whole, gangs))
     workload = Workload(
-        "Dynamo",
-        handle_of(root),
+        system="Dynamo",
+        handle=handle_of(root),
         groups=(whole,),
         topology=topology,
         placeable=not invalid,
@@ -246,38 +290,55 @@ READERS: Final = (SYSTEM,)
 
 def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:
     names = [component.name for component in parts]
-    return read_overrides(
-        override_of_root(spec), [component.overridden for component in parts], names, cluster
-    )
+    overridden = [component.overridden for component in parts]
+    return read_overrides(override_of_root(spec), overridden, names, cluster)
+
+
+def _any_constrained(parts: Sequence[_Component]) -> bool:
+    return any(component.constraint for component in parts)
 
 
 def _name_field(root: Field) -> str:
     """What the version calls the field with the topology's name."""
-    return _OLDER_NAME if str((root / "apiVersion").value).endswith("/v1alpha1") else _NEWEST_NAME
+    api_version = str((root / "apiVersion").value)
+    if api_version.endswith("/v1alpha1"):
+        return _OLDER_NAME
+    return _NEWEST_NAME
 
 
 def _top(
     root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: Note, *, look: bool
 ) -> _Top:
     constraint = root / "spec" / "topologyConstraint"
-    name = constraint / _name_field(root)
-    constrained = any(component.constraint for component in parts)
+    name_field = _name_field(root)
+    constrained = _any_constrained(parts)
     if not constraint:
         if constrained:
-            text = "is required when any component topology constraint is set"
-            fix = f"name the topology: spec.topologyConstraint.{_name_field(root)}"
-            known = did_you_mean("", cluster.topologies)
-            if known:
-                fix += f"; {known}"
-            note(constraint, "dynamo/topology-constraint", text, fix)
+            _note_no_topology(constraint, name_field, cluster, note)
         return _Top(constraint)
+
+    name = constraint / name_field
     _check_name(constraint, name, cluster, note, look=look)
-    topology = cluster.topologies.get(name.text() or "") if look else None
+    topology = None
+    if look:
+        topology = cluster.topologies.get(name.text() or "")
     pack = constraint / "packDomain"
     if not pack.text() and not constrained:
         text = "is required when no component topologyConstraint is set"
         note(pack, "dynamo/some-domain", text, "name a level here or on a component")
-    return _Top(constraint, name.text(), topology, _level(pack, topology, note))
+    level = _level(pack, topology, note)
+    return _Top(constraint, name.text(), topology, level)
+
+
+def _note_no_topology(
+    constraint: Field, name_field: str, cluster: ClusterFacts, note: Note
+) -> None:
+    text = "is required when any component topology constraint is set"
+    fix = f"name the topology: spec.topologyConstraint.{name_field}"
+    known = did_you_mean("", cluster.topologies)
+    if known:
+        fix += f"; {known}"
+    note(constraint, "dynamo/topology-constraint", text, fix)
 
 
 def _check_name(
@@ -286,10 +347,11 @@ def _check_name(
     topology = name.text()
     fix = cluster.missing(topology or "")
     if name.value is None:
-        others = [other for other in TOPOLOGY_NAMES if constraint / other]
-        if others:
-            called = name.path.rpartition(".")[2]
-            fix = f"this version calls {others[0]!r} {called!r}"
+        _, _, called = name.path.rpartition(".")
+        for other in TOPOLOGY_NAMES:
+            if constraint / other:
+                fix = f"this version calls {other!r} {called!r}"
+                break
         name.error("dynamo/topology-name", "Required value", fix)
     elif not name.value:
         text = f"{name.path} in body should be at least 1 chars long"
@@ -352,12 +414,12 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
     level = _level(pack, top.topology, note)
     if level is None or top.level is None or top.topology is None:
         return level
-    if top.topology.rank(level) < top.topology.rank(top.level):
-        text = f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"'
-        fix = (
-            f"use {top.level.domain!r} or something narrower here, "
-            "or something broader on the deployment"
-        )
+
+    steps_down = top.topology.rank(level) - top.topology.rank(top.level)
+    if steps_down < 0:
+        broadest = top.level.domain
+        text = f'must be equal to or narrower than the deployment-level domain "{broadest}"'
+        fix = f"use {broadest!r} or something narrower here, or something broader on the deployment"
         note(pack, "dynamo/hierarchy", text, fix)
         return None
     return level
@@ -367,9 +429,13 @@ def _misunderstood(
     top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
 ) -> bool:
     """Whether a constraint asks for something that is no level, or not a possible one."""
-    if (top.field / "packDomain").value is not None and top.level is None:
+    pack = top.field / "packDomain"
+    if pack.value is not None and top.level is None:
         return True
-    return any(component.constraint and levels[component.name] is None for component in parts)
+    for component in parts:
+        if component.constraint and levels[component.name] is None:
+            return True
+    return False
 
 
 def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
@@ -378,10 +444,13 @@ def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
     for part in deployment.parts:
         own = deployment.levels[part.name]
         if part.nodes == 1:
-            groups.append(_of_one_node(part, own, overrides))
+            group = _of_one_node(part, own, overrides)
         else:
-            groups.append(_of_nodes(part, own, overrides))
-    whole = Group(name_of(root, DEPLOYMENTS.kind), groups=tuple(groups))
+            group = _of_nodes(part, own, overrides)
+        groups.append(group)
+
+    name = name_of(root, DEPLOYMENTS.kind)
+    whole = Group(name, groups=tuple(groups))
     return _kept(whole, deployment.top.level, overrides.root, overrides)
 
 
@@ -389,109 +458,152 @@ def _kept(
     group: Group, own: Level | None, constraint: Constraint | None, overrides: Overrides
 ) -> Group:
     """The group with its own level, and those of an override."""
-    if constraint is None:
-        return replace(group, required=own)
     topology = overrides.topology
-    required = topology.by_domain(constraint.required) if topology else None
-    preferred = topology.by_domain(constraint.preferred) if topology else None
+    if constraint is None or topology is None:
+        return replace(group, required=own)
+    required = topology.by_domain(constraint.required)
+    preferred = topology.by_domain(constraint.preferred)
     return replace(group, required=own or required, preferred=preferred)
 
 
 def _of_one_node(part: _Component, own: Level | None, overrides: Overrides) -> Group:
     """All replicas of a component with one pod each."""
     (pods,) = part.pods.values()
-    all_pods = replace(pods, count=pods.count * part.replicas)
+    count = pods.count * part.replicas
+    all_pods = replace(pods, count=count)
+
     group = Group.of_kind("component", part.name, (all_pods,))
-    return _kept(group, own, overrides.components[part.name], overrides)
+    constraint = overrides.components[part.name]
+    return _kept(group, own, constraint, overrides)
 
 
 def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Group:
     """The replicas of a component that spans several nodes."""
+    overridden = _overridden_roles(part, overrides)
     by_role = part.pods
-    overridden: dict[str, Constraint | None] = {}
-    for role in SUFFIXES:
-        if (part.name, role) in overrides.roles:
-            overridden[role] = overrides.roles[part.name, role]
-    if any(overridden.values()) and "" in by_role:
-        alike = by_role[""]
-        by_role = {}
-        for role in SUFFIXES:
-            by_role[role] = replace(alike, count=pods_of_role(role, part.nodes))
-    free, constrained = [], []
+    if overridden and "" in by_role:
+        by_role = _parted(by_role[""], part.nodes)
+
+    free = []
+    constrained = []
     for role, pods in by_role.items():
-        constraint = overridden.get(role)
-        if constraint:
+        if role in overridden:
             group = Group.of_kind(f"{role} of", part.name, (pods,))
-            constrained.append(_kept(group, None, constraint, overrides))
+            kept = _kept(group, None, overridden[role], overrides)
+            constrained.append(kept)
         else:
             free.append(pods)
-    replica = replace(
-        Group.of_kind("replica of", part.name, tuple(free)),
-        groups=tuple(constrained),
-        copies=part.replicas,
-    )
-    return _kept(replica, own, overrides.components[part.name], overrides)
+
+    replica = Group.of_kind("replica of", part.name, tuple(free))
+    replica = replace(replica, groups=tuple(constrained), copies=part.replicas)
+    constraint = overrides.components[part.name]
+    return _kept(replica, own, constraint, overrides)
+
+
+def _overridden_roles(part: _Component, overrides: Overrides) -> dict[str, Constraint]:
+    """The constraints that are set in overrides of a component's roles."""
+    overridden = {}
+    for role in SUFFIXES:
+        constraint = overrides.roles.get((part.name, role))
+        if constraint:
+            overridden[role] = constraint
+    return overridden
+
+
+def _parted(pods: Pods, nodes: int) -> dict[str, Pods]:
+    """Pods of no role, by the roles that they come to have."""
+    by_role = {}
+    for role in SUFFIXES:
+        count = pods_of_role(role, nodes)
+        by_role[role] = replace(pods, count=count)
+    return by_role
 
 
 def _warn_of_host(
     top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
 ) -> None:
-    """Several nodes on one host is a contradiction, unless the pods use a part of the node each."""
+    """Warn of several nodes on one host: impossible unless each pod uses a part of the node."""
     for component in parts:
-        own = levels[component.name]
-        level, constraint = (own, component.constraint) if own else (top.level, top.field)
-        if component.nodes > 1 and level and level.key == HOSTNAME:
-            text = (
-                f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of "
-                f"{component.name!r} on a single host"
-            )
-            fix = "use a broader level, such as the rack, for what spans several nodes"
-            (constraint / "packDomain").warn("dynamo/host-multinode", text, fix)
+        level = levels[component.name]
+        constraint = component.constraint
+        if level is None:
+            level = top.level
+            constraint = top.field
+        if component.nodes == 1 or level is None or level.key != HOSTNAME:
+            continue
+        text = (
+            f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of "
+            f"{component.name!r} on a single host"
+        )
+        fix = "use a broader level, such as the rack, for what spans several nodes"
+        (constraint / "packDomain").warn("dynamo/host-multinode", text, fix)
 
 
 def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component]) -> None:
-    if top.field or any(component.constraint for component in parts):
-        annotation = pathway.field.path.rpartition("[")[2].rstrip("]")
-        setting = f"{annotation}: {str(pathway.field.value).lower()!r}"
-        text = f"with {setting} topology constraints are neither checked nor kept"
-        fix = "remove the annotation, or the constraints"
-        pathway.field.warn("dynamo/grove-pathway", text, fix)
+    if not top.field and not _any_constrained(parts):
+        return
+    annotation = pathway.field
+    _, _, key = annotation.path.rpartition("[")
+    written = str(annotation.value)
+    value = written.lower()
+    text = f"with {key.rstrip(']')}: {value!r} topology constraints are neither checked nor kept"
+    fix = "remove the annotation, or the constraints"
+    annotation.warn("dynamo/grove-pathway", text, fix)
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:
-    """Constraints cannot change once the deployment exists.
+    """Note constraints that change: they cannot once the deployment exists.
 
     The two may be in different versions.
     """
     then = _constraint(before)
     if _constraint(root) != then:
-        fix = (
-            f"it is topology {then[0]!r}, packDomain {then[1]!r} in the cluster"
-            if then
-            else "it is not set there"
-        )
+        fix = "it is not set there"
+        if then is not None:
+            fix = f"it is topology {then.topology!r}, packDomain {then.domain!r} in the cluster"
         (root / "spec" / "topologyConstraint").error("dynamo/immutable", _IMMUTABLE, fix)
-    domains = {
-        component.name: _domain(component.constraint) for component in _components(before / "spec")
-    }
+
+    domains = {}
+    for component in _components(before / "spec"):
+        domains[component.name] = _domain(component.constraint)
     for component in parts:
-        if component.name in domains and domains[component.name] != _domain(component.constraint):
-            domain = domains[component.name]
-            shown = "not set" if domain is None else f"packDomain {domain[0]!r}"
-            component.constraint.error(
-                "dynamo/immutable", _IMMUTABLE, f"it is {shown} in the cluster"
-            )
+        if component.name not in domains:
+            continue
+        domain = domains[component.name]
+        if domain == _domain(component.constraint):
+            continue
+        shown = "not set" if domain is None else f"packDomain {domain.name!r}"
+        fix = f"it is {shown} in the cluster"
+        component.constraint.error("dynamo/immutable", _IMMUTABLE, fix)
     check_transfer_unchanged(root / "spec", before / "spec")
 
 
-def _constraint(root: Field) -> tuple[Any, Any] | None:
+@dataclass(frozen=True, slots=True)
+class _WrittenConstraint:
+    """What a deployment's constraint says."""
+
+    topology: str | None
+    domain: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenDomain:
+    """What a component's constraint says."""
+
+    name: str | None
+
+
+def _constraint(root: Field) -> _WrittenConstraint | None:
     constraint = root / "spec" / "topologyConstraint"
-    return (
-        ((constraint / _name_field(root)).text(), (constraint / "packDomain").text())
-        if constraint
-        else None
-    )
+    if not constraint:
+        return None
+    topology = constraint / _name_field(root)
+    domain = constraint / "packDomain"
+    return _WrittenConstraint(topology.text(), domain.text())
 
 
-def _domain(constraint: Field) -> tuple[Any] | None:
-    return ((constraint / "packDomain").text(),) if constraint else None
+def _domain(constraint: Field) -> _WrittenDomain | None:
+    if not constraint:
+        return None
+    domain = constraint / "packDomain"
+    return _WrittenDomain(domain.text())

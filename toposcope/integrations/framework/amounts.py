@@ -61,20 +61,33 @@ def unit_of(resource: str, count: int) -> str:
 
 def amounts(each: Iterable[tuple[str, int]]) -> str:
     """`8 GPUs, 16 CPU cores and 64 GiB of memory`; pods go without saying."""
-    words = [amount(resource, count) for resource, count in each if resource != PODS]
-    if len(words) <= 1:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    words = []
+    for resource, count in each:
+        if resource != PODS:
+            words.append(amount(resource, count))
+    if not words:
+        return ""
+
+    *most, last = words
+    if not most:
+        return last
+    return f"{', '.join(most)} and {last}"
 
 
 def _scaled(resource: str, count: int, needs: int) -> tuple[str, str]:
     """The number and its unit."""
     if is_bytes(resource):
         scale = _scale_for(needs or count)
-        return _in_scale(scale, count, round_down=bool(needs)), f"{scale.unit} of {resource}"
+        number = _in_scale(scale, count, round_down=bool(needs))
+        return number, f"{scale.unit} of {resource}"
+
     if resource == "cpu":
-        cores = (Decimal(count) / 1000).normalize()
-        return f"{cores:f}", "CPU core" if cores == 1 else "CPU cores"
+        cores = Decimal(count) / 1000
+        number = f"{cores.normalize():f}"
+        if cores == 1:
+            return number, "CPU core"
+        return number, "CPU cores"
+
     return str(count), unit_of(resource, count)
 
 
@@ -86,6 +99,8 @@ def _scale_for(count: int) -> _Scale:
 
 
 def _in_scale(scale: _Scale, count: int, *, round_down: bool) -> str:
-    parts = count * scale.parts
-    shown = parts // scale.bytes if round_down else -(-parts // scale.bytes)
-    return f"{Decimal(shown) / scale.parts:f}"
+    parts, rest = divmod(count * scale.parts, scale.bytes)
+    if rest and not round_down:
+        parts += 1
+    shown = Decimal(parts) / scale.parts
+    return f"{shown:f}"

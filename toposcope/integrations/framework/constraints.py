@@ -75,10 +75,7 @@ class Group:
         return Group(f"{kind} {own_name}", pods, kind=kind, own_name=own_name)
 
     def everything(self) -> Iterator[tuple["Group", int]]:
-        """This group and all below it.
-
-        Each with the number of times it exists in one copy of this one.
-        """
+        """This group and all below it, with how often each exists in one copy of this one."""
         yield self, 1
         for below in self.groups:
             for group, times in below.everything():
@@ -87,7 +84,10 @@ class Group:
     @property
     def unconstrained(self) -> bool:
         """Whether nothing in it asks for a level."""
-        return all(not (group.required or group.preferred) for group, _ in self.everything())
+        for group, _ in self.everything():
+            if group.required or group.preferred:
+                return False
+        return True
 
     def simplified(self) -> "Group":
         """The same without empty groups.
@@ -128,8 +128,9 @@ class Group:
         total: dict[str, int] = {}
         for group, times in self.everything():
             for pods in group.pods:
+                count = pods.count * times
                 for resource, amount in (("pods", 1), *pods.requests):
-                    requested = amount * pods.count * times
+                    requested = amount * count
                     if requested:
                         total[resource] = total.get(resource, 0) + requested
         return total
@@ -230,9 +231,9 @@ class Admission(Protocol):
         """
 
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
-        """What it would do now; `emptied`.
+        """What it would do now.
 
-        Were nothing else running or admitted, and all nodes Ready.
+        With `emptied`: if nothing else were running or admitted, and all nodes were Ready.
         """
 
 

@@ -84,14 +84,19 @@ class Field:
         if self._parent is None:
             return str(self._name)
         above = self._parent.path
-        if isinstance(self._name, int) or "." in self._name:
-            return f"{above}[{self._name}]"
-        return f"{above}.{self._name}" if above else self._name
+        name = self._name
+        if isinstance(name, int) or "." in name:
+            return f"{above}[{name}]"
+        if not above:
+            return name
+        return f"{above}.{name}"
 
     @property
     def root(self) -> "Field":
         """The document that it is in."""
-        return self if self._parent is None else self._parent.root
+        if self._parent is None:
+            return self
+        return self._parent.root
 
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object.
@@ -112,18 +117,24 @@ class Field:
 
     def items(self) -> Iterator["Field"]:
         """The elements of a list."""
-        if self.value is not None and not isinstance(self.value, list):
+        elements = self.value
+        if elements is None:
+            return
+        if not isinstance(elements, list):
             self.wrong("a list")
             return
-        for number, value in enumerate(self.value or ()):
+        for number, value in enumerate(elements):
             yield Field(value, number, self.findings, self)
 
     def properties(self) -> Iterator[tuple[str, "Field"]]:
         """The properties of an object, by name."""
-        if self.value is not None and not isinstance(self.value, dict):
+        properties = self.value
+        if properties is None:
+            return
+        if not isinstance(properties, dict):
             self.wrong("an object")
             return
-        for name, value in (self.value or {}).items():
+        for name, value in properties.items():
             if isinstance(name, str):
                 yield name, Field(value, name, self.findings, self)
             else:
@@ -134,28 +145,29 @@ class Field:
 
         Kubernetes takes both for "not set".
         """
-        if self.value is None or isinstance(self.value, str):
-            return self.value or None
-        self.wrong(
-            "a string", "put it in quotes" if isinstance(self.value, bool | int | float) else ""
-        )
+        value = self.value
+        if value is None or isinstance(value, str):
+            return value or None
+
+        fix = ""
+        if isinstance(value, bool | int | float):
+            fix = "put it in quotes"
+        self.wrong("a string", fix)
         return None
 
     def number(self, default: int, least: int = 0) -> int:
         """A whole number of at least `least` and of at most 63 bits, or the default."""
-        if self.value is None:
+        number = self.value
+        if number is None:
             return default
-        number = (
-            self.value if isinstance(self.value, int) and not isinstance(self.value, bool) else None
-        )
-        if number is not None and least <= number <= _LARGEST:
-            return number
-        too_large = number is not None and number > _LARGEST
-        self.wrong(
-            "a whole number of at most 63 bits"
-            if too_large
-            else f"a whole number of at least {least}"
-        )
+
+        expected = f"a whole number of at least {least}"
+        if isinstance(number, int) and not isinstance(number, bool):
+            if number > _LARGEST:
+                expected = "a whole number of at most 63 bits"
+            elif number >= least:
+                return number
+        self.wrong(expected)
         return default
 
     def flag(self, *, default: bool = False) -> bool:
@@ -169,9 +181,12 @@ class Field:
 
     def texts(self) -> dict[str, str]:
         """An object of strings, such as labels and annotations."""
-        return {
-            name: text for name, field in self.properties() if (text := field.text()) is not None
-        }
+        texts = {}
+        for name, field in self.properties():
+            text = field.text()
+            if text is not None:
+                texts[name] = text
+        return texts
 
     def error(self, rule: str, message: str, fix: str = "") -> None:
         """Note that a system would refuse this value."""
@@ -192,15 +207,21 @@ class Field:
     def _note(
         self, rule: str, severity: Severity, message: str, fix: str, *, malformed: bool = False
     ) -> None:
-        """Names and values in it are the document's, which may hold anything."""
-        suggestion = escaped(fix.anywhere) if isinstance(fix, Suggestion) else None
+        """Note a finding; names and values in it are the document's, which may hold anything."""
+        suggestion = None
+        if isinstance(fix, Suggestion):
+            suggestion = escaped(fix.anywhere)
+        value = ""
+        if isinstance(self.value, str):
+            value = self.value
+
         finding = Finding(
             rule=rule,
             severity=severity,
             field=escaped(self.path),
             message=escaped(message),
             fix=escaped(fix),
-            value=self.value if isinstance(self.value, str) else "",
+            value=value,
             suggestion=suggestion,
             malformed=malformed,
         )
@@ -209,8 +230,10 @@ class Field:
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""
         shown = repr(self.value)
-        shown = shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "..."
-        self.error("type", f"is {shown}, expected {expected}", fix)
+        if len(shown) > _MAX_SHOWN:
+            shown = shown[:_MAX_SHOWN] + "..."
+        message = f"is {shown}, expected {expected}"
+        self.error("type", message, fix)
 
 
 def kind_of(document: Any) -> tuple[str, str]:
@@ -218,27 +241,39 @@ def kind_of(document: Any) -> tuple[str, str]:
 
     Empty strings for anything but a Kubernetes object.
     """
-    known = document if isinstance(document, dict) else {}
-    version, kind = known.get("apiVersion"), known.get("kind")
+    if not isinstance(document, dict):
+        return "", ""
+    version = document.get("apiVersion")
+    kind = document.get("kind")
     if not isinstance(version, str) or not isinstance(kind, str):
         return "", ""
-    return version.rpartition("/")[0], kind
+    group, _, _ = version.rpartition("/")
+    return group, kind
 
 
 def name_of(root: Field, default: str = "") -> str:
     """The object's name."""
-    return (root / "metadata" / "name").text() or default
+    name = root / "metadata" / "name"
+    return name.text() or default
 
 
 def namespace_of(root: Field) -> str:
     """The object's namespace."""
-    return (root / "metadata" / "namespace").text() or "default"
+    namespace = root / "metadata" / "namespace"
+    return namespace.text() or "default"
 
 
 def handle_of(root: Field) -> str:
     """What kubectl calls the object: `kind/name -n namespace`."""
-    kind = ((root / "kind").text() or "object").lower()
+    kind = (root / "kind").text() or "object"
     metadata = root / "metadata"
-    name = name_of(root) or ((metadata / "generateName").text() or "") + "?"
+    name = name_of(root)
+    if not name:
+        prefix = (metadata / "generateName").text() or ""
+        name = f"{prefix}?"
+
+    handle = f"{kind.lower()}/{name}"
     namespace = (metadata / "namespace").text()
-    return f"{kind}/{name}" + (f" -n {namespace}" if namespace else "")
+    if namespace:
+        handle += f" -n {namespace}"
+    return handle

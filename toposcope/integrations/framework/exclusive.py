@@ -29,14 +29,25 @@ def exclusive_level(
     if key is None:
         return None
     if cluster.lacks_label(key):
-        fix = did_you_mean_key(key, cluster.topologies.values())
-        if not isinstance(fix, Suggestion) and len(cluster.node_labels) <= _MAX_LISTED:
-            fix = did_you_mean(key, cluster.node_labels)
-        annotation.error(
-            rule, message, f"no node carries the label {key!r}" + (f"; {fix}" if fix else "")
-        )
-    levels = (topology.by_key(key) for topology in cluster.topologies.values())
-    return next(filter(None, levels), None) or Level(cluster.domain_of.get(key, key), key)
+        annotation.error(rule, message, _fix(key, cluster))
+
+    for topology in cluster.topologies.values():
+        level = topology.by_key(key)
+        if level:
+            return level
+    domain = cluster.domain_of.get(key, key)
+    return Level(domain, key)
+
+
+def _fix(key: str, cluster: ClusterFacts) -> str:
+    """What to do about a label that no node carries."""
+    fix = f"no node carries the label {key!r}"
+    meant = did_you_mean_key(key, cluster.topologies.values())
+    if not isinstance(meant, Suggestion) and len(cluster.node_labels) <= _MAX_LISTED:
+        meant = did_you_mean(key, cluster.node_labels)
+    if meant:
+        fix += f"; {meant}"
+    return fix
 
 
 def kept_off(pods: Pods, key: str, values: tuple[str, ...]) -> Pods:
@@ -44,6 +55,15 @@ def kept_off(pods: Pods, key: str, values: tuple[str, ...]) -> Pods:
     if not values:
         return pods
     unoccupied = Expression(key, "NotIn", values)
-    terms = pods.node_filter.terms
-    terms = tuple((*term, unoccupied) for term in terms if term) or terms or ((unoccupied,),)
-    return replace(pods, node_filter=replace(pods.node_filter, terms=terms))
+    node_filter = pods.node_filter
+    narrower = []
+    for term in node_filter.terms:
+        if term:
+            narrower.append((*term, unoccupied))
+
+    terms = tuple(narrower)
+    if not node_filter.terms:
+        terms = ((unoccupied,),)
+    elif not narrower:  # empty terms match nothing as they are
+        terms = node_filter.terms
+    return replace(pods, node_filter=replace(node_filter, terms=terms))

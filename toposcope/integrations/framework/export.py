@@ -47,9 +47,15 @@ class Variant:
 
     def notes(self, options: ExportOptions) -> tuple[str, ...]:
         """What to know about the document."""
+        parts = []
+        if self.note:
+            parts.append(self.note)
         missing = self.missing(options) if self.missing else ""
-        parts = [part for part in (self.note, missing) if part]
-        return ("; ".join(parts),) if parts else ()
+        if missing:
+            parts.append(missing)
+        if not parts:
+            return ()
+        return ("; ".join(parts),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,31 +36,41 @@ class Ref:
     @property
     def handle(self) -> str:
         """`podcliqueset/llm -n ml`, as kubectl takes it."""
-        return f"{self.kind.lower()}/{self.name}" + (
-            f" -n {self.namespace}" if self.namespace else ""
-        )
+        handle = f"{self.kind.lower()}/{self.name}"
+        if self.namespace:
+            handle += f" -n {self.namespace}"
+        return handle
 
     def command(self, template: str) -> Command:
         """A command about it: `{}` in the template becomes `podcliqueset/llm -n ml`."""
-        where = shell(" -n {}", self.namespace) if self.namespace else ""
-        return Command(template.replace("{}", shell("{}/{}", self.kind.lower(), self.name) + where))
+        handle: str = shell("{}/{}", self.kind.lower(), self.name)
+        if self.namespace:
+            handle += shell(" -n {}", self.namespace)
+        return Command(template.replace("{}", handle))
 
 
 def conditions(document: Object, field: str = "conditions") -> tuple[Condition, ...]:
     """The conditions in `status.<field>`; what is missing or malformed in one is empty."""
-    return tuple(map(_condition, (Field(document) / "status" / field).items()))
+    read = []
+    for entry in (Field(document) / "status" / field).items():
+        read.append(_condition(entry))
+    return tuple(read)
 
 
 def _condition(entry: Field) -> Condition:
-    type_, status, reason, message = (
-        (entry / name).text() or "" for name in ("type", "status", "reason", "message")
-    )
-    return Condition(type_, status, reason, bounded(message))
+    kind = (entry / "type").text() or ""
+    status = (entry / "status").text() or ""
+    reason = (entry / "reason").text() or ""
+    message = (entry / "message").text() or ""
+    return Condition(kind, status, reason, bounded(message))
 
 
 def condition(document: Object, kind: str) -> Condition | None:
     """The condition of one type."""
-    return next((entry for entry in conditions(document) if entry.type == kind), None)
+    for entry in conditions(document):
+        if entry.type == kind:
+            return entry
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +85,28 @@ class SchedulerMessage:
 
 @functools.cache
 def _meanings() -> Mapping[re.Pattern[str], str]:
-    """The regular expression of a message to its meaning in plain words, with the groups as `{0}`.
-
-    `{1}`.
-    """
+    """What messages mean in plain words, by their regular expressions; groups are `{0}`, `{1}`."""
+    integrations = Path(__file__).parents[1]
     meanings = {}
-    for file in sorted(Path(__file__).parents[1].glob("*/meanings.yaml")):
-        for pattern, words in load(file.read_bytes()).items():
+    for file in sorted(integrations.glob("*/meanings.yaml")):
+        table = load(file.read_bytes())
+        for pattern, words in table.items():
             # linear: `make lint` judges the keys of these tables
             meanings[re.compile(pattern)] = words
     return meanings
 
 
 def meaning_of(text: str) -> str:
-    """The meaning of a message, of each part that a system's `meanings.yaml` knows, in its order.
+    """The meaning of each part of a message that a system's `meanings.yaml` knows, in its order.
 
-    Empty: of none.
+    Empty where none of them is known.
     """
-    parts = []
+    meanings: dict[str, None] = {}
     for pattern, words in _meanings().items():
         for match in pattern.finditer(text):
-            parts.append(words.format(*match.groups()))
-    return "; ".join(dict.fromkeys(parts))
+            meaning = words.format(*match.groups())
+            meanings[meaning] = None
+    return "; ".join(meanings)
 
 
 class Outcome(StrEnum):
@@ -133,12 +143,12 @@ def unknown(message: str, *details: str, commands: tuple[Command, ...] = ()) -> 
 
 def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> Step:
     """This keeps the workload from running as intended."""
-    return Step(
-        Outcome.FAILED,
-        message.strip(),
-        tuple(filter(None, details)),
-        tuple(dict.fromkeys(commands)),
-    )
+    known_details = []
+    for detail in details:
+        if detail:
+            known_details.append(detail)
+    different_commands = tuple(dict.fromkeys(commands))
+    return Step(Outcome.FAILED, message.strip(), tuple(known_details), different_commands)
 
 
 class Resource(Protocol):

@@ -1,8 +1,8 @@
 """Regular expressions that users put into objects, for Go's matcher.
 
-Which needs linear time for any of them. Python's matcher goes back where a text can match in
-several ways, so only a pattern is applied here whose ways can be counted beforehand and are few.
-Others are not applied: what they match is unknown.
+Go's matcher needs linear time for any of them. Python's goes back where a text can match in several
+ways, so only a pattern is applied here whose ways can be counted beforehand and are few. Others are
+not applied: what they match is unknown.
 """
 
 import re
@@ -68,25 +68,40 @@ def _tokens(pattern: str) -> Iterator[str]:
     """
     at = 0
     while at < len(pattern):
-        character, pair = pattern[at], pattern[at : at + 2]
+        character = pattern[at]
         if character == "\\":
-            if pair[1:] in _DIGITS:
+            escaped = pattern[at + 1 : at + 2]
+            if escaped in _DIGITS:
                 yield "\\1"
             at += 2
         elif character == "[":
             at = _end_of_class(pattern, at) + 1
         else:
-            token = (
-                "(?:" if pattern.startswith("(?:", at) else pair if pair in _PAIRS else character
-            )
+            token = _token_at(pattern, at)
             yield token
             at += len(token)
 
 
+def _token_at(pattern: str, at: int) -> str:
+    if pattern.startswith("(?:", at):
+        return "(?:"
+    pair = pattern[at : at + 2]
+    if pair in _PAIRS:
+        return pair
+    return pattern[at]
+
+
 def _end_of_class(pattern: str, begin: int) -> int:
     """The bracket that closes the one at `begin`, or the end of the pattern."""
-    at = begin + 2 if pattern.startswith("^", begin + 1) else begin + 1
-    at += pattern.startswith("]", at)  # there it stands for itself
-    while at < len(pattern) and pattern[at] != "]":
-        at += 2 if pattern[at] == "\\" else 1
+    at = begin + 1
+    if pattern.startswith("^", at):
+        at += 1
+    if pattern.startswith("]", at):  # there it stands for itself
+        at += 1
+    while at < len(pattern):
+        if pattern[at] == "]":
+            break
+        if pattern[at] == "\\":
+            at += 1
+        at += 1
     return at

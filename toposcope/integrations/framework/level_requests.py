@@ -23,6 +23,8 @@ MAX_LEVEL_REQUESTS: Final = 64
 _MAX_KEY: Final = 317
 """A label key: a DNS prefix of 253 characters, a slash, a name of 63."""
 _MAX_NAME: Final = 253
+_MAX_PROBLEM: Final = 200
+"""Characters of an error that are repeated."""
 _MAX_OWNERS: Final = 8
 """Owners of owners; no real chain is as long, and owners that own each other must end somewhere."""
 _LEVEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCII)
@@ -100,10 +102,11 @@ def level_request(
         text = f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label"
         raise ValueError(text)
     if topology and len(topology) > _MAX_NAME:
-        raise ValueError(
+        text = (
             f"{topology[:80]!r}... is not the name of a topology: "
             f"it has more than {_MAX_NAME} characters"
         )
+        raise ValueError(text)
     return LevelRequest(level, required, topology or None, any_label)
 
 
@@ -115,7 +118,8 @@ def requests_at(
     Raises ValueError.
     """
     for place, required in places:
-        if level := place.text():
+        level = place.text()
+        if level:
             yield level_request(level, required=required, topology=topology, any_label=any_label)
 
 
@@ -139,9 +143,9 @@ class WatchedKind(Kind):
     """One kind whose objects ask for levels."""
 
     fields: Mapping[str, Any]
-    """What is decoded: a type for each property, or a mapping of the same form.
+    """What is decoded: for each property a type, a mapping of this form, or a list of one of them.
 
-    Or a list of one of either; `*` stands for every property of a map.
+    `*` stands for every property of a map.
     """
     requests: Callable[[Field, ReadAnnotations], Iterator[LevelRequest]]
     """The requests of an object in any of the versions; it is given who reads annotations.
@@ -164,13 +168,13 @@ class WatchedKind(Kind):
 
     @cached_property
     def decoder(self) -> "msgspec.json.Decoder[Any]":
-        """Decodes an object's metadata and `fields`.
-
-        And its conditions, where these say that it has finished.
-        """
-        metadata = {"metadata": _METADATA | self.fields.get("metadata", {})}
-        status = {"status": _STATUS} if self.finished else {}
-        return msgspec.json.Decoder(_type({**self.fields, **metadata, **status}))
+        """Decodes an object's metadata, `fields`, and conditions that say that it has finished."""
+        fields = dict(self.fields)
+        own_metadata = fields.get("metadata", {})
+        fields["metadata"] = {**_METADATA, **own_metadata}
+        if self.finished:
+            fields["status"] = _STATUS
+        return msgspec.json.Decoder(_type(fields))
 
 
 def _type(fields: Any) -> Any:
@@ -181,8 +185,11 @@ def _type(fields: Any) -> Any:
         return fields
     if "*" in fields:
         return dict[str, _type(fields["*"]) | None]  # type: ignore[misc]
+    types = {}
+    for name, kind in fields.items():
+        types[name] = _type(kind) | None
     make: Any = TypedDict  # the functional form, for names that only the caller knows
-    return make("Fields", {name: _type(kind) | None for name, kind in fields.items()}, total=False)
+    return make("Fields", types, total=False)
 
 
 _ANY_OBJECT: Final["msgspec.json.Decoder[Any]"] = msgspec.json.Decoder(
@@ -218,20 +225,24 @@ def read_object(
     A malformed one has none and a `problem`, and no name where that is unreadable.
     """
     decoded = _decoded(kind, raw)
-    root, problem = decoded.root, decoded.problem
+    root = decoded.root
+    problem = decoded.problem
     metadata: Mapping[str, Any] = (root / "metadata").value or {}
     workload = _workload(kind.api_version(version), kind.kind, metadata)
     owner = _owner(metadata)
     if not problem and not workload.name:
         problem = "the object has no name"
+
     requests: dict[LevelRequest, None] = {}
     if not problem and not _repeats(kind, owner):
         try:
             requests = dict.fromkeys(kind.requests(root, read_annotations))
         except ValueError as error:
             problem = _text(error)
-    if len(requests) > MAX_LEVEL_REQUESTS:
-        problem = f"asks for {len(requests)} levels; only the first {MAX_LEVEL_REQUESTS} count"
+    number = len(requests)
+    if number > MAX_LEVEL_REQUESTS:
+        problem = f"asks for {number} levels; only the first {MAX_LEVEL_REQUESTS} count"
+
     return ObjectRequests(
         workload=workload,
         version=metadata.get("resourceVersion") or "",
@@ -249,39 +260,57 @@ def _repeats(kind: WatchedKind, owner: WorkloadRef | None) -> bool:
 
 def _workload(api_version: str, kind: str, metadata: Mapping[str, Any]) -> WorkloadRef:
     return WorkloadRef(
-        api_version,
-        kind,
-        metadata.get("namespace") or "",
-        metadata.get("name") or "",
-        metadata.get("uid") or "",
+        api_version=api_version,
+        kind=kind,
+        namespace=metadata.get("namespace") or "",
+        name=metadata.get("name") or "",
+        uid=metadata.get("uid") or "",
     )
 
 
 def _owner(metadata: Mapping[str, Any]) -> WorkloadRef | None:
     """The controller, or the only owner: some name theirs without marking it as controller."""
-    owners = [owner for owner in metadata.get("ownerReferences") or () if owner]
-    controllers = [owner for owner in owners if owner.get("controller")]
-    if controllers:
-        owner = controllers[0]
-    elif len(owners) == 1:
-        owner = owners[0]
-    else:
+    owner = _chosen_owner(metadata.get("ownerReferences") or ())
+    if owner is None:
         return None
+    api_version = owner.get("apiVersion") or ""
+    kind = owner.get("kind") or ""
     namespaced = {**owner, "namespace": metadata.get("namespace")}
-    return _workload(owner.get("apiVersion") or "", owner.get("kind") or "", namespaced)
+    return _workload(api_version, kind, namespaced)
+
+
+def _chosen_owner(references: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    owners = []
+    for owner in references:
+        if not owner:
+            continue
+        if owner.get("controller"):
+            return owner
+        owners.append(owner)
+    if len(owners) == 1:
+        return owners[0]
+    return None
 
 
 def _has_finished(kind: WatchedKind, root: Field) -> bool:
     if not kind.finished:
         return False
-    for condition in (root / "status" / "conditions").items():
-        if (condition / "type").value in kind.finished and (condition / "status").value == "True":
+    conditions = root / "status" / "conditions"
+    for condition in conditions.items():
+        name = (condition / "type").value
+        if name not in kind.finished:
+            continue
+        status = (condition / "status").value
+        if status == "True":
             return True
     return False
 
 
 def _text(error: Exception) -> str:
-    return str(error)[:200] or type(error).__name__
+    text = str(error)
+    if not text:
+        return type(error).__name__
+    return text[:_MAX_PROBLEM]
 
 
 def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
@@ -293,23 +322,34 @@ def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelR
     """
     known = list(objects)
     by_uid = {read.workload.uid: read for read in known}
-    rolled_up: dict[WorkloadRef, dict[LevelRequest, None]] = {}
+
+    collected: dict[WorkloadRef, dict[LevelRequest, None]] = {}
     for read in known:
         top, finished = _topmost(read, by_uid)
-        if read.requests and not finished:
-            workload = top.owner or top.workload
-            rolled_up.setdefault(workload, {}).update(dict.fromkeys(read.requests))
-    return {workload: tuple(requests) for workload, requests in rolled_up.items()}
+        if finished or not read.requests:
+            continue
+        workload = top.owner or top.workload
+        requests = collected.setdefault(workload, {})
+        requests.update(dict.fromkeys(read.requests))
+
+    rolled_up = {}
+    for workload, requests in collected.items():
+        rolled_up[workload] = tuple(requests)
+    return rolled_up
 
 
 def _topmost(
     read: ObjectRequests, by_uid: Mapping[str, ObjectRequests]
 ) -> tuple[ObjectRequests, bool]:
     """The topmost owner that is known, and whether it or one between has finished."""
-    top, finished = read, read.finished
+    top = read
+    finished = read.finished
     for _ in range(_MAX_OWNERS):
-        above = by_uid.get(top.owner.uid) if top.owner else None
+        if top.owner is None:
+            break
+        above = by_uid.get(top.owner.uid)
         if above is None:
             break
-        top, finished = above, finished or above.finished
+        top = above
+        finished = finished or above.finished
     return top, finished

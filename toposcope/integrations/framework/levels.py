@@ -1,6 +1,6 @@
 """The levels of one topology, as documents of other systems name them.
 
-Read, compared, and checked before an export.
+They are read, compared, and checked before an export.
 """
 
 import re
@@ -23,10 +23,7 @@ _MAX_DOMAIN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class TopologyLevels:
-    """The levels of one topology, broadest first.
-
-    And the names by which documents refer to them.
-    """
+    """The levels of one topology, broadest first, and the names that documents have for them."""
 
     name: str
     levels: tuple[Level, ...]
@@ -39,16 +36,26 @@ class TopologyLevels:
 
     def by_domain(self, domain: str) -> Level | None:
         """The level of a domain (`rack`)."""
-        return next((level for level in self.levels if level.domain == domain), None)
+        for level in self.levels:
+            if level.domain == domain:
+                return level
+        return None
 
     def by_key(self, key: str) -> Level | None:
         """The level of a label key or of an alias for one."""
-        key = dict(self.aliases).get(key, key)
-        return next((level for level in self.levels if level.key == key), None)
+        aliases = dict(self.aliases)
+        label = aliases.get(key, key)
+        for level in self.levels:
+            if level.key == label:
+                return level
+        return None
 
     def level(self, name: str) -> Level | None:
         """The level of a domain or of a label key."""
-        return next((level for level in self.levels if name in (level.domain, level.key)), None)
+        for level in self.levels:
+            if name in (level.domain, level.key):
+                return level
+        return None
 
     def rank(self, level: Level) -> int:
         """0 for the broadest level, one more for each narrower one."""
@@ -74,7 +81,9 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:
         return Suggestion(f"did you mean {close[0]!r}?")
-    return f"there are: {', '.join(ordered)}" if ordered else ""
+    if not ordered:
+        return ""
+    return f"there are: {', '.join(ordered)}"
 
 
 def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
@@ -121,7 +130,8 @@ class DomainLevels(msgspec.Struct, frozen=True):
 
     def named(self, name: str) -> TopologyLevels:
         """The levels of the topology called `name`."""
-        return TopologyLevels(name, tuple(Level(level.domain, level.key) for level in self.levels))
+        levels = [Level(level.domain, level.key) for level in self.levels]
+        return TopologyLevels(name, tuple(levels))
 
 
 class DomainTopology(msgspec.Struct, frozen=True):
@@ -145,9 +155,8 @@ def decoded(document: Any, kind: type[_T], what: str) -> _T:
     try:
         return msgspec.convert(document, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UnreadableDocumentError(
-            f"this is not a {what}: {str(error).replace('`$.', '`')}"
-        ) from None
+        problem = str(error).replace("`$.", "`")
+        raise UnreadableDocumentError(f"this is not a {what}: {problem}") from None
 
 
 def exportable(topology: TopologyLevels) -> TopologyLevels:
@@ -180,11 +189,13 @@ def named_levels(
     The catalogue's domain of a key, else one derived from its name; each domain once. `domains` run
     in parallel with `keys` where the document names some; an empty one counts as missing.
     """
-    levels: list[Level] = []
     given = list(domains)
-    taken = {domain for domain in given if domain}
+    taken = set(given)
+    levels: list[Level] = []
     for position, key in enumerate(keys):
-        domain = given[position] if position < len(given) else ""
+        domain = ""
+        if position < len(given):
+            domain = given[position]
         if not domain:
             usual = catalogue.domain_of.get(key) or _derived_from(key)
             domain = _unused(usual, taken)
@@ -196,15 +207,19 @@ def named_levels(
 def _derived_from(key: str) -> str:
     """A legal domain: the key's name without the characters that a domain cannot hold."""
     _, _, name = key.rpartition("/")
-    text = _NOT_IN_A_DOMAIN.sub("-", name.lower()).strip("-")
-    text = text[:_MAX_DOMAIN].strip("-")
-    if text and not level_problems([Level(text, "key")]):
-        return text
-    return f"level-{text}".rstrip("-")
+    words = _NOT_IN_A_DOMAIN.sub("-", name.lower())
+    domain = words.strip("-")[:_MAX_DOMAIN].strip("-")
+    if not domain:
+        return "level"
+    level = Level(domain, "key")
+    if level_problems([level]):
+        return f"level-{domain}"
+    return domain
 
 
 def _unused(domain: str, taken: set[str]) -> str:
-    number, unused = 2, domain
+    number = 2
+    unused = domain
     while unused in taken:
         unused = f"{domain}-{number}"
         number += 1

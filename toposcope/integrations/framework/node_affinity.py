@@ -29,20 +29,20 @@ class Taint:
     effect: str
 
     def __str__(self) -> str:
-        return f"{self.key}{'=' + self.value if self.value else ''}:{self.effect}"
+        if not self.value:
+            return f"{self.key}:{self.effect}"
+        return f"{self.key}={self.value}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One requirement on a label.
-
-    Or on the node's name when `key` is `NODE_NAME` and `field` is set.
-    """
+    """One requirement on a label, or on the node's name."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
     field: bool = False
+    """Whether `key` is a field of the node, which is `NODE_NAME`."""
 
     def holds(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it holds for a node."""
@@ -62,10 +62,13 @@ class Expression:
 
 def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
     try:
-        left, right = int(value or ""), int(values[0])
+        left = int(value or "")
+        right = int(values[0])
     except (ValueError, IndexError):
         return False
-    return left > right if operator == "Gt" else left < right
+    if operator == "Gt":
+        return left > right
+    return left < right
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,12 @@ class Toleration:
         """Whether a pod with this may use a node with `taint`."""
         if self.effect and self.effect != taint.effect:
             return False
+        exists = self.operator == "Exists"
         if not self.key:
-            return self.operator == "Exists"
-        return self.key == taint.key and (self.operator == "Exists" or self.value == taint.value)
+            return exists
+        if self.key != taint.key:
+            return False
+        return exists or self.value == taint.value
 
 
 class ExclusionKind(IntEnum):
@@ -99,13 +105,11 @@ class ExclusionKind(IntEnum):
 
 
 class Exclusion(NamedTuple):
-    """Why pods cannot use a node.
-
-    The `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key.
-    """
+    """Why pods cannot use a node."""
 
     kind: ExclusionKind
     detail: str = ""
+    """The `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,10 @@ class NodeFilter:
 
 def _matches(term: Sequence[Expression], name: str, labels: Mapping[str, str]) -> bool:
     """Whether a term matches a node; an empty one matches nothing (corev1.NodeSelectorTerm)."""
-    return bool(term) and all(rule.holds(name, labels) for rule in term)
+    for rule in term:
+        if not rule.holds(name, labels):
+            return False
+    return len(term) > 0
 
 
 ANY_NODE: Final = NodeFilter()

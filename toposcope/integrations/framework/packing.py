@@ -68,4 +68,5 @@ def add_pods(held: MutableMapping[str, int], requests: Requests, count: int) -> 
     """Add what `count` pods take of a node; a negative count takes it away."""
     held[PODS] = held.get(PODS, 0) + count
     for resource, amount in requests:
-        held[resource] = held.get(resource, 0) + amount * count
+        before = held.get(resource, 0)
+        held[resource] = before + amount * count

@@ -120,12 +120,16 @@ class KnownLevels:
         A domain is that of the ClusterTopology of the same name, or the catalogue's, else the key.
         """
         domain_of = dict(self.domain_of)
-        if resource.name in self.own:
-            for level in self.own[resource.name].levels:
+        own = self.own.get(resource.name)
+        if own is not None:
+            for level in own.levels:
                 domain_of[level.key] = level.domain
+
         levels = []
         for level in resource.levels:
-            levels.append(Level(level.domain or domain_of.get(level.key, level.key), level.key))
+            key = level.key
+            domain = level.domain or domain_of.get(key, key)
+            levels.append(Level(domain, key))
         return TopologyLevels(resource.name, tuple(levels), resource.kind)
 
 

@@ -57,7 +57,7 @@ class GangMark:
     single: str = "-"
     """How a value begins that a scheduler makes up for pods that name no gang.
 
-    No label begins like the default.
+    The default is how no label begins.
     """
 
 

@@ -92,16 +92,20 @@ def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _set(name: str, count: int, template: Field, jobs: int = 1, job: Field | None = None) -> PodSet:
-    return PodSet(name, pods_of(name, count, template / "spec"), template, jobs, job)
+    pods = pods_of(name, count, template / "spec")
+    return PodSet(name, pods, template, jobs, job)
 
 
 def _pod(root: Field) -> Structure:
-    return Structure((_set("pod", 1, root),))
+    only = _set("pod", 1, root)
+    return Structure((only,))
 
 
 def _replicated(root: Field) -> Structure:
     spec = root / "spec"
-    return Structure((_set("pods", (spec / "replicas").number(1), spec / "template"),))
+    replicas = (spec / "replicas").number(1)
+    only = _set("pods", replicas, spec / "template")
+    return Structure((only,))
 
 
 def _deployment(root: Field) -> Structure:
@@ -110,22 +114,28 @@ def _deployment(root: Field) -> Structure:
 
 def _parallelism(spec: Field) -> int:
     at_once = (spec / "parallelism").number(1)
-    return min(at_once, (spec / "completions").number(at_once))
+    completions = (spec / "completions").number(at_once)
+    return min(at_once, completions)
 
 
 def _job(root: Field) -> Structure:
     spec = root / "spec"
-    return Structure((_set("pods", _parallelism(spec), spec / "template"),))
+    only = _set("pods", _parallelism(spec), spec / "template")
+    return Structure((only,))
 
 
 def _jobset(root: Field) -> Structure:
+    replicated_jobs = root / "spec" / "replicatedJobs"
     sets = []
-    for replicated in (root / "spec" / "replicatedJobs").items():
+    for replicated in replicated_jobs.items():
         job = replicated / "template"
         name = (replicated / "name").text() or replicated.path
-        count, template = _parallelism(job / "spec"), job / "spec" / "template"
+        spec = job / "spec"
+        count = _parallelism(spec)
+        template = spec / "template"
         jobs = (replicated / "replicas").number(1)
-        sets.append(_set(name, count, template, jobs, job))
+        pod_set = _set(name, count, template, jobs, job)
+        sets.append(pod_set)
     return Structure(tuple(sets))
 
 
@@ -137,8 +147,12 @@ def _leader_worker_set(root: Field) -> Structure:
     worker = template / "workerTemplate"
     leader = template / "leaderTemplate"
     if not leader:
-        return Structure((_set("pods", size, worker),), copies)
-    return Structure((_set("leader", 1, leader), _set("worker", size - 1, worker)), copies)
+        only = _set("pods", size, worker)
+        return Structure((only,), copies)
+
+    leaders = _set("leader", 1, leader)
+    workers = _set("worker", size - 1, worker)
+    return Structure((leaders, workers), copies)
 
 
 def _kubeflow(root: Field) -> Structure:
@@ -148,16 +162,21 @@ def _kubeflow(root: Field) -> Structure:
         if not field.endswith("ReplicaSpecs"):
             continue
         for name, role in roles.properties():
-            sets.append(_set(name, (role / "replicas").number(1), role / "template"))
+            replicas = (role / "replicas").number(1)
+            pod_set = _set(name, replicas, role / "template")
+            sets.append(pod_set)
     return Structure(tuple(sets))
 
 
 def _tasks(root: Field) -> Structure:
     """The tasks of a Job of batch.volcano.sh."""
+    tasks = root / "spec" / "tasks"
     sets = []
-    for task in (root / "spec" / "tasks").items():
+    for task in tasks.items():
         name = (task / "name").text() or task.path
-        sets.append(_set(name, (task / "replicas").number(1), task / "template"))
+        replicas = (task / "replicas").number(1)
+        pod_set = _set(name, replicas, task / "template")
+        sets.append(pod_set)
     return Structure(tuple(sets))
 
 
@@ -166,17 +185,27 @@ def _ray(*path: str) -> Callable[[Field], Structure]:
         cluster = root
         for step in path:
             cluster = cluster / step
-        sets = [_set("head", 1, cluster / "headGroupSpec" / "template")]
-        for number, workers in enumerate((cluster / "workerGroupSpecs").items()):
-            name = (workers / "groupName").text() or f"worker-group-{number}"
-            hosts = (workers / "numOfHosts").number(1, least=1)
-            count = (workers / "replicas").number(0) * hosts
-            if (workers / "suspend").flag():
-                count = 0
-            sets.append(_set(name, count, workers / "template"))
+
+        head_template = cluster / "headGroupSpec" / "template"
+        sets = [_set("head", 1, head_template)]
+        worker_groups = cluster / "workerGroupSpecs"
+        for number, workers in enumerate(worker_groups.items()):
+            sets.append(_ray_workers(number, workers))
         return Structure(tuple(sets))
 
     return read
+
+
+def _ray_workers(number: int, workers: Field) -> PodSet:
+    name = (workers / "groupName").text()
+    if not name:
+        name = f"worker-group-{number}"
+    hosts = (workers / "numOfHosts").number(1, least=1)
+    replicas = (workers / "replicas").number(0)
+    count = replicas * hosts
+    if (workers / "suspend").flag():
+        count = 0
+    return _set(name, count, workers / "template")
 
 
 _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
@@ -203,17 +232,34 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
 
     `added` are the requests of containers that an operator adds to the spec.
     """
-    containers = [*added]
+    containers = list(added)
     for container in (spec / "containers").items():
-        containers.append(requests_of(container / "resources"))
-    init = []
+        requested = requests_of(container / "resources")
+        containers.append(requested)
+    init_containers = []
     for container in (spec / "initContainers").items():
-        sidecar = (container / "restartPolicy").text() == "Always"
-        init.append(ContainerRequests(requests_of(container / "resources"), sidecar=sidecar))
-    overhead, whole_pod = amounts_of(spec / "overhead"), requests_of(spec / "resources")
-    total = pod_requests(containers, init, overhead, whole_pod)
-    requests = [(resource, amount) for resource, amount in sorted(total.items()) if amount]
-    return Pods(name, count, tuple(requests), node_filter_of(spec), _claims(spec))
+        init_containers.append(_init_container(container))
+    overhead = amounts_of(spec / "overhead")
+    whole_pod = requests_of(spec / "resources")
+
+    total = pod_requests(containers, init_containers, overhead, whole_pod)
+    requests = []
+    for resource, requested_amount in sorted(total.items()):
+        if requested_amount:
+            requests.append((resource, requested_amount))
+    return Pods(
+        name=name,
+        count=count,
+        requests=tuple(requests),
+        node_filter=node_filter_of(spec),
+        claims=_claims(spec),
+    )
+
+
+def _init_container(container: Field) -> ContainerRequests:
+    restart_policy = (container / "restartPolicy").text()
+    requests = requests_of(container / "resources")
+    return ContainerRequests(requests, sidecar=restart_policy == "Always")
 
 
 def _claims(spec: Field) -> tuple[ClaimRef, ...]:
@@ -235,7 +281,9 @@ def requests_of(resources: Field) -> dict[str, int]:
 
     A resource that only `limits` names is requested too, as the API server defaults it.
     """
-    return amounts_of(resources / "limits") | amounts_of(resources / "requests")
+    limits = amounts_of(resources / "limits")
+    requests = amounts_of(resources / "requests")
+    return limits | requests
 
 
 def amounts_of(quantities: Field) -> dict[str, int]:
@@ -270,10 +318,16 @@ def _amount(resource: str, quantity: Field) -> int | None:
 def node_filter_of(spec: Field) -> NodeFilter:
     """Which nodes a pod spec allows."""
     affinity = spec / "affinity" / "nodeAffinity" / "requiredDuringSchedulingIgnoredDuringExecution"
-    terms = [term_of(term) for term in (affinity / "nodeSelectorTerms").items()]
-    tolerations = [toleration_of(toleration) for toleration in (spec / "tolerations").items()]
+    terms = []
+    for term in (affinity / "nodeSelectorTerms").items():
+        terms.append(term_of(term))
+    tolerations = []
+    for toleration in (spec / "tolerations").items():
+        tolerations.append(toleration_of(toleration))
+
+    selector = (spec / "nodeSelector").texts()
     return NodeFilter(
-        selector=tuple(sorted((spec / "nodeSelector").texts().items())),
+        selector=tuple(sorted(selector.items())),
         terms=tuple(terms),
         tolerations=tuple(tolerations),
     )
@@ -291,15 +345,25 @@ def term_of(term: Field) -> tuple[Expression, ...]:
 
 def _expressions(requirement: Field, *, on_fields: bool) -> Iterator[Expression]:
     """A requirement of a term; none where its operator is unknown."""
-    key, name = (requirement / "key").text() or "", (requirement / "operator").text()
+    key = (requirement / "key").text() or ""
+    operator_field = requirement / "operator"
+    name = operator_field.text()
     for operator in OPERATORS:
         if operator == name:
-            values = [value.text() for value in (requirement / "values").items()]
-            known = tuple(value for value in values if value is not None)
-            yield Expression(key, operator, known, on_fields)
+            values = _texts(requirement / "values")
+            yield Expression(key, operator, values, on_fields)
             return
     text = f"{name!r} is none of {', '.join(OPERATORS)}"
-    (requirement / "operator").error("pods/operator", text)
+    operator_field.error("pods/operator", text)
+
+
+def _texts(values: Field) -> tuple[str, ...]:
+    texts = []
+    for value in values.items():
+        text = value.text()
+        if text is not None:
+            texts.append(text)
+    return tuple(texts)
 
 
 def toleration_of(toleration: Field) -> Toleration:

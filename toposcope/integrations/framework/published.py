@@ -1,7 +1,4 @@
-"""What all published resources have in common.
-
-Where they are, who owns them, and how publishing went.
-"""
+"""What published resources have in common: where they are, who owns them, how publishing went."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -71,7 +68,8 @@ class Published:
     @property
     def handle(self) -> str:
         """What `kubectl get` calls it, with the group: several have a Topology."""
-        return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
+        group, _, _ = self.api_version.partition("/")
+        return f"{self.kind.lower()}.{group}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +106,17 @@ class Target:
 
     def in_sync(self, message: str = "") -> Published:
         """The object has the levels of its ClusterTopology."""
-        return Published(self.api_version, self.kind, self.name, "", message)
+        return Published(self.api_version, self.kind, self.name, message=message)
 
     def not_in_sync(self, reason: str, message: str, again_in: float | None = None) -> Published:
         """The object does not have them, and why."""
         return Published(
-            self.api_version, self.kind, self.name, reason, message[:_LONGEST_MESSAGE], again_in
+            api_version=self.api_version,
+            kind=self.kind,
+            name=self.name,
+            reason=reason,
+            message=message[:_LONGEST_MESSAGE],
+            again_in=again_in,
         )
 
     def conflict(self) -> Published:
@@ -130,12 +133,15 @@ class Target:
 
         `Waiting` where the same request may succeed later.
         """
-        passes = may_pass(error)
-        again_in = error.retry_after or (RETRY_SECONDS if passes else None)
-        answer = self.not_in_sync("Waiting" if passes else "Rejected", error.message, again_in)
-        return (
-            replace(answer, retry_at=error.retry_at) if isinstance(error, RefusedError) else answer
-        )
+        again_in = error.retry_after or None
+        if may_pass(error):
+            answer = self.not_in_sync("Waiting", error.message, again_in or RETRY_SECONDS)
+        else:
+            answer = self.not_in_sync("Rejected", error.message, again_in)
+
+        if isinstance(error, RefusedError):
+            return replace(answer, retry_at=error.retry_at)
+        return answer
 
 
 def _example() -> Mapping[str, Any]:
@@ -161,10 +167,7 @@ class PublishedKind(Kind):
 
 
 def owned_metadata(topology: Topology) -> dict[str, Any]:
-    """The metadata of a resource published from `topology`.
-
-    Deleted with it, and labelled as ours.
-    """
+    """The metadata of a resource published from `topology`: deleted with it, labelled as ours."""
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -172,20 +175,26 @@ def owned_metadata(topology: Topology) -> dict[str, Any]:
         "uid": topology.uid,
         "controller": True,
     }
-    return {"name": topology.name, "labels": {MANAGED_BY: TOPOSCOPE}, "ownerReferences": [owner]}
+    return {
+        "name": topology.name,
+        "labels": {MANAGED_BY: TOPOSCOPE},
+        "ownerReferences": [owner],
+    }
 
 
 def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
-    """Whether an existing object was published from this topology.
-
-    And not from an earlier one of its name.
-    """
+    """Whether an object was published from this topology, not from an earlier one of its name."""
     metadata = document["metadata"]
-    owners = metadata.get("ownerReferences") or ()
-    labelled = (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE
-    return labelled and any(owner["uid"] == topology.uid for owner in owners)
+    labels = metadata.get("labels") or {}
+    if labels.get(MANAGED_BY) != TOPOSCOPE:
+        return False
+    for owner in metadata.get("ownerReferences") or ():
+        if owner["uid"] == topology.uid:
+            return True
+    return False
 
 
 def finalizers(document: Mapping[str, Any]) -> list[str]:
     """Each finalizer of the object, as `finalizer NAME`."""
-    return [f"finalizer {name}" for name in document["metadata"].get("finalizers") or ()]
+    names = document["metadata"].get("finalizers") or ()
+    return [f"finalizer {name}" for name in names]

@@ -51,7 +51,7 @@ class ReadTopologies:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerProfiles:
-    """What the configuration of Grove's operator says of schedulers."""
+    """What the configuration of an operator says of schedulers."""
 
     enabled: tuple[str, ...]
     default: str
@@ -63,7 +63,7 @@ class ClusterFacts:
     """What is known of the cluster that the workload is for."""
 
     topologies: Mapping[str, TopologyLevels] = field(default_factory=dict)
-    """By name.
+    """Topologies by name.
 
     A system that reads topology resources gets these alone (`seen_by`), whatever ClusterTopologies
     say.
@@ -97,11 +97,10 @@ class ClusterFacts:
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The same for a system that reads one kind of topology resource."""
-        return (
-            replace(self, topologies=self.read[reads].by_name, reads=reads)
-            if reads in self.read
-            else self
-        )
+        known = self.read.get(reads)
+        if known is None:
+            return self
+        return replace(self, topologies=known.by_name, reads=reads)
 
     def with_topology(self, option: str, topology: TopologyLevels) -> "ClusterFacts":
         """The same with one more topology resource, unless the cluster has one of that name."""
@@ -112,40 +111,52 @@ class ClusterFacts:
             by_name = {**known.by_name, topology.name: topology}
         else:
             by_name = {topology.name: topology, **known.by_name}
-        return replace(self, read={**self.read, option: replace(known, by_name=by_name)})
+        more = replace(known, by_name=by_name)
+        return replace(self, read={**self.read, option: more})
 
     @property
     def knows_topologies(self) -> bool:
         """Whether there is no topology but those of `topologies`."""
-        return self.reads in self.read and not self.read[self.reads].stand_in
+        known = self.read.get(self.reads)
+        return known is not None and not known.stand_in
 
     def missing(self, name: str) -> str:
         """What to do where a topology of this name is asked for that is not there."""
-        absent = self.read[self.reads].absent if self.reads in self.read else {}
-        return (
-            (name and absent.get(name)) or did_you_mean(name, self.topologies) or absent.get("", "")
-        )
+        known = self.read.get(self.reads, ReadTopologies({}))
+        why = known.absent.get(name)
+        if name and why:
+            return why
+        close = did_you_mean(name, self.topologies)
+        if close:
+            return close
+        return known.absent.get("", "")
 
     def occupied(self, pod_label: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with `pod_label` run.
 
-        In one namespace or in all.
+        `namespace` is that of these pods; None: any.
         """
-        values = {
-            pod.node_labels[key]
-            for pod in self.exclusive_pods.get(pod_label, ())
-            if key in pod.node_labels and namespace in (None, pod.namespace)
-        }
+        values = set()
+        for pod in self.exclusive_pods.get(pod_label, ()):
+            if namespace is not None and pod.namespace != namespace:
+                continue
+            if key in pod.node_labels:
+                values.add(pod.node_labels[key])
         return tuple(sorted(values))
 
     def lacks_label(self, key: str | None) -> bool:
         """Whether it is known that no node carries the label."""
-        return bool(self.node_labels and key) and key not in self.node_labels
+        if not self.node_labels or not key:
+            return False
+        return key not in self.node_labels
 
     @property
     def only_topology(self) -> TopologyLevels | None:
         """The topology, where there is exactly one."""
-        return next(iter(self.topologies.values())) if len(self.topologies) == 1 else None
+        if len(self.topologies) != 1:
+            return None
+        (topology,) = self.topologies.values()
+        return topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +221,10 @@ class System:
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
         root = Field(document)
-        reading = self.reader(
-            root, cluster.seen_by(self.reads), None if before is None else Field(before)
-        )
-        return replace(reading, findings=tuple(dict.fromkeys(root.findings)))
+        existing = None if before is None else Field(before)
+        reading = self.reader(root, cluster.seen_by(self.reads), existing)
+        findings = dict.fromkeys(root.findings)
+        return replace(reading, findings=tuple(findings))
 
 
 def is_change(root: Field, before: Field | None) -> bool:

@@ -58,16 +58,20 @@ def read_node_labels(document: Any, catalogue: Catalogue = BUILT_IN) -> Topology
     Raises UnreadableDocumentError.
     """
     topology = decoded(document, _Topology, "Topology of KAI's or Kueue's")
-    keys = [level.node_label for level in topology.spec.levels]
-    aliases = [level.alias for level in topology.spec.levels]
-    return TopologyLevels(topology.metadata.name, named_levels(keys, aliases, catalogue))
+    entries = topology.spec.levels
+    keys = [entry.node_label for entry in entries]
+    aliases = [entry.alias for entry in entries]
+    levels = named_levels(keys, aliases, catalogue)
+    return TopologyLevels(topology.metadata.name, levels)
 
 
 def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Alias and label key of each level that has an alias."""
+    levels = Field(document) / "spec" / "levels"
     named = []
-    for level in (Field(document) / "spec" / "levels").items():
-        alias, key = (level / "alias").text(), (level / "nodeLabel").text()
+    for level in levels.items():
+        alias = (level / "alias").text()
+        key = (level / "nodeLabel").text()
         if alias and key:
             named.append((alias, key))
     return tuple(named)
@@ -75,7 +79,11 @@ def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def label_keys(levels: Field) -> list[str]:
     """The node labels of a Topology, in order; an empty string for an entry without one."""
-    return [(level / "nodeLabel").text() or "" for level in levels.items()]
+    keys = []
+    for level in levels.items():
+        key = (level / "nodeLabel").text()
+        keys.append(key or "")
+    return keys
 
 
 def check_count(
@@ -85,9 +93,8 @@ def check_count(
     if not keys:
         levels.error(rule, "should have at least 1 items", f"name the node labels, {order}")
     if len(keys) > MAX_LEVELS:
-        levels.error(
-            rule, f"must have at most {MAX_LEVELS} items", "leave out levels that nobody asks for"
-        )
+        text = f"must have at most {MAX_LEVELS} items"
+        levels.error(rule, text, "leave out levels that nobody asks for")
 
 
 def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: str) -> list[str]:
@@ -95,18 +102,26 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
     rule = f"{system}/topology-levels"
     keys = label_keys(levels)
     check_count(levels, keys, rule)
+
     for level, key in zip(levels.items(), keys, strict=True):
-        if len(key) > _MAX_KEY or not _KEY.fullmatch(key):
-            (level / "nodeLabel").error(rule, *NOT_A_KEY)
+        field = level / "nodeLabel"
+        if not _is_key(key):
+            field.error(rule, *NOT_A_KEY)
         elif cluster.lacks_label(key):
             text = "no node carries this label, so the topology has no nodes"
             fix = did_you_mean_key(key, cluster.topologies.values())
-            (level / "nodeLabel").warn(f"{system}/topology-label", text, fix)
-    if len(set(keys)) < len(keys):
+            field.warn(f"{system}/topology-label", text, fix)
+
+    different = set(keys)
+    if len(different) < len(keys):
         levels.error(rule, duplicate, "name each label once")
     if HOSTNAME in keys[:-1]:
         levels.error(rule, HOSTNAME_LAST, "move it to the end")
     return keys
+
+
+def _is_key(text: str) -> bool:
+    return len(text) <= _MAX_KEY and _KEY.fullmatch(text) is not None
 
 
 def check_order(
@@ -118,8 +133,11 @@ def check_order(
     the message.
     """
     for topology in cluster.topologies.values():
-        for (_, above), (field, level) in pairwise(_known_levels(entries, topology)):
-            if topology.rank(level) < topology.rank(above) and above.key != HOSTNAME:
+        known = _known_levels(entries, topology)
+        for (_, above), (field, level) in pairwise(known):
+            if above.key == HOSTNAME:
+                continue
+            if topology.rank(level) < topology.rank(above):
                 text = (
                     f"{level.key!r} comes after {above.key!r}, "
                     f"but is broader in topology {topology.name!r}"

@@ -25,25 +25,30 @@ _OPEN: Final = "*open*"
 @functools.cache
 def schema(system: str, kind: str) -> Any:
     """What the `fields.yaml` of a system knows of a kind, as `check_fields` takes it."""
-    file = Path(__file__).parents[1] / system / "fields.yaml"
-    return load(file.read_bytes())[kind]
+    integrations = Path(__file__).parents[1]
+    file = integrations / system / "fields.yaml"
+    kinds = load(file.read_bytes())
+    return kinds[kind]
 
 
 def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
     """Note every field below that `known` does not have.
 
-    A mistake where it is close to one, else maybe a newer field. `known` is the fields of an object
-    (`*`: of each value of a map), a list with those of the items of a list, or anything else: all
-    is allowed. `version` names whose schema it is.
+    It is a mistake where it is close to one that is known, else maybe a newer field. `known` is the
+    fields of an object (`*`: of each value of a map), a list with those of the items of a list, or
+    anything else: all is allowed. `version` names whose schema it is.
     """
     if isinstance(known, list):
         if isinstance(field.value, list):
             for item in field.items():
                 check_fields(item, known[0], rule, version)
     elif isinstance(known, Mapping) and isinstance(field.value, dict):
+        of_others = known.get("*")
         for name, value in field.properties():
-            if name in known or "*" in known:
-                check_fields(value, known.get(name, known.get("*")), rule, version)
+            if name in known:
+                check_fields(value, known[name], rule, version)
+            elif "*" in known:
+                check_fields(value, of_others, rule, version)
             else:
                 _note_unknown(name, value, known, rule, version)
 

@@ -45,10 +45,7 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One copy of a group `needs` more than the `largest` domain has.
-
-    Or there is room for too few of its copies.
-    """
+    """One copy of a group `needs` more than the `largest` domain has, or too few copies fit."""
 
     group: Group
     level: Level | None
@@ -157,8 +154,16 @@ class Verdict:
 
     def name(self, domain: Path) -> str:
         """The name of a domain."""
-        return self.names.get(domain) or "/".join(domain) or "the cluster"
+        known = self.names.get(domain)
+        if known:
+            return known
+        return "/".join(domain) or "the cluster"
 
     def limited(self, kind: Kind, limitation: str) -> "Verdict":
         """That the scheduler does not place it, for a reason of its own; the evidence stays."""
-        return Verdict(kind, steps=self.steps, excluded=self.excluded, limitation=limitation)
+        return Verdict(
+            kind=kind,
+            steps=self.steps,
+            excluded=self.excluded,
+            limitation=limitation,
+        )

@@ -142,7 +142,7 @@ class Waiting:
     def check_drift(self, resource: Resource, describe: Command) -> Step | None:
         """Drift that the system itself reports of a topology resource.
 
-        `describe` is a command.
+        `describe` is the command that shows the resource.
         """
         del resource, describe
         return None

@@ -1,8 +1,8 @@
-"""What Grove's webhook refuses of any PodCliqueSet besides its constraints.
+"""What Grove's webhook refuses of any PodCliqueSet: names, counts, pod templates.
 
-Names, counts, pod templates. Rules and messages: Grove's CRD and webhook, main of 2026-08-19. Left
-out is what has nothing to do with placement: shared resource claims, MNNVL, environment variables,
-`terminationDelay`.
+Constraints are in `constraint.py`. Rules and messages: Grove's CRD and webhook, main of 2026-08-19.
+Left out is what has nothing to do with placement: shared resource claims, MNNVL, environment
+variables, `terminationDelay`.
 """
 
 import json
@@ -29,25 +29,30 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     if not replicas.number(0):
         text = "is 0 unless it is set: Grove creates no pods"
         replicas.warn("grove/no-replicas", text, "set it to 1 or more")
+
     template = root / "spec" / "template"
-    cliques = list((template / "cliques").items())
+    where = template / "cliques"
+    cliques = list(where.items())
     groups = list((template / "podCliqueScalingGroups").items())
     if not cliques:
-        text = "at least one PodClique must be defined"
-        (template / "cliques").error("grove/cliques", text, "add one")
+        where.error("grove/cliques", "at least one PodClique must be defined", "add one")
+
     names = [(clique / "name").text() or "" for clique in cliques]
     members = _members(groups)
     for clique, name in zip(cliques, names, strict=True):
+        grouped = name in members
         _check_name(clique, "PodCliqueTemplateSpec")
-        _check_clique(clique, grouped=name in members, is_new=is_new)
-        if name and name not in members:
+        _check_clique(clique, grouped=grouped, is_new=is_new)
+        if name and not grouped:
             _check_length(root, clique / "name", ("PodClique", name))
     for group in groups:
         _check_name(group, "PodCliqueScalingGroupConfig")
         _check_group(root, group, names)
+
     _check_all_unique(template, cliques, groups)
-    if (template / "cliqueStartupType").text() == _EXPLICIT:
-        _check_order(template / "cliques", cliques, names)
+    startup_type = (template / "cliqueStartupType").text()
+    if startup_type == _EXPLICIT:
+        _check_order(where, cliques, names)
 
 
 def _members(groups: list[Field]) -> list[str]:
@@ -59,9 +64,12 @@ def _members(groups: list[Field]) -> list[str]:
 
 
 def _check_all_unique(template: Field, cliques: list[Field], groups: list[Field]) -> None:
-    """Names of cliques, roles and scaling groups; and no clique is in two of these."""
-    _check_unique(template / "cliques", [clique / "name" for clique in cliques])
-    _check_unique(template / "cliques", [clique / "spec" / "roleName" for clique in cliques])
+    """Note names that two cliques, roles or scaling groups have, and cliques in two groups."""
+    where = template / "cliques"
+    _check_unique(where, [clique / "name" for clique in cliques])
+    roles = [clique / "spec" / "roleName" for clique in cliques]
+    _check_unique(where, roles)
+
     where = template / "podCliqueScalingGroups"
     _check_unique(where, [group / "name" for group in groups])
     members: list[Field] = []
@@ -71,16 +79,18 @@ def _check_all_unique(template: Field, cliques: list[Field], groups: list[Field]
 
 
 def _check_name(part: Field, kind: str) -> None:
-    name = part / "name"
-    if not name.text():
-        name.error("grove/name", "field cannot be empty" if name else "Required value", "name it")
-    elif not NAME.fullmatch(name.text() or ""):
-        fix = "write lower-case letters, digits and '-'"
-        name.error("grove/name", f"invalid {kind} name, must be a valid DNS subdomain", fix)
+    field = part / "name"
+    name = field.text()
+    if not name:
+        text = "field cannot be empty" if field else "Required value"
+        field.error("grove/name", text, "name it")
+    elif not NAME.fullmatch(name):
+        text = f"invalid {kind} name, must be a valid DNS subdomain"
+        field.error("grove/name", text, "write lower-case letters, digits and '-'")
 
 
 def _check_unique(where: Field, fields: Iterable[Field]) -> None:
-    """Grove names each value that is there twice once, on the list."""
+    """Note values that are there twice; Grove names each of them once, on the list."""
     seen: set[str] = set()
     twice: dict[str, Field] = {}
     for field in fields:
@@ -89,41 +99,53 @@ def _check_unique(where: Field, fields: Iterable[Field]) -> None:
             twice.setdefault(text, field)
         seen.add(text)
     twice.pop("", None)
-    if twice:
-        first = next(iter(twice.values()))
-        text = f"Duplicate value: {json.dumps(list(twice))}"
-        first.error("grove/unique", text, f"use each once in {where.path}")
+    if not twice:
+        return
+    first = next(iter(twice.values()))
+    values = json.dumps(list(twice))
+    fix = f"use each once in {where.path}"
+    first.error("grove/unique", f"Duplicate value: {values}", fix)
 
 
 def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
-    """The names of set, scaling group and clique together."""
-    named = (("PodCliqueSet", name_of(root)), *parts)
-    length = sum(len(name) for _, name in named)
-    if length > _MAX_NAMES:
-        *others, last = [f"{kind} '{name}'" for kind, name in named]
-        comma = "," if len(others) > 1 else ""
-        text = (
-            f"combined resource name length {length} exceeds {_MAX_NAMES}-character limit "
-            "required for pod naming. "
-            f"Consider shortening: {', '.join(others)}{comma} or {last}"
-        )
-        field.error("grove/name-length", text, f"shorten them by {length - _MAX_NAMES}")
+    """Note names of set, scaling group and clique that are too long together."""
+    length = 0
+    named = []
+    for kind, name in (("PodCliqueSet", name_of(root)), *parts):
+        length += len(name)
+        named.append(f"{kind} '{name}'")
+    if length <= _MAX_NAMES:
+        return
+
+    *others, last = named
+    comma = "," if len(others) > 1 else ""
+    text = (
+        f"combined resource name length {length} exceeds {_MAX_NAMES}-character limit "
+        "required for pod naming. "
+        f"Consider shortening: {', '.join(others)}{comma} or {last}"
+    )
+    field.error("grove/name-length", text, f"shorten them by {length - _MAX_NAMES}")
 
 
 def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
     spec = clique / "spec"
-    for required in ("roleName", "replicas", "podSpec"):
-        if not spec / required:
-            (spec / required).error("grove/required", "Required value", "set it")
+    for name in ("roleName", "replicas", "podSpec"):
+        required = spec / name
+        if not required:
+            required.error("grove/required", "Required value", "set it")
+
     replicas = _positive(spec / "replicas", 1)
-    _check_minimum(spec / "minAvailable", _positive(spec / "minAvailable", replicas), replicas)
+    minimum = spec / "minAvailable"
+    least = _positive(minimum, replicas)
+    _check_minimum(minimum, least, replicas)
     if spec / "autoScalingConfig":
         _check_scaling(spec, replicas, grouped=grouped)
-    if is_new:
-        for name in ("topologySpreadConstraints", "nodeName"):
-            field = spec / "podSpec" / name
-            if field and field.value != "":
-                field.error("grove/pod-spec", "must not be set", _UNPLACED)
+    if not is_new:
+        return
+    for name in ("topologySpreadConstraints", "nodeName"):
+        field = spec / "podSpec" / name
+        if field and field.value != "":
+            field.error("grove/pod-spec", "must not be set", _UNPLACED)
 
 
 def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
@@ -149,7 +171,8 @@ def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
 def _positive(count: Field, default: int) -> int:
     """A count; Grove refuses zero and less."""
     value = count.value
-    if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if is_whole and value <= 0:
         count.error("grove/replicas", "must be greater than 0", "write 1 or more")
         return default
     return count.number(default)
@@ -162,25 +185,35 @@ def _check_minimum(field: Field, least: int, replicas: int) -> None:
 
 
 def _check_group(root: Field, group: Field, names: list[str]) -> None:
-    members = group / "cliqueNames"
-    for field in members.items():
-        clique = field.text() or ""
-        if clique not in names:
-            fix = did_you_mean(clique, names) or "define it in cliques"
-            field.error("grove/clique-found", "unidentified PodClique names found", fix)
-        in_group = ("PodCliqueScalingGroup", (group / "name").text() or "")
-        _check_length(root, field, in_group, ("PodClique", clique))
+    _check_members(root, group, names)
+
     replicas = _positive(group / "replicas", 1)
-    least = _positive(group / "minAvailable", 1)
-    _check_minimum(group / "minAvailable", least, replicas)
-    fewest = group / "scaleConfig" / "minReplicas"
-    if group / "scaleConfig" and fewest.number(replicas) < least:
+    minimum = group / "minAvailable"
+    least = _positive(minimum, 1)
+    _check_minimum(minimum, least, replicas)
+
+    scaling = group / "scaleConfig"
+    if not scaling:
+        return
+    fewest = scaling / "minReplicas"
+    if fewest.number(replicas) < least:
         text = "scaleConfig.minReplicas must be greater than or equal to minAvailable"
         fewest.error("grove/scaling", text, f"write {least} or more")
 
 
+def _check_members(root: Field, group: Field, names: list[str]) -> None:
+    group_name = (group / "name").text() or ""
+    in_group = ("PodCliqueScalingGroup", group_name)
+    for field in (group / "cliqueNames").items():
+        clique = field.text() or ""
+        if clique not in names:
+            fix = did_you_mean(clique, names) or "define it in cliques"
+            field.error("grove/clique-found", "unidentified PodClique names found", fix)
+        _check_length(root, field, in_group, ("PodClique", clique))
+
+
 def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
-    """With an explicit order each clique starts after others, in no circle."""
+    """Note what is wrong with an explicit order, in which cliques start after others."""
     after: dict[str, set[str]] = {}
     for clique, name in zip(cliques, names, strict=True):
         starts_after = clique / "spec" / "startsAfter"
@@ -188,7 +221,9 @@ def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
             _check_dependency(field, name, names)
         _check_unique(starts_after, starts_after.items())
         others = {field.text() or "" for field in starts_after.items()}
-        after[name] = others - {name}
+        others.discard(name)
+        after[name] = others
+
     try:
         TopologicalSorter(after).prepare()
     except CycleError:

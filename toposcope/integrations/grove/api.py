@@ -56,20 +56,30 @@ def constrained(template: Field) -> Iterator[Field]:
 
 def clique_names(scaling_group: Field) -> list[str]:
     """The cliques of a scaling group."""
-    return [text for name in (scaling_group / "cliqueNames").items() if (text := name.text())]
+    names = []
+    for field in (scaling_group / "cliqueNames").items():
+        name = field.text()
+        if name:
+            names.append(name)
+    return names
 
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a PodCliqueSet."""
     yield from read_annotations(Annotated(root))
     template = root / "spec" / "template"
-    default = (template / "topologyConstraint" / "topologyName").text()
+    top = template / "topologyConstraint"
+    default = (top / "topologyName").text()
     inherited: dict[str, str | None] = {}
     for place in constrained(template):
         constraint = place / "topologyConstraint"
         name = (place / "name").text() or ""
-        topology = (constraint / "topologyName").text() or inherited.get(name, default)
-        inherited |= dict.fromkeys(clique_names(place), topology)
+        topology = (constraint / "topologyName").text()
+        if not topology:
+            topology = inherited.get(name, default)
+        for clique in clique_names(place):
+            inherited[clique] = topology
+
         pack = constraint / "pack"
         levels = (
             (constraint / "packDomain", True),

@@ -1,7 +1,7 @@
-"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them.
+"""The `topologyConstraint`s of a PodCliqueSet as Grove reads them, and their topology.
 
-And the topology that they agree on. Rules and messages: Grove's CRD and webhook, main of
-2026-08-19; v0.1.0-alpha.10 to alpha.12 have the same.
+Rules and messages: Grove's CRD and webhook, main of 2026-08-19; v0.1.0-alpha.10 to alpha.12 have
+the same.
 """
 
 import re
@@ -47,7 +47,9 @@ class Constraint:
     @property
     def required_field(self) -> Field:
         """The field that names it."""
-        return self.field / "pack" / "required" if self.pack_required else self.field / "packDomain"
+        if self.pack_required:
+            return self.field / "pack" / "required"
+        return self.field / "packDomain"
 
     @property
     def preferred_field(self) -> Field:
@@ -59,13 +61,13 @@ class Constraint:
 
 
 def constraint_of(owner: str, name: str, field: Field) -> Constraint:
-    """The constraint in a field, which may not be set.
-
-    `name` is that of the clique or scaling group.
-    """
+    """The constraint in a field, which may not be set; `name` is that of the owner."""
     pack = field / "pack"
+    full_owner = owner
+    if name:
+        full_owner = f"{owner} '{name}'"
     return Constraint(
-        owner=f"{owner} '{name}'" if name else owner,
+        owner=full_owner,
         name=name,
         field=field,
         topology=(field / "topologyName").text() or "",
@@ -77,14 +79,12 @@ def constraint_of(owner: str, name: str, field: Field) -> Constraint:
 
 @dataclass(frozen=True)
 class Constraints:
-    """All places of a PodCliqueSet that can have one.
-
-    `members` are the cliques of each scaling group.
-    """
+    """All places of a PodCliqueSet that can have one."""
 
     top: Constraint
     groups: Sequence[Constraint]
     members: Sequence[Sequence[str]]
+    """The cliques of each of the groups."""
     cliques: Sequence[Constraint]
 
     @classmethod
@@ -93,15 +93,17 @@ class Constraints:
         groups = list((template / "podCliqueScalingGroups").items())
         cliques = (template / "cliques").items()
         return cls(
-            constraint_of("PodCliqueSet", "", template / "topologyConstraint"),
-            [_constraint_of_part("PodCliqueScalingGroup", group) for group in groups],
-            [clique_names(group) for group in groups],
-            [_constraint_of_part("PodClique", clique) for clique in cliques],
+            top=constraint_of("PodCliqueSet", "", template / "topologyConstraint"),
+            groups=[_constraint_of_part("PodCliqueScalingGroup", group) for group in groups],
+            members=[clique_names(group) for group in groups],
+            cliques=[_constraint_of_part("PodClique", clique) for clique in cliques],
         )
 
     def __iter__(self) -> Iterator[Constraint]:
         """Those that are set, in the order of Grove's checks."""
-        yield from filter(None, (self.top, *self.cliques, *self.groups))
+        for constraint in (self.top, *self.cliques, *self.groups):
+            if constraint:
+                yield constraint
 
     def clique(self, name: str) -> Constraint | None:
         """The place of a clique."""
@@ -111,21 +113,21 @@ class Constraints:
         return None
 
     def topology(self, note: Note, fix: str = "") -> str | None:
-        """The topology that all constraints name or inherit.
-
-        None where they name none, or do not agree.
-        """
+        """The topology that all constraints name or inherit; None if they name none or disagree."""
         names = _Names(note, fix)
-        top = names.resolve(self.top, "") if self.top else ""
+        top = names.resolve(self.top, "")
         of_group: dict[str, str] = {}
         for group, members in zip(self.groups, self.members, strict=True):
-            name = names.resolve(group, top) if group else ""
+            name = names.resolve(group, top)
             if name:
-                of_group = dict.fromkeys(members, name) | of_group
+                for member in members:
+                    of_group.setdefault(member, name)
         for clique in self.cliques:
-            if clique:
-                names.resolve(clique, of_group.get(clique.name, top))
-        if len(set(names.resolved)) > 1:
+            inherited = of_group.get(clique.name, top)
+            names.resolve(clique, inherited)
+
+        different = set(names.resolved)
+        if len(different) > 1:
             self._note_several(note)
             return None
         if names.problems or not names.resolved:
@@ -140,16 +142,14 @@ class Constraints:
                 note(constraint.field / "topologyName", "grove/one-topology", _ONE_NAME, fix)
 
     def check_levels(self, topology: TopologyLevels, note: Note) -> None:
-        """Every domain is a level of the topology.
-
-        And no part is kept together more broadly than the whole.
-        """
+        """Note domains that are no levels of the topology, or broader in a part than above it."""
         all_exist = True
         for constraint in self:
             if not _check_domains(constraint, topology, note):
                 all_exist = False
         if not all_exist:  # Grove stops here
             return
+
         for whole, part in self._nested():
             if whole and part:
                 _check_order(whole, part, topology, note)
@@ -180,8 +180,14 @@ class _Names:
         self.problems = 0
 
     def resolve(self, constraint: Constraint, inherited: str) -> str:
-        """The name of one, its own or inherited; empty where it has none, or another than above."""
-        field, name = constraint.field / "topologyName", constraint.topology or inherited
+        """The name of one, its own or inherited.
+
+        Empty where it is not set, has no name, or another than above.
+        """
+        if not constraint:
+            return ""
+        field = constraint.field / "topologyName"
+        name = constraint.topology or inherited
         if not name:
             text = "topologyName is required when topologyConstraint is set and cannot be inherited"
             fix = "set it on spec.template.topologyConstraint"
@@ -201,19 +207,23 @@ class _Names:
 def _check_domains(constraint: Constraint, topology: TopologyLevels, note: Note) -> bool:
     """Whether every domain of a constraint is a level of the topology; others are noted."""
     all_exist = True
-    pack_domain, pack = constraint.field / "packDomain", constraint.field / "pack"
-    for place in (pack_domain, pack / "required", constraint.preferred_field):
+    pack_domain = constraint.field / "packDomain"
+    required = constraint.field / "pack" / "required"
+    levels = " ".join(topology.domains)
+    for place in (pack_domain, required, constraint.preferred_field):
         domain = place.text()
-        if domain and _legal(domain) and not topology.by_domain(domain):
-            all_exist = False
-            levels = " ".join(topology.domains)
-            message = f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
-            note(place, "grove/domain-exists", message, _fix(domain, topology))
+        if not domain or not _legal(domain):
+            continue
+        if topology.by_domain(domain):
+            continue
+        all_exist = False
+        message = f"topology domain '{domain}' does not exist in cluster topology [{levels}]"
+        note(place, "grove/domain-exists", message, _fix(domain, topology))
     return all_exist
 
 
 def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, note: Note) -> None:
-    """Grove reports it on the whole.
+    """Note parts that are kept together more broadly than the whole; Grove reports it on the whole.
 
     Required levels are compared with required ones, preferred with preferred ones.
     """
@@ -222,17 +232,21 @@ def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, 
         (whole.preferred_field, whole.preferred, part.preferred),
     )
     for field, broad, narrow in pairs:
-        above, below = topology.by_domain(broad), topology.by_domain(narrow)
-        if above and below and topology.rank(above) > topology.rank(below):
-            message = (
-                f"{whole.owner} topology constraint domain '{broad}' is narrower than "
-                f"{part.owner} topology constraint domain '{narrow}'"
-            )
-            fix = (
-                f"use {narrow!r} or something broader here, "
-                f"or {broad!r} or something narrower on {part.owner}"
-            )
-            note(field, "grove/hierarchy", message, fix)
+        above = topology.by_domain(broad)
+        below = topology.by_domain(narrow)
+        if above is None or below is None:
+            continue
+        if topology.rank(above) <= topology.rank(below):
+            continue
+        message = (
+            f"{whole.owner} topology constraint domain '{broad}' is narrower than "
+            f"{part.owner} topology constraint domain '{narrow}'"
+        )
+        fix = (
+            f"use {narrow!r} or something broader here, "
+            f"or {broad!r} or something narrower on {part.owner}"
+        )
+        note(field, "grove/hierarchy", message, fix)
 
 
 def check_schema(
@@ -248,29 +262,33 @@ def check_schema(
     Values that are in `old` too are not validated again.
     """
     for constraint in constraints:
-        if constraint.field.value in old or _is_misspelt(constraint):
+        field = constraint.field
+        if field.value in old or _is_misspelt(constraint):
             continue
-        field, pack = constraint.field, constraint.field / "pack"
-        deprecated, required = field / "packDomain", pack / "required"
-        for domain in (deprecated, required, constraint.preferred_field):
-            _check_domain(domain, topology, note)
+        _check_domain(field / "packDomain", topology, note)
+        _check_domain(field / "pack" / "required", topology, note)
+        _check_domain(constraint.preferred_field, topology, note)
         _check_pack(constraint, is_new=is_new, note=note)
 
 
 def _check_pack(constraint: Constraint, *, is_new: bool, note: Note) -> None:
     """Note a `pack` that is missing or empty, and a `packDomain` where it may not be."""
     pack = constraint.field / "pack"
-    deprecated, required = constraint.field / "packDomain", pack / "required"
-    if not pack and not deprecated:
-        text = "topologyConstraint must specify pack or deprecated packDomain"
-        note(pack, "grove/pack", text, "set pack.required")
+    required = pack / "required"
+    deprecated = constraint.field / "packDomain"
     if pack and not (required or constraint.preferred_field):
         text = "pack must specify at least one of required or preferred"
         note(pack, "grove/pack", text, "name a level, or remove it")
-    if deprecated and required:
+    if not deprecated:
+        if not pack:
+            text = "topologyConstraint must specify pack or deprecated packDomain"
+            note(pack, "grove/pack", text, "set pack.required")
+        return
+
+    if required:
         text = "must not set both pack.required and deprecated packDomain"
         note(required, "grove/pack", text, "remove packDomain")
-    if deprecated and is_new:
+    if is_new:
         text = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
         fix = (
             f"write pack: {{required: {deprecated.value}}} "
@@ -320,15 +338,19 @@ def known_topology(
     constraints: Constraints, cluster: ClusterFacts, note: Note
 ) -> tuple[str | None, TopologyLevels | None]:
     """The name of the topology that all constraints name, and its levels if it exists."""
-    if not any(True for _ in constraints):
+    if not any(constraints):
         return None, None
+
     name = constraints.topology(note, cluster.missing(""))
+    naming = [constraint for constraint in constraints if constraint.topology]
+    if name is None and naming:
+        return None, None
     if name is None:
-        named = {constraint.topology for constraint in constraints if constraint.topology}
-        return None, None if named else cluster.only_topology
+        return None, cluster.only_topology
+
     topology = cluster.topologies.get(name)
     if topology is None:
-        place = next(constraint.field for constraint in constraints if constraint.topology)
+        place = naming[0].field / "topologyName"
         text = f'ClusterTopologyBinding "{name}" not found'
-        note(place / "topologyName", "grove/topology-exists", text, cluster.missing(name))
+        note(place, "grove/topology-exists", text, cluster.missing(name))
     return name, topology

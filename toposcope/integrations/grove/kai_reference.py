@@ -1,10 +1,10 @@
-"""Who writes the KAI Topology of a name, Grove or Toposcope.
+"""Who writes the KAI Topology of a name, and the entry by which Grove's binding names ours.
 
-And the entry by which Grove's binding names ours. From v0.1.0-alpha.9 on, and in the development
-versions before it, Grove makes a KAI Topology for every ClusterTopologyBinding that does not name
-one; where the binding names one, it only compares. Grove's operator does not start while a binding
-without that entry stands beside a KAI Topology of its name that it did not make. No write here
-leads to that state, even if this controller crashes after any of them:
+From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a KAI Topology for
+every ClusterTopologyBinding that does not name one; where the binding names one, it only compares.
+Grove's operator does not start while a binding without that entry stands beside a KAI Topology of
+its name that it did not make. No write here leads to that state, even if this controller crashes
+after any of them:
 
 - Ours exists when Grove is installed: the binding is created with the entry, in one write. Nothing
   is deleted.
@@ -48,35 +48,46 @@ def names_kai_topology(binding: Mapping[str, Any]) -> bool:
     """Whether the binding names a KAI Topology that others write, so that Grove makes none."""
     spec = binding.get("spec") or {}
     for field in REFERENCES.values():
-        for entry in spec.get(field) or ():
-            if entry["schedulerName"] == KAI_SCHEDULER:
-                return True
+        entries = spec.get(field) or ()
+        if any(entry["schedulerName"] == KAI_SCHEDULER for entry in entries):
+            return True
     return False
 
 
 def made_by_grove(kai: Mapping[str, Any], name: str) -> bool:
-    """Whether Grove made the KAI Topology.
-
-    From the present binding of that name or from an earlier one.
-    """
+    """Whether Grove made the KAI Topology from a binding of that name, maybe an earlier one."""
     owner = _controller(kai)
-    group = str(owner.get("apiVersion")).partition("/")[0]
-    return group == BINDINGS.group and owner.get("kind") in REFERENCES and owner.get("name") == name
+    api_version = str(owner.get("apiVersion"))
+    group, _, _ = api_version.partition("/")
+    if group != BINDINGS.group:
+        return False
+    if owner.get("kind") not in REFERENCES:
+        return False
+    return owner.get("name") == name
 
 
 def made_from(kai: Mapping[str, Any], binding: Mapping[str, Any] | None) -> bool:
     """Whether Grove made the KAI Topology from this very binding."""
-    return binding is not None and _controller(kai).get("uid") == binding["metadata"]["uid"]
+    if binding is None:
+        return False
+    uid: str = binding["metadata"]["uid"]
+    return uid == _controller(kai).get("uid")
 
 
 def _controller(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    owners: tuple[Mapping[str, Any], ...] = tuple(document["metadata"].get("ownerReferences") or ())
-    return next((owner for owner in owners if owner.get("controller")), {})
+    """The owner that controls the object; empty without one."""
+    owners: Sequence[Mapping[str, Any]] = document["metadata"].get("ownerReferences") or ()
+    for owner in owners:
+        if owner.get("controller"):
+            return owner
+    return {}
 
 
 def is_named_by_others(binding: Mapping[str, Any] | None) -> bool:
     """Whether an admin named a KAI Topology in the binding: that entry is not ours to change."""
-    return binding is not None and names_kai_topology(binding) and _annotation(binding) is None
+    if binding is None or not names_kai_topology(binding):
+        return False
+    return _annotation(binding) is None
 
 
 def should_name(
@@ -86,13 +97,15 @@ def should_name(
     *,
     served: bool,
 ) -> bool:
-    """Whether the binding (None.
+    """Whether the binding should name the KAI Topology of its name, which is `kai` now.
 
-    Not created yet) should name the KAI Topology of its name, which is `kai` now. `served` says
-    whether the API server has KAI's kind. Not for a binding in which others have named one.
+    The binding is None where it is not created yet; not for one in which others have named a
+    Topology. `served` says whether the API server has KAI's kind.
     """
     named = binding is not None and names_kai_topology(binding)
-    never = topology.publish.get("kai") == "Never"
+    mode = topology.publish.get("kai")
+    never = mode == "Never"
+
     if kai is None:
         # Ours will be created again, unless Never; and without KAI's kind Grove does not start with
         # anything else.
@@ -115,11 +128,14 @@ def body_of(
     spec: dict[str, Any] = {"levels": level_entries(levels)}
     if not is_named_by_others(binding):
         field = REFERENCES[target.kind]
-        existing = ((binding or {}).get("spec") or {}).get(field)
+        spec_before = (binding or {}).get("spec") or {}
+        existing = spec_before.get(field)
         if named or existing is not None:
             # An empty list, not an absent one: a value that somebody else has applied too would
             # stay when we let go of it.
-            spec[field] = _entries(existing or (), target.name if named else "")
+            name = target.name if named else ""
+            spec[field] = _entries(existing or (), name)
+
     body = target.body(topology, spec)
     if named:
         body["metadata"]["annotations"] = {NAMED: target.name}
@@ -144,19 +160,20 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
-    """What Grove says of a KAI Topology that the binding names and that differs.
-
-    Empty without a current report.
-    """
+    """What Grove says of a KAI Topology that the binding names; empty unless it says it differs."""
     status = binding.get("status") or {}
-    is_current = status.get("observedGeneration") == binding["metadata"].get("generation")
+    generation = binding["metadata"].get("generation")
+    is_current = status.get("observedGeneration") == generation
     if not is_current or not names_kai_topology(binding):
         return ""
+
     reports = []
     for report in status.get("schedulerTopologyStatuses") or ():
-        if report["schedulerName"] == KAI_SCHEDULER and not report["inSync"]:
-            name, message = report["topologyReference"], report.get("message") or "not in sync"
-            reports.append(f"Grove says of KAI's Topology {name}: {message}")
+        if report["schedulerName"] != KAI_SCHEDULER or report["inSync"]:
+            continue
+        name = report["topologyReference"]
+        message = report.get("message") or "not in sync"
+        reports.append(f"Grove says of KAI's Topology {name}: {message}")
     return "; ".join(reports)
 
 

@@ -1,7 +1,4 @@
-"""What only the cluster shows of Grove's workloads.
-
-Whether KAI, which places their pods, has the levels.
-"""
+"""What only the cluster shows of Grove's workloads: whether KAI has the levels."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -63,8 +60,11 @@ def _binding(view: ClusterView, topology: str) -> ViewedResource | None:
 
 def _lacking(workload: Workload, topology: TopologyLevels) -> list[str]:
     """The label keys that the workload asks for and the topology does not have."""
-    keys = dict.fromkeys([level.key for level in levels_asked_for(workload.groups)])
-    return [key for key in keys if not topology.by_key(key)]
+    lacking: dict[str, None] = {}
+    for level in levels_asked_for(workload.groups):
+        if not topology.by_key(level.key):
+            lacking[level.key] = None
+    return list(lacking)
 
 
 def _finding(what: str, fix: str) -> Finding:

@@ -105,15 +105,22 @@ class GrovePublisher:
             return target.conflict()
         if binding is not None and objects.is_terminating(binding):
             return objects.terminating(target, binding, (), _SOON_SECONDS)
-        named, kai = False, None
+
+        named = False
+        kai = None
         if not kai_reference.is_named_by_others(binding):
             kai = find(self._client, KAI_TOPOLOGIES.target(target.name).path)
             kai_served = kai is not None or self._serves_kai()
             named = kai_reference.should_name(topology, binding, kai, served=kai_served)
             if not (named or kai_served):
                 return _without_kai(target)
-        obstacle = None if named else kai
-        found = _Found(target=target, topology=topology, binding=binding, obstacle=obstacle)
+
+        found = _Found(
+            target=target,
+            topology=topology,
+            binding=binding,
+            obstacle=None if named else kai,
+        )
         return self._keep(found, levels, named=named)
 
     def _keep(self, found: _Found, levels: Sequence[Level], *, named: bool) -> Published:
@@ -133,10 +140,7 @@ class GrovePublisher:
         return KAI_TOPOLOGIES.plural in resources
 
     def _in_sync(self, target: Target, binding: Document) -> Published:
-        """The binding is as it should be.
-
-        `Waiting` while Grove reports that the KAI Topology that it names is not.
-        """
+        """The binding is as it should be; `Waiting` while Grove says its KAI Topology is not."""
         drift = kai_reference.reported_drift(binding)
         if kai_reference.is_named_by_others(binding):
             return target.in_sync(drift)
@@ -184,8 +188,10 @@ class GrovePublisher:
         """
         if body is not None and not finalizers(kai):
             objects.try_create(self._client, target, body)
-        ours, why = KAI_TOPOLOGIES.target(target.name), "so that Grove can make its own"
-        waiting = objects.remove(self._client, ours, kai, why, finalizers(kai))
+        ours = KAI_TOPOLOGIES.target(target.name)
+        why = "so that Grove can make its own"
+        holders = finalizers(kai)
+        waiting = objects.remove(self._client, ours, kai, why, holders)
         if waiting is None:
             return None
         text = f"{waiting.handle} {waiting.message}"
@@ -229,22 +235,25 @@ class GrovePublisher:
         Empty when it does, or when we may not read CRDs.
         """
         try:
-            crd = find(self._client, f"{_CRDS}/{name}") or {}
+            crd = find(self._client, f"{_CRDS}/{name}")
         except ApiError as error:
             if error.forbidden:  # only the message is less precise without it
                 return ""
             raise
-        for condition in (crd.get("status") or {}).get("conditions") or ():
-            if condition["type"] == "NamesAccepted" and condition["status"] == "False":
+        if crd is None:
+            return ""
+
+        status = crd.get("status") or {}
+        for condition in status.get("conditions") or ():
+            if condition["type"] != "NamesAccepted":
+                continue
+            if condition["status"] == "False":
                 return str(condition.get("message"))
         return ""
 
 
 def _without_kai(target: Target) -> Published:
-    """Hold the binding back where Grove could not make a KAI Topology of it.
-
-    Grove would not start because of that.
-    """
+    """Hold the binding back: Grove could not make a KAI Topology of it, and would not start."""
     text = (
         "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables "
         "kai-scheduler, does not start while there is a ClusterTopologyBinding and no such kind; "

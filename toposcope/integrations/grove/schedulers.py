@@ -27,18 +27,21 @@ USE_KAI: Final = (
 
 
 def profiles_of(configuration: Any) -> SchedulerProfiles:
-    """What an OperatorConfiguration, which may be malformed, says of schedulers.
-
-    With Grove's defaults.
-    """
+    """What an OperatorConfiguration, which may be malformed, says of schedulers, with defaults."""
     root = Field(configuration)
     scheduler = root / "scheduler"
-    profiles = [(profile / "name").text() for profile in (scheduler / "profiles").items()]
-    enabled = dict.fromkeys([*filter(None, profiles), KUBE_SCHEDULER])
+    enabled: dict[str, None] = {}
+    for profile in (scheduler / "profiles").items():
+        name = (profile / "name").text()
+        if name:
+            enabled[name] = None
+    enabled[KUBE_SCHEDULER] = None
+
+    topology_aware = root / "topologyAwareScheduling" / "enabled"
     return SchedulerProfiles(
-        tuple(enabled),
-        (scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
-        (root / "topologyAwareScheduling" / "enabled").value is True,
+        enabled=tuple(enabled),
+        default=(scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
+        topology_aware=topology_aware.value is True,
     )
 
 
@@ -51,13 +54,15 @@ def check_schedulers(
     operator; None: not known. `submitted`: it is new, or changes.
     """
     cliques = list((root / "spec" / "template" / "cliques").items())
+    if not cliques:
+        return ""
     fields = [clique / "spec" / "podSpec" / "schedulerName" for clique in cliques]
     default = (profiles or _CHARTS).default
     names = [field.text() or default for field in fields]
-    if not names:
-        return ""
+
     name = names[0]
-    if len(set(names)) > 1:
+    different = set(names)
+    if len(different) > 1:
         _note_several(fields, names, default)
     elif not _check_profile(fields[0], name, profiles, constrained=constrained):
         return ""
@@ -88,6 +93,7 @@ def _check_profile(
         return True
     if not constrained:
         return True
+
     if name in _REFUSING:
         text = f"{name} scheduler backend does not support topologyConstraint"
         field.error("grove/scheduler-enabled", text, USE_KAI)
@@ -129,28 +135,32 @@ def _warn_of_default(field: Field) -> None:
 
 
 def _check_queue(root: Field, cliques: list[Field]) -> None:
-    """KAI's queue stands on the set or on its cliques, in a label or in an annotation."""
+    """Note a missing queue of KAI's, and queues that differ; set and cliques may name one."""
     own = _queue(root / "metadata")
     by_clique = [_queue(clique) for clique in cliques]
-    queues = set(filter(None, by_clique))
+    queues = set(by_clique)
+    queues.discard("")
     name = f"PodCliqueSet {namespace_of(root)}/{name_of(root)}"
-    if not own and not queues:
-        text = f"no KAI queue is configured on {name} or its PodClique templates"
-        fix = f"label the set with {QUEUE}: Grove after v0.1.0-alpha.12 refuses it without"
-        (root / "metadata" / "labels").warn("grove/queue", text, fix)
-    elif own and queues - {own}:
-        for clique, other in zip(cliques, by_clique, strict=True):
-            if other not in ("", own):
+    if own:
+        for clique, queue in zip(cliques, by_clique, strict=True):
+            if queue not in ("", own):
+                clique_name = (clique / "name").text() or ""
                 text = (
                     f'KAI queue on {name} is "{own}" but PodClique template '
-                    f'"{(clique / "name").text() or ""}" resolves to "{other}"'
+                    f'"{clique_name}" resolves to "{queue}"'
                 )
                 clique.error("grove/queue", text, "name one queue")
                 return
+    elif not queues:
+        labels = root / "metadata" / "labels"
+        text = f"no KAI queue is configured on {name} or its PodClique templates"
+        fix = f"label the set with {QUEUE}: Grove after v0.1.0-alpha.12 refuses it without"
+        labels.warn("grove/queue", text, fix)
     elif len(queues) > 1:
+        where = root / "spec" / "template" / "cliques"
         listed = " ".join(sorted(queues))
         text = f"conflicting KAI queues on {name} PodClique templates: [{listed}]"
-        (root / "spec" / "template" / "cliques").error("grove/queue", text, "name one queue")
+        where.error("grove/queue", text, "name one queue")
 
 
 def _queue(metadata: Field) -> str:

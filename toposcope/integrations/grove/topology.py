@@ -1,10 +1,10 @@
-"""Grove's topology resource.
+"""Grove's topology resource: `ClusterTopologyBinding`, or `ClusterTopology` of older versions.
 
-`ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8). Helm values:
-up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes
-its ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are
-in the bindings. Both make KAI the default scheduler, which alone keeps constraints: the charts
-leave that at default-scheduler. Scheduler profiles came with alpha.8; earlier versions ignore them.
+The older one is that of v0.1.0-alpha.4 to alpha.8. Helm values: up to v0.1.0-alpha.8 the levels
+stand in `config.topologyAwareScheduling`, and the operator makes its ClusterTopology of them; since
+alpha.9 the values only switch the feature on, and the levels are in the bindings. Both make KAI the
+default scheduler, which alone keeps constraints: the charts leave that at default-scheduler.
+Scheduler profiles came with alpha.8; earlier versions ignore them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ def target(resources: Collection[str], name: str) -> Target | None:
     """
     if BINDINGS.plural in resources:
         return BINDINGS.target(name)
-    return (
-        OLDER_TOPOLOGIES.target(name) if f"{OLDER_TOPOLOGIES.plural}/status" in resources else None
-    )
+    if f"{OLDER_TOPOLOGIES.plural}/status" in resources:
+        return OLDER_TOPOLOGIES.target(name)
+    return None
 
 
 def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
@@ -45,7 +45,8 @@ def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
 
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The binding. Raises ExportError."""
-    return _object(BINDINGS, topology.name, formats.exportable(topology))
+    exportable = formats.exportable(topology)
+    return _object(BINDINGS, topology.name, exportable)
 
 
 def write_older(topology: formats.TopologyLevels) -> dict[str, Any]:
@@ -53,7 +54,8 @@ def write_older(topology: formats.TopologyLevels) -> dict[str, Any]:
 
     Raises ExportError.
     """
-    return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, _older(topology))
+    older = _older(topology)
+    return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, older)
 
 
 def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
@@ -62,22 +64,22 @@ def write_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     Raises ExportError.
     """
     formats.exportable(topology)
-    return {"config": {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}}
+    config = {"topologyAwareScheduling": {"enabled": True}, **_SCHEDULER}
+    return {"config": config}
 
 
 def write_older_values(topology: formats.TopologyLevels) -> dict[str, Any]:
     """Helm values for v0.1.0-alpha.4 to alpha.8. Raises ExportError."""
     levels = entries(_older(topology).levels)
-    return {
-        "config": {"topologyAwareScheduling": {"enabled": True, "levels": levels}, **_SCHEDULER}
-    }
+    scheduling = {"enabled": True, "levels": levels}
+    config = {"topologyAwareScheduling": scheduling, **_SCHEDULER}
+    return {"config": config}
 
 
 def read(document: Any) -> formats.TopologyLevels:
     """Either kind. Raises UnreadableDocumentError."""
-    return formats.domain_topology(
-        document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's"
-    )
+    what = f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's"
+    return formats.domain_topology(document, what)
 
 
 class _Config(msgspec.Struct, frozen=True, rename="camel"):
@@ -93,32 +95,32 @@ def read_values(document: Any) -> formats.TopologyLevels:
 
     Raises UnreadableDocumentError, also for newer values, which hold none.
     """
-    values = formats.decoded(
-        document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)"
-    )
-    return values.config.topology_aware_scheduling.named(OPERATORS_TOPOLOGY)
+    what = "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)"
+    values = formats.decoded(document, _Values, what)
+    levels = values.config.topology_aware_scheduling
+    return levels.named(OPERATORS_TOPOLOGY)
 
 
 def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
-    """How the operator's ClusterTopology differs from the levels that nodes carry.
-
-    Wrong keys, or else the order.
-    """
+    """How the operator's ClusterTopology differs from the levels of nodes: in keys, or in order."""
     theirs = _written(document)
     wrong = list(_wrong_keys(theirs, levels))
     if wrong:
         return wrong
-    in_their_order = [level for level in levels if level in theirs]
-    if in_their_order != theirs:
-        return [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
-    return []
+
+    in_order_of_nodes = [level for level in levels if level in theirs]
+    if in_order_of_nodes == theirs:
+        return []
+    return [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
 
 
 def _written(document: Mapping[str, Any]) -> list[Level]:
     spec = document.get("spec") or {}
     levels = []
     for entry in spec.get("levels") or ():
-        levels.append(Level(str(entry.get("domain")), str(entry.get("key"))))
+        domain = str(entry.get("domain"))
+        key = str(entry.get("key"))
+        levels.append(Level(domain, key))
     return levels
 
 
@@ -126,9 +128,12 @@ def _wrong_keys(theirs: Sequence[Level], levels: Sequence[Level]) -> Iterator[st
     keys = {level.domain: level.key for level in levels}
     for level in theirs:
         key = keys.get(level.domain)
-        if key != level.key:
-            carried = "no such level" if key is None else f"{key} for it"
-            yield f"level '{level.domain}' has the key {level.key}, nodes carry {carried}"
+        if key == level.key:
+            continue
+        carried = f"{key} for it"
+        if key is None:
+            carried = "no such level"
+        yield f"level '{level.domain}' has the key {level.key}, nodes carry {carried}"
 
 
 def _path(levels: Sequence[Level]) -> str:
@@ -137,18 +142,20 @@ def _path(levels: Sequence[Level]) -> str:
 
 def _older(topology: formats.TopologyLevels) -> formats.TopologyLevels:
     """The topology, if Grove v0.1.0-alpha.4 to alpha.8 would accept it. Raises ExportError."""
+    known = ", ".join(OLDER_DOMAINS)
     problems = []
     for level in formats.exportable(topology).levels:
         if level.domain not in OLDER_DOMAINS:
-            problems.append(
-                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows "
-                f"{', '.join(OLDER_DOMAINS)} only; "
+            problem = (
+                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {known} only; "
                 "upgrade Grove, or leave the level out with --without"
             )
+            problems.append(problem)
     if problems:
         raise formats.ExportError(*problems)
     return topology
 
 
 def _object(kind: PublishedKind, name: str, topology: formats.TopologyLevels) -> dict[str, Any]:
-    return formats.topology_object(kind.api_version(), kind.kind, name, entries(topology.levels))
+    levels = entries(topology.levels)
+    return formats.topology_object(kind.api_version(), kind.kind, name, levels)

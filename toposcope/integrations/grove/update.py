@@ -1,6 +1,6 @@
 """What Grove's webhook refuses of a change to a PodCliqueSet.
 
-Levels that stay as they are it does not look at again. Rules and messages: Grove's webhook, main of
+It does not look again at levels that stay as they are. Rules and messages: Grove's webhook, main of
 2026-08-19. Before v0.1.0-alpha.9 a constraint had `packDomain` and no `topologyName`: such a set
 may get the name, and any may move `packDomain` to `pack.required`.
 """
@@ -21,8 +21,16 @@ def is_repair(old: Constraints) -> bool:
 
     Then Grove checks its levels like a new one's.
     """
-    legacy = any(constraint.pack_domain and not constraint.topology for constraint in old)
-    return legacy and old.topology(_ignored) is None and all(c.required or c.preferred for c in old)
+    has_legacy = False
+    for constraint in old:
+        if not (constraint.required or constraint.preferred):
+            return False
+        if constraint.pack_domain and not constraint.topology:
+            has_legacy = True
+
+    if not has_legacy:
+        return False
+    return old.topology(_ignored) is None
 
 
 def _ignored(*_: object) -> None:
@@ -33,31 +41,43 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
     """Note everything that may not change once the set exists."""
     _check_cliques(template, before)
     _check_groups(template, before)
-    _same(template / "cliqueStartupType", before / "cliqueStartupType", "CliqueStartupTypeAnyOrder")
+    startup_type = template / "cliqueStartupType"
+    _same(startup_type, before / "cliqueStartupType", "CliqueStartupTypeAnyOrder")
+
     repair = is_repair(old)
-    named = new.top.topology == old.top.topology
-    if not named and not (repair and _repairs(old.top, new.top)):
-        text = f'topologyName cannot be changed from "{old.top.topology}" to "{new.top.topology}"'
-        (new.top.field / "topologyName").error("grove/immutable", text, RECREATE)
-    if named:
-        _check_same(old.top, new.top, repair=repair)
+    then = old.top
+    now = new.top
+    if now.topology == then.topology:
+        _check_same(then, now, repair=repair)
+    elif not (repair and _repairs(then, now)):
+        text = f'topologyName cannot be changed from "{then.topology}" to "{now.topology}"'
+        (now.field / "topologyName").error("grove/immutable", text, RECREATE)
     for then, now in _pairs(old, new):
         _check_same(then, now, repair=repair)
 
 
 def _pairs(old: Constraints, new: Constraints) -> Iterator[tuple[Constraint, Constraint]]:
     """The places of cliques, then of scaling groups, that are in both."""
-    for olds, news in ((old.cliques, new.cliques), (old.groups, new.groups)):
-        by_name = {constraint.name: constraint for constraint in olds}
-        for constraint in news:
-            if constraint.name in by_name:
-                yield by_name[constraint.name], constraint
+    yield from _in_both(old.cliques, new.cliques)
+    yield from _in_both(old.groups, new.groups)
+
+
+def _in_both(
+    old: Iterable[Constraint], new: Iterable[Constraint]
+) -> Iterator[tuple[Constraint, Constraint]]:
+    by_name = {constraint.name: constraint for constraint in old}
+    for constraint in new:
+        if constraint.name in by_name:
+            yield by_name[constraint.name], constraint
 
 
 def _check_same(then: Constraint, now: Constraint, *, repair: bool) -> None:
     text = change(then, now)
-    if text and not (repair and _repairs(then, now)):
-        now.field.error("grove/immutable", text, RECREATE)
+    if not text:
+        return
+    if repair and _repairs(then, now):
+        return
+    now.field.error("grove/immutable", text, RECREATE)
 
 
 def _values(constraint: Constraint) -> tuple[object, ...]:
@@ -72,28 +92,34 @@ def _values(constraint: Constraint) -> tuple[object, ...]:
 
 def _repairs(old: Constraint, new: Constraint) -> bool:
     """Whether all that changes is that a legacy constraint gets the name of its topology."""
-    legacy = bool(old.pack_domain) and not old.topology
-    return legacy and bool(new.topology) and new.pack_domain == old.pack_domain
+    if not old.pack_domain or old.topology:
+        return False
+    if not new.topology:
+        return False
+    return new.pack_domain == old.pack_domain
 
 
 def _moves(old: Constraint, new: Constraint) -> bool:
-    return bool(old.pack_domain and not new.pack_domain and new.pack_required)
+    if not old.pack_domain or new.pack_domain:
+        return False
+    return bool(new.pack_required)
 
 
 def _migrates(old: Constraint, new: Constraint) -> bool:
     """Whether all that changes is that `packDomain` becomes `pack.required`."""
-    same = (old.topology, old.pack_domain, old.preferred) == (
-        new.topology,
-        new.required,
-        new.preferred,
-    )
-    return _moves(old, new) and same
+    if old.topology != new.topology:
+        return False
+    if old.preferred != new.preferred:
+        return False
+    if old.pack_domain != new.required:
+        return False
+    return _moves(old, new)
 
 
 def change(old: Constraint, new: Constraint) -> str:
-    """What Grove says of a change.
+    """What Grove says of a change; empty where it allows it.
 
-    Empty where nothing changes, or `packDomain` becomes `pack.required` alone.
+    It does where nothing changes, and where `packDomain` alone becomes `pack.required`.
     """
     if _values(old) == _values(new) or _migrates(old, new):
         return ""
@@ -118,24 +144,34 @@ def change(old: Constraint, new: Constraint) -> str:
 
 
 def _named(parts: Iterable[Field]) -> dict[str, Field]:
-    return {(part / "name").text() or "": part for part in parts}
+    named = {}
+    for part in parts:
+        name = (part / "name").text() or ""
+        named[name] = part
+    return named
 
 
 def _same(new: Field, old: Field, default: object = None) -> None:
     """Note a value that changes; `default` is what the API server fills in."""
     now = default if new.value is None else new.value
     then = default if old.value is None else old.value
-    if now != then:
-        fix = f"it is {then!r} in the cluster" if old else "it is not set there"
-        new.error("grove/immutable", _IMMUTABLE, fix)
+    if now == then:
+        return
+    fix = "it is not set there"
+    if old:
+        fix = f"it is {then!r} in the cluster"
+    new.error("grove/immutable", _IMMUTABLE, fix)
 
 
 def _check_cliques(template: Field, before: Field) -> None:
     where = template / "cliques"
-    new, old = list(where.items()), _named((before / "cliques").items())
+    new = list(where.items())
+    old = _named((before / "cliques").items())
     if len(new) != len(old):
         where.error("grove/composition", "not allowed to change clique composition", RECREATE)
-    ordered = (template / "cliqueStartupType").text() in _ORDERED
+
+    startup_type = (template / "cliqueStartupType").text()
+    old_names = list(old)
     for position, clique in enumerate(new):
         name = (clique / "name").text() or ""
         if name not in old:
@@ -144,26 +180,37 @@ def _check_cliques(template: Field, before: Field) -> None:
             )
             (clique / "name").error("grove/composition", text, RECREATE)
             continue
-        if ordered and list(old).index(name) != position:
-            text = (
-                "clique order cannot be changed when StartupType is InOrder or Explicit. "
-                f"Expected '{name}' at position {position}, got '{name}'"
-            )
-            fix = f"put it at position {list(old).index(name)} again"
-            clique.error("grove/composition", text, fix)
-        spec, then = clique / "spec", old[name] / "spec"
+        if startup_type in _ORDERED:
+            _check_position(clique, name, position, old_names.index(name))
+        _check_spec(clique / "spec", old[name] / "spec")
+
+
+def _check_position(clique: Field, name: str, position: int, old_position: int) -> None:
+    if position == old_position:
+        return
+    text = (
+        "clique order cannot be changed when StartupType is InOrder or Explicit. "
+        f"Expected '{name}' at position {position}, got '{name}'"
+    )
+    fix = f"put it at position {old_position} again"
+    clique.error("grove/composition", text, fix)
+
+
+def _check_spec(spec: Field, before: Field) -> None:
+    _same(spec / "roleName", before / "roleName")
+    _same(spec / "startsAfter", before / "startsAfter")
+    least = spec / "minAvailable"
+    if least:
         # What is not set in the document becomes the number of replicas, but only at creation.
-        fields = ["roleName", "startsAfter"]
-        if spec / "minAvailable":
-            fields.append("minAvailable")
-        for field in fields:
-            _same(spec / field, then / field)
-        _same(spec / "podSpec" / "schedulerName", then / "podSpec" / "schedulerName")
+        _same(least, before / "minAvailable")
+    scheduler = spec / "podSpec" / "schedulerName"
+    _same(scheduler, before / "podSpec" / "schedulerName")
 
 
 def _check_groups(template: Field, before: Field) -> None:
     where = template / "podCliqueScalingGroups"
-    new, old = list(where.items()), _named((before / "podCliqueScalingGroups").items())
+    new = list(where.items())
+    old = _named((before / "podCliqueScalingGroups").items())
     if len(new) != len(old):
         text = "not allowed to add or remove PodCliqueScalingGroupConfigs"
         where.error("grove/composition", text, RECREATE)
@@ -177,5 +224,6 @@ def _check_groups(template: Field, before: Field) -> None:
             )
             (group / "name").error("grove/composition", text, RECREATE)
             continue
-        _same(group / "cliqueNames", old[name] / "cliqueNames")
-        _same(group / "minAvailable", old[name] / "minAvailable", 1)
+        old_group = old[name]
+        _same(group / "cliqueNames", old_group / "cliqueNames")
+        _same(group / "minAvailable", old_group / "minAvailable", 1)

@@ -1,8 +1,8 @@
-"""Grove: whether its scheduling is topology-aware.
+"""Grove: whether its scheduling is topology-aware, PodGangs constrained, KAI's Topology there.
 
-Its PodGangs are constrained and KAI has a Topology; its messages. Reasons of the condition
-`TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and reads no
-node, so its condition is quoted and not taken as the truth about levels.
+Also its messages. Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and
+later. Grove compares names only and reads no node, so its condition is quoted and not taken as the
+truth about levels.
 """
 
 import re
@@ -100,55 +100,68 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
 
 
 def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """A PodGang lacks the constraint while topology or level are missing.
+    """PodGangs without the constraint: they lack it while topology or level are missing.
 
-    And gets it once both are there. Since v0.1.0-alpha.9 Grove looks at a set again whenever its
+    They get it once both are there. Since v0.1.0-alpha.9 Grove looks at a set again whenever its
     binding changes, within seconds; earlier versions only when the set itself changes, or the
     operator starts.
     """
-    resources = [workload.resource(demand) for demand in workload.workloads]
-    older = any(
-        resource and resource.handle.startswith(OLDER_TOPOLOGIES.kind.lower() + ".")
-        for resource in resources
-    )
+    when_added = _SOON
+    if _reads_older_topology(workload):
+        when_added = _LATE
     for ref, document in workload.members(GANG):
-        named = (Field(document) / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
-        if not named and not _packs(document):
-            text = f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere"
-            look = shell("kubectl get {} {} -n {} -o yaml", GANG.name, ref.name, ref.namespace)
-            yield features.failed(
-                text, _LATE if older else _SOON, _STAY, commands=(look, _OPERATOR)
-            )
+        annotations = Field(document) / "metadata" / "annotations"
+        named = (annotations / _TOPOLOGY_NAME).text()
+        if named or _packs(document):
+            continue
+        text = f"{ref.handle} lacks the topology constraint, so its pods are placed anywhere"
+        look = shell("kubectl get {} {} -n {} -o yaml", GANG.name, ref.name, ref.namespace)
+        yield features.failed(text, when_added, _STAY, commands=(look, _OPERATOR))
+
+
+def _reads_older_topology(workload: features.WorkloadObjects) -> bool:
+    for demand in workload.workloads:
+        resource = workload.resource(demand)
+        if resource and kind_of(resource.document) == OLDER_TOPOLOGIES.key:
+            return True
+    return False
 
 
 def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Of Grove's schedulers only KAI keeps pods together."""
     others = sorted(workload.schedulers - {KAI_SCHEDULER})
-    if others:
-        who = " and ".join(name or KUBE_SCHEDULER for name in others)
-        text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
-        yield features.failed(text, USE_KAI, _RECREATE, commands=(shell(WHERE),))
+    if not others:
+        return
+    names = [name or KUBE_SCHEDULER for name in others]
+    who = " and ".join(names)
+    text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
+    look = shell(WHERE)
+    yield features.failed(text, USE_KAI, _RECREATE, commands=(look,))
 
 
 def _packs(value: Any) -> bool:
     """Whether there is a pack constraint anywhere in the document."""
     if isinstance(value, dict):
-        return any(
-            (name == "packConstraint" and inner) or _packs(inner) for name, inner in value.items()
-        )
-    return isinstance(value, list) and any(map(_packs, value))
+        if value.get("packConstraint"):
+            return True
+        return any(_packs(inner) for inner in value.values())
+    if isinstance(value, list):
+        return any(_packs(item) for item in value)
+    return False
 
 
 def _check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether KAI has a Topology for each binding that the workload uses."""
     for demand in workload.workloads:
-        binding = workload.resource(demand) if demand.system in ("Dynamo", "Grove") else None
-        if binding:
-            named = named_kai_topology(binding.document)
-            describe = shell("kubectl describe clustertopologybinding {}", binding.name)
-            yield check_topology(
-                workload, named or binding.name, _creator(binding, named), (describe,)
-            )
+        if demand.system not in ("Dynamo", "Grove"):
+            continue
+        binding = workload.resource(demand)
+        if binding is None:
+            continue
+        named = named_kai_topology(binding.document)
+        describe = shell("kubectl describe clustertopologybinding {}", binding.name)
+        creator = _creator(binding, named)
+        yield check_topology(workload, named or binding.name, creator, (describe,))
 
 
 def _creator(binding: features.Resource, named: str) -> str:
@@ -157,11 +170,9 @@ def _creator(binding: features.Resource, named: str) -> str:
             "Grove creates it from the binding while its operator runs and KAI v0.12 or later is "
             "installed"
         )
-    who = (
-        "Toposcope does, unless spec.publish.kai is Never"
-        if named == binding.name
-        else "its author has to"
-    )
+    who = "its author has to"
+    if named == binding.name:
+        who = "Toposcope does, unless spec.publish.kai is Never"
     return (
         f"{binding.handle} names it in spec.schedulerTopologyBindings, "
         f"so Grove does not create it: {who}"
@@ -182,63 +193,88 @@ def named_kai_topology(binding: features.Object) -> str:
 def _check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
     """Grove's own comparison of a binding with the backends' topologies; None: no drift.
 
-    `describe` is a command.
+    `describe` is the command that shows the binding.
     """
     reported = features.condition(binding.document, _DRIFT)
     if reported is None or reported.status == "False":
         return None
-    details = [
-        f"{(status / 'schedulerName').text()}: {(status / 'message').text()}"
-        for status in (Field(binding.document) / "status" / "schedulerTopologyStatuses").items()
-        if not (status / "inSync").flag(default=True) and (status / "message").text()
-    ]
+    details = _drift_details(binding)
     message = f"Grove reports on {binding.handle}: {reported}"
     if reported.status == "True":
-        return features.failed(
-            message, *details, commands=(describe, shell("kubectl get {}", KAI_TOPOLOGIES.name))
-        )
+        list_topologies = shell("kubectl get {}", KAI_TOPOLOGIES.name)
+        return features.failed(message, *details, commands=(describe, list_topologies))
     return features.unknown(message, *details, commands=(describe,))
+
+
+def _drift_details(binding: features.Resource) -> list[str]:
+    """What Grove says of each backend's topology that is not in sync."""
+    statuses = Field(binding.document) / "status" / "schedulerTopologyStatuses"
+    details = []
+    for status in statuses.items():
+        in_sync = (status / "inSync").flag(default=True)
+        message = (status / "message").text()
+        if message and not in_sync:
+            scheduler = (status / "schedulerName").text()
+            details.append(f"{scheduler}: {message}")
+    return details
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
-        found = features.condition(document, CONDITION)
-        if found and found.status != "False":
-            yield features.SchedulerMessage(ref.handle, str(found))
+        reported = features.condition(document, CONDITION)
+        if reported and reported.status != "False":
+            yield features.SchedulerMessage(ref.handle, str(reported))
 
 
 def _copy_namer(group: Group) -> CopyName:
     """What names the copies of a set, of a scaling group or of a clique."""
-    name = group.own_name
+    if group.kind == SCALED_GROUP:
+        return _scaling_group_namer(group.own_name)
+    if group.kind == CLIQUE_GROUP:
+        return _clique_namer(group.own_name)
+    return _set_namer(group)
 
-    def of_scaling_group(labels: Mapping[str, str]) -> str | None:
+
+def _scaling_group_namer(name: str) -> CopyName:
+    def copy_name(labels: Mapping[str, str]) -> str | None:
         label = labels.get(_SCALING_GROUP, "")
         if not _is_grove_name(label, name):
             return None
-        return f"{label}-{labels.get(_SCALING_GROUP_COPY, '?')}"
+        copy = labels.get(_SCALING_GROUP_COPY, "?")
+        return f"{label}-{copy}"
 
-    def of_clique(labels: Mapping[str, str]) -> str | None:
+    return copy_name
+
+
+def _clique_namer(name: str) -> CopyName:
+    def copy_name(labels: Mapping[str, str]) -> str | None:
         label = labels.get(_CLIQUE, "")
-        return label if _is_grove_name(label, name) else None
+        if not _is_grove_name(label, name):
+            return None
+        return label
 
+    return copy_name
+
+
+def _set_namer(group: Group) -> CopyName:
     gangs = []
     for part in group.groups:
         if part.kind == SCALED_GROUP:
             gangs.append((part.own_name, part.copies))
 
-    def of_set(labels: Mapping[str, str]) -> str | None:
-        return None if is_apart(labels, gangs) else labels.get(_SET_COPY)
+    def copy_name(labels: Mapping[str, str]) -> str | None:
+        if is_apart(labels, gangs):
+            return None
+        return labels.get(_SET_COPY)
 
-    if group.kind == SCALED_GROUP:
-        return of_scaling_group
-    return of_clique if group.kind == CLIQUE_GROUP else of_set
+    return copy_name
 
 
 def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> bool:
     """Whether the pod is in a replica of a scaling group that is a gang of its own.
 
-    `gangs`: how many replicas of each are not.
+    `gangs` are the names of scaling groups with the number of their replicas that are not.
     """
     index = labels.get(_SCALING_GROUP_COPY, "")
     if not index.isdecimal() or len(index) > _MOST_DIGITS:

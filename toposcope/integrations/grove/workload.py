@@ -54,27 +54,39 @@ _SCALED: Final = (
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """What starts together; `least` is `minAvailable` of scaling groups, `pods` that of cliques.
+    """What starts together.
 
-    By name of group.
+    By name of group, `least` is `minAvailable` of scaling groups, `pods` that of cliques.
     """
-    base, scaled = [], []
+    base = []
+    scaled = []
     for below in whole.groups:
         group = _started(below, pods)
-        first = min(least.get(group.name, group.copies), group.copies)
+        least_copies = least.get(group.name, group.copies)
+        first = min(least_copies, group.copies)
         base.append(replace(group, copies=first))
-        further = replace(group, copies=(group.copies - first) * whole.copies)
+
+        copies = (group.copies - first) * whole.copies
+        if not copies:
+            continue
+        further = replace(group, copies=copies)
         if not (group.required or group.preferred):
-            further = replace(further, required=whole.required, preferred=whole.preferred)
-        if further.copies:
-            scaled.append(further)
-    yield replace(whole, groups=tuple(sorted(base, key=_name)))
+            further = replace(
+                further,
+                required=whole.required,
+                preferred=whole.preferred,
+            )
+        scaled.append(further)
+
+    base.sort(key=_name)
+    yield replace(whole, groups=tuple(base))
     yield from scaled
 
 
 def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
     """What `check` says of a set whose parts do not all start together."""
-    minimum, total = _pods_of(gangs), _pods_of([whole])
+    minimum = _pods_of(gangs)
+    total = _pods_of([whole])
     if minimum < total:
         yield starts_with(minimum, total)
     if len(gangs) > 1 and whole.required:
@@ -83,16 +95,23 @@ def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
 
 def _pods_of(groups: Iterable[Group]) -> int:
     """How many pods all copies of these groups have."""
-    return sum(group.total().get("pods", 0) * group.copies for group in groups)
+    count = 0
+    for group in groups:
+        total = group.total()
+        count += total.get("pods", 0) * group.copies
+    return count
 
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
     """The same with the pods of each clique that start together."""
     kinds = []
     for kind in group.pods:
-        count = min(kind.count, pods.get(group.name, kind.count))
+        started = pods.get(group.name, kind.count)
+        count = min(kind.count, started)
         kinds.append(replace(kind, count=count))
-    groups = [_started(below, pods) for below in group.groups]
+    groups = []
+    for below in group.groups:
+        groups.append(_started(below, pods))
     return replace(group, pods=tuple(kinds), groups=tuple(groups))
 
 
@@ -130,7 +149,9 @@ class _Set:
         self._cluster = cluster
         self._before = before
         self.constraints = Constraints.of(self._template)
-        self._old = None if before is None else Constraints.of(before / "spec" / "template")
+        self._old: Constraints | None = None
+        if before is not None:
+            self._old = Constraints.of(before / "spec" / "template")
         self.topology_name: str | None = None
         self.topology: TopologyLevels | None = None
 
@@ -141,12 +162,16 @@ class _Set:
 
     def check_constraints(self) -> None:
         """Note what is wrong with the constraints, and find the topology that they name."""
-        note, constraints = self._note(), self.constraints
+        note = self._note()
+        constraints = self.constraints
         self.topology_name, self.topology = known_topology(constraints, self._cluster, note)
-        values = [constraint.field.value for constraint in self._old or ()]
-        check_schema(constraints, self.topology, values, is_new=self._before is None)
+        old_values = []
+        if self._old is not None:
+            old_values = [constraint.field.value for constraint in self._old]
+        check_schema(constraints, self.topology, old_values, is_new=self._before is None)
         if self.topology:
             constraints.check_levels(self.topology, note)
+
         operator = self._cluster.grove
         if operator and not operator.topology_aware:
             fix = "enable it in Grove's chart: config.topologyAwareScheduling.enabled: true"
@@ -158,20 +183,26 @@ class _Set:
 
         Of a change to an object it checks none, unless they lacked their topology's name.
         """
-        if self._old is None or is_repair(self._old) or not is_change(self._root, self._before):
+        if self._old is None or not is_change(self._root, self._before):
+            return Field.error
+        if is_repair(self._old):
             return Field.error
         return Field.warn
 
     def check_rest(self) -> str:
         """Note what is wrong with everything else; the scheduler of its pods, empty: not known."""
-        root, before = self._root, self._before
+        root = self._root
+        before = self._before
         check_parts(root, is_new=before is None)
         if before is not None and self._old is not None:
-            was = before / "spec" / "template"
-            check_unchanged(self._template, was, self.constraints, self._old)
-        submitted = before is None or is_change(root, before)
-        profiles = self._cluster.grove
-        return check_schedulers(root, profiles, constrained=self.constrained, submitted=submitted)
+            old_template = before / "spec" / "template"
+            check_unchanged(self._template, old_template, self.constraints, self._old)
+        return check_schedulers(
+            root,
+            self._cluster.grove,
+            constrained=self.constrained,
+            submitted=before is None or is_change(root, before),
+        )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -182,6 +213,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     scheduler = clique_set.check_rest()
     redundant = _check_preferred(clique_set.constraints, clique_set.topology)
     group = _tree(root, clique_set.constraints, clique_set.topology)
+
     rules = {finding.rule for finding in root.findings}
     notes: tuple[str, ...] = ()
     if not _LEVEL_RULES.isdisjoint(rules):
@@ -191,13 +223,14 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     elif redundant:
         notes = (_NEVER_BY_KAI,)
     placeable = not notes
+
     gangs: tuple[Group, ...] = ()
     if scheduler == KAI_SCHEDULER and "grove/hierarchy" not in rules:
         gangs = _gangs_of(root / "spec" / "template", group)
         notes = notes or tuple(notes_of(group, gangs))
     workload = Workload(
-        "Grove",
-        handle_of(root),
+        system="Grove",
+        handle=handle_of(root),
         groups=(group,),
         topology=clique_set.topology_name,
         placeable=placeable,
@@ -221,21 +254,20 @@ READERS: Final = (SYSTEM,)
 
 
 def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) -> bool:
-    """Warn of preferred levels that are not narrower than the required one.
-
-    Whether one is broader.
-    """
+    """Warn of preferred levels that are not narrower than the required; whether one is broader."""
     redundant = False
     for constraint in constraints:
         required = _level(topology, constraint.required)
         preferred = _level(topology, constraint.preferred)
         if topology is None or required is None or preferred is None:
             continue
+
         field = constraint.preferred_field
         steps_down = topology.rank(preferred) - topology.rank(required)
         if steps_down < 0:
             redundant = True
-            text = f"{field.path} is coarser than {constraint.required_field.path} and is redundant"
+            required_path = constraint.required_field.path
+            text = f"{field.path} is coarser than {required_path} and is redundant"
             fix = f"remove it, or name a narrower level: {_NEVER_BY_KAI}"
             field.warn("grove/preferred-no-effect", text, fix)
         elif steps_down == 0:
@@ -248,58 +280,59 @@ def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) 
 
 
 def _level(topology: TopologyLevels | None, domain: str) -> Level | None:
-    return topology.by_domain(domain) if topology else None
+    if topology is None:
+        return None
+    return topology.by_domain(domain)
 
 
 def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None) -> Group:
     """The whole set; each of its replicas is kept together by itself."""
     template = root / "spec" / "template"
-    cliques: dict[str, Group] = {}
-    places = zip(constraints.cliques, (template / "cliques").items(), strict=True)
-    for constraint, place in places:
-        cliques[constraint.name or place.path] = _clique(place, constraint, topology)
+    ungrouped: dict[str, Group] = {}
+    places = (template / "cliques").items()
+    for constraint, place in zip(constraints.cliques, places, strict=True):
+        name = constraint.name or place.path
+        ungrouped[name] = _clique(place, constraint, topology)
+
     below = []
-    grouped: set[str] = set()
-    places = zip(constraints.groups, (template / "podCliqueScalingGroups").items(), strict=True)
-    for constraint, place in places:
+    places = (template / "podCliqueScalingGroups").items()
+    for constraint, place in zip(constraints.groups, places, strict=True):
         members = []
         for name in clique_names(place):
-            if name in cliques and name not in grouped:
-                members.append(cliques[name])
-                grouped.add(name)
-        scaling_group = replace(
-            Group.of_kind(SCALED_GROUP, constraint.name or place.path),
-            groups=tuple(members),
-            copies=(place / "replicas").number(1),
-        )
+            if name in ungrouped:
+                members.append(ungrouped.pop(name))
+        scaling_group = Group.of_kind(SCALED_GROUP, constraint.name or place.path)
+        copies = (place / "replicas").number(1)
+        scaling_group = replace(scaling_group, groups=tuple(members), copies=copies)
         below.append(_constrained(scaling_group, constraint, topology))
-    below += [clique for name, clique in cliques.items() if name not in grouped]
-    copies = (root / "spec" / "replicas").number(1)
-    whole = Group(name_of(root, POD_CLIQUE_SETS.kind), groups=tuple(below), copies=copies)
+    below += ungrouped.values()
+
+    name = name_of(root, POD_CLIQUE_SETS.kind)
+    replicas = root / "spec" / "replicas"
+    whole = Group(name, groups=tuple(below), copies=replicas.number(1))
     return _constrained(whole, constraints.top, topology)
 
 
 def _clique(place: Field, constraint: Constraint, topology: TopologyLevels | None) -> Group:
-    name, spec = (place / "name").text() or place.path, place / "spec"
-    pods = pods_of(name, (spec / "replicas").number(1), spec / "podSpec")
-    return _constrained(Group.of_kind(CLIQUE_GROUP, name, (pods,)), constraint, topology)
+    name = (place / "name").text() or place.path
+    spec = place / "spec"
+    replicas = (spec / "replicas").number(1)
+    pods = pods_of(name, replicas, spec / "podSpec")
+    clique = Group.of_kind(CLIQUE_GROUP, name, (pods,))
+    return _constrained(clique, constraint, topology)
 
 
 def _constrained(group: Group, constraint: Constraint, topology: TopologyLevels | None) -> Group:
     """The group with its levels; a preferred one that is broader has no effect."""
-    required = _level(topology, constraint.required)
-    preferred = _level(topology, constraint.preferred)
-    if _is_broader(preferred, required, topology):
-        preferred = None
+    if topology is None:
+        return replace(group, required=None, preferred=None)
+    required = topology.by_domain(constraint.required)
+    preferred = topology.by_domain(constraint.preferred)
+    if required and preferred:
+        steps_down = topology.rank(preferred) - topology.rank(required)
+        if steps_down < 0:
+            preferred = None
     return replace(group, required=required, preferred=preferred)
-
-
-def _is_broader(
-    preferred: Level | None, required: Level | None, topology: TopologyLevels | None
-) -> bool:
-    if topology is None or preferred is None or required is None:
-        return False
-    return topology.rank(preferred) < topology.rank(required)
 
 
 def _least(template: Field, places: str, of: str) -> dict[str, int]:
@@ -310,8 +343,10 @@ def _least(template: Field, places: str, of: str) -> dict[str, int]:
     least = {}
     for place in (template / places).items():
         name = (place / "name").text() or place.path
-        spec = place / "spec" if of == CLIQUE_GROUP else place
-        number = (spec / "minAvailable").number(0)
-        if number or of != CLIQUE_GROUP:
-            least[f"{of} {name}"] = number or 1
+        if of == CLIQUE_GROUP:
+            number = (place / "spec" / "minAvailable").number(0)
+        else:
+            number = (place / "minAvailable").number(0) or 1
+        if number:
+            least[f"{of} {name}"] = number
     return least

@@ -35,7 +35,7 @@ Document = Mapping[str, Any]
 class Patience:
     """How soon to look again at what somebody else has to do.
 
-    In as long as it has taken so far, within limits.
+    The pause is as long as it has taken so far, within limits.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -45,11 +45,12 @@ class Patience:
     def again_in(self, name: str) -> float:
         """Seconds until the next look."""
         now = self._runtime.monotonic()
-        waited = now - self._since.setdefault(name, now)
-        return min(max(waited, _SOONEST_SECONDS), _RAREST_SECONDS)
+        since = self._since.setdefault(name, now)
+        pause = max(now - since, _SOONEST_SECONDS)
+        return min(pause, _RAREST_SECONDS)
 
     def over(self, name: str) -> None:
-        """Nothing is waited for any more."""
+        """Note that nothing is waited for any more."""
         self._since.pop(name, None)
 
 
@@ -104,7 +105,9 @@ class ImmutableTopologyPublisher:
         wanted = self._note(target.name, levels)
         problems = level_problems(levels)
         if problems:
-            return self._settled(target.not_in_sync("Rejected", "; ".join(problems)))
+            rejected = target.not_in_sync("Rejected", "; ".join(problems))
+            return self._settled(rejected)
+
         if existing is not None:
             if not is_ours(existing, topology):
                 return self._settled(target.conflict())
@@ -114,6 +117,7 @@ class ImmutableTopologyPublisher:
                 return objects.terminating(target, existing, holders, again_in)
             if level_keys(existing) == wanted.keys:
                 return self._settled(target.in_sync())
+
         self._patience.over(target.name)
         return self._pursue(target, topology, wanted, existing)
 
@@ -180,10 +184,12 @@ class ImmutableTopologyPublisher:
 
     def _changed_in_place(self, target: Target, body: Document, existing: Document) -> bool:
         """Change the existing object; False where levels are immutable. Raises KubeError."""
+        metadata = dict(body["metadata"])
         # The uid ties the force to the object that was read.
-        known = {**body, "metadata": {**body["metadata"], "uid": existing["metadata"]["uid"]}}
+        metadata["uid"] = existing["metadata"]["uid"]
+        changed = {**body, "metadata": metadata}
         try:
-            self._client.call(apply(target.path, known, MANAGER, force=True))
+            self._client.call(apply(target.path, changed, MANAGER, force=True))
         except ApiError as error:
             if error.status != _UNPROCESSABLE:
                 raise
@@ -199,6 +205,7 @@ class ImmutableTopologyPublisher:
             # Either levels are immutable, or these levels are refused: that must not cost the old
             # object.
             objects.try_create(self._client, target, body)
+
         why = f"to get the levels {' > '.join(wanted)}"
         lost = [key for key in level_keys(existing) if key not in wanted]
         if lost:
@@ -209,5 +216,6 @@ class ImmutableTopologyPublisher:
 
 def level_keys(document: Document) -> tuple[str, ...]:
     """The node labels of a Topology; aliases that an administrator added are left alone."""
-    levels = (document.get("spec") or {}).get("levels") or ()
+    spec = document.get("spec") or {}
+    levels = spec.get("levels") or ()
     return tuple(level["nodeLabel"] for level in levels)

@@ -1,6 +1,6 @@
 """What all publishers do at the API server.
 
-They ask what it serves, try a new object, and delete one that nobody holds.
+They ask what it serves, try to create a new object, and delete one that nobody holds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +22,7 @@ from toposcope.kube.requests import apply
 from toposcope.text import listing
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
-"""Who must let go of an object before it can be deleted.
-
-Each as `ResourceFlavor gpu` or `finalizer NAME`.
-"""
+"""Who must let go of an object before it can be deleted: `ResourceFlavor gpu`, `finalizer NAME`."""
 
 Document = Mapping[str, Any]
 
@@ -39,7 +36,9 @@ def served_resources(client: Caller, api_version: str) -> frozenset[str]:
 
     Raises KubeError.
     """
-    document = find(client, f"/apis/{api_version}") or {"resources": ()}
+    document = find(client, f"/apis/{api_version}")
+    if not document:
+        return frozenset()
     return frozenset(resource["name"] for resource in document["resources"])
 
 
@@ -48,11 +47,22 @@ def try_create(client: Caller, target: Target, body: Document) -> None:
 
     Raises ApiError if it refuses.
     """
-    name = f"{target.name[:_MAX_NAME].rstrip('-.')}-dry-run"
-    metadata = {**body["metadata"], "name": name}
-    query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
-    trial = msgspec.json.encode({**body, "metadata": metadata})
-    client.call(Request("POST", target.collection, query, trial))
+    begin = target.name[:_MAX_NAME].rstrip("-.")
+    metadata = dict(body["metadata"])
+    metadata["name"] = f"{begin}-dry-run"
+    trial = {**body, "metadata": metadata}
+    query = {
+        "fieldManager": MANAGER,
+        "fieldValidation": "Strict",
+        "dryRun": "All",
+    }
+    request = Request(
+        method="POST",
+        path=target.collection,
+        query=query,
+        body=msgspec.json.encode(trial),
+    )
+    client.call(request)
 
 
 def create_by_apply(client: Caller, target: Target, body: Document) -> None:
@@ -64,8 +74,10 @@ def create_by_apply(client: Caller, target: Target, body: Document) -> None:
     levels meets no conflict even without force. A resourceVersion that no object has makes that a
     conflict; it means nothing to a creation.
     """
-    body = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
-    client.call(apply(target.path, body, MANAGER, force=False))
+    metadata = dict(body["metadata"])
+    metadata["resourceVersion"] = "1"
+    new = {**body, "metadata": metadata}
+    client.call(apply(target.path, new, MANAGER, force=False))
 
 
 def is_terminating(document: Document) -> bool:
@@ -87,7 +99,10 @@ def remove(
             return target.not_in_sync("Waiting", text)
         _delete(client, target, document)
     remaining = find(client, target.path)
-    if remaining is None or remaining["metadata"]["uid"] != document["metadata"]["uid"]:
+    if remaining is None:
+        return None
+    uid = document["metadata"]["uid"]
+    if remaining["metadata"]["uid"] != uid:  # another of its name
         return None
     return terminating(target, remaining, holders, _SOON_SECONDS)
 
@@ -95,10 +110,18 @@ def remove(
 def _delete(client: Caller, target: Target, document: Document) -> None:
     """Delete the state that was read and no other, by uid and resourceVersion. Raises KubeError."""
     metadata = document["metadata"]
-    preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+    preconditions = {
+        "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
+    }
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": preconditions,
+    }
+    request = Request("DELETE", target.path, {}, msgspec.json.encode(options))
     try:
-        client.call(Request("DELETE", target.path, {}, msgspec.json.encode(options)))
+        client.call(request)
     except ApiError as error:
         if not error.not_found:
             raise
@@ -119,8 +142,9 @@ def terminating(
     target: Target, document: Document, holders: Sequence[str], again_in: float
 ) -> Published:
     """The object is being deleted but still exists, and what holds it."""
-    held = list(dict.fromkeys((*finalizers(document), *holders)))
+    held = dict.fromkeys(finalizers(document))
+    held.update(dict.fromkeys(holders))
     text = "is being deleted"
     if held:
-        text += f"; still held by {listing(held, _MAX_LISTED)}"
+        text += f"; still held by {listing(list(held), _MAX_LISTED)}"
     return target.not_in_sync("Waiting", text, again_in)
