@@ -6,16 +6,22 @@ from typing import Any
 
 import pytest
 from tests.support.api import ApiUnderTest, Clients, wait_until
-from tests.support.cluster import History, fabric, gpu_node
+from tests.support.cluster import START, History, fabric, gpu_node, topology
 from tests.support.controller import controller_of, make_node, make_topology, relabel, running, share_crd, status_of
 from tests.support.publishing import Time
 from toposcope.api.label_keys import CHASSIS, GPUS, NVLINK_DOMAIN, STATE
+from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.assess.rebuilds import MOST_REBUILDS, FabricHistory
+from toposcope.controller.findings import Findings
 from toposcope.controller.loop import Controller
+from toposcope.controller.memory import Memory
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.requirements import Resolved
+from toposcope.controller.status import Demand
+from toposcope.controller.status import status_of as assessed_status
 from toposcope.controller.wiring import Wiring
 from toposcope.hierarchy.node import NodeFacts
-from toposcope.hierarchy.table import Table
+from toposcope.hierarchy.table import Table, table_of
 
 TRAYS = 6
 """Of a rack: as many as the waves need."""
@@ -383,6 +389,24 @@ def test_a_controller_that_starts_after_the_event_does_not_repeat_it() -> None:
     cluster.look(GRACE + 1)
     assert len(cluster.events) == 1
     assert cluster.rebuilds == [(uuid(1), uuid(9), TRAYS)]
+
+
+def test_findings_that_wait_for_their_turn_keep_a_stored_rebuild() -> None:
+    rack = Rack.of("r1", 1)
+    cluster = Cluster(rack)
+    rack.move(9)
+    cluster.look()
+    stored = cluster.history.status
+    cluster.history.restart()
+    evidence = Evidence(table_of(rack.nodes()))
+    for status in (stored, {}):
+        seen = topology(status)
+        assessment = assess(seen, evidence, Memory())
+        findings = Findings(seen, Resolved(), Demand(), assessment, Memory())
+        waiting = findings.without_nodes().assessment
+        kept = assessed_status(seen, assessment, [], START, [])
+        assert assessed_status(seen, waiting, [], START, []) == kept
+        assert bool(kept["fabric"].get("rebuilds")) == bool(status)
 
 
 def test_a_status_lists_five_of_many_rebuilds_and_each_has_its_event_once() -> None:

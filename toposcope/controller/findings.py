@@ -8,9 +8,8 @@ from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.memory import Memory
 from toposcope.controller.node_plan import ALL_WRITTEN, Unwritten
 from toposcope.controller.requirements import Resolved
-from toposcope.controller.status import Demand
+from toposcope.controller.status import Demand, rebuilds_before
 from toposcope.hierarchy.coverage import LevelSize, level_sizes
-from toposcope.hierarchy.table import Table
 from toposcope.integrations.node_plan import PlannedTopology
 
 
@@ -52,5 +51,6 @@ class Findings:
 
         Findings of hundreds of topologies wait for their turn at a time.
         """
-        assessment = replace(self.assessment, selected=Table(()))
+        stored = [entry["to"] for entry in rebuilds_before(self.topology.status)]
+        assessment = self.assessment.without_nodes(stored)
         return replace(self, sizes=self.level_sizes(), assessment=assessment)

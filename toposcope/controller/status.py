@@ -25,7 +25,7 @@ from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
 from toposcope.controller.assess.rails import rails_status
-from toposcope.controller.assess.rebuilds import MOST_REBUILDS, Rebuild, fabrics
+from toposcope.controller.assess.rebuilds import MOST_REBUILDS, Rebuild
 from toposcope.controller.assess.selection import Overlaps, disjoint_condition
 from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.controller.requirements import Resolved, WorkloadsByLevel
@@ -373,7 +373,7 @@ def fresh_rebuilds(
     They are neither in the stored status nor among those that were `told`.
     """
     stored = set()
-    for entry in _rebuilds_before(topology.status):
+    for entry in rebuilds_before(topology.status):
         stored.add((entry["from"], entry["to"]))
     fresh = []
     for rebuild in assessment.health.fabric.rebuilds.over:
@@ -382,7 +382,8 @@ def fresh_rebuilds(
     return tuple(fresh)
 
 
-def _rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def rebuilds_before(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The rebuilds of fabrics that a status lists."""
     fabric = status.get("fabric") or {}
     return fabric.get("rebuilds") or ()
 
@@ -397,10 +398,10 @@ def _rebuilds(
     entries = []
     for rebuild in fresh_rebuilds(topology, assessment, told):
         entries.append(_rebuild(rebuild, utc(now)))
-    in_use = fabrics(assessment.selected)
+    in_use = assessment.fabrics()
     rebuilds = assessment.health.fabric.rebuilds
     over = {rebuild.pair: rebuild for rebuild in rebuilds.over}
-    for entry in _rebuilds_before(topology.status):
+    for entry in rebuilds_before(topology.status):
         pair = (entry["from"], entry["to"])
         if pair in over:
             entries.append(_rebuild(over[pair], entry["time"]))

@@ -1,7 +1,7 @@
 """From nodes and one ClusterTopology to conditions, and to the levels to publish: pure."""
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Final, NamedTuple
 
@@ -25,7 +25,7 @@ from toposcope.controller.assess.covered import covered_condition
 from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.rails import Rails, rails, rails_condition
-from toposcope.controller.assess.rebuilds import Rebuild, Rebuilds, rebuilds_of
+from toposcope.controller.assess.rebuilds import Rebuild, Rebuilds, fabrics, rebuilds_of
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.memory import Memory
 from toposcope.controller.segments import Segments, observe, reported_segments
@@ -100,6 +100,21 @@ class Assessment:
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    noted_fabrics: frozenset[str] | None = None
+    """Of fabrics of interest, those that `selected` had before it was let go; None: it is there."""
+
+    def fabrics(self) -> Collection[str]:
+        """The cluster UUIDs of the fabrics that selected nodes are in."""
+        if self.noted_fabrics is not None:
+            return self.noted_fabrics
+        return fabrics(self.selected)
+
+    def without_nodes(self, fabrics_of_interest: Collection[str]) -> "Assessment":
+        """The same without the nodes, which take most of its memory."""
+        noted: frozenset[str] = frozenset()
+        if fabrics_of_interest:
+            noted = frozenset(self.fabrics()).intersection(fabrics_of_interest)
+        return replace(self, selected=Table(()), noted_fabrics=noted)
 
 
 def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment:
