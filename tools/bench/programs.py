@@ -99,10 +99,13 @@ def drain() -> int:
 
     account = Path(os.environ["BENCH_ACCOUNT"])
     connection = _connection(account)
-    query = "&".join(f"{name}={value}" for name, value in _INITIAL_EVENTS.items())
-    headers = {"Authorization": f"Bearer {(account / 'token').read_text()}"}
+    parameters = [f"{name}={value}" for name, value in _INITIAL_EVENTS.items()]
+    query = "&".join(parameters)
+    token = (account / "token").read_text()
+    headers = {"Authorization": f"Bearer {token}"}
     connection.request("GET", f"/api/v1/nodes?{query}", headers=headers)
     answer = connection.getresponse()
+
     tail = b""
     while chunk := answer.read1(1 << 15):
         tail = (tail + chunk[-1000:])[-2000:]  # the mark may come in two parts
