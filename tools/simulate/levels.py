@@ -70,14 +70,19 @@ class Levels:
 
     def may_lack(self, name: str) -> set[str]:
         """Which levels that ClusterTopology may lack now."""
-        is_anew = any(loss.anew for loss in self._losses)
-        if is_anew and any(loss.partly for loss in self._losses):
+        losses = self._losses
+        is_anew = any(loss.anew for loss in losses)
+        is_partly = any(loss.partly for loss in losses)
+        if is_anew and is_partly:
             return {LOST, NVLINK_DOMAIN}
         if name != "cluster":
             return set()
-        first = min(loss.since for loss in self._losses)
-        is_over = self._world.monotonic() > first + _GRACE
-        return {LOST} if is_over else set()
+
+        first = min(loss.since for loss in losses)
+        now = self._world.monotonic()
+        if now > first + _GRACE:
+            return {LOST}
+        return set()
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [*other_nodes(), *map(machine_node, self._world.machines), passing_node()]
@@ -85,13 +90,24 @@ class Levels:
     def _relabel(self, *, carry: bool) -> None:
         labels: dict[str, Any] = {}
         for node in self._nodes():
-            labels = node["metadata"]["labels"]
+            metadata = node["metadata"]
+            name = metadata["name"]
+            labels = metadata["labels"]
             if not carry:
                 labels[LOST] = None
-            path = f"{NODES}/{node['metadata']['name']}"
-            change = {"metadata": {"labels": {LOST: labels[LOST]}}}
-            self._world.api.request("PATCH", path, change, content_type=MERGE)
-        self.passing["metadata"]["labels"] = {key: text for key, text in labels.items() if text}
+            lost = {LOST: labels[LOST]}
+            self._world.api.request(
+                "PATCH",
+                f"{NODES}/{name}",
+                {"metadata": {"labels": lost}},
+                content_type=MERGE,
+            )
+
+        passing_labels = {}
+        for key, text in labels.items():
+            if text:
+                passing_labels[key] = text
+        self.passing["metadata"]["labels"] = passing_labels
 
     def lose(self) -> None:
         """Take the label from every Node, also from those that will come."""

@@ -117,13 +117,18 @@ class Network:
 
         Raises TimeoutError; what was sent is read all the same.
         """
-        if self._held is not None:
-            thread = self.scheduler.current
-            self._held.append(lambda: self.scheduler.wake(thread))
-            if not self.scheduler.wait(patience):
-                if request.method != "GET" and self._held is not None:
-                    self._held.append(lambda: self.serve(process, request))
-                raise TimeoutError("timed out")
+        if self._held is None:
+            return
+
+        thread = self.scheduler.current
+        self._held.append(lambda: self.scheduler.wake(thread))
+        goes_on = self.scheduler.wait(patience)
+        if goes_on:
+            return
+        is_read = request.method == "GET"
+        if not is_read and self._held is not None:
+            self._held.append(lambda: self.serve(process, request))
+        raise TimeoutError("timed out")
 
     def serve(self, process: Process, request: Request) -> Response:
         """Have the server process a request now, whether anybody waits for its answer or not."""
