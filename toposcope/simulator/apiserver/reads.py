@@ -82,24 +82,28 @@ def _equality_test(match: re.Match[str]) -> Predicate:
 
 def _set_test(match: re.Match[str]) -> Predicate:
     key = match["key"]
-    inside = match["how"] == "in"
-    values = {value.strip() for value in match["values"].split(",")}
-    return lambda item: (item.labels.get(key) in values) is inside
+    is_inside = match["how"] == "in"
+    values = set()
+    for value in match["values"].split(","):
+        values.add(value.strip())
+    return lambda item: (item.labels.get(key) in values) is is_inside
 
 
 def _field_test(resource: Resource, text: str) -> Predicate:
     match = _EQUALITY.fullmatch(text)
     if not match:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
+
     path = match["key"]
     expected = match["value"]
-    equal = match["how"] != "!="
+    is_equal = match["how"] != "!="
     if path == "metadata.name":
-        return lambda item: (item.key[1] == expected) is equal
+        return lambda item: (item.key[1] == expected) is is_equal
     if path not in resource.selectable:
         raise bad_request(f"field label not supported: {path}")
+
     names = path.split(".")
-    return lambda item: (_field_text(item, names) == expected) is equal
+    return lambda item: (_field_text(item, names) == expected) is is_equal
 
 
 def _field_text(item: Stored, names: Sequence[str]) -> str:
@@ -117,25 +121,29 @@ def _field_text(item: Stored, names: Sequence[str]) -> str:
 
 def list_objects(store: Store, request: Request, route: Route, view: View) -> Response:
     """Answer a list: a page of it, a selection, or an older version."""
+    resource = route.resource
     limit = request.number("limit")
-    revision, start = _open_token(request.query.get("continue", ""))
+    token = request.query.get("continue", "")
+    revision, start = _open_token(token)
     try:
-        current, items = store.snapshot(route.resource.storage, revision)
+        current, items = store.snapshot(resource.storage, revision)
     except StatusError:
         raise expired(_EXPIRED_TOKEN) from None
     # Later pages show what is there now under the first one's version: a watch from it repeats what
     # changed meanwhile.
     revision = revision or current
-    selects = predicate(route.resource, request.query)
+
+    selects = predicate(resource, request.query)
     items = _selected(items, start, route.namespace, selects)
     metadata: Object = {"resourceVersion": str(revision)}
-    if 0 < limit < len(items):
-        remaining = len(items) - limit
+    remaining = len(items) - limit
+    if limit > 0 and remaining > 0:
         items = items[:limit]
         metadata["continue"] = _token(revision, items[-1])
         if not selects:
             metadata["remainingItemCount"] = remaining
-    return Response(200, view.many(route.resource, items, metadata))
+    chunks = view.many(resource, items, metadata)
+    return Response(200, chunks)
 
 
 def _selected(
@@ -293,10 +301,13 @@ def _events(
 
 def _initial_chunks(watch: _Watch, initial: Sequence[Stored], revision: int) -> Iterator[bytes]:
     seen = [item for item in initial if watch.sees(item)]
-    yield from _chunks(watch.line("ADDED", item) for item in seen)
+    lines = (watch.line("ADDED", item) for item in seen)
+    yield from _chunks(lines)
+
     wants_bookmarks = watch.bookmark_interval < inf
     if watch.initial_events and wants_bookmarks:
-        yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
+        annotations = {_INITIAL_EVENTS_END: "true"}
+        yield watch.bookmark(revision, annotations)
 
 
 def _next_changes(

@@ -134,11 +134,20 @@ def _built_in(
     *, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any
 ) -> Resource:
     """Describe a built-in kind, whose only version is v1."""
-    lists = {name: _keyed("type") for name in ("addresses", "conditions")}
-    schema = _object_schema(_struct(status=_struct(**lists)))
-    shown = tuple(Column(*column) for column in columns) or (AGE,)
+    status = _struct(
+        addresses=_keyed("type"),
+        conditions=_keyed("type"),
+    )
+    shown = tuple(Column(*column) for column in columns)
+    if not shown:
+        shown = (AGE,)
+    short_names = tuple(short.split())
     return Resource(
-        version="v1", short_names=tuple(short.split()), schema=schema, columns=shown, **rest
+        version="v1",
+        short_names=short_names,
+        schema=_object_schema(_struct(status=status)),
+        columns=shown,
+        **rest,
     )
 
 
@@ -382,9 +391,13 @@ def _preference(version: str) -> tuple[int, int, int]:
     """Sort key: GA before beta before alpha, newer first (apimachinery's version priority)."""
     number = version[1:]
     for rank, stage in enumerate(("beta", "alpha"), start=1):
-        if stage in version:
-            major, _, minor = number.partition(stage)
-            return rank, -int(major), -int(minor or 0)
+        if stage not in version:
+            continue
+        major, _, minor = number.partition(stage)
+        if not minor:
+            minor = "0"
+        return rank, -int(major), -int(minor)
+
     if number.isdigit():
         return 0, -int(number), 0
     return 0, 0, 0
