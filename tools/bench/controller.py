@@ -230,16 +230,16 @@ def at_rest(server: ApiServer) -> tuple[int, int]:
     """Writes and reads while nothing changes, until everything was looked at again once."""
     server.tell("forget")
     time.sleep(REST)
-    methods = [method for method, *_ in server.tell("entries")]
+
+    entries = server.tell("entries")
+    methods = [method for method, *_ in entries]
     reads = methods.count("GET")
-    return len(methods) - reads, reads
+    writes = len(methods) - reads
+    return writes, reads
 
 
 def moves(client: ApiClient, count: int) -> Iterator[tuple[str, str]]:
-    """So many changes, each a node and its new rack.
-
-    One node after the other to a rack of its own, and back.
-    """
+    """So many changes, each a node and its new rack: one of its own, and then the old one."""
     request = Request("GET", NODES, {"limit": "100"})
     nodes = client.call(request)["items"]
     for number in range(count):
@@ -255,9 +255,12 @@ def change(
 ) -> tuple[float, float]:
     """Seconds until the status is written, and those in which no request was handled."""
     path = f"{NODES}/{name}"
+    labels = {RACK_KEY: rack}
     server.tell("forget")
-    client.call(merge(path, {"metadata": {"labels": {RACK_KEY: rack}}}))
-    stored = written = 0.0
+    client.call(merge(path, {"metadata": {"labels": labels}}))
+
+    stored = 0.0
+    written = 0.0
     entries = server.wait(running, "await", *STATUS)
     for method, asked, _, done in reversed(entries):
         if method != "PATCH":
@@ -268,12 +271,15 @@ def change(
             written = done
     if written < stored:
         raise running.failure("it wrote a status before the change")
+
     handling = 0.0
     for _, _, came, done in entries:
         if came >= stored and done <= written:
             handling += done - came
     idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
-    return written - stored, written - stored - handling
+
+    took = written - stored
+    return took, took - handling
 
 
 def round_trip(client: ApiClient) -> float:

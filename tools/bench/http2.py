@@ -117,11 +117,15 @@ def _literal(name: str, value: str) -> bytes:
 
 def _text(text: str) -> bytes:
     octets = text.encode()
-    if len(octets) < _ONE_BYTE:
-        return bytes((len(octets),)) + octets
-    rest = len(octets) - _ONE_BYTE
-    length = bytes((_ONE_BYTE,))
+    size = len(octets)
+    if size < _ONE_BYTE:
+        return bytes([size]) + octets
+
+    length = bytes([_ONE_BYTE])
+    rest = size - _ONE_BYTE
     while rest > _ONE_BYTE:
-        length += bytes((rest % 128 + 128,))
+        low = rest % 128
+        length += bytes([low + 128])
         rest //= 128
-    return length + bytes((rest,)) + octets
+    length += bytes([rest])
+    return length + octets

@@ -27,10 +27,7 @@ from toposcope.simulator.sysfs import write_sysfs
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the agent finds in `sysfs`, what NVML answers by `table`, and what a probe saw.
-
-    `raw`.
-    """
+    """What the agent finds: files in `sysfs`, NVML's answers in `table`; a probe saw `raw`."""
 
     sysfs: Path
     table: Path

@@ -30,10 +30,7 @@ _FLAP: Final = 5.0
 
 @dataclass(slots=True)
 class Hardware:
-    """Stands for the process that probes.
-
-    The same machine each time, or with a link of its first GPU `down`.
-    """
+    """Stands for the process that probes: the same machine, or with a link of GPU 0 `down`."""
 
     raw: RawNode
     down: bool = False
@@ -70,10 +67,7 @@ class Clock(Runtime):
 
 @contextmanager
 def _labelled() -> Iterator[tuple[Site, Hardware, Agent, Clock]]:
-    """An agent, of the production loop and publisher, that has written its labels at second 0.
-
-    What follows counts.
-    """
+    """An agent with the production loop and publisher that wrote its labels at second 0."""
     # its news is no part of the report
     logging.getLogger("agent").addHandler(logging.NullHandler())
     clock = Clock()

@@ -185,10 +185,7 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _settled(pid: int) -> float:
-    """Wait until the server does no more than it does at rest.
-
-    The CPU that it has used, in seconds.
-    """
+    """Wait until the server does no more than at rest; the seconds of CPU it has used."""
     return idle(pid, moment=_MOMENT, nothing=_AT_REST)
 
 

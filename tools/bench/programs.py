@@ -58,10 +58,7 @@ def nvml_calls() -> int:
 
 
 def patch() -> int:
-    """The shortest program that patches the Node `NODE_NAME` over TLS.
-
-    The limit for an agent's start.
-    """
+    """Patch the Node `NODE_NAME` over TLS: no agent can start faster than this program."""
     import http.client
     import json
     from pathlib import Path
@@ -91,10 +88,7 @@ def serve() -> int:
 
 
 def drain() -> int:
-    """Read the streamed list of all Nodes and throw the bytes away.
-
-    What TLS and HTTP alone cost in Python.
-    """
+    """Read the streamed list of all Nodes and throw the bytes away: TLS and HTTP alone."""
     from pathlib import Path
 
     account = Path(os.environ["BENCH_ACCOUNT"])
@@ -115,10 +109,7 @@ def drain() -> int:
 
 
 def decode() -> int:
-    """Read the streamed list of all Nodes, decode each to `NodeFacts` and keep those.
-
-    What any controller must do.
-    """
+    """Read the list of all Nodes, decode each to `NodeFacts`, keep it: any controller must."""
     from pathlib import Path
     from typing import Any
 

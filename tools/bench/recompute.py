@@ -34,9 +34,9 @@ _KIB: Final = 1024
 
 
 def recompute_figures(*, quick: bool) -> Iterator[Figure]:
-    """One assessment of all nodes, beside counting distinct tuples of their label values.
+    """One assessment of all nodes, and the size of the status that comes of it, as JSON.
 
-    And the status of a ClusterTopology that comes of it, as JSON.
+    The assessment is measured beside counting distinct tuples of the nodes' label values.
     """
     collect_rarely()  # as the controller does
     runs = 10 if quick else 30

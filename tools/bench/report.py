@@ -115,11 +115,15 @@ def rows_of(figure: Figure) -> Rows:
 
 
 def _target(figure: Figure) -> str:
-    if figure.target is None:
+    target = figure.target
+    if target is None:
         return ""
-    peer = figure.peers[0].sample.value if figure.peers else None
-    verdict = "" if figure.target.met(figure.sample.value, peer) else " missed"
-    return f"{figure.target}{verdict}"
+    limit = None
+    if figure.peers:
+        limit = figure.peers[0].sample.value
+    if target.met(figure.sample.value, limit):
+        return str(target)
+    return f"{target} missed"
 
 
 def number(value: float) -> str:

@@ -87,10 +87,7 @@ _BEYOND: Final = {15_000: 1.0, 100_000: 8.0}
 
 
 def look_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU, time and peak memory of the whole commands.
-
-    On kubectl's file, then on what `toposcope save` makes of it.
-    """
+    """CPU, time and peak memory of whole commands on kubectl's file, then on a saved one."""
     for nodes, runs in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
@@ -138,7 +135,7 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _plans(saved: Path, cluster: str, *, runs: int, target: Target) -> Iterator[Figure]:
-    """The same of one cluster."""
+    """What each command that helps to decide costs on one saved cluster."""
     loaded = _several(runs, _LOAD, b"pods", str(saved))
     loading = _column(loaded, 0, "s").value
     beside = {"load nodes and pods only": loaded}

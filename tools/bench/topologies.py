@@ -123,10 +123,7 @@ def _check_all_told(client: ApiClient) -> None:
 def label(
     client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None
 ) -> None:
-    """Give all nodes a label, and wait for the first status that is written because of that.
-
-    `own`: each its name.
-    """
+    """Label all nodes and wait for the status that follows; the value `own` is each node's name."""
     server.tell("forget")
     listed = client.call(Request("GET", NODES, {}))
     for node in listed["items"]:

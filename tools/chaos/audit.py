@@ -223,10 +223,7 @@ class Turns:
 
 
 class PublishedWrites:
-    """What the programs did to published objects.
-
-    Only ours, only to say what is desired, never without cause.
-    """
+    """Judges writes to published objects: only ours, only what is desired, never without cause."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings

@@ -104,10 +104,7 @@ def _other_nodes() -> str:
 
 
 def other_nodes() -> list[dict[str, Any]]:
-    """Nodes whose labels were written once and are nobody's business here.
-
-    The rest of the cluster.
-    """
+    """The rest of the cluster: nodes whose labels were written once and then left alone."""
     nodes: list[dict[str, Any]] = json.loads(_other_nodes())
     return nodes
 
@@ -123,9 +120,9 @@ def passing_node() -> dict[str, Any]:
 
 
 def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
-    """Collection and object.
+    """Objects of Grove, KAI and Kueue that somebody else made, each with its collection.
 
-    Grove's, KAI's and Kueue's that somebody else made, two with a name that we want.
+    Two of them have a name that we want.
     """
     paths = {}
     for path in PUBLISHED:

@@ -129,10 +129,7 @@ def _go_on_serving(world: World, _target: str) -> None:
 
 
 def _compact(world: World, _target: str) -> None:
-    """Have nobody be able to go on from where it was.
-
-    Etcd forgets, and the API server's memory goes with it.
-    """
+    """Compact etcd and restart the API server, so that every watch must list again."""
     world.servers.compact()
     world.servers.kill("kube-apiserver")
 
@@ -196,10 +193,7 @@ def _done(answer: tuple[int, Any], *codes: int) -> None:
 
 
 def _create_node(world: World, target: str) -> None:
-    """Make it again, and the agent's token.
-
-    The admission policy ties one to the very Node that it was issued on.
-    """
+    """Create the Node again, and the agent's token, which is bound to the Node it was issued on."""
     actor = world.actors[target]
     machine = actor.machine
     if machine:

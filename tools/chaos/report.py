@@ -16,10 +16,7 @@ def tables(
     speeds: Mapping[str, float],
     seconds: float,
 ) -> dict[str, list[list[str]]]:
-    """The tables of a run, each with its head first.
-
-    One that would have nothing else is left out.
-    """
+    """The tables of a run, each with its head first; empty ones are left out."""
     every = {
         "invariants": _invariants(outcomes, checks),
         "faults": _faults(outcomes),

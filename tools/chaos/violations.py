@@ -157,7 +157,7 @@ def grows(series: Sequence[float], slack: float) -> bool:
 
 
 def _standard_error(series: Sequence[float], slope: float, start: float) -> float:
-    """Of the slope of the line through a series."""
+    """The standard error of the slope of the line through a series."""
     count = len(series)
     middle = (count - 1) / 2
     residual = 0.0

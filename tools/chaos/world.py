@@ -124,10 +124,7 @@ class World:
         )
 
     def rotate(self, actor: Actor) -> None:
-        """Make the pod of a program anew.
-
-        Its token ends at once, and a new one is written to the file.
-        """
+        """Replace the pod of a program: its old token ends at once, and the file gets a new one."""
         name = actor.pod["metadata"]["name"]
         options = {
             "kind": "DeleteOptions",
@@ -363,10 +360,7 @@ class World:
         return troubles
 
     def _wanted(self) -> Iterator[dict[str, Any]]:
-        """What may be in the end.
-
-        Who made KAI's Topologies depends on whether Grove was there then.
-        """
+        """The states that may be reached in the end: with KAI's Topologies by Grove or without."""
         yield self.desired
         if self.published_writes.late_grove:
             yield self._desired_later

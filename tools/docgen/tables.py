@@ -329,19 +329,30 @@ def licences() -> str:
 
     What a lock pins for other platforms is left out.
     """
+    lock = LOCK.read_text(encoding="utf-8")
     rows = []
-    for name, version in _PINNED.findall(LOCK.read_text(encoding="utf-8")):
+    for name, version in _PINNED.findall(lock):
         try:
             about = metadata.metadata(name)
         except metadata.PackageNotFoundError:
             continue
-        classifiers = about.get_all("Classifier", [])
-        said = [
-            entry.rpartition(" :: ")[2] for entry in classifiers if entry.startswith("License ::")
-        ]
-        given = (
-            about.json.get("license_expression")
-            or str(about.json.get("license", "")).partition("\n")[0]
-        )
-        rows.append([name, version, str(given) or ", ".join(said) or "unknown"])
+        rows.append([name, version, _licence(about)])
     return markdown(["package", "version", "licence"], rows)
+
+
+def _licence(about: metadata.PackageMetadata) -> str:
+    """A package's licence: by its expression, its text's first line, else its classifiers."""
+    expression = about.json.get("license_expression")
+    if expression:
+        return str(expression)
+    text = str(about.json.get("license", ""))
+    first_line, _, _ = text.partition("\n")
+    if first_line:
+        return first_line
+
+    names = []
+    for entry in about.get_all("Classifier", []):
+        if entry.startswith("License ::"):
+            _, _, name = entry.rpartition(" :: ")
+            names.append(name)
+    return ", ".join(names) or "unknown"

@@ -156,10 +156,7 @@ def values(*likely: Any) -> SearchStrategy[Any]:
 
 
 def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
-    """Good documents with up to four things wrong.
-
-    A part gone, doubled, moved, of another type, or of another name.
-    """
+    """Good documents with up to four parts gone, doubled, moved, retyped or renamed."""
 
     @st.composite
     def draw_one(draw: DrawFn) -> Any:

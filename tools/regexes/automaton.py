@@ -277,10 +277,7 @@ class _Builder:
         return self._then(whole, rest)
 
     def _atomic(self, value: Any, flags: int) -> _Part:
-        """One position for all of it, which is left at one place.
-
-        The inside is judged on its own.
-        """
+        """One position for all of it, left at one place; the inside is judged on its own."""
         least, most, body = (1, 1, value)
         if isinstance(value, tuple):
             least, most, body = value

@@ -19,7 +19,7 @@ MEANINGS: Final = "toposcope/integrations/*/meanings.yaml"
 def complaints(root: Path, package: str) -> list[str]:
     """What is wrong below `root / package`, with file and line.
 
-    And of the marks there that nothing needs.
+    Marks there that nothing needs are reported, too.
     """
     found = regexes(root, package)
     return [*filter(None, map(complaint, found)), *_tables(root)]

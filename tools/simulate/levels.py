@@ -46,7 +46,7 @@ class Levels:
         self._carriers: dict[str, bool] = {}
         """The Nodes, and whether each carries the label."""
         self._losses = [Loss(), Loss()]
-        """Of the round before, and of this one."""
+        """The losses of the round before, and of this one."""
 
     def begin_round(self) -> None:
         """What happened in the round before the last is no evidence any more."""
@@ -55,18 +55,25 @@ class Levels:
     def seen(self, storage: str, document: dict[str, Any], *, gone: bool) -> None:
         """Take down what is evidence."""
         loss = self._losses[1]
-        loss.anew |= gone and storage == "clustertopologies.gpu.topology"
-        if storage == "nodes":
-            self._carriers |= {
-                (name := document["metadata"]["name"]): LOST in document["metadata"]["labels"]
-            }
-            if gone:
-                del self._carriers[name]
-            carry = set(self._carriers.values())
-            loss.partly |= False in carry
-            if carry == {False}:
-                loss.since = min(loss.since, self._world.monotonic())
-                self._world.published_writes.deletion_expected = True
+        if gone and storage == "clustertopologies.gpu.topology":
+            loss.anew = True
+        if storage != "nodes":
+            return
+
+        metadata = document["metadata"]
+        name = metadata["name"]
+        if gone:
+            self._carriers.pop(name, None)
+        else:
+            self._carriers[name] = LOST in metadata["labels"]
+
+        carry = set(self._carriers.values())
+        if False in carry:
+            loss.partly = True
+        if carry == {False}:
+            now = self._world.monotonic()
+            loss.since = min(loss.since, now)
+            self._world.published_writes.deletion_expected = True
 
     def may_lack(self, name: str) -> set[str]:
         """Which levels that ClusterTopology may lack now."""
@@ -119,7 +126,9 @@ class Levels:
 
     def regain_later(self) -> None:
         """Put it back in a while."""
-        self._world.scheduler.call(self._world.scheduler.rng.uniform(0.0, 3 * _GRACE), self.regain)
+        scheduler = self._world.scheduler
+        seconds = scheduler.rng.uniform(0.0, 3 * _GRACE)
+        scheduler.call(seconds, self.regain)
 
     def require(self) -> None:
         """Have a workload require the level through Grove's binding."""

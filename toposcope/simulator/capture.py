@@ -151,10 +151,7 @@ def _check_nic_names(capture: Capture) -> None:
 
 
 def _symmetric_cells(capture: Capture) -> Cells:
-    """A cell for every pair of devices, in header order.
-
-    A missing row is filled from its column.
-    """
+    """A cell for every pair of devices, in header order; columns fill missing rows."""
     cells: Cells = {}
     unknown: list[str] = []
     for a, b in combinations(capture.devices, 2):
@@ -258,10 +255,7 @@ def _ports(root: Group, cells: Cells, gpus: tuple[str, ...]) -> Iterator[Port]:
 
 
 def _leaf(devices: Group, gpus: tuple[str, ...]) -> Port:
-    """Devices that are PIX to each other.
-
-    Functions of one card when they are all NICs, else ports of one switch.
-    """
+    """Devices that are PIX to each other: functions of one card if all NICs, else of a switch."""
     if len(devices) == 1:
         return devices
     has_gpu = not set(devices).isdisjoint(gpus)
@@ -359,10 +353,7 @@ def _apart(cells: Cells) -> set[frozenset[str]]:
 
 
 def _most_claimed(group: Group, claims: Mapping[str, int]) -> int:
-    """The NUMA node that most devices of a group claim, -1 where none does.
-
-    Of several it is the lowest.
-    """
+    """The lowest NUMA node of those that most devices of a group claim, -1 where none does."""
     votes: Counter[int] = Counter()
     for device in group:
         node = claims.get(device)
@@ -727,10 +718,7 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Where a node's CPUs lie.
-
-    How long its runs are, and where they would begin if it were node 0.
-    """
+    """Where a node's CPUs lie: how long its runs are, and where those of a node 0 would begin."""
 
     width: int
     starts: tuple[int, ...]
@@ -745,9 +733,7 @@ class _Runs:
 
 
 def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
-    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers.
-
-    Else nothing.
+    """The CPUs of missing nodes where all nodes have as many, in order; else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
     """
@@ -773,10 +759,7 @@ def _layout(node: int, cpus: frozenset[int]) -> _Runs | None:
 
 
 def _divided(unclaimed: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
-    """CPUs that no named node has, divided among the missing ones.
-
-    Of each run in the order of their numbers.
-    """
+    """CPUs that no named node has: each run divided among the missing nodes, in order."""
     cpus: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
     parts = len(missing)
     for run in _runs(unclaimed):

@@ -381,10 +381,7 @@ def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]
 
 
 def _expanded_tail(row: str, position: int) -> list[str] | None:
-    """Cells of a text whose tabs became blanks up to every eighth column.
-
-    None when that is not what was done.
-    """
+    """Cells of a text whose tabs became blanks up to every eighth column; None for others."""
     cells: list[str] = []
     length = len(row.rstrip())
     stop = _next_stop(position)

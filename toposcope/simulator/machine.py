@@ -314,9 +314,9 @@ def default_distances(
 
 def identity(*parts: object) -> uuid.UUID:
     """A UUID that depends on `parts` only: the same machine has the same serials in every run."""
-    text = "/".join(str(part) for part in parts)
-    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-    return uuid.UUID(bytes=digest, version=4)
+    text = "/".join(map(str, parts))
+    hashed = hashlib.blake2b(text.encode(), digest_size=16)
+    return uuid.UUID(bytes=hashed.digest(), version=4)
 
 
 def with_identity(machine: Machine, name: str) -> Machine:

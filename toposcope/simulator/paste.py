@@ -239,10 +239,7 @@ def _untimed(text: str) -> str:
 
 
 def _prefixes(lines: Sequence[str]) -> set[str]:
-    """What stands before each line of some host.
-
-    Before a first row, and before a header above it.
-    """
+    """What stands before each line of some host: before a first row and the header above it."""
     headed: set[str] = set()
     found: set[str] = set()
     for line in lines:

@@ -118,10 +118,7 @@ def _guid(number: int) -> str:
 
 
 def _write_vpd(machine: Machine, top: str) -> None:
-    """Vital product data of those whose data says something.
-
-    These are bridges to NVSwitches, and the cards with Data Direct.
-    """
+    """Vital product data of bridges to NVSwitches and of cards with Data Direct."""
     cards: dict[str, str] = {}
     for nic in machine.nics:
         if not nic.vpd:

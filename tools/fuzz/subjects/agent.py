@@ -357,7 +357,7 @@ _SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
 def messages(case: Any) -> Outcome:
     """An answer or ChannelError; a probe or ValueError.
 
-    And what is a probe by its types is described.
+    A probe whose types are right can be described.
     """
     agent, worker = Channel.pair()
     try:

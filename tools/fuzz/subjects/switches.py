@@ -52,10 +52,7 @@ _PROMISE: Final = (
 
 @subject(_PROMISE, _FRAMES, guided=True)
 def lldp(case: Any) -> Outcome:
-    """Each frame is taken or refused.
-
-    What a port then has for a neighbour survives its own writing.
-    """
+    """Each frame is taken or refused, and a port's neighbour survives its own writing."""
     hearing = Hearing()
     is_taken = False
     why = ""

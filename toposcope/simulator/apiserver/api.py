@@ -227,7 +227,9 @@ class Api:
         return self._update(request, route, view, live, obj)
 
     def _patch(self, request: Request, route: Route, view: View) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        content_type = request.headers.get("content-type", "")
+        kind, _, _ = content_type.partition(";")
+        kind = kind.strip()
         if kind == _APPLY:
             return self._apply(request, route, view)
         patch = _PATCHES.get(kind)
@@ -238,6 +240,7 @@ class Api:
                 f"accepted media types include: {accepted}"
             )
             raise StatusError(415, "UnsupportedMediaType", message)
+
         try:
             change = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
@@ -246,7 +249,9 @@ class Api:
         obj = patch(item.decode(), change)
         if not isinstance(obj, dict):
             raise statuses.bad_request("error decoding patch: the result is not an object")
-        return self._update(request, route, view, item.decode(), obj)
+
+        live = item.decode()
+        return self._update(request, route, view, live, obj)
 
     def _update(
         self, request: Request, route: Route, view: View, live: Object, obj: Object
@@ -296,9 +301,12 @@ class Api:
             raise requests.not_found(resource, route.name)
         uid = config["metadata"].get("uid")
         if uid:
-            given = f"the provided object specified uid {uid}"
-            why = f"uid mismatch: {given}, and no existing object was found"
+            why = (
+                f"uid mismatch: the provided object specified uid {uid}, "
+                "and no existing object was found"
+            )
             raise requests.conflict(resource, route.name, why)
+
         empty = {**resource.zero, "metadata": {}}
         writer = self._writer(request, route)
         force = request.flag("force")
@@ -373,10 +381,14 @@ class Api:
         self._store.remove(resource.storage, obj)
         if resource is not CRDS:
             return
+
         spec = obj["spec"]
-        storage = f"{spec['names']['plural']}.{spec['group']}"
+        group = spec["group"]
+        plural = spec["names"]["plural"]
+        storage = f"{plural}.{group}"
         collection = self._store.collection(storage)
-        for item in list(collection.objects.values()):
+        items = list(collection.objects.values())
+        for item in items:
             self._store.remove(storage, item.decode())
         self.serve_crds()
 
@@ -627,9 +639,12 @@ def _json_patch(target: Any, patch: Any) -> Any:
 
     Raises `StatusError`: 400 if malformed, 422 if unfit.
     """
-    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
+    is_list = isinstance(patch, list)
+    if not is_list or not all(isinstance(step, dict) for step in patch):
         raise statuses.bad_request("error decoding patch: a JSON patch is a list of operations")
-    root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
+
+    document = copy.deepcopy(target)
+    root: dict[str, Any] = {"": document}  # a JSON pointer begins with an empty name
     try:
         for step in patch:
             _json_patch_step(root, step)

@@ -153,14 +153,17 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, 
     """Yield path and problem of each wrong field: types, enums, patterns and what is required."""
     if value is None and _is_nullable(schema):
         return
+
     problem = _own_problem(value, schema.rules, path)
     if problem is not None:
         yield problem
     elif isinstance(value, dict):
         yield from _validate_map(value, schema, path)
     elif isinstance(value, list):
+        of_item = schema.items or ANY
         for index, item in enumerate(value):
-            yield from validate(item, schema.items or ANY, f"{path}[{index}]")
+            item_path = f"{path}[{index}]"
+            yield from validate(item, of_item, item_path)
 
 
 def _validate_map(value: Object, schema: Schema, path: str) -> Iterator[tuple[str, str]]:
@@ -331,10 +334,16 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
     """Lay an applied value over the live one; the order of a list with keys is the applier's."""
-    if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
+    if isinstance(live, dict) and isinstance(applied, dict):
+        if schema.atomic:
+            return applied
         return _merge_maps(live, applied, schema)
-    if isinstance(live, list) and isinstance(applied, list) and _has_elements(schema):
+
+    if isinstance(live, list) and isinstance(applied, list):
+        if not _has_elements(schema):
+            return applied
         return _merge_lists(live, applied, schema)
+
     return applied
 
 
@@ -349,12 +358,17 @@ def _merge_maps(live: Object, applied: Object, schema: Schema) -> Object:
 def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
     old = _elements(live, schema)
     new = _elements(applied, schema)
-    merged = [item for element, item in old.items() if element not in new]
-    for element, item in new.items():
-        if element in old:
-            merged.append(merge(old[element], item, schema.items or ANY))
-        else:
+    of_item = schema.items or ANY
+    merged = []
+    for element, item in old.items():
+        if element not in new:
             merged.append(item)
+
+    for element, item in new.items():
+        laid_over = item
+        if element in old:
+            laid_over = merge(old[element], item, of_item)
+        merged.append(laid_over)
     return merged
 
 

@@ -37,10 +37,15 @@ _EXPIRED_TOKEN = (
 
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
-    of_labels = _requirements(query.get("labelSelector", ""))
-    of_fields = _requirements(query.get("fieldSelector", ""))
-    tests = [_label_test(requirement) for requirement in of_labels]
-    tests += [_field_test(resource, requirement) for requirement in of_fields]
+    tests = []
+    label_selector = query.get("labelSelector", "")
+    for requirement in _requirements(label_selector):
+        tests.append(_label_test(requirement))
+
+    field_selector = query.get("fieldSelector", "")
+    for requirement in _requirements(field_selector):
+        tests.append(_field_test(resource, requirement))
+
     if not tests:
         return None
     return lambda item: all(test(item) for test in tests)
@@ -260,15 +265,21 @@ class _Watch:
 
         An object that stops matching is deleted for it.
         """
-        saw = self.sees(change.before)
-        if self.sees(change.after):
-            return self.line("MODIFIED" if saw else "ADDED", change.last)
-        if change.before is None or not saw:
+        before = change.before
+        saw = self.sees(before)
+        sees = self.sees(change.after)
+        if sees and saw:
+            return self.line("MODIFIED", change.last)
+        if sees:
+            return self.line("ADDED", change.last)
+        if before is None or not saw:
             return b""
         if change.after is None:
             return self.line("DELETED", change.last)
+
         # One that left the selection is shown as it was, at the version that took it out.
-        return self.line("DELETED", stored(change.before.decode(), change.revision))
+        as_it_was = stored(before.decode(), change.revision)
+        return self.line("DELETED", as_it_was)
 
 
 def _events(

@@ -113,11 +113,12 @@ class Resource:
 
     @cached_property
     def storage(self) -> str:
-        """Name of the collection that holds the objects, the same for all versions.
-
-        `leases.coordination.k8s.io`.
-        """
-        return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
+        """Name of the collection of all versions' objects, such as `leases.coordination.k8s.io`."""
+        if self.stored_as:
+            return self.stored_as
+        if self.group:
+            return f"{self.plural}.{self.group}"
+        return self.plural
 
     @cached_property
     def type_prefix(self) -> bytes:
@@ -197,8 +198,19 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        fields = version.get("selectableFields") or ()
-        columns = version.get("additionalPrinterColumns") or ()
+
+        columns = []
+        for column in version.get("additionalPrinterColumns") or ():
+            columns.append(_printer_column(column))
+        if not columns:
+            columns.append(AGE)
+        selectable = []
+        for selected in version.get("selectableFields") or ():
+            path = selected["jsonPath"]
+            selectable.append(path.lstrip("."))
+        subresources = version.get("subresources") or {}
+        schema = version["schema"]["openAPIV3Schema"]
+
         yield Resource(
             group=spec["group"],
             version=version["name"],
@@ -206,11 +218,11 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
             kind=names["kind"],
             namespaced=spec["scope"] == "Namespaced",
             short_names=tuple(names.get("shortNames", ())),
-            status="status" in (version.get("subresources") or {}),
+            status="status" in subresources,
             custom=True,
-            schema=_object_schema(version["schema"]["openAPIV3Schema"]),
-            columns=tuple(_printer_column(column) for column in columns) or (AGE,),
-            selectable=tuple(field["jsonPath"].lstrip(".") for field in fields),
+            schema=_object_schema(schema),
+            columns=tuple(columns),
+            selectable=tuple(selectable),
         )
 
 
