@@ -58,20 +58,34 @@ def result_of(lock: str, output: str, errors: str) -> Result:
     try:
         dependencies = json.loads(output)["dependencies"]
     except (ValueError, KeyError, TypeError):
-        last = errors.strip().splitlines()[-1:] or ["pip-audit said nothing"]
-        return Result(lock, failed=last[0])
-    skipped = [entry["name"] for entry in dependencies if "skip_reason" in entry]
+        lines = errors.strip().splitlines()
+        why = lines[-1] if lines else "pip-audit said nothing"
+        return Result(lock, failed=why)
+
+    skipped: list[str] = []
     vulnerable: list[str] = []
     for entry in dependencies:
-        vulnerable += [_sentence(entry, advisory) for advisory in entry.get("vulns", ())]
+        if "skip_reason" in entry:
+            skipped.append(entry["name"])
+        for advisory in entry.get("vulns", ()):
+            sentence = _sentence(entry, advisory)
+            vulnerable.append(sentence)
+
     return Result(
-        lock, checked=len(dependencies) - len(skipped), vulnerable=vulnerable, skipped=skipped
+        lock,
+        checked=len(dependencies) - len(skipped),
+        vulnerable=vulnerable,
+        skipped=skipped,
     )
 
 
 def _sentence(entry: dict[str, Any], advisory: dict[str, Any]) -> str:
-    versions = ", ".join(advisory["fix_versions"]) or "no version yet"
-    return f"{entry['name']} {entry['version']}: {advisory['id']}, fixed in {versions}"
+    package = f"{entry['name']} {entry['version']}"
+    identifier = advisory["id"]
+    versions = ", ".join(advisory["fix_versions"])
+    if not versions:
+        versions = "no version yet"
+    return f"{package}: {identifier}, fixed in {versions}"
 
 
 def audit(command: Sequence[str], lock: str) -> Result:
@@ -85,13 +99,23 @@ def audit(command: Sequence[str], lock: str) -> Result:
 def main(arguments: Sequence[str]) -> int:
     """Audit each lock; 1 when a vulnerability is known."""
     split = list(arguments).index("--")
-    locks, command = arguments[:split], arguments[split + 1 :]
+    locks = arguments[:split]
+    command = arguments[split + 1 :]
     results = [audit(command, lock) for lock in locks]
+
+    is_vulnerable = False
+    is_checked = False
     for result in results:
-        print("\n".join(result.lines()))  # noqa: T201 - the answer
-    if not any(result.checked for result in results):
+        text = "\n".join(result.lines())
+        print(text)  # noqa: T201 - the answer
+        if result.vulnerable:
+            is_vulnerable = True
+        if result.checked:
+            is_checked = True
+
+    if not is_checked:
         print("audit: nothing was checked, because no index of advisories answered")  # noqa: T201 - the answer
-    return 1 if any(result.vulnerable for result in results) else 0
+    return 1 if is_vulnerable else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Find functions that do too much in one place, which ruff does not see.
 
-    python -m tools.density [FOLDER...]
+    python -m tools.density [FOLDER_OR_FILE...]
 
 ruff's C901 counts statements alone. Here a function's paths are 1 plus one for each `if`, loop,
 `except`, `case`, conditional expression, each `and` and `or`, and each `for` and `if` of a
@@ -49,16 +49,31 @@ class Problem:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the problems of the given folders, or of all; 1 if there are any."""
-    folders = [Path(argument) for argument in arguments] or list(FOLDERS)
+    """Print the problems of the given folders and files, or of all; 1 if there are any."""
+    if arguments:
+        files = _modules([Path(argument) for argument in arguments])
+    else:
+        files = [file for file in _modules(FOLDERS) if not file.is_relative_to(_PENDING)]
+
     problems = []
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
-            if arguments or not path.is_relative_to(_PENDING):
-                problems += problems_of(path, path.read_text())
+    for file in files:
+        text = file.read_text()
+        problems += problems_of(file, text)
+
     for problem in problems:
         print(problem)
     return 1 if problems else 0
+
+
+def _modules(paths: Sequence[Path]) -> list[Path]:
+    """Every file among the paths, and every module of the folders among them."""
+    modules = []
+    for path in paths:
+        if path.is_dir():
+            modules += sorted(path.rglob("*.py"))
+        else:
+            modules.append(path)
+    return modules
 
 
 def problems_of(path: Path, text: str) -> list[Problem]:
@@ -66,12 +81,14 @@ def problems_of(path: Path, text: str) -> list[Problem]:
     lines = text.splitlines()
     problems = []
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, _FUNCTIONS) or MARK in _signature(node, lines):
+        if not isinstance(node, _FUNCTIONS):
             continue
-        problems += [
-            Problem(path, node.lineno, node.name, message)
-            for message in _messages(list(_own(node)))
-        ]
+        if MARK in _signature(node, lines):
+            continue
+        own_nodes = list(_own(node))
+        for message in _messages(own_nodes):
+            problem = Problem(path, node.lineno, node.name, message)
+            problems.append(problem)
     return problems
 
 
@@ -79,15 +96,15 @@ def _messages(nodes: Sequence[ast.AST]) -> Iterator[str]:
     paths = paths_of(nodes)
     if paths > MOST_PATHS:
         yield f"has {paths} paths, more than {MOST_PATHS}: split it, or name steps of it"
+
     for node in nodes:
         if not isinstance(node, _COMPREHENSIONS):
             continue
+        line = node.lineno
         if len(node.generators) > 1:
-            yield f"has a comprehension of two loops on line {node.lineno}: write a loop"
+            yield f"has a comprehension of two loops on line {line}: write a loop"
         elif _holds_comprehension(node):
-            yield (
-                f"has a comprehension in a comprehension on line {node.lineno}: name the inner one"
-            )
+            yield f"has a comprehension in a comprehension on line {line}: name the inner one"
 
 
 def paths_of(nodes: Sequence[ast.AST]) -> int:
@@ -114,13 +131,17 @@ def _own(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
 
 
 def _holds_comprehension(outer: ast.AST) -> bool:
-    inner = (node for node in ast.walk(outer) if node is not outer)
-    return any(isinstance(node, _COMPREHENSIONS) for node in inner)
+    for node in ast.walk(outer):
+        if node is not outer and isinstance(node, _COMPREHENSIONS):
+            return True
+    return False
 
 
 def _signature(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: Sequence[str]) -> str:
     """The lines from `def` to where the body begins, with their comments."""
-    return "\n".join(lines[function.lineno - 1 : function.body[0].lineno])
+    first = function.lineno - 1
+    body = function.body[0].lineno
+    return "\n".join(lines[first:body])
 
 
 if __name__ == "__main__":

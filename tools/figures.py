@@ -32,21 +32,36 @@ class Table(NamedTuple):
 
 def machine() -> str:
     """Today's date and this machine: CPUs, kernel, Python and how its interpreter was built."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next(
-        (line.partition(": ")[2] for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )
-    # The interpreter of the image has profile-guided and link-time optimization.
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    cpus = f"{os.cpu_count()} CPUs ({_cpu_model()})"
+    kernel = f"Linux {platform.release()}"
+    python = f"Python {platform.python_version()} ({_build()})"
+    return f"{today}, {cpus}, {kernel}, {python}"
+
+
+def _cpu_model() -> str:
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("model name"):
+            return line.partition(": ")[2]
+    return platform.machine()
+
+
+def _build() -> str:
+    """With which optimizations the interpreter was built; that of the image has both."""
     configured = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    flags = (("PGO", "--enable-optimizations"), ("LTO", "--with-lto"))
-    build = (
-        " and ".join(name for name, flag in flags if flag in configured) or "without PGO and LTO"
-    )
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), "
-        f"Linux {platform.release()}, Python {platform.python_version()} ({build})"
-    )
+    flags = {
+        "PGO": "--enable-optimizations",
+        "LTO": "--with-lto",
+    }
+    names = []
+    for name, flag in flags.items():
+        if flag in configured:
+            names.append(name)
+
+    if not names:
+        return "without PGO and LTO"
+    return " and ".join(names)
 
 
 def command(target: str) -> str:
@@ -86,10 +101,19 @@ def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown; a bar or a line break in a cell would end it."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    titles = " | ".join(head)
+    lines = [
+        f"| {titles} |",
+        "|" + "---|" * len(head),
+    ]
     for row in rows:
-        cells = [f" {_cell(text)} " if text else " " for text in row]
-        lines.append("|" + "|".join(cells) + "|")
+        line = "|"
+        for text in row:
+            cell = " "
+            if text:
+                cell = f" {_cell(text)} "
+            line += cell + "|"
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -105,9 +129,15 @@ def part(page: str, *subjects: str) -> str:
         rows: list[list[str]] = []
         for table in group:
             rows += table.rows
-        parts.append(markdown(head, rows))
-    runs = dict.fromkeys(f"`{table.command}`, {table.measured}" for table in tables)
-    parts += [f"<small>{run}</small>" for run in runs]
+        text = markdown(head, rows)
+        parts.append(text)
+
+    runs = []
+    for table in tables:
+        run = f"`{table.command}`, {table.measured}"
+        if run not in runs:
+            runs.append(run)
+            parts.append(f"<small>{run}</small>")
     return "\n\n".join(parts)
 
 
@@ -122,8 +152,13 @@ def _cell(text: str) -> str:
 def _lines(tables: dict[str, Table]) -> Iterable[str]:
     """A row of a table a line, so that a new run reads well as a diff."""
     for subject, table in tables.items():
-        about = json.dumps(
-            {"measured": table.measured, "command": table.command, "head": table.head}
-        )
-        rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in table.rows)
-        yield f'{json.dumps(subject)}: {about[:-1]}, "rows": [\n  {rows}\n]}}'
+        about = {
+            "measured": table.measured,
+            "command": table.command,
+            "head": table.head,
+        }
+        opened = json.dumps(about)[:-1]
+        lines = [json.dumps(row, ensure_ascii=False) for row in table.rows]
+        rows = ",\n  ".join(lines)
+        name = json.dumps(subject)
+        yield f'{name}: {opened}, "rows": [\n  {rows}\n]}}'

@@ -62,3 +62,13 @@ def test_findings_name_the_place_and_end_with_1(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out.startswith(f"{tmp_path}/module.py:1: f has a comprehension")
     (tmp_path / "module.py").write_text("def f(a):\n    return a\n")
     assert main([str(tmp_path)]) == 0
+
+
+def test_a_single_file_is_taken_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dense = tmp_path / "dense.py"
+    dense.write_text("def f(a):\n    return [x for y in a for x in y]\n")
+    plain = tmp_path / "plain.py"
+    plain.write_text("def f(a):\n    return a\n")
+    assert main([str(plain)]) == 0
+    assert main([str(plain), str(dense)]) == 1
+    assert capsys.readouterr().out.startswith(f"{dense}:1: f has a comprehension of two loops")

@@ -27,9 +27,7 @@ _OTHERS = ("oldest", "latest")
 
 
 def kubernetes_module(chosen: str) -> Path:
-    """The Go module that pins the programs of Kubernetes.
-
-    Of `oldest` or `latest`, else the usual one.
+    """The Go module that pins the programs of Kubernetes: `oldest`, `latest` or the usual ones.
 
     Raises ValueError for any other choice: a typing error must not test the usual version in place
     of another.
@@ -63,7 +61,7 @@ def cache_folder() -> Path:
 
 
 def cache_of_module(name: str, module: Path) -> Path:
-    """Where is kept what is made of the versions that a Go module pins."""
+    """The folder of what is made of the versions that a Go module pins."""
     digest = hashlib.sha256()
     for file in ("go.mod", "go.sum"):
         digest.update((module / file).read_bytes())

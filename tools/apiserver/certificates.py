@@ -32,36 +32,53 @@ def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
 
     The server's is for `address` and localhost.
     """
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
-    ca = (
-        _builder(authority, authority, ca_key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(
-            x509.KeyUsage(**{usage: usage in _OF_AN_AUTHORITY for usage in _USAGES}), critical=True
-        )
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False
-        )
-        .sign(ca_key, hashes.SHA256())
-    )
+    ca_key = ec.generate_private_key(ec.SECP256R1())
+    ca_name = _name("tests")
+    ca = _authority(ca_name, ca_key)
+
+    key = ec.generate_private_key(ec.SECP256R1())
     names = x509.SubjectAlternativeName(
-        [x509.IPAddress(ip_address(address)), x509.DNSName("localhost")]
+        [
+            x509.IPAddress(ip_address(address)),
+            x509.DNSName("localhost"),
+        ]
     )
-    certificate = (
-        _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), authority, key)
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-        )
-        .sign(ca_key, hashes.SHA256())
+    no_authority = x509.BasicConstraints(ca=False, path_length=None)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    builder = _builder(_name("localhost"), ca_name, key)
+    builder = builder.add_extension(names, critical=False)
+    builder = builder.add_extension(no_authority, critical=True)
+    builder = builder.add_extension(issuer, critical=False)
+    certificate = builder.sign(ca_key, hashes.SHA256())
+
+    files = Certificates(
+        folder / "ca.crt",
+        folder / "server.crt",
+        folder / "server.key",
     )
-    files = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
-    files.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    files.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pem = serialization.Encoding.PEM
+    files.ca.write_bytes(ca.public_bytes(pem))
+    files.certificate.write_bytes(certificate.public_bytes(pem))
     files.key.write_bytes(private_pem(key))
     return files
+
+
+def _authority(name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    """A certificate that signs others, signed by its own key."""
+    is_authority = x509.BasicConstraints(ca=True, path_length=0)
+    usages = {usage: usage in _OF_AN_AUTHORITY for usage in _USAGES}
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+
+    builder = _builder(name, name, key)
+    builder = builder.add_extension(is_authority, critical=True)
+    builder = builder.add_extension(x509.KeyUsage(**usages), critical=True)
+    builder = builder.add_extension(identifier, critical=False)
+    return builder.sign(key, hashes.SHA256())
+
+
+def _name(common: str) -> x509.Name:
+    attribute = x509.NameAttribute(NameOID.COMMON_NAME, common)
+    return x509.Name([attribute])
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

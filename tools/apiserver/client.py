@@ -218,20 +218,29 @@ class AdminApi:
         In the first two seconds it holds back each create, for the sake of further servers that may
         not know the kind yet (apiextensions' customresource_handler.go). Here is one server.
         """
-        states = self.get(f"{CRDS}/{name}")["status"]["conditions"]
-        for at, state in enumerate(states):
-            if (state["type"], state["status"]) == ("Established", "True"):
-                entry = f"/status/conditions/{at}"
-                later = {
-                    "op": "replace",
-                    "path": f"{entry}/lastTransitionTime",
-                    "value": "2026-01-02T03:04:05Z",
-                }
-                aged = [{"op": "test", "path": f"{entry}/type", "value": "Established"}, later]
-                code, answer = self.request(
-                    "PATCH", f"{CRDS}/{name}/status", aged, content_type=JSON_PATCH
-                )
-                assert code == 200, answer
+        path = f"{CRDS}/{name}"
+        status = self.get(path)["status"]
+        for at, condition in enumerate(status["conditions"]):
+            if condition["type"] != "Established" or condition["status"] != "True":
+                continue
+            entry = f"/status/conditions/{at}"
+            is_still_there = {
+                "op": "test",
+                "path": f"{entry}/type",
+                "value": "Established",
+            }
+            make_older = {
+                "op": "replace",
+                "path": f"{entry}/lastTransitionTime",
+                "value": "2026-01-02T03:04:05Z",
+            }
+            code, answer = self.request(
+                "PATCH",
+                f"{path}/status",
+                [is_still_there, make_older],
+                content_type=JSON_PATCH,
+            )
+            assert code == 200, answer
 
     def remove_crd(self, name: str) -> None:
         """Delete a CRD and wait until it is gone with its objects."""
@@ -246,11 +255,12 @@ class AdminApi:
 
     def _is_served(self, name: str) -> bool:
         plural, _, group = name.partition(".")
-        spec = self.get(f"{CRDS}/{name}")["spec"]
-        for version in spec["versions"]:
+        crd = self.get(f"{CRDS}/{name}")
+        for version in crd["spec"]["versions"]:
             if not version["served"]:
                 continue
-            code, _ = self.request("GET", f"/apis/{group}/{version['name']}/{plural}")
+            path = f"/apis/{group}/{version['name']}/{plural}"
+            code, _ = self.request("GET", path)
             if code != 200:
                 return False
         return True

@@ -22,31 +22,47 @@ def start_grove(api: AdminApi) -> None:
 
     Raises GroveExitError at the first that cannot be made.
     """
-    code, bindings = api.request("GET", _BINDINGS)
+    code, listed = api.request("GET", _BINDINGS)
     if code == 404:
         return
-    _collect_garbage(api, {binding["metadata"]["uid"] for binding in bindings["items"]})
-    for binding in bindings["items"]:
+    bindings = listed["items"]
+    uids = {binding["metadata"]["uid"] for binding in bindings}
+    _collect_garbage(api, uids)
+
+    for binding in bindings:
         entries = binding["spec"].get("schedulerTopologyBindings") or ()
-        if not any(entry["schedulerName"] == "kai-scheduler" for entry in entries):
+        schedulers = [entry["schedulerName"] for entry in entries]
+        if "kai-scheduler" not in schedulers:
             _sync(api, binding)
+
         if entries or "status" in binding:
-            _tell(api, binding, [_compared(api, binding, entry) for entry in entries])
+            compared = [_compared(api, binding, entry) for entry in entries]
+            _tell(api, binding, compared)
 
 
 def _compared(api: AdminApi, binding: dict[str, Any], entry: dict[str, str]) -> dict[str, Any]:
     """What the operator says of one topology that a binding names, and never touches."""
-    scheduler, name = entry["schedulerName"], entry["topologyReference"]
-    code, there = api.request("GET", f"{_KAI}/{name}")
+    scheduler = entry["schedulerName"]
+    name = entry["topologyReference"]
+    code, topology = api.request("GET", f"{_KAI}/{name}")
+
     if scheduler != "kai-scheduler":
         message = f'scheduler backend "{scheduler}" is not available for topology management'
     elif code == 404:
         message = f'KAI Topology "{name}" not found'
-    elif there["spec"]["levels"] != _levels(binding):
+    elif topology["spec"]["levels"] != _levels(binding):
         message = "KAI Topology levels differ from ClusterTopologyBinding levels"
     else:
-        return {**entry, "inSync": True, "schedulerBackendTopologyObservedGeneration": 1}
-    return {**entry, "inSync": False, "message": message}
+        return {
+            **entry,
+            "inSync": True,
+            "schedulerBackendTopologyObservedGeneration": 1,
+        }
+    return {
+        **entry,
+        "inSync": False,
+        "message": message,
+    }
 
 
 def _tell(api: AdminApi, binding: dict[str, Any], statuses: list[dict[str, Any]]) -> None:
@@ -64,28 +80,39 @@ def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
-    name, uid = binding["metadata"]["name"], binding["metadata"]["uid"]
-    if api.request("GET", _KAI)[0] == 404:
+    name = binding["metadata"]["name"]
+    uid = binding["metadata"]["uid"]
+    path = f"{_KAI}/{name}"
+    code, _ = api.request("GET", _KAI)
+    if code == 404:
         raise GroveExitError('no matches for kind "Topology" in version "kai.scheduler/v1alpha1"')
-    wanted = _levels(binding)
-    code, there = api.request("GET", f"{_KAI}/{name}")
+
+    levels = _levels(binding)
+    code, topology = api.request("GET", path)
     if code == 200:
-        if _controller(there) != uid:
+        if _controller(topology) != uid:
             raise GroveExitError(
                 f"KAI Topology {name} is not owned by ClusterTopologyBinding {name}"
             )
-        if there["spec"]["levels"] == wanted:
+        if topology["spec"]["levels"] == levels:
             return
-        assert api.request("DELETE", f"{_KAI}/{name}")[0] == 200
+        code, answer = api.request("DELETE", path)
+        assert code == 200, answer
+
     owner = {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "ClusterTopologyBinding",
         "name": name,
         "uid": uid,
+        "controller": True,
     }
-    metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
-    head = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata}
-    code, answer = api.request("POST", _KAI, {**head, "spec": {"levels": wanted}})
+    wanted = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": name, "ownerReferences": [owner]},
+        "spec": {"levels": levels},
+    }
+    code, answer = api.request("POST", _KAI, wanted)
     if code != 201:
         raise GroveExitError(answer["message"])
 
@@ -94,13 +121,17 @@ def _collect_garbage(api: AdminApi, bindings: set[str]) -> None:
     code, topologies = api.request("GET", _KAI)
     if code != 200:
         return
+
     for topology in topologies["items"]:
         metadata = topology["metadata"]
         owners = metadata.get("ownerReferences") or ()
-        made_by_grove = any(owner["kind"] == "ClusterTopologyBinding" for owner in owners)
-        if made_by_grove and _controller(topology) not in bindings:
-            code, _ = api.request("DELETE", f"{_KAI}/{metadata['name']}")
-            assert code == 200
+        kinds = [owner["kind"] for owner in owners]
+        if "ClusterTopologyBinding" not in kinds:
+            continue
+        if _controller(topology) not in bindings:
+            name = metadata["name"]
+            code, answer = api.request("DELETE", f"{_KAI}/{name}")
+            assert code == 200, answer
 
 
 def _controller(document: dict[str, Any]) -> str | None:

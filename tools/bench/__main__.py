@@ -64,15 +64,28 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     names = ", ".join(SUBJECTS)
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {names}; default: all")
-    parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
     parser.add_argument(
-        "--write", action="store_true", help="put the figures into docs/figures/performance.json"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {names}; default: all",
     )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer runs and smaller clusters",
+    )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the figures into docs/figures/performance.json",
+    )
+
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.names) - set(SUBJECTS))
     if unknown:
-        parser.error(f"no such measurement: {', '.join(unknown)}; there are {names}")
+        listed = ", ".join(unknown)
+        parser.error(f"no such measurement: {listed}; there are {names}")
     if arguments.quick and arguments.write:
         parser.error("--write is for whole runs: leave out --quick")
     return arguments

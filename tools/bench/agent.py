@@ -15,7 +15,6 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -89,13 +88,20 @@ class _RunningAgent:
             self.program.check()
             with contextlib.suppress(OSError):  # it does not listen yet
                 metrics = self.scrape()
-                if any(value for name, value in metrics.items() if name.startswith(_FAILURES)):
-                    raise self.program.failure("a probe failed")
+                self._check_probes(metrics)
                 published = metrics["toposcope_agent_last_successful_publish_timestamp_seconds"]
-                if published and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
+                probes = metrics["toposcope_agent_probe_duration_seconds_count"]
+                if published and probes >= count:
                     return tree(self.program.pid)
             time.sleep(0.05)
+
         raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
+
+    def _check_probes(self, metrics: Mapping[str, float]) -> None:
+        """Raise MeasurementError when a probe failed."""
+        for name, value in metrics.items():
+            if value and name.startswith(_FAILURES):
+                raise self.program.failure("a probe failed")
 
 
 def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
@@ -192,10 +198,16 @@ class AgentMemory:
 def _agent_memory(site: Site, node: str) -> AgentMemory:
     with _agent(site, node, interval=0.5) as agent:
         processes = agent.after_probes(3)
-        if len(processes) != len(_ROLES):
-            raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
+        count = len(processes)
+        expected = len(_ROLES)
+        if count != expected:
+            raise agent.program.failure(f"{count} processes instead of {expected}")
+
         _, worker = processes
-        return AgentMemory(memory(processes), memory([worker]))
+        return AgentMemory(
+            tree=memory(processes),
+            worker=memory([worker]),
+        )
 
 
 def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
@@ -206,20 +218,34 @@ def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
 
 def start_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU and time from a program's start to its first PATCH, which the server holds meanwhile."""
-    runs = 1 + (3 if quick else 9)
-    names = [f"node-{number}" for number in range(2 * runs)]
+    runs = 4 if quick else 10
+    agents = []
+    patches = []
     with site_with(2 * runs) as site:
         flags = _flags(site, _INTERVAL, port=0)
-        agents = [_until_patch(site, "agent", name, *flags) for name in names[:runs]]
-        patches = [_until_patch(site, "patch", name) for name in names[runs:]]
+        for number in range(runs):
+            start = _until_patch(site, "agent", f"node-{number}", *flags)
+            agents.append(start)
+        for number in range(runs, 2 * runs):
+            start = _until_patch(site, "patch", f"node-{number}")
+            patches.append(start)
+
     # The first run of each compiles.
     cpu, elapsed = _columns(agents[1:])
     peer_cpu, peer_elapsed = _columns(patches[1:])
+
     limit = "ssl, http.client, json and one PATCH"
     yield Figure(
-        "agent, start to first PATCH, CPU", cpu, Target(120, limit=33), (Peer(limit, peer_cpu),)
+        "agent, start to first PATCH, CPU",
+        cpu,
+        Target(120, limit=33),
+        peers=(Peer(limit, peer_cpu),),
     )
-    yield Figure("  elapsed", elapsed, None, (Peer(limit, peer_elapsed),))
+    yield Figure(
+        "  elapsed",
+        elapsed,
+        peers=(Peer(limit, peer_elapsed),),
+    )
 
 
 def _columns(runs: Sequence[tuple[float, float]]) -> tuple[Sample, Sample]:
@@ -234,12 +260,15 @@ def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, 
     environment = site.environment(node)
     cpu = 0.0
     began = time.monotonic()
+
     with program(name, environment, site.folder, *flags) as running:
         came: float = site.server.wait(running, "held")
         for process in tree(running.pid):
             cpu += cpu_seconds(process.pid)
         site.server.tell("release")
-    return 1000 * cpu, 1000 * (came - began)
+
+    elapsed = came - began
+    return 1000 * cpu, 1000 * elapsed
 
 
 _SETTLED: Final = 10.0
@@ -247,18 +276,24 @@ _SETTLED: Final = 10.0
 
 
 def cycle_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU of both processes for one turn.
+    """CPU of both processes for one turn, and for a minute of waiting.
 
-    Probe, describe, compare, the messages between them, and the wait.
-
-    Then for a minute of waiting alone, in which both look for events every other second.
+    A turn is probe, describe, compare, the messages between the processes, and the wait. While they
+    wait, both look for events every other second.
     """
+    cycles = 3 if quick else 11
+    seconds = 4.0 if quick else 12.0
     with site_with(1) as site:
         with _agent(site, "node-0", interval=1.0) as agent:
-            costs = _cycle_costs(agent, cycles=3 if quick else 11)
-        yield Figure("agent, CPU per cycle, both processes", Sample(costs, "ms"), Target(5))
+            costs = _cycle_costs(agent, cycles)
+        yield Figure(
+            "agent, CPU per cycle, both processes",
+            Sample(costs, "ms"),
+            Target(5),
+        )
         with _agent(site, "node-0", _INTERVAL) as agent:
-            waiting = _waiting_cost(agent, seconds=4.0 if quick else 12.0)
+            waiting = _waiting_cost(agent, seconds)
+
     yield Figure("agent waiting, CPU in a minute", Sample((waiting,), "ms"))
 
 
@@ -266,20 +301,28 @@ def _cycle_costs(agent: _RunningAgent, cycles: int) -> tuple[float, ...]:
     """Milliseconds of CPU of each of so many cycles."""
     pids = [process.pid for process in agent.after_probes(2)]
     worker = pids[-1]
-    clocks = [idle(*pids)]
+    costs = []
+    before = idle(*pids)
     for _ in range(cycles):
         busy(worker, _PATIENCE)
-        clocks.append(idle(*pids))
-    return tuple(1000 * (after - before) for before, after in pairwise(clocks))
+        after = idle(*pids)
+        costs.append(1000 * (after - before))
+        before = after
+    return tuple(costs)
 
 
 def _waiting_cost(agent: _RunningAgent, seconds: float) -> float:
     """Milliseconds of CPU in a minute of waiting, measured for so many seconds."""
     pids = [process.pid for process in agent.after_probes(1)]
     time.sleep(_SETTLED)
+
     before = idle(*pids)
     time.sleep(seconds)
-    used = sum(cpu_seconds(pid) for pid in pids) - before
+    after = 0.0
+    for pid in pids:
+        after += cpu_seconds(pid)
+
+    used = after - before
     return 1000 * used * 60 / seconds
 
 
@@ -308,15 +351,23 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
         sysfs = Sysfs(machine.sysfs)
         whole_probe = cpu(lambda: probe(Nvml(pynvml), sysfs, None), runs)
         conclusions = cpu(partial(describe, machine.raw, "node-0"), runs)
-    share = f"NVML's share: its {len(machine.calls_at_rest)} calls alone"
-    yield replace(cycle, peers=(Peer(share, nvml_at_rest),))
+
+    calls = len(machine.calls)
+    calls_at_rest = len(machine.calls_at_rest)
+    share = Peer(f"NVML's share: its {calls_at_rest} calls alone", nvml_at_rest)
+    yield replace(cycle, peers=(share,))
     yield waiting
-    what = f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU"
-    peers = (
-        Peer(f"its {len(machine.calls)} NVML calls alone", nvml_alone),
-        Peer(f"its {len(files)} sysfs files alone", files_alone),
+
+    gpus = len(machine.raw.gpus)
+    nics = len(machine.raw.nics)
+    yield Figure(
+        f"probe of {gpus} GPUs and {nics} NICs, CPU",
+        whole_probe,
+        peers=(
+            Peer(f"its {calls} NVML calls alone", nvml_alone),
+            Peer(f"its {len(files)} sysfs files alone", files_alone),
+        ),
     )
-    yield Figure(what, whole_probe, None, peers)
     yield Figure("labels and annotation from a probe, CPU", conclusions)
 
 
@@ -325,10 +376,16 @@ def _files_of_a_cycle(machine: Machine) -> list[str]:
     nvml = Nvml(pynvml)
     noted = _NotedFiles()
     noting = Sysfs(machine.sysfs, noted)
+
     probe(nvml, noting, None)
     noted.asked.clear()
     probe(nvml, noting, None)
-    return [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
+
+    files = []
+    for file in noted.asked:
+        if os.path.exists(file):  # noqa: PTH110 - a string
+            files.append(file)
+    return files
 
 
 def _read(files: Sequence[str]) -> None:

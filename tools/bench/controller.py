@@ -70,21 +70,29 @@ def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) ->
         controller = [_first_status(folder, server, nodes) for _ in range(runs)]
         drain = [until_done("drain", folder, server.environment) for _ in range(runs)]
         decode = [until_done("decode", folder, server.environment) for _ in range(runs)]
+
     cluster_name = f"first look at {nodes:,} nodes"
     if what:
         cluster_name += " of 8 rails"
-    for column_number, (name, unit) in enumerate(COLUMNS):
-        peers = [
-            Peer("read the bytes only", column(drain, column_number, unit)),
-            Peer("read, decode, keep", column(decode, column_number, unit)),
-        ]
+
+    for number, (name, unit) in enumerate(COLUMNS):
+        peers = []
         if name == "CPU":
-            peers.insert(0, Peer("decode Nodes in memory", _decoding(nodes, runs)))
+            in_memory = _decoding(nodes, runs)
+            peers.append(Peer("decode Nodes in memory", in_memory))
+        peers.append(Peer("read the bytes only", column(drain, number, unit)))
+        peers.append(Peer("read, decode, keep", column(decode, number, unit)))
+
         target = None
-        if column_number < len(targets):
-            target = targets[column_number]
-        sample = column(controller, column_number, unit)
-        yield Figure(f"{cluster_name}, {name}", sample, target, tuple(peers))
+        if number < len(targets):
+            target = targets[number]
+
+        yield Figure(
+            f"{cluster_name}, {name}",
+            column(controller, number, unit),
+            target,
+            tuple(peers),
+        )
 
 
 def _decoding(nodes: int, runs: int) -> Sample:
@@ -93,8 +101,12 @@ def _decoding(nodes: int, runs: int) -> Sample:
     objects = [msgspec.json.encode(node) for node in large_cluster(count)]
     decode = NODE_JSON.decode
     milliseconds = cpu(lambda: [decode(obj) for obj in objects], runs)
-    seconds_per_node = [value / 1000 / count for value in milliseconds.values]
-    return Sample(tuple(value * nodes for value in seconds_per_node), "s")
+
+    seconds = []
+    for value in milliseconds.values:
+        per_node = value / 1000 / count
+        seconds.append(per_node * nodes)
+    return Sample(tuple(seconds), "s")
 
 
 def compile_programs() -> None:
@@ -111,18 +123,22 @@ def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, .
     forget_status(client)
     server.tell("forget")
     server.tell("hold", *STATUS)
+
+    flags = ("--debounce", "0", "--metrics-port", "0")
     began = time.monotonic()
-    with program(
-        "controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0"
-    ) as running:
+    with program("controller", server.environment, folder, *flags) as running:
         came: float = server.wait(running, "held")
-        used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
+        cpu_used = cpu_seconds(running.pid)
+        peak_mib = peak_memory(running.pid) / _MIB
+        elapsed = came - began
+
         server.tell("release")
         server.wait(running, "await", *STATUS)
-        seen = topology(client)["status"]["nodes"]
+        status = topology(client)["status"]
+        seen = status["nodes"]
         if seen != nodes:
             raise running.failure(f"it counts {seen} of {nodes} nodes")
-        return used
+        return cpu_used, peak_mib, elapsed
 
 
 def until_done(
@@ -132,7 +148,10 @@ def until_done(
     began = time.monotonic()
     with program(name, environment, folder) as running:
         running.word()
-        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
+        cpu_used = cpu_seconds(running.pid)
+        peak_mib = peak_memory(running.pid) / _MIB
+        elapsed = time.monotonic() - began
+        return cpu_used, peak_mib, elapsed
 
 
 def column(rows: Sequence[tuple[float, ...]], index: int, unit: str) -> Sample:
@@ -170,6 +189,9 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure]:
+    written = []
+    controller = []
+    requests = None
     with (
         cluster(nodes) as (folder, server),
         program("controller", server.environment, folder, "--debounce", "0") as running,
@@ -178,43 +200,46 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
         idle(running.pid)
         client = server.client()
         trips = [round_trip(client) for _ in range(changes)]
-        written = []
-        controller = []
+
         for name, rack in moves(client, changes):
             took, in_controller = change(server, client, name, rack, running)
             written.append(1000 * took)
             controller.append(1000 * in_controller)
-        requests = at_rest(server) if rest else None
-    trip = Peer("one GET over TLS", Sample(tuple(trips), "ms"))
+        if rest:
+            requests = at_rest(server)
+
     # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4
     # ms that nobody saw.
     what = f"label changed to status written, {nodes:,} nodes"
-    sample = Sample(tuple(written), "ms")
-    yield Figure(f"{what}, p50", sample, None, (trip,))
-    yield Figure(f"{what}, p99", replace(sample, share=0.99), Target(20))
+    trip = Peer("one GET over TLS", Sample(tuple(trips), "ms"))
+    median = Sample(tuple(written), "ms")
+    slowest = replace(median, share=0.99)
     own = Sample(tuple(controller), "ms")
-    yield Figure("  without the server's own handling, p50", own, None, (trip,))
+    yield Figure(f"{what}, p50", median, peers=(trip,))
+    yield Figure(f"{what}, p99", slowest, Target(20))
+    yield Figure("  without the server's own handling, p50", own, peers=(trip,))
+
     if requests:
         writes, reads = requests
         what = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
         yield Figure(f"{what}, writes", Sample((writes,), ""), Target(0))
-        yield Figure(f"{what}, reads", Sample((reads,), ""), None)
+        yield Figure(f"{what}, reads", Sample((reads,), ""))
 
 
 def at_rest(server: ApiServer) -> tuple[int, int]:
     """Writes and reads while nothing changes, until everything was looked at again once."""
     server.tell("forget")
     time.sleep(REST)
-    methods = [method for method, *_ in server.tell("entries")]
+
+    entries = server.tell("entries")
+    methods = [method for method, *_ in entries]
     reads = methods.count("GET")
-    return len(methods) - reads, reads
+    writes = len(methods) - reads
+    return writes, reads
 
 
 def moves(client: ApiClient, count: int) -> Iterator[tuple[str, str]]:
-    """So many changes, each a node and its new rack.
-
-    One node after the other to a rack of its own, and back.
-    """
+    """So many changes, each a node and its new rack: one of its own, and then the old one."""
     request = Request("GET", NODES, {"limit": "100"})
     nodes = client.call(request)["items"]
     for number in range(count):
@@ -230,9 +255,12 @@ def change(
 ) -> tuple[float, float]:
     """Seconds until the status is written, and those in which no request was handled."""
     path = f"{NODES}/{name}"
+    labels = {RACK_KEY: rack}
     server.tell("forget")
-    client.call(merge(path, {"metadata": {"labels": {RACK_KEY: rack}}}))
-    stored = written = 0.0
+    client.call(merge(path, {"metadata": {"labels": labels}}))
+
+    stored = 0.0
+    written = 0.0
     entries = server.wait(running, "await", *STATUS)
     for method, asked, _, done in reversed(entries):
         if method != "PATCH":
@@ -243,12 +271,15 @@ def change(
             written = done
     if written < stored:
         raise running.failure("it wrote a status before the change")
+
     handling = 0.0
     for _, _, came, done in entries:
         if came >= stored and done <= written:
             handling += done - came
     idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
-    return written - stored, written - stored - handling
+
+    took = written - stored
+    return took, took - handling
 
 
 def round_trip(client: ApiClient) -> float:

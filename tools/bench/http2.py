@@ -34,18 +34,21 @@ class Streams:
     """One connection, and the lines that come on its streams."""
 
     def __init__(self, address: tuple[str, int], ca_file: Path, headers: Mapping[str, str]) -> None:
+        host, _ = address
         context = ssl.create_default_context(cafile=str(ca_file))
         context.set_alpn_protocols(["h2"])
-        self.socket = context.wrap_socket(
-            socket.create_connection(address), server_hostname=address[0]
-        )
+        plain = socket.create_connection(address)
+        self.socket = context.wrap_socket(plain, server_hostname=host)
         self._headers = headers
         self._next = 1
         self._received = b""
         self._lines: dict[int, bytes] = {}
+
         settings = struct.pack(">HI", _INITIAL_WINDOW, _STREAM_WINDOW)
-        self.socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0, settings))
-        self._send(_WINDOW, 0, 0, struct.pack(">I", _CONNECTION_WINDOW))
+        frame = _frame(_SETTINGS, 0, 0, settings)
+        self.socket.sendall(_PREFACE + frame)
+        window = struct.pack(">I", _CONNECTION_WINDOW)
+        self._send(_WINDOW, 0, 0, window)
 
     def get(self, path: str) -> None:
         """Begin a request on a stream of its own."""
@@ -62,25 +65,34 @@ class Streams:
         self._received += self.socket.recv(_READ)
         while self.socket.pending():
             self._received += self.socket.recv(_READ)
+
         while len(self._received) >= _HEAD:
             head = self._received[:_HEAD]
-            end = _HEAD + int.from_bytes(head[:3], "big")
+            length = int.from_bytes(head[:3], "big")
+            kind = head[3]
+            flags = head[4]
+            stream = int.from_bytes(head[5:], "big")
+            end = _HEAD + length
             if len(self._received) < end:
                 return
+
             payload = self._received[_HEAD:end]
             self._received = self._received[end:]
-            stream = int.from_bytes(head[5:], "big")
-            yield from self._take(head[3], head[4], stream, payload)
+            yield from self._take(kind, flags, stream, payload)
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> Iterator[bytes]:
         if kind in (_RESET, _GOAWAY):
             raise MeasurementError(f"the API server ended a stream: {payload!r}")
-        if kind == _SETTINGS and not flags & _ACK:
+
+        is_answer = bool(flags & _ACK)
+        if kind == _SETTINGS and not is_answer:
             self._send(_SETTINGS, _ACK, 0, b"")
-        if kind == _PING and not flags & _ACK:
+        if kind == _PING and not is_answer:
             self._send(_PING, _ACK, 0, payload)
+
         if kind == _DATA:
-            *lines, rest = (self._lines[stream] + payload).split(b"\n")
+            text = self._lines[stream] + payload
+            *lines, rest = text.split(b"\n")
             self._lines[stream] = rest
             yield from lines
 
@@ -105,11 +117,15 @@ def _literal(name: str, value: str) -> bytes:
 
 def _text(text: str) -> bytes:
     octets = text.encode()
-    if len(octets) < _ONE_BYTE:
-        return bytes((len(octets),)) + octets
-    rest = len(octets) - _ONE_BYTE
-    length = bytes((_ONE_BYTE,))
+    size = len(octets)
+    if size < _ONE_BYTE:
+        return bytes([size]) + octets
+
+    length = bytes([_ONE_BYTE])
+    rest = size - _ONE_BYTE
     while rest > _ONE_BYTE:
-        length += bytes((rest % 128 + 128,))
+        low = rest % 128
+        length += bytes([low + 128])
         rest //= 128
-    return length + bytes((rest,)) + octets
+    length += bytes([rest])
+    return length + octets

@@ -27,10 +27,7 @@ from toposcope.simulator.sysfs import write_sysfs
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the agent finds in `sysfs`, what NVML answers by `table`, and what a probe saw.
-
-    `raw`.
-    """
+    """What the agent finds: files in `sysfs`, NVML's answers in `table`; a probe saw `raw`."""
 
     sysfs: Path
     table: Path
@@ -66,22 +63,46 @@ class Machine:
 def make(profile: str, folder: Path, *, events: bool = True) -> Machine:
     """Write a simulated machine down where agents find it."""
     machine = load_profile(profile)
-    write_sysfs(machine, folder / "sys")
+    sysfs = folder / "sys"
+    write_sysfs(machine, sysfs)
     simulated = SimulatedNvml(machine)
-    lines = [line for line in lines_of(simulated) if events or "EventTypes" not in line]
+    lines = []
+    for line in lines_of(simulated):
+        if events or "EventTypes" not in line:
+            lines.append(line)
+
     noted: list[bytes] = []
-    nvml = Nvml(RecordingNvml(simulated, noted.append, itertools.count().__next__))
+    clock = itertools.count()
+    recording = RecordingNvml(simulated, noted.append, clock.__next__)
+    nvml = Nvml(recording)
     started = nvml.start()
-    asked = []
-    for _ in range(2):
-        noted.clear()
-        raw = probe(nvml, Sysfs(folder / "sys"), started)
-        asked.append(
-            [(call.name, tuple(map(_plain, call.arguments))) for call in calls_in(b"".join(noted))]
-        )
-    made = Machine(folder / "sys", folder / "table", raw, lines, *asked)
+
+    noted.clear()
+    probe(nvml, Sysfs(sysfs), started)
+    first_calls = _calls(noted)
+    noted.clear()
+    raw = probe(nvml, Sysfs(sysfs), started)
+    later_calls = _calls(noted)
+
+    made = Machine(
+        sysfs=sysfs,
+        table=folder / "table",
+        raw=raw,
+        lines=lines,
+        calls=first_calls,
+        calls_at_rest=later_calls,
+    )
     made.fault()
     return made
+
+
+def _calls(recorded: list[bytes]) -> list[tuple[str, tuple[Any, ...]]]:
+    """The NVML calls of a recording, as `floor.ask` takes them."""
+    calls = []
+    for call in calls_in(b"".join(recorded)):
+        arguments = tuple(map(_plain, call.arguments))
+        calls.append((call.name, arguments))
+    return calls
 
 
 def _plain(argument: Argument) -> Any:

@@ -30,10 +30,7 @@ _FLAP: Final = 5.0
 
 @dataclass(slots=True)
 class Hardware:
-    """Stands for the process that probes.
-
-    The same machine each time, or with a link of its first GPU `down`.
-    """
+    """Stands for the process that probes: the same machine, or with a link of GPU 0 `down`."""
 
     raw: RawNode
     down: bool = False
@@ -70,10 +67,7 @@ class Clock(Runtime):
 
 @contextmanager
 def _labelled() -> Iterator[tuple[Site, Hardware, Agent, Clock]]:
-    """An agent, of the production loop and publisher, that has written its labels at second 0.
-
-    What follows counts.
-    """
+    """An agent with the production loop and publisher that wrote its labels at second 0."""
     # its news is no part of the report
     logging.getLogger("agent").addHandler(logging.NullHandler())
     clock = Clock()
@@ -99,10 +93,20 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
             clock.seconds += _INTERVAL
             agent.sync()
         entries = site.server.tell("entries")
-    reads = sum(method == "GET" for method, *_ in entries)
-    writes = len(entries) - reads
-    yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
-    yield Figure("agent at rest, reads in an hour", Sample((reads,), ""), Target(6))
+
+    methods = [method for method, *_ in entries]
+    reads = methods.count("GET")
+    writes = len(methods) - reads
+    yield Figure(
+        "agent at rest, writes in an hour",
+        Sample((writes,), ""),
+        Target(0),
+    )
+    yield Figure(
+        "agent at rest, reads in an hour",
+        Sample((reads,), ""),
+        Target(6),
+    )
 
 
 def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs seconds
@@ -112,11 +116,13 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
     wants to.
     """
     with _labelled() as (site, hardware, agent, clock):
-        turns, event = 0, _FLAP
+        turns = 0
+        event = _FLAP
         while clock.seconds < _HOUR:
             due = clock.seconds + agent.seconds_until_sync()
             if event <= due:
-                clock.seconds = max(event, clock.seconds + agent.min_pause())
+                earliest = clock.seconds + agent.min_pause()
+                clock.seconds = max(event, earliest)
                 hardware.down = not hardware.down
                 event += _FLAP
             else:
@@ -124,7 +130,15 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
             agent.sync()
             turns += 1
         entries = site.server.tell("entries")
-    writes = sum(method == "PATCH" and "/nodes/" in path for method, path, *_ in entries)
+
+    writes = 0
+    events = 0
+    for method, path, *_ in entries:
+        if method == "PATCH" and "/nodes/" in path:
+            writes += 1
+        if method == "POST" and "/events" in path:
+            events += 1
+
     if turns < _HOUR / _FLAP or not writes:
         raise MeasurementError(
             f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened"
@@ -134,6 +148,5 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
         Sample((writes,), ""),
         Target(60),
     )
-    events = sum(method == "POST" and "/events" in path for method, path, *_ in entries)
     yield Figure("  Events in that hour", Sample((events,), ""))
     yield Figure("  probes in that hour", Sample((turns,), ""))

@@ -58,10 +58,7 @@ def nvml_calls() -> int:
 
 
 def patch() -> int:
-    """The shortest program that patches the Node `NODE_NAME` over TLS.
-
-    The limit for an agent's start.
-    """
+    """Patch the Node `NODE_NAME` over TLS: no agent can start faster than this program."""
     import http.client
     import json
     from pathlib import Path
@@ -91,18 +88,18 @@ def serve() -> int:
 
 
 def drain() -> int:
-    """Read the streamed list of all Nodes and throw the bytes away.
-
-    What TLS and HTTP alone cost in Python.
-    """
+    """Read the streamed list of all Nodes and throw the bytes away: TLS and HTTP alone."""
     from pathlib import Path
 
     account = Path(os.environ["BENCH_ACCOUNT"])
     connection = _connection(account)
-    query = "&".join(f"{name}={value}" for name, value in _INITIAL_EVENTS.items())
-    headers = {"Authorization": f"Bearer {(account / 'token').read_text()}"}
+    parameters = [f"{name}={value}" for name, value in _INITIAL_EVENTS.items()]
+    query = "&".join(parameters)
+    token = (account / "token").read_text()
+    headers = {"Authorization": f"Bearer {token}"}
     connection.request("GET", f"/api/v1/nodes?{query}", headers=headers)
     answer = connection.getresponse()
+
     tail = b""
     while chunk := answer.read1(1 << 15):
         tail = (tail + chunk[-1000:])[-2000:]  # the mark may come in two parts
@@ -112,10 +109,7 @@ def drain() -> int:
 
 
 def decode() -> int:
-    """Read the streamed list of all Nodes, decode each to `NodeFacts` and keep those.
-
-    What any controller must do.
-    """
+    """Read the list of all Nodes, decode each to `NodeFacts`, keep it: any controller must."""
     from pathlib import Path
     from typing import Any
 

@@ -66,32 +66,44 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
     nodes = 1_000 if quick else 5_000
     runs = 1 if quick else 3
     changes = 20 if quick else 100
+
     with _real_cluster(nodes) as (folder, environment, client):
         looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)]
         drain = [until_done("drain", folder, environment) for _ in range(runs)]
         decode = [until_done("decode", folder, environment) for _ in range(runs)]
         for number, (name, unit) in enumerate(COLUMNS):
-            peers = (
-                Peer("read the bytes only", column(drain, number, unit)),
-                Peer("read, decode, keep", column(decode, number, unit)),
+            drained = column(drain, number, unit)
+            decoded = column(decode, number, unit)
+            yield Figure(
+                f"first look at {nodes:,} nodes, kube-apiserver, {name}",
+                column(looks[1:], number, unit),  # the first compiles
+                peers=(
+                    Peer("read the bytes only", drained),
+                    Peer("read, decode, keep", decoded),
+                ),
             )
-            what = f"first look at {nodes:,} nodes, kube-apiserver, {name}"
-            yield Figure(what, column(looks[1:], number, unit), None, peers)  # the first compiles
         waits, trips = _changes(folder, environment, client, changes)
         writes = _writes(client, changes)
+
     what = f"label changed to status seen, {nodes:,} nodes, kube-apiserver"
     for share, target in ((0.5, 5), (0.99, 20)):
         change = Sample(waits, "ms", share)
         write = Sample(writes, "ms", share)
+        trip = Sample(trips, "ms", share)
         limits = (
             Peer("its status applied and seen, without a controller", write),
-            Peer("one GET over TLS", Sample(trips, "ms", share)),
+            Peer("one GET over TLS", trip),
         )
-        yield Figure(f"{what}, p{100 * share:.0f}", change, None, limits)
+        yield Figure(f"{what}, p{100 * share:.0f}", change, peers=limits)
+
         # The target is for what we do; this server takes longer than that for a single write of any
         # custom resource.
         beyond = change.value - write.value
-        yield Figure("  beyond that write", Sample((beyond,), "ms"), Target(target))
+        yield Figure(
+            "  beyond that write",
+            Sample((beyond,), "ms"),
+            Target(target),
+        )
 
 
 def is_there() -> bool:
@@ -116,30 +128,44 @@ def _real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]
         (folder / "token").write_text(server.admin_token)
         (folder / "namespace").write_text("toposcope-system")
         shutil.copy(server.ca_file, folder / "ca.crt")
+
         where = urlsplit(server.url)
         environment = pod_environment(folder, str(where.hostname), str(where.port))
         client = ApiClient(load(None, environment, folder), "toposcope-bench")
         api = AdminApi(
-            "real", server.url, folder / "kubeconfig", server.ca_file, server.admin_token
+            "real",
+            server.url,
+            folder / "kubeconfig",
+            server.ca_file,
+            server.admin_token,
         )
-        for crd in (manifests.cluster_topology_crd(), manifests.crd("grove_binding")):
-            api.install_crd(crd)
-        with ThreadPoolExecutor(_LOADERS) as pool, contextlib.closing(api.client):
-            taken = len(
-                list(pool.map(lambda node: api.create(NODES, _unmade(node)), large_cluster(nodes)))
-            )
-            api.create(
-                PATH,
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": KIND,
-                    "metadata": {"name": "cluster"},
-                    "spec": {},
-                },
-            )
-        if taken != nodes:
-            raise MeasurementError(f"{taken} of {nodes} nodes were taken")
+        with contextlib.closing(api.client):
+            _fill(api, nodes)
+
         yield folder, environment, client
+
+
+def _fill(api: AdminApi, nodes: int) -> None:
+    """Create the CRDs, so many Nodes and the ClusterTopology. Raises MeasurementError."""
+    for crd in (manifests.cluster_topology_crd(), manifests.crd("grove_binding")):
+        api.install_crd(crd)
+
+    with ThreadPoolExecutor(_LOADERS) as pool:
+        answers = pool.map(
+            lambda node: api.create(NODES, _unmade(node)),
+            large_cluster(nodes),
+        )
+        taken = len(list(answers))
+
+    topology = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "cluster"},
+        "spec": {},
+    }
+    api.create(PATH, topology)
+    if taken != nodes:
+        raise MeasurementError(f"{taken} of {nodes} nodes were taken")
 
 
 def _unmade(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,10 +184,14 @@ def _first_look(
     began = time.monotonic()
     with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
         status, came = news.after(running, bool)
-        used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
-        if status["nodes"] != nodes:
-            raise running.failure(f"it counts {status['nodes']} of {nodes} nodes")
-    return used
+        cpu_used = cpu_seconds(running.pid)
+        peak_mib = peak_memory(running.pid) / _MIB
+        elapsed = came - began
+
+        seen = status["nodes"]
+        if seen != nodes:
+            raise running.failure(f"it counts {seen} of {nodes} nodes")
+    return cpu_used, peak_mib, elapsed
 
 
 def _changes(
@@ -174,14 +204,18 @@ def _changes(
     with _statuses(client) as news, program("controller", environment, folder, *_FLAGS) as running:
         status, _ = news.after(running, lambda status: bool(status.get("published")))
         for name, rack in moves(client, count):
-            request = merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}})
+            labels = {RACK_KEY: rack}
+            request = merge(f"{NODES}/{name}", {"metadata": {"labels": labels}})
             has_changed = partial(_has_other_levels, status.get("levels"))
             idle(running.pid)
             trips.append(round_trip(client))
+
             client.call(request)
             stored = time.monotonic()
             status, came = news.after(running, has_changed)
-            waits.append(1000 * max(came - stored, 0.0))
+            wait = max(came - stored, 0.0)
+            waits.append(1000 * wait)
+
     return tuple(waits), tuple(trips)
 
 
@@ -192,25 +226,28 @@ def _has_other_levels(levels: Any, status: Mapping[str, Any]) -> bool:
 def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     """Milliseconds from sending the apply of a status to the event that shows it.
 
-    The server's part of every change.
-
-    It is the status that the controller wrote last, with another count in it each time, and nobody
-    else is at work.
+    This is the server's part of every change: the status is the one that the controller wrote last,
+    with another count in it each time, and nobody else is at work.
     """
     cluster = client.call(get(f"{PATH}/cluster"))
-    first, *rest = cluster["status"]["levels"]
+    uid = cluster["metadata"]["uid"]
+    status = cluster["status"]
+    first, *rest = status["levels"]
     waits = []
+
     with _statuses(client) as news:
         for turn in range(count):
             time.sleep(_PAUSE)
-            levels = [{**first, "domains": first["domains"] + turn + 1}, *rest]
+            domains = first["domains"] + turn + 1
+            levels = [{**first, "domains": domains}, *rest]
             body = {
                 "apiVersion": API_VERSION,
                 "kind": KIND,
-                "metadata": {"name": "cluster", "uid": cluster["metadata"]["uid"]},
-                "status": {**cluster["status"], "levels": levels},
+                "metadata": {"name": "cluster", "uid": uid},
+                "status": {**status, "levels": levels},
             }
             request = apply(f"{PATH}/cluster/status", body, MANAGER, force=True)
+
             began = time.monotonic()
             client.call(request)
             _, came = news.after(None, partial(_has_levels, levels))
@@ -244,10 +281,14 @@ class News:
     ) -> tuple[dict[str, Any], float]:
         """Wait for a status that will do; it, and when it came. Raises MeasurementError."""
         with self._changed:
-            if not self._changed.wait_for(lambda: done(self._status), _PATIENCE):
-                what = f"no such state was seen within {_PATIENCE:.0f} s"
-                raise running.failure(what) if running else MeasurementError(what)
-            return self._status, self._came
+            came = self._changed.wait_for(lambda: done(self._status), _PATIENCE)
+            if came:
+                return self._status, self._came
+
+            what = f"no such state was seen within {_PATIENCE:.0f} s"
+            if running:
+                raise running.failure(what)
+            raise MeasurementError(what)
 
 
 @contextmanager

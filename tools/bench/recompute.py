@@ -34,29 +34,46 @@ _KIB: Final = 1024
 
 
 def recompute_figures(*, quick: bool) -> Iterator[Figure]:
-    """One assessment of all nodes, beside counting distinct tuples of their label values.
+    """One assessment of all nodes, and the size of the status that comes of it, as JSON.
 
-    And the status of a ClusterTopology that comes of it, as JSON.
+    The assessment is measured beside counting distinct tuples of the nodes' label values.
     """
     collect_rarely()  # as the controller does
     runs = 10 if quick else 30
     target = Target(10, limit=1.4)
-    yield _recompute(_small_facts(15_000), target, runs)
+
+    plain = _small_facts(15_000)
+    yield _recompute(plain, target, runs)
     hosts = _small_facts(15_000, host="ip-{}.example.com")
     yield _recompute(hosts, target, runs, " whose hostname label is not their name")
-    yield _recompute(_small_facts(10_000, rails=8), Target(10), runs, " of 8 rails")
-    if quick:
-        return
+    with_rails = _small_facts(10_000, rails=8)
+    yield _recompute(with_rails, Target(10), runs, " of 8 rails")
+    if not quick:
+        yield from _largest_figures()
+
+
+def _largest_figures() -> Iterator[Figure]:
+    """The same of 100,000 nodes, and what is made of such an assessment."""
     facts = _small_facts(100_000)
+    count = f"{len(facts):,}"
     yield _recompute(facts, Target(50, limit=11), runs=10)
+
     assessment = assess(_TOPOLOGY, Evidence(facts), Memory())
-    levels, nodes = assessment.effective.levels, assessment.selected
+    levels = assessment.effective.levels
+    nodes = assessment.selected
     sizes = cpu(lambda: level_sizes(levels, nodes), runs=10)
-    yield Figure(f"GPUs of every domain, {len(facts):,} nodes (metrics, after the status)", sizes)
+    yield Figure(f"GPUs of every domain, {count} nodes (metrics, after the status)", sizes)
+
     conditions = conditions_of(_TOPOLOGY, assessment, (), anything_served=False)
-    status = status_of(_TOPOLOGY, assessment, (), datetime.now(UTC), conditions)
-    size = len(msgspec.json.encode(status))
-    yield Figure(f"status of {len(facts):,} nodes", Sample((size / _KIB,), "KiB"), Target(16))
+    now = datetime.now(UTC)
+    status = status_of(_TOPOLOGY, assessment, (), now, conditions)
+    encoded = msgspec.json.encode(status)
+    size = len(encoded) / _KIB
+    yield Figure(
+        f"status of {count} nodes",
+        Sample((size,), "KiB"),
+        Target(16),
+    )
 
 
 def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str = "") -> Figure:
@@ -86,9 +103,15 @@ def _small_facts(nodes: int, host: str = "{}", rails: int = 0) -> list[NodeFacts
 def _small_object(node: dict[str, Any], host: str) -> dict[str, Any]:
     """A Node reduced to the fields the controller keeps."""
     metadata = node["metadata"]
-    labels = metadata["labels"] | {HOSTNAME: host.format(metadata["name"])}
-    metadata = {**metadata, "labels": labels, "managedFields": []}
-    return {"metadata": metadata, "status": {**node["status"], "images": []}}
+    name = metadata["name"]
+    return {
+        "metadata": {
+            **metadata,
+            "labels": {**metadata["labels"], HOSTNAME: host.format(name)},
+            "managedFields": [],
+        },
+        "status": {**node["status"], "images": []},
+    }
 
 
 def cpu(work: Callable[[], object], runs: int) -> Sample:

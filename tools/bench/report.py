@@ -25,12 +25,15 @@ class Sample:
         return ordered[max(0, rank - 1)]
 
     def __str__(self) -> str:
-        text = f"{number(self.value)} {self.unit}".rstrip()
-        if len(self.values) == 1:
+        middle = number(self.value)
+        text = f"{middle} {self.unit}".rstrip()
+        count = len(self.values)
+        if count == 1:
             return text
+
         least = number(min(self.values))
         most = number(max(self.values))
-        return f"{text} ({least} to {most}, n={len(self.values)})"
+        return f"{text} ({least} to {most}, n={count})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,14 @@ class Target:
         return self.met(scaled)
 
     def __str__(self) -> str:
-        text = f"{'<=' if self.at_most else '>='} {number(self.value)}"
-        return (
-            text
-            if self.limit is None
-            else f"{text}, or a ratio of {number(self.value / self.limit)}"
-        )
+        sign = ">="
+        if self.at_most:
+            sign = "<="
+        text = f"{sign} {number(self.value)}"
+        if self.limit is None:
+            return text
+        ratio = number(self.value / self.limit)
+        return f"{text}, or a ratio of {ratio}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +96,34 @@ HEAD: Final[Sequence[str]] = ("figure", "measured", "target", "limit or peer", "
 
 def rows_of(figure: Figure) -> Rows:
     """The figure's lines under `HEAD`; the ratio is measured / peer."""
-    peers = [
-        (
-            f"{peer.name}: {peer.sample}",
-            f"{figure.sample.value / peer.sample.value:.2f}" if peer.sample.value else "",
-        )
-        for peer in figure.peers
-    ]
-    first, *others = peers or [("", "")]
-    return [
-        (figure.name, str(figure.sample), _target(figure), *first),
-        *(("", "", "", *other) for other in others),
-    ]
+    measured = figure.sample.value
+    peers = []
+    for peer in figure.peers:
+        ratio = ""
+        limit = peer.sample.value
+        if limit:
+            ratio = f"{measured / limit:.2f}"
+        peers.append((f"{peer.name}: {peer.sample}", ratio))
+    if not peers:
+        peers.append(("", ""))
+
+    first, *others = peers
+    rows: Rows = [(figure.name, str(figure.sample), _target(figure), *first)]
+    for other in others:
+        rows.append(("", "", "", *other))
+    return rows
 
 
 def _target(figure: Figure) -> str:
-    if figure.target is None:
+    target = figure.target
+    if target is None:
         return ""
-    peer = figure.peers[0].sample.value if figure.peers else None
-    verdict = "" if figure.target.met(figure.sample.value, peer) else " missed"
-    return f"{figure.target}{verdict}"
+    limit = None
+    if figure.peers:
+        limit = figure.peers[0].sample.value
+    if target.met(figure.sample.value, limit):
+        return str(target)
+    return f"{target} missed"
 
 
 def number(value: float) -> str:
@@ -125,12 +138,16 @@ def number(value: float) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, two spaces apart."""
-    columns = zip(*rows, strict=True)
-    widths = [_width(column) for column in columns]
+    widths = []
+    for column in zip(*rows, strict=True):
+        widths.append(_width(column))
+
     lines = []
     for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
+        line = ""
+        for cell, width in zip(row, widths, strict=True):
+            line += cell.ljust(width) + "  "
+        lines.append(line.rstrip())
     return "\n".join(lines)
 
 

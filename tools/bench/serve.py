@@ -8,7 +8,7 @@ is answered with one line of JSON; see `Journal.obey`.
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,16 +53,22 @@ class Journal:
     def handle(self, request: Request) -> Response:
         """Answer a request; the one that the gate waits for stands there until it is released."""
         came = time.monotonic()
+        method = request.method
+        path = request.path
         with self._changed:
-            if self._gate and _is(self._gate, request.method, request.path):
+            if self._gate and _is(self._gate, method, path):
                 self._held = came
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._gate is None)
-        response = (
-            _REFUSED if request.dry and NOBODY.encode() in request.body else self._handle(request)
-        )
+
+        if request.dry and NOBODY.encode() in request.body:
+            response = _REFUSED
+        else:
+            response = self._handle(request)
+
+        answered = time.monotonic()
         with self._changed:
-            self._entries.append((request.method, request.path, came, time.monotonic()))
+            self._entries.append((method, path, came, answered))
             self._changed.notify_all()
         return response
 
@@ -113,26 +119,44 @@ def main() -> None:
     machines = int(sys.argv[2])
     nodes = int(sys.argv[3])
     extras = sys.argv[4:]
+
+    with EmbeddedApiServer(tls=tls(folder)) as server:
+        _load(server, machines, nodes, extras)
+        journal = Journal(server.api.handle)
+        server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes
+        _say(server.url)
+        for line in sys.stdin:
+            order = msgspec.json.decode(line, type=list[str])
+            answer = journal.obey(*order)
+            _say(answer)
+
+
+def _load(server: EmbeddedApiServer, machines: int, nodes: int, extras: Sequence[str]) -> None:
+    """Load so many bare Nodes, the cluster with its `extras`, and the ClusterTopology."""
+    server.load(CRDS)
+    bare = [_bare_node(number) for number in range(machines)]
+    server.load(bare)
+
+    rails = 0
+    if "rails" in extras:
+        rails = 8
+    server.load(large_cluster(nodes, rails=rails))
+    if "pods" in extras:
+        for number, node in enumerate(large_cluster(nodes)):
+            server.load(pod_objects(node, number))
+
     topology = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": "cluster"},
         "spec": _SPEC,
     }
-    with EmbeddedApiServer(tls=tls(folder)) as server:
-        server.load(CRDS)
-        server.load(_bare_node(number) for number in range(machines))
-        server.load(large_cluster(nodes, rails=8 if "rails" in extras else 0))
-        if "pods" in extras:
-            for number, node in enumerate(large_cluster(nodes)):
-                server.load(pod_objects(node, number))
-        server.load([topology])
-        journal = Journal(server.api.handle)
-        server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes
-        print(msgspec.json.encode(server.url).decode(), flush=True)
-        for line in sys.stdin:
-            answer = journal.obey(*msgspec.json.decode(line, type=list[str]))
-            print(msgspec.json.encode(answer).decode(), flush=True)
+    server.load([topology])
+
+
+def _say(answer: object) -> None:
+    text = msgspec.json.encode(answer).decode()
+    print(text, flush=True)
 
 
 def _bare_node(number: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import msgspec
 
@@ -87,34 +87,36 @@ _BEYOND: Final = {15_000: 1.0, 100_000: 8.0}
 
 
 def look_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU, time and peak memory of the whole commands.
-
-    On kubectl's file, then on what `toposcope save` makes of it.
-    """
+    """CPU, time and peak memory of whole commands on kubectl's file, then on a saved one."""
     for nodes, runs in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
+
         with scratch() as folder:
             file = folder / "cluster.json"
             small = folder / "cluster.toposcope"
             pods = write_cluster(file, nodes)
             first = runs_on(file, runs)
-            saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
+            save = ("save", str(small), "--from", str(file))
+            saved = _several(runs, _COMMAND, b"saved", *save)
             again = runs_on(small, max(3, runs))
-            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
-            small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
+            file_mib = file.stat().st_size / _MIB
+            small_mib = small.stat().st_size / _MIB
+
         cluster = f"of {nodes:,} nodes and {pods:,} pods"
+        of_file = f"{cluster} ({file_mib:,.0f} MiB)"
+        of_small = f"{cluster}, saved ({small_mib:.1f} MiB)"
         beside = {
             "read the bytes only": first["read"],
             "read, decode the names only": first["decode"],
         }
         beside_saved = {"read the bytes only": again["read"]}
+
         for command in ("tree", "check"):
-            yield from _figures(f"{command} {cluster} {file_size}", first[command], beside)
-        yield from _figures(f"save {cluster} {file_size}", saved, beside)
+            yield from _figures(f"{command} {of_file}", first[command], beside)
+        yield from _figures(f"save {of_file}", saved, beside)
         for command in ("tree", "check"):
-            what = f"{command} {cluster}, saved {small_size}"
-            yield from _figures(what, again[command], beside_saved)
+            yield from _figures(f"{command} {of_small}", again[command], beside_saved)
 
 
 def planning_figures(*, quick: bool) -> Iterator[Figure]:
@@ -122,38 +124,52 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
     for nodes, seconds in _BEYOND.items():
         if quick and nodes > min(_BEYOND):
             return
-        runs = _SIZES[nodes]
+
         with scratch() as folder:
             file = folder / "cluster.json"
             small = folder / "cluster.toposcope"
             pods = write_cluster(file, nodes)
-            source = ("--from", str(small))
             _run(_COMMAND, b"saved", "save", str(small), "--from", str(file))
-            loaded = _several(runs, _LOAD, b"pods", str(small))
-            loading = _column(loaded, 0, "s").value
-            for command, expected in _PLANNING.items():
-                results = _several(runs, _COMMAND, expected, *command.split(), *source)
-                beyond = [max(0.0, cpu - loading) for cpu, *_ in results]
-                name = command.replace(_WORKLOAD, "FILE")
-                what = f"{name} of {nodes:,} nodes and {pods:,} pods"
-                yield Figure(
-                    f"{what}, CPU after loading",
-                    Sample(tuple(beyond), "s"),
-                    Target(seconds),
-                )
-                yield from _figures(what, results, {"load nodes and pods only": loaded})
+            cluster = f"{nodes:,} nodes and {pods:,} pods"
+            yield from _plans(small, cluster, runs=_SIZES[nodes], target=Target(seconds))
+
+
+def _plans(saved: Path, cluster: str, *, runs: int, target: Target) -> Iterator[Figure]:
+    """What each command that helps to decide costs on one saved cluster."""
+    loaded = _several(runs, _LOAD, b"pods", str(saved))
+    loading = _column(loaded, 0, "s").value
+    beside = {"load nodes and pods only": loaded}
+
+    for command, expected in _PLANNING.items():
+        arguments = (*command.split(), "--from", str(saved))
+        results = _several(runs, _COMMAND, expected, *arguments)
+        beyond = []
+        for cpu, *_ in results:
+            beyond.append(max(0.0, cpu - loading))
+
+        name = command.replace(_WORKLOAD, "FILE")
+        what = f"{name} of {cluster}"
+        yield Figure(
+            f"{what}, CPU after loading",
+            Sample(tuple(beyond), "s"),
+            target,
+        )
+        yield from _figures(what, results, beside)
 
 
 def runs_on(file: Path, runs: int) -> dict[str, "Runs"]:
     """Both commands, reading the bytes alone, and decoding the least of JSON, on one file."""
-    source = ("--from", str(file))
+    name = str(file)
+    tree = ("tree", "--from", name)
+    check = ("check", "-f", _WORKLOAD, "--from", name)
+
     results = {
-        "read": _several(runs, _READ, b"", str(file)),
-        "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
-        "check": _several(runs, _COMMAND, b"fits", "check", "-f", _WORKLOAD, *source),
+        "read": _several(runs, _READ, b"", name),
+        "tree": _several(runs, _COMMAND, b"all nodes", *tree),
+        "check": _several(runs, _COMMAND, b"fits", *check),
     }
     if file.suffix == ".json":
-        results["decode"] = _several(runs, _DECODE, b"items", str(file))
+        results["decode"] = _several(runs, _DECODE, b"items", name)
     return results
 
 
@@ -177,9 +193,14 @@ def _figures(what: str, results: Runs, beside: dict[str, Runs]) -> Iterator[Figu
     for number, (name, unit) in enumerate(columns):
         peers = []
         for peer, runs in beside.items():
-            peers.append(Peer(peer, _column(runs, number, unit)))
-        sample = _column(results, number, unit)
-        yield Figure(name, sample, None, tuple(peers))
+            sample = _column(runs, number, unit)
+            peers.append(Peer(peer, sample))
+
+        yield Figure(
+            name,
+            _column(results, number, unit),
+            peers=tuple(peers),
+        )
 
 
 def _column(runs: Runs, number: int, unit: str) -> Sample:
@@ -218,16 +239,28 @@ def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, 
 
     Raises MeasurementError.
     """
+    command = [sys.executable, "-c", program, *arguments]
     began = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        output, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        output = _read_all(process.stdout)
+        peak = _read_all(process.stderr)
         _, status, usage = os.wait4(process.pid, 0)
         elapsed = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode or expected not in output:
-        raise MeasurementError(
-            f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}"
-        )
-    return usage.ru_utime + usage.ru_stime, elapsed, int(peak.split()[-1]) * _KIB / _MIB
+
+    code = process.returncode
+    if code or expected not in output:
+        what = " ".join(arguments)
+        end = peak.decode()[-200:]
+        raise MeasurementError(f"{what} ended with code {code}: {end}")
+
+    cpu_used = usage.ru_utime + usage.ru_stime
+    *_, peak_kib = peak.split()
+    peak_mib = int(peak_kib) * _KIB / _MIB
+    return cpu_used, elapsed, peak_mib
+
+
+def _read_all(pipe: IO[bytes] | None) -> bytes:
+    if pipe is None:
+        return b""
+    return pipe.read()

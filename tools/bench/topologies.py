@@ -96,30 +96,43 @@ def _create_topologies(client: ApiClient, count: int) -> None:
             "metadata": {"name": f"topology-{number:04}"},
             "spec": spec,
         }
-        client.call(create(PATH, topology, "bench"))
-    requiring = {**spec, "required": ["rack"], "gracePeriod": "0s"}
-    client.call(merge(f"{PATH}/cluster", {"spec": requiring}))
+        request = create(PATH, topology, "bench")
+        client.call(request)
+
+    requiring = {
+        **spec,
+        "required": ["rack"],
+        "gracePeriod": "0s",
+    }
+    request = merge(f"{PATH}/cluster", {"spec": requiring})
+    client.call(request)
 
 
 def _check_all_told(client: ApiClient) -> None:
     topologies = client.call(get(PATH))["items"]
-    silent = [topology for topology in topologies if topology.get("status") is None]
+    silent = 0
+    for item in topologies:
+        if item.get("status") is None:
+            silent += 1
+
     if silent:
-        raise MeasurementError(f"{len(silent)} of {len(topologies)} have no status")
+        total = len(topologies)
+        raise MeasurementError(f"{silent} of {total} have no status")
 
 
 def label(
     client: ApiClient, server: ApiServer, running: Program, key: str, value: str | None
 ) -> None:
-    """Give all nodes a label, and wait for the first status that is written because of that.
-
-    `own`: each its name.
-    """
+    """Label all nodes and wait for the status that follows; the value `own` is each node's name."""
     server.tell("forget")
-    nodes: list[Any] = client.call(Request("GET", NODES, {}))["items"]
-    for node in nodes:
+    listed = client.call(Request("GET", NODES, {}))
+    for node in listed["items"]:
         name = node["metadata"]["name"]
-        labels = {key: name if value == "own" else value}
+        own_value = value
+        if value == "own":
+            own_value = name
+
+        labels = {key: own_value}
         change = merge(f"{NODES}/{name}", {"metadata": {"labels": labels}})
         client.call(change)
     server.wait(running, "await", *STATUS)

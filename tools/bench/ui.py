@@ -47,13 +47,83 @@ _SEEN: Final = 2_000
 def ui_figures(*, quick: bool) -> Iterator[Figure]:
     """Everything, for one size of cluster after the other."""
     _compile()
-    for nodes in _SIZES[:1] if quick else _SIZES:
+    sizes: tuple[int, ...] = _SIZES
+    if quick:
+        sizes = _SIZES[:1]
+
+    for nodes in sizes:
         if not has_room(nodes, _IN_SERVER):
             continue
         with cluster(nodes, "pods") as (folder, server):
             drained = until_done("drain", folder, server.environment)
             with program("ui", server.environment, folder) as running:
-                yield from _of(nodes, server, running, drained)
+                port = int(running.word())
+                yield from _first_figures(nodes, port, running, drained)
+                yield from _page_figures(nodes, port, running, server.client())
+
+
+def _first_figures(
+    nodes: int, port: int, running: Program, drained: tuple[float, float, float]
+) -> Iterator[Figure]:
+    """What the first snapshot costs, beside reading the bytes of the Nodes alone."""
+    raw = _first(port, running)
+    used = idle(running.pid)
+    drained_cpu, drained_peak, _ = drained
+    yield Figure(
+        f"first snapshot of {nodes:,} nodes, CPU",
+        _one(used, "s"),
+        peers=(_peer(drained_cpu, "s"),),
+    )
+    yield Figure(
+        "  memory then",
+        _held(running),
+        peers=(_peer(drained_peak, "MiB"),),
+    )
+
+    peak_mib = peak_memory(running.pid) / _MIB
+    yield Figure("  peak memory", _one(peak_mib, "MiB"))
+
+    size_kib = len(raw) / _KIB
+    target = None
+    if nodes <= _SIZES[1]:
+        target = Target(_KIB)
+    yield Figure(
+        "  snapshot on the wire",
+        _one(size_kib, "KiB"),
+        target,
+    )
+
+
+def _page_figures(nodes: int, port: int, running: Program, client: ApiClient) -> Iterator[Figure]:
+    """What changes and rest cost with one page open, then with many."""
+    states = []
+    for turn in range(_CHANGES):
+        name = "ok" if turn % 2 else "degraded"
+        states.append(_state(name))
+    target = None
+    if nodes == _SIZES[1]:
+        target = Target(_SEEN)
+
+    with ExitStack() as pages:
+        page = pages.enter_context(_Stream(port))
+        streams = [page]
+        changes = [_change(client, streams, running, state) for state in states]
+        yield from _noticed("a state changed", changes, target)
+        resting = _one(_resting(running), "ms/s")
+        yield Figure("  at rest with one page, CPU", resting)
+
+        while len(streams) < _PAGES:
+            page = pages.enter_context(_Stream(port))
+            streams.append(page)
+        changes = [_change(client, streams, running, state) for state in states]
+        yield from _noticed(f"a state changed, with {_PAGES} pages", changes)
+        resting = _one(_resting(running), "ms/s")
+        yield Figure(f"  at rest with {_PAGES} pages, CPU", resting)
+        yield Figure(
+            "  memory in the end",
+            _held(running),
+            Target(_MOST_MEMORY),
+        )
 
 
 def _compile() -> None:
@@ -115,8 +185,15 @@ def _noticed(
     what: str, trips: list[tuple[float, float]], target: Target | None = None
 ) -> Iterator[Figure]:
     elapsed, cpu = zip(*trips, strict=True)
-    yield Figure(f"  {what}, until the first page has it", Sample(elapsed, "ms"), target)
-    yield Figure("    CPU until all have it", Sample(cpu, "ms"))
+    yield Figure(
+        f"  {what}, until the first page has it",
+        Sample(elapsed, "ms"),
+        target,
+    )
+    yield Figure(
+        "    CPU until all have it",
+        Sample(cpu, "ms"),
+    )
 
 
 def _resting(running: Program) -> float:
@@ -174,10 +251,13 @@ def _change(
     request = merge(f"{NODES}/{name}", patch)
     before = idle(running.pid)
     began = time.monotonic()
+
     client.call(request)
-    elapsed = [stream.fetch_newer() - began for stream in streams]
+    shown = [stream.fetch_newer() for stream in streams]
+
+    first = shown[0] - began
     used = idle(running.pid) - before
-    return 1000 * elapsed[0], 1000 * used
+    return 1000 * first, 1000 * used
 
 
 class _Stream:

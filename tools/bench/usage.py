@@ -33,11 +33,21 @@ def idle(*pids: int, moment: float = _MOMENT, nothing: float = _NOTHING) -> floa
 
     Raises OSError when one is gone.
     """
-    before, now = -1.0, sum(map(cpu_seconds, pids))
+    before = -1.0
+    now = _cpu_of(pids)
     while now - before > nothing:
         time.sleep(moment)
-        before, now = now, sum(map(cpu_seconds, pids))
+        before = now
+        now = _cpu_of(pids)
     return now
+
+
+def _cpu_of(pids: Iterable[int]) -> float:
+    """Seconds of CPU that processes have used together."""
+    used = 0.0
+    for pid in pids:
+        used += cpu_seconds(pid)
+    return used
 
 
 def busy(pid: int, patience: float) -> None:
@@ -84,27 +94,36 @@ def memory(processes: Iterable[psutil.Process]) -> Memory:
     for process in processes:
         anonymous += _anonymous(process.pid)
         for mapping in process.memory_maps(grouped=True):
-            if mapping.path.startswith("/"):
-                held = mapping.rss - mapping.anonymous
-                files[mapping.path] = max(files.get(mapping.path, 0), held)
-    return Memory(anonymous, sum(files.values()))
+            path = mapping.path
+            if not path.startswith("/"):
+                continue
+            held = mapping.rss - mapping.anonymous
+            before = files.get(path, 0)
+            files[path] = max(before, held)
+
+    return Memory(
+        anonymous,
+        sum(files.values()),
+    )
 
 
 def _anonymous(pid: int) -> int:
     """Bytes of heaps and stacks, with a part of those that it shares."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    for line in rollup.splitlines():
+    kib = _proc_field(f"/proc/{pid}/smaps_rollup", "Pss_Anon:")
+    return kib * _KIB
+
+
+def _proc_field(path: str, field: str) -> int:
+    """The number in one line of a file of /proc. Raises LookupError."""
+    text = Path(path).read_text()
+    for line in text.splitlines():
         name, *values = line.split()
-        if name == "Pss_Anon:":
-            return int(values[0]) * _KIB
-    raise LookupError(f"/proc/{pid}/smaps_rollup has no Pss_Anon")
+        if name == field:
+            return int(values[0])
+    raise LookupError(f"{path} has no {field.rstrip(':')}")
 
 
 def peak_memory(pid: int) -> int:
     """The largest resident size that a process has had, in bytes."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    for line in status.splitlines():
-        name, *values = line.split()
-        if name == "VmHWM:":
-            return int(values[0]) * _KIB
-    raise LookupError(f"/proc/{pid}/status has no VmHWM")
+    kib = _proc_field(f"/proc/{pid}/status", "VmHWM:")
+    return kib * _KIB

@@ -114,8 +114,11 @@ class Program:
 
     def failure(self, what: str) -> MeasurementError:
         """The error that says what is wrong with it, with the end of its log."""
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        end = " | ".join(lines[-3:]) or "empty"
+        log = self._log.read_text(errors="replace")
+        lines = log.strip().splitlines()
+        end = " | ".join(lines[-3:])
+        if not end:
+            end = "empty"
         return MeasurementError(f"{self._log.stem}: {what}; its log ends: {end}")
 
 

@@ -97,28 +97,39 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
-    seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
+    seed = arguments.seed
+    if seed is None:
+        seed = secrets.randbelow(1 << 31)
     scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
     began = time.monotonic()
-    print(f"{figures.machine()}\n{figures.command('chaos')}, seed {seed}", flush=True)
+    print(figures.machine())
+    print(f"{figures.command('chaos')}, seed {seed}", flush=True)
     if arguments.plant and _misses_planted(binaries):
         return 1
+
     outcomes: list[Outcome] = []
     world = World(binaries, scale)
     with world:
-        print(f"the cluster stands after {time.monotonic() - began:.0f} s", flush=True)
+        started = time.monotonic() - began
+        print(f"the cluster stands after {started:.0f} s", flush=True)
         schedules = _schedules(world, seed, arguments)
         ends = began + 60 * arguments.minutes
         is_judged = _play_all(world, schedules, outcomes, ends)
         world.leaks.judge(world.findings)
-        grown = world.findings.take()
-        _print(world, outcomes, time.monotonic() - began, write=arguments.write)
-    bad = outcomes[-1].violations if outcomes else []
-    for violation in (*grown, *bad):
+        violations = world.findings.take()
+        elapsed = time.monotonic() - began
+        _print(world, outcomes, elapsed, write=arguments.write)
+
+    has_failed = False
+    if outcomes:
+        last = outcomes[-1]
+        has_failed = bool(last.violations)
+        violations = [*violations, *last.violations]
+    for violation in violations:
         print(f"VIOLATION {violation}", flush=True)
-    if bad and not arguments.no_shrink:
+    if has_failed and not arguments.no_shrink:
         _shrink(binaries, scale, outcomes[-1])
-    return _exit_code([*grown, *bad], is_judged=is_judged)
+    return _exit_code(violations, is_judged=is_judged)
 
 
 def _exit_code(violations: Sequence[Violation], *, is_judged: bool) -> int:
@@ -178,16 +189,25 @@ def _faults(only: str | None) -> list[Fault]:
 
     Raises ScheduleError.
     """
-    names = only.split(",") if only else list(FAULTS)
+    names = list(FAULTS)
+    if only:
+        names = only.split(",")
     unknown = sorted(set(names) - set(FAULTS))
     if unknown:
+        listed = ", ".join(unknown)
         raise ScheduleError(
-            f"--only: there is no fault {', '.join(unknown)}; --list shows those that there are"
+            f"--only: there is no fault {listed}; --list shows those that there are"
         )
-    lacking = {name: missing for name in names if (missing := FAULTS[name].missing())}
-    for name, missing in lacking.items():
-        print(f"left out: {name}: {missing}", flush=True)
-    faults = [FAULTS[name] for name in names if name not in lacking]
+
+    faults = []
+    for name in names:
+        fault = FAULTS[name]
+        missing = fault.missing()
+        if missing:
+            print(f"left out: {name}: {missing}", flush=True)
+        else:
+            faults.append(fault)
+
     if not faults:
         raise ScheduleError("--only: none of these faults can be had here")
     return faults
@@ -214,15 +234,23 @@ def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
 
 
 def _print(world: World, outcomes: list[Outcome], seconds: float, *, write: bool) -> None:
-    speeds = {
-        actor.name: world.scale.agent_speed if actor.machine else world.scale.controller_speed
-        for actor in world.actors.values()
-    }
-    tables = report.tables(outcomes, world.findings.checks, world.leaks.trends(), speeds, seconds)
-    print(f"\n{len(outcomes)} rounds in {seconds / 60:.1f} minutes")
+    speeds = {}
+    for actor in world.actors.values():
+        speed = world.scale.controller_speed
+        if actor.machine:
+            speed = world.scale.agent_speed
+        speeds[actor.name] = speed
+
+    checks = world.findings.checks
+    trends = world.leaks.trends()
+    tables = report.tables(outcomes, checks, trends, speeds, seconds)
+    minutes = seconds / 60
+    print(f"\n{len(outcomes)} rounds in {minutes:.1f} minutes")
     for head, *rows in tables.values():
-        print(f"\n{figures.markdown(head, rows)}")
+        text = figures.markdown(head, rows)
+        print(f"\n{text}")
     print(flush=True)
+
     if write:
         figures.write("reliability", "chaos", tables)
 

@@ -101,15 +101,21 @@ class AuditLog:
 def _write(line: dict[str, Any]) -> Write | None:
     if "dryRun=All" in line["requestURI"]:
         return None  # changes nothing
+
     reference = line.get("objectRef") or {}
-    pod = (line["user"].get("extra") or {}).get(_POD) or [""]
+    resource = reference.get("resource", "")
+    if "subresource" in reference:
+        resource += f"/{reference['subresource']}"
+
+    user = line["user"]
+    extra = user.get("extra") or {}
+    pods = extra.get(_POD) or [""]
     return Write(
-        pod[0],
-        line["user"]["username"],
+        pods[0],
+        user["username"],
         line["verb"],
         reference.get("apiGroup", ""),
-        reference.get("resource", "")
-        + (f"/{reference['subresource']}" if "subresource" in reference else ""),
+        resource,
         reference.get("name", ""),
         line["requestReceivedTimestamp"],
         line["stageTimestamp"],
@@ -177,24 +183,33 @@ class Turns:
                 self._judge(write)
 
     def _judge(self, write: Write) -> None:
+        pod = write.pod
         when, who = self._last
-        if who and who != write.pod:
-            self._other[write.pod] = when
-        self._last = write.came, write.pod
+        if who and who != pod:
+            self._other[pod] = when
+        self._last = write.came, pod
+
+        did = f"{pod} did {write.what}"
+        claimed = self._last_claim(write)
+        if not claimed:
+            self._findings.add("writer", f"{did} and had never claimed the Lease")
+            return
+
+        claim_time = datetime.fromisoformat(claimed)
+        write_time = datetime.fromisoformat(write.came)
+        other_wrote = self._other.get(pod, "")
+        if self._served(claim_time, write_time) > self._term:
+            self._findings.add("writer", f"{did}; its last claim was at {claimed}")
+        elif claimed < other_wrote:
+            self._findings.add("writer", f"{did} after another wrote; it had claimed at {claimed}")
+
+    def _last_claim(self, write: Write) -> str:
+        """When its pod had claimed the Lease last before it; empty when never."""
         claims = self._claims[write.pod]
         before = bisect_right(claims, write.came)
-        claimed = claims[before - 1] if before else ""
-        if not claimed:
-            self._findings.add(
-                "writer", f"{write.pod} did {write.what} and had never claimed the Lease"
-            )
-        elif self._served(*map(datetime.fromisoformat, (claimed, write.came))) > self._term:
-            self._findings.add(
-                "writer", f"{write.pod} did {write.what}; its last claim was at {claimed}"
-            )
-        elif claimed < self._other.get(write.pod, ""):
-            late = f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
-            self._findings.add("writer", late)
+        if before == 0:
+            return ""
+        return claims[before - 1]
 
     def _served(self, began: datetime, ended: datetime) -> timedelta:
         """How much of the time between the server did not stand still."""
@@ -208,10 +223,7 @@ class Turns:
 
 
 class PublishedWrites:
-    """What the programs did to published objects.
-
-    Only ours, only to say what is desired, never without cause.
-    """
+    """Judges writes to published objects: only ours, only what is desired, never without cause."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -260,11 +272,17 @@ class PublishedWrites:
 
     def _levels(self, write: Write, wanted: Any) -> None:
         """Whether the levels are those that are wanted, but for those that may be missing."""
-        levels = (write.body.get("spec") or {}).get("levels") or []
+        spec = write.body.get("spec") or {}
+        levels = spec.get("levels") or []
         may_lack = self.may_lack(write.name)
-        missing = [level for level in wanted if level not in levels]
-        excused = [level for level in missing if not may_lack.isdisjoint(level.values())]
-        if levels != [level for level in wanted if level not in excused]:
+
+        expected = []
+        for level in wanted:
+            is_excused = not may_lack.isdisjoint(level.values())
+            if level in levels or not is_excused:
+                expected.append(level)
+
+        if levels != expected:
             self._findings.add(
                 "levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}"
             )

@@ -104,10 +104,7 @@ def _other_nodes() -> str:
 
 
 def other_nodes() -> list[dict[str, Any]]:
-    """Nodes whose labels were written once and are nobody's business here.
-
-    The rest of the cluster.
-    """
+    """The rest of the cluster: nodes whose labels were written once and then left alone."""
     nodes: list[dict[str, Any]] = json.loads(_other_nodes())
     return nodes
 
@@ -123,15 +120,21 @@ def passing_node() -> dict[str, Any]:
 
 
 def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
-    """Collection and object.
+    """Objects of Grove, KAI and Kueue that somebody else made, each with its collection.
 
-    Grove's, KAI's and Kueue's that somebody else made, two with a name that we want.
+    Two of them have a name that we want.
     """
-    of_group = {path.split("/")[2]: path for path in PUBLISHED}
-    documents = yaml.safe_load_all((_HERE / "foreign_objects.yaml").read_text(encoding="utf-8"))
-    return [
-        (of_group[document["apiVersion"].partition("/")[0]], document) for document in documents
-    ]
+    paths = {}
+    for path in PUBLISHED:
+        group = path.split("/")[2]
+        paths[group] = path
+
+    text = (_HERE / "foreign_objects.yaml").read_text(encoding="utf-8")
+    objects = []
+    for document in yaml.safe_load_all(text):
+        group, _, _ = document["apiVersion"].partition("/")
+        objects.append((paths[group], document))
+    return objects
 
 
 def topologies() -> list[dict[str, Any]]:
@@ -140,21 +143,37 @@ def topologies() -> list[dict[str, Any]]:
     One of everything, one whose name others have taken for what it would publish, and one that has
     a level from the DRA driver's label and is not published.
     """
-    selector = {"matchLabels": {ZONE_KEY: "region-1-a"}}
-    keys = {"rack": RACK_KEY, "nvlink-domain": CLIQUE, "host": HOSTNAME}
+    everything = {
+        "required": ["rack"],
+        "gracePeriod": "30s",
+    }
+    taken = {
+        "nodeSelector": {"matchLabels": {ZONE_KEY: "region-1-a"}},
+    }
     cliques = {
         "nodeSelector": {"matchLabels": {DRA_DRIVER: "present"}},
-        "levels": [{"domain": domain, "key": key} for domain, key in keys.items()],
+        "levels": [
+            {"domain": "rack", "key": RACK_KEY},
+            {"domain": "nvlink-domain", "key": CLIQUE},
+            {"domain": "host", "key": HOSTNAME},
+        ],
         "required": ["nvlink-domain"],
         "publish": dict.fromkeys(COLLECTIONS, "Never"),
     }
-    specs: dict[str, dict[str, Any]] = {
-        "cluster": {"required": ["rack"], "gracePeriod": "30s"},
-        "taken": {"nodeSelector": selector},
-        "cliques": cliques,
+    return [
+        _topology("cluster", everything),
+        _topology("taken", taken),
+        _topology("cliques", cliques),
+    ]
+
+
+def _topology(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": name},
+        "spec": spec,
     }
-    head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
-    return [{**head, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
 
 
 def pod(name: str, account: str, node: str) -> dict[str, Any]:

@@ -91,11 +91,15 @@ def observed(api: AdminApi) -> dict[str, Any]:
     contents: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:
         name = item["metadata"]["name"]
-        contents[f"{TOPOLOGIES}/{name}"] = timeless(item.get("status") or {})
+        status = item.get("status") or {}
+        contents[f"{TOPOLOGIES}/{name}"] = timeless(status)
+
     for collection in PUBLISHED:
-        for item in api.get(collection)["items"]:
+        listed = api.get(collection)
+        for item in listed["items"]:
             name = item["metadata"]["name"]
-            contents[f"{collection}/{name}"] = timeless(item["spec"])
+            spec = item["spec"]
+            contents[f"{collection}/{name}"] = timeless(spec)
     return contents
 
 
@@ -117,13 +121,19 @@ def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
     """Where two documents differ, in words."""
     lines: list[str] = []
     if isinstance(wanted, dict) and isinstance(actual, dict):
-        for key in sorted(wanted.keys() | actual.keys()):
+        keys = wanted.keys() | actual.keys()
+        for key in sorted(keys):
             place = f"{where} {key}".strip()
             lines += differences(wanted.get(key), actual.get(key), place)
-    elif _are_lists_of_one_length(wanted, actual):
+        return lines
+
+    if _are_lists_of_one_length(wanted, actual):
         for number, wanted_item in enumerate(wanted):
-            lines += differences(wanted_item, actual[number], f"{where}[{number}]")
-    elif wanted != actual:
+            place = f"{where}[{number}]"
+            lines += differences(wanted_item, actual[number], place)
+        return lines
+
+    if wanted != actual:
         actual_text = str(actual)[:160]
         wanted_text = str(wanted)[:160]
         lines.append(f"{where}: is {actual_text}, should be {wanted_text}")

@@ -129,10 +129,7 @@ def _go_on_serving(world: World, _target: str) -> None:
 
 
 def _compact(world: World, _target: str) -> None:
-    """Have nobody be able to go on from where it was.
-
-    Etcd forgets, and the API server's memory goes with it.
-    """
+    """Compact etcd and restart the API server, so that every watch must list again."""
     world.servers.compact()
     world.servers.kill("kube-apiserver")
 
@@ -196,14 +193,14 @@ def _done(answer: tuple[int, Any], *codes: int) -> None:
 
 
 def _create_node(world: World, target: str) -> None:
-    """Make it again, and the agent's token.
-
-    The admission policy ties one to the very Node that it was issued on.
-    """
+    """Create the Node again, and the agent's token, which is bound to the Node it was issued on."""
     actor = world.actors[target]
     machine = actor.machine
-    if machine and world.api.request("GET", f"{NODES}/{machine.node}")[0] == 404:
-        world.add_node(machine_node(machine))
+    if machine:
+        code, _ = world.api.request("GET", f"{NODES}/{machine.node}")
+        if code == 404:
+            node = machine_node(machine)
+            world.add_node(node)
     world.rotate(actor)
     world.write_token(actor)
 
@@ -241,8 +238,10 @@ def _add_ours(world: World, _target: str) -> None:
 def _edit(collection: str, level: dict[str, str], world: World, _target: str) -> None:
     """Have somebody edit what was published for a ClusterTopology."""
     world.published_writes.deletion_expected = True
+    path = f"{collection}/cluster"
     body = {"spec": {"levels": [level]}}
-    _done(world.api.request("PATCH", f"{collection}/cluster", body, content_type=MERGE))
+    answer = world.api.request("PATCH", path, body, content_type=MERGE)
+    _done(answer)
 
 
 def _delete_published(world: World, _target: str) -> None:
@@ -435,18 +434,30 @@ _MISSING: Final = {"worker-garbage": _may_steal, "disk-full": _may_unshare}
 def _fault(name: str, what: str, seconds: list[float], scope: str = "", **how: Any) -> Fault:
     match how:
         case {"proxy": mode}:
-            scope, actions = "program", (_switch(Mode(mode)), _switch(Mode.PASS))
+            scope = "program"
+            inject = _switch(Mode(mode))
+            heal = _switch(Mode.PASS)
         case {"nvml": faults}:
+            scope = "agent"
+            inject = _on_machine(partial(_suffer, faults))
             heal = _on_machine(lambda _, machine: machine.set_faults(""))
-            scope, actions = "agent", (_on_machine(partial(_suffer, faults)), heal)
         case {"clock": off}:
-            scope, actions = "program", (_step(off), _step(0.0))
+            scope = "program"
+            inject = _step(off)
+            heal = _step(0.0)
         case {"crd": kind}:
-            actions = (partial(_delete_kind, kind), partial(_add_kind, kind))
+            inject = partial(_delete_kind, kind)
+            heal = partial(_add_kind, kind)
         case _:
-            actions = _ACTIONS[name]
+            inject, heal = _ACTIONS[name]
     return Fault(
-        name, what, Scope(scope or "cluster"), tuple(seconds), *actions, _MISSING.get(name, str)
+        name,
+        what,
+        Scope(scope or "cluster"),
+        tuple(seconds),
+        inject,
+        heal,
+        _MISSING.get(name, str),
     )
 
 

@@ -2,7 +2,7 @@
 
 import http.client
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Self
 
 from tools.apiserver.client import AdminApi
@@ -60,16 +60,20 @@ class NodeRules:
     """What holds for Nodes, at every state of each that anybody could have seen."""
 
     def __init__(self, machines: list[Machine], findings: Findings) -> None:
-        self._machines = {machine.node: machine for machine in machines}
+        self._machines: dict[str, Machine] = {}
+        for machine in machines:
+            self._machines[machine.node] = machine
         self._findings = findings
         self._planted: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, tuple[str, dict[str, str]]] = {}
 
     def plant(self, node: dict[str, Any]) -> None:
         """What others have written on a Node, which must stay."""
-        self._planted[node["metadata"]["name"]] = {
+        metadata = node["metadata"]
+        name = metadata["name"]
+        self._planted[name] = {
             **others(node),
-            "ours": ours(node["metadata"]["labels"]),
+            "ours": ours(metadata["labels"]),
         }
 
     def gone(self, document: dict[str, Any]) -> None:
@@ -79,12 +83,16 @@ class NodeRules:
     def seen(self, node: dict[str, Any]) -> None:
         """Judge one state of a Node."""
         metadata = node["metadata"]
-        name, uid, labels = metadata["name"], metadata["uid"], ours(metadata.get("labels") or {})
+        name = metadata["name"]
+        uid = metadata["uid"]
+        labels = ours(metadata.get("labels") or {})
         planted = self._planted.get(name)
         if planted is None:
             return
         self._findings.checked("foreign")
-        self._judge_others(name, planted, {**others(node), "ours": labels})
+        now = {**others(node), "ours": labels}
+        self._judge_others(name, planted, now)
+
         machine = self._machines.get(name)
         if machine is None:
             return
@@ -92,26 +100,43 @@ class NodeRules:
         before_uid, before = self._seen.get(name, ("", {}))
         self._seen[name] = uid, labels
         if before_uid == uid:
-            for key in sorted(before.keys() - labels.keys()):
-                if not machine.may_lose(key):
-                    self._findings.add(
-                        "labels", f"node {name}: {key} ({before[key]}) disappeared without evidence"
-                    )
+            self._judge_lost(machine, before, labels)
+        self._judge_said(machine, before, labels)
+
+    def _judge_lost(self, machine: Machine, before: dict[str, str], labels: dict[str, str]) -> None:
+        """Judge the labels that a Node had and has no more."""
+        lost = before.keys() - labels.keys()
+        for key in sorted(lost):
+            if machine.may_lose(key):
+                continue
+            self._findings.add(
+                "labels",
+                f"node {machine.node}: {key} ({before[key]}) disappeared without evidence",
+            )
+
+    def _judge_said(self, machine: Machine, before: dict[str, str], labels: dict[str, str]) -> None:
+        """Judge the labels that a Node has got, or with another value."""
         for key, value in sorted(labels.items()):
-            if before.get(key) != value and not machine.may_say(key, value):
-                self._findings.add(
-                    "labels", f"node {name}: {key} became {value!r} without evidence"
-                )
+            if before.get(key) == value:
+                continue
+            if machine.may_say(key, value):
+                continue
+            self._findings.add(
+                "labels",
+                f"node {machine.node}: {key} became {value!r} without evidence",
+            )
 
     def _judge_others(self, name: str, planted: dict[str, Any], now: dict[str, Any]) -> None:
         """Judge what is not an agent's to write. The clique may be away: its writer has stopped."""
         for part, was in planted.items():
+            value = now[part]
             if part == "ours" and name in self._machines:
                 continue
-            if part == "clique" and now[part] is None:
+            if part == "clique" and value is None:
                 continue
-            if now[part] != was:
-                self._findings.add("foreign", f"node {name}: {part} were {was} and are {now[part]}")
+            if value != was:
+                finding = f"node {name}: {part} were {was} and are {value}"
+                self._findings.add("foreign", finding)
 
 
 class ObjectRules:
@@ -139,11 +164,23 @@ class ObjectRules:
     def seen(self, document: dict[str, Any]) -> None:
         """Judge one state of an object."""
         name = document["metadata"]["name"]
-        if name not in self._planted:
+        planted = self._planted.get(name)
+        if planted is None:
             return
         self._findings.checked("foreign")
-        if _essence(document) != self._planted[name]:
-            self._findings.add("foreign", f"{self._collection}/{name} became {_essence(document)}")
+        now = _essence(document)
+        if now != planted:
+            path = f"{self._collection}/{name}"
+            self._findings.add("foreign", f"{path} became {now}")
+
+
+def _expected(wanted: Sequence[str], shown: Sequence[str], lacking: set[str]) -> list[str]:
+    """The wanted levels without those that may be lacking and are."""
+    expected = []
+    for key in wanted:
+        if key in shown or key not in lacking:
+            expected.append(key)
+    return expected
 
 
 class TopologyRules:
@@ -166,24 +203,29 @@ class TopologyRules:
         """Judge one status."""
         name = document["metadata"]["name"]
         status = document.get("status") or {}
+        levels = status.get("levels")
         wanted = self.levels.get(name)
-        if wanted is None or not status.get("levels"):
+        if wanted is None or not levels:
             return
         self._findings.checked("levels")
-        keys = [level["key"] for level in status["levels"]]
+
+        keys = [level["key"] for level in levels]
         lacking = self.may_lack(name)
-        excused = lacking.difference(keys)
-        if keys != [key for key in wanted if key not in excused]:
-            self._findings.add(
-                "levels", f"status of {name} shows the levels {keys}, should be {wanted}"
-            )
+        if keys != _expected(wanted, keys, lacking):
+            finding = f"status of {name} shows the levels {keys}, should be {wanted}"
+            self._findings.add("levels", finding)
+
         if not lacking:
-            self._judge_conditions(name, status.get("conditions") or ())
+            conditions = status.get("conditions") or ()
+            self._judge_conditions(name, conditions)
 
     def _judge_conditions(self, name: str, conditions: Iterable[dict[str, Any]]) -> None:
         for condition in conditions:
-            if condition["type"] == "TopologyLevelsAvailable" and condition["status"] == "False":
-                self._findings.add("levels", f"status of {name} says: {condition['message']}")
+            if condition["type"] != "TopologyLevelsAvailable":
+                continue
+            if condition["status"] == "False":
+                message = condition["message"]
+                self._findings.add("levels", f"status of {name} says: {message}")
 
 
 def _essence(document: dict[str, Any]) -> Any:
@@ -209,11 +251,20 @@ class Observer:
         self.nodes = NodeRules(machines, findings)
         self.topologies = TopologyRules(findings)
         self.objects = {path: ObjectRules(path, findings) for path in (GROVE, KAI, KUEUE)}
-        rules: dict[str, Rules] = {NODES: self.nodes, TOPOLOGIES: self.topologies, **self.objects}
-        self._threads = [
-            threading.Thread(target=self._follow, args=(path, rule), daemon=True)
-            for path, rule in rules.items()
-        ]
+
+        rules: dict[str, Rules] = {
+            NODES: self.nodes,
+            TOPOLOGIES: self.topologies,
+            **self.objects,
+        }
+        self._threads = []
+        for path, rule in rules.items():
+            thread = threading.Thread(
+                target=self._follow,
+                args=(path, rule),
+                daemon=True,
+            )
+            self._threads.append(thread)
 
     def _follow(self, path: str, rules: Rules) -> None:
         while not self._stop.is_set():
@@ -230,12 +281,19 @@ class Observer:
         listed = self._api.get(path)
         for item in listed["items"]:
             rules.seen(item)
-        query = f"resourceVersion={listed['metadata']['resourceVersion']}&timeoutSeconds=20"
+
+        version = listed["metadata"]["resourceVersion"]
+        query = f"resourceVersion={version}&timeoutSeconds=20"
         with self._api.watch(path, query) as events:
             for event in events:
-                if self._stop.is_set() or event["type"] == "ERROR":
+                kind = event["type"]
+                if self._stop.is_set() or kind == "ERROR":
                     return
-                (rules.gone if event["type"] == "DELETED" else rules.seen)(event["object"])
+                document = event["object"]
+                if kind == "DELETED":
+                    rules.gone(document)
+                else:
+                    rules.seen(document)
 
     def __enter__(self) -> Self:
         for thread in self._threads:

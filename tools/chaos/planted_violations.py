@@ -20,8 +20,13 @@ def _patch(world: World, path: str, body: dict[str, Any], token: str | None = No
 
 
 def _edit(path: str, body: dict[str, Any]) -> Action:
-    """Have somebody write what is not so."""
-    return lambda world, _target: _patch(world, path or f"{NODES}/{world.machines[0].node}", body)
+    """Have somebody write what is not so, on a Node where no path is given."""
+
+    def edit(world: World, _target: str) -> None:
+        node = world.machines[0].node
+        _patch(world, path or f"{NODES}/{node}", body)
+
+    return edit
 
 
 def _write_out_of_turn(world: World, _target: str) -> None:
@@ -36,8 +41,11 @@ def _write_out_of_turn(world: World, _target: str) -> None:
 
 
 def _publish_less(world: World, _target: str) -> None:
-    less = {"spec": {"levels": [{"domain": "host", "key": "kubernetes.io/hostname"}]}}
-    _patch(world, f"{GROVE}/cluster", less, pod_token(world.api, world.leader().pod))
+    level = {"domain": "host", "key": "kubernetes.io/hostname"}
+    less = {"spec": {"levels": [level]}}
+    leader = world.leader()
+    token = pod_token(world.api, leader.pod)
+    _patch(world, f"{GROVE}/cluster", less, token)
 
 
 def _end_a_program(world: World, _target: str) -> None:

@@ -43,15 +43,23 @@ class Program:
     def __init__(
         self, name: str, command: str, flags: list[str], folder: Path, environment: dict[str, str]
     ) -> None:
+        port = free_port()
         self.name = name
         self.log = folder / f"{name}.log"
         self._command = command
-        self._environment = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
+        self._flags = [*flags, "--metrics-port", str(port)]
+        self._environment = {
+            **os.environ,
+            **environment,
+            "PYTHONPATH": str(ROOT),
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._wanted = False
-        port = free_port()
-        self._flags = [*flags, "--metrics-port", str(port)]
-        self._http = HttpClient(f"http://127.0.0.1:{port}", None, timeout=5)
+        self._http = HttpClient(
+            f"http://127.0.0.1:{port}",
+            None,
+            timeout=5,
+        )
 
     @property
     def pid(self) -> int:

@@ -16,35 +16,60 @@ def tables(
     speeds: Mapping[str, float],
     seconds: float,
 ) -> dict[str, list[list[str]]]:
-    """The tables of a run, each with its head first.
-
-    One that would have nothing else is left out.
-    """
-    violations: Counter[str] = Counter()
-    for outcome in outcomes:
-        violations.update(violation.invariant for violation in outcome.violations)
-    invariants = [["invariant", "checks", "violations"]]
-    for name, sentence in INVARIANTS.items():
-        invariants.append([sentence, f"{checks[name]:,}", str(violations[name])])
-    named = {
-        "invariants": invariants,
+    """The tables of a run, each with its head first; empty ones are left out."""
+    every = {
+        "invariants": _invariants(outcomes, checks),
         "faults": _faults(outcomes),
         "processes": _processes(trends, speeds, seconds),
     }
-    return {name: rows for name, rows in named.items() if len(rows) > 1}
+    filled = {}
+    for name, rows in every.items():
+        if len(rows) > 1:
+            filled[name] = rows
+    return filled
+
+
+def _invariants(outcomes: Sequence[Outcome], checks: Mapping[str, int]) -> list[list[str]]:
+    """One row an invariant: how often it was checked, and violated."""
+    violations: Counter[str] = Counter()
+    for outcome in outcomes:
+        for violation in outcome.violations:
+            violations[violation.invariant] += 1
+
+    rows = [["invariant", "checks", "violations"]]
+    for name, sentence in INVARIANTS.items():
+        count = checks[name]
+        violated = violations[name]
+        rows.append([sentence, f"{count:,}", str(violated)])
+    return rows
 
 
 def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
     """One row a fault: how often, how long until all was well again, and what was violated."""
     rows = [["fault", "what happens", "times", "settled after, median (longest)", "violations"]]
     for name, fault in FAULTS.items():
-        rounds = [outcome for outcome in outcomes if _has_fault(outcome, name)]
-        if not rounds:
+        seconds = []
+        violated = 0
+        for outcome in outcomes:
+            if not _has_fault(outcome, name):
+                continue
+            seconds.append(outcome.settled)
+            if outcome.violations:
+                violated += 1
+        if not seconds:
             continue
-        times = [outcome.settled for outcome in rounds]
-        violated = sum(bool(outcome.violations) for outcome in rounds)
-        settled = f"{median(times):.0f} s ({max(times):.0f} s)"
-        rows.append([f"`{name}`", fault.what, str(len(rounds)), settled, str(violated)])
+
+        middle = median(seconds)
+        longest = max(seconds)
+        rows.append(
+            [
+                f"`{name}`",
+                fault.what,
+                str(len(seconds)),
+                f"{middle:.0f} s ({longest:.0f} s)",
+                str(violated),
+            ]
+        )
     return rows
 
 
@@ -59,9 +84,18 @@ def _processes(
     rows = [
         ["process", "hours on its clock", "rests", "memory, MiB", "descriptors", "threads", "maps"]
     ]
-    most = max((len(trend.values) for trend in trends), default=0)
-    for memory, *others in zip(*[iter(trends)] * 4, strict=True):
-        rests = len(memory.values)
-        hours = rests / most * seconds * speeds[memory.program] / 3600
-        rows.append([memory.program, f"{hours:.1f}", str(rests), *map(str, (memory, *others))])
+    most = 0
+    for trend in trends:
+        most = max(most, len(trend.values))
+
+    groups = [iter(trends)] * 4
+    for of_program in zip(*groups, strict=True):
+        program = of_program[0].program
+        rests = len(of_program[0].values)
+        lived = rests / most * seconds
+        hours = lived * speeds[program] / 3600
+        row = [program, f"{hours:.1f}", str(rests)]
+        for trend in of_program:
+            row.append(str(trend))
+        rows.append(row)
     return rows

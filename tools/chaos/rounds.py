@@ -1,6 +1,6 @@
 """One round: faults come and go, all is healed, the cluster has to become what it should."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,32 +35,58 @@ def play(
     world.begin_round()
     if any(step.fault == "etcd-restored" for step in schedule):
         world.save()
+
     world.stand_ins.busy = True
+    pending = _play_steps(world, outcome, report, faults)
+    _heal_the_rest(world, pending, faults)
+    world.stand_ins.busy = False
+
+    _settle(world, outcome, report)
+    world.judge()
+    outcome.violations = world.findings.take()
+    return outcome
+
+
+def _play_steps(
+    world: World,
+    outcome: Outcome,
+    report: Callable[[str], None],
+    faults: Mapping[str, Fault],
+) -> list[Step]:
+    """Inject and heal each fault in its time; those that could not be healed."""
     began = world.monotonic()
-    pending: list[Step] = []
-    beginning = sorted(schedule, key=lambda step: step.start)
+    beginning = sorted(outcome.schedule, key=lambda step: step.start)
     lasting: list[tuple[float, Step]] = []
+    pending: list[Step] = []
     while beginning or lasting:
-        if beginning and (not lasting or began + beginning[0].start <= lasting[0][0]):
+        if _begins_next(beginning, lasting, began):
             step = beginning.pop(0)
             _live(world, began + step.start)
             _inject(world, step, outcome, report, faults)
             # From now on, not from when it was due: whatever it is done to may have been slow to
             # answer.
-            lasting = sorted(
-                [*lasting, (world.monotonic() + step.seconds, step)], key=lambda due: due[0]
-            )
+            ends = world.monotonic() + step.seconds
+            lasting.append((ends, step))
+            lasting.sort(key=lambda due: due[0])
         else:
             ends, step = lasting.pop(0)
             _live(world, ends)
             if not _healed(world, step, faults):
                 pending.append(step)
-    _heal_the_rest(world, pending, faults)
-    world.stand_ins.busy = False
-    _settle(world, outcome, report)
-    world.judge()
-    outcome.violations = world.findings.take()
-    return outcome
+    return pending
+
+
+def _begins_next(
+    beginning: Sequence[Step], lasting: Sequence[tuple[float, Step]], began: float
+) -> bool:
+    """Whether the next thing to do is to inject a fault, not to heal one."""
+    if not beginning:
+        return False
+    if not lasting:
+        return True
+    starts = began + beginning[0].start
+    ends, _ = lasting[0]
+    return starts <= ends
 
 
 def _live(world: World, until: float) -> None:
@@ -102,9 +128,11 @@ def _heal_the_rest(world: World, pending: list[Step], faults: Mapping[str, Fault
     while pending:
         pending = [step for step in pending if not _healed(world, step, faults)]
         if world.monotonic() > deadline:
-            raise ServerError(f"cannot be healed: {', '.join(map(str, pending))}")
+            steps = ", ".join(map(str, pending))
+            raise ServerError(f"cannot be healed: {steps}")
         world.restart_ended()
         world.sleep(world.scale.look)
+
     world.mend_servers()
 
 

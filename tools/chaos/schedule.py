@@ -54,36 +54,56 @@ def written(schedule: Schedule) -> str:
 def read(text: str, actors: Sequence[str], faults: Mapping[str, Fault] = FAULTS) -> Schedule:
     """The schedule in a text. Raises ScheduleError."""
     steps = []
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        match = _STEP.fullmatch(part)
-        if match is None:
-            raise ScheduleError(
-                f"{part!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET"
-            )
-        step = Step(match[1], float(match[2]), float(match[3]), match[4] or "")
-        fault = faults.get(step.fault)
-        if fault is None:
-            raise ScheduleError(
-                f"{part!r}: there is no fault {step.fault}; --list shows those that there are"
-            )
-        if step.target not in _targets(fault, actors):
-            those = ", ".join(_targets(fault, actors)) or "no target"
-            raise ScheduleError(
-                f"{part!r}: {step.fault} cannot be aimed at {step.target!r}, only at {those}"
-            )
-        steps.append(step)
+    for part in text.split(","):
+        part_text = part.strip()
+        if part_text:
+            step = _read_step(part_text, actors, faults)
+            steps.append(step)
+
     if not steps:
         raise ScheduleError("the schedule names no fault")
     return tuple(steps)
 
 
+def _read_step(text: str, actors: Sequence[str], faults: Mapping[str, Fault]) -> Step:
+    """One step of a schedule. Raises ScheduleError."""
+    match = _STEP.fullmatch(text)
+    if match is None:
+        raise ScheduleError(
+            f"{text!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET"
+        )
+
+    name, start, seconds, target = match.groups(default="")
+    step = Step(
+        name,
+        float(start),
+        float(seconds),
+        target,
+    )
+    fault = faults.get(name)
+    if fault is None:
+        raise ScheduleError(
+            f"{text!r}: there is no fault {name}; --list shows those that there are"
+        )
+
+    targets = _targets(fault, actors)
+    if target not in targets:
+        those = ", ".join(targets) or "no target"
+        raise ScheduleError(f"{text!r}: {name} cannot be aimed at {target!r}, only at {those}")
+    return step
+
+
 def draw(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> Schedule:
     """One to three faults that overlap, each of another kind."""
-    count = min(rng.choice(_HOW_MANY), len(faults))
+    drawn = rng.choice(_HOW_MANY)
+    count = min(drawn, len(faults))
     steps = []
     for fault in rng.sample(faults, count):
-        start = round(rng.uniform(0.5, _WINDOW), 1)
-        steps.append(_step(rng, start, fault, actors))
+        moment = rng.uniform(0.5, _WINDOW)
+        start = round(moment, 1)
+        step = _step(rng, start, fault, actors)
+        steps.append(step)
+
     steps.sort(key=lambda step: step.start)
     return tuple(steps)
 

@@ -64,17 +64,23 @@ class StandIns:
     def _report(self) -> None:
         """Change what others own on a Node, one after the other."""
         self._beats += 1
-        node = self._nodes[self._beats % len(self._nodes)]
-        beat = {"metadata": {"annotations": {BEAT: str(self._beats)}}}
-        self._api.request("PATCH", f"{NODES}/{node}", beat, content_type=MERGE)
+        turn = self._beats % len(self._nodes)
+        path = f"{NODES}/{self._nodes[turn]}"
+        annotations = {BEAT: str(self._beats)}
+        beat = {"metadata": {"annotations": annotations}}
+        self._api.request("PATCH", path, beat, content_type=MERGE)
 
     def _come_and_go(self) -> None:
-        path = f"{NODES}/{self._passing['metadata']['name']}"
-        there = self._api.request("GET", path)[0] == 200
-        wanted = self.here or (self.busy and not there)
-        if there and not wanted:
+        name = self._passing["metadata"]["name"]
+        path = f"{NODES}/{name}"
+        code, _ = self._api.request("GET", path)
+        is_there = code == 200
+        if is_there and not self.here:
             self._api.request("DELETE", path)
-        elif wanted and not there:
+            return
+
+        is_wanted = self.here or self.busy
+        if is_wanted and not is_there:
             self._api.request("POST", NODES, self._passing)
 
     def __enter__(self) -> Self:
@@ -91,17 +97,22 @@ def collect_garbage(api: AdminApi) -> None:
     code, topologies = api.request("GET", TOPOLOGIES)
     if code not in (200, 404):
         return
+
     living: set[str] = set()
     if code == 200:
-        living = {item["metadata"]["uid"] for item in topologies["items"]}
+        for item in topologies["items"]:
+            uid = item["metadata"]["uid"]
+            living.add(uid)
+
     for collection in PUBLISHED:
         code, listed = api.request("GET", collection)
         if code != 200:
             continue
         for item in listed["items"]:
+            name = item["metadata"]["name"]
             owners = _owners(item)
             if owners and owners.isdisjoint(living):
-                api.request("DELETE", f"{collection}/{item['metadata']['name']}")
+                api.request("DELETE", f"{collection}/{name}")
 
 
 def _owners(item: dict[str, Any]) -> set[str]:

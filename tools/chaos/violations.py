@@ -85,8 +85,10 @@ class Trend:
 
     def __str__(self) -> str:
         """From the first third of the rests to the last."""
-        part = len(self.values) // 3
-        return f"{median(self.values[:part]):.0f} → {median(self.values[-part:]):.0f}"
+        third = len(self.values) // 3
+        first = median(self.values[:third])
+        last = median(self.values[-third:])
+        return f"{first:.0f} → {last:.0f}"
 
 
 class Leaks:
@@ -133,25 +135,38 @@ def grows(series: Sequence[float], slack: float) -> bool:
     """
     count = len(series)
     slope, start = linear_regression(range(count), series)
-    if slope * (count - 1) <= slack:
+    rise = slope * (count - 1)
+    if rise <= slack:
         return False
-    if slope <= _CERTAIN * _standard_error(series, slope, start):
+    error = _standard_error(series, slope, start)
+    if slope <= _CERTAIN * error:
         return False
+
     third = count // 3
-    first, later, last = series[:third], series[third:], series[-third:]
+    first = series[:third]
+    later = series[third:]
+    last = series[-third:]
     if min(last) <= max(first):
         return False
-    rises = sum(after > before for before, after in pairwise(later))
+
+    rises = 0
+    for before, after in pairwise(later):
+        if after > before:
+            rises += 1
     return rises > 1
 
 
 def _standard_error(series: Sequence[float], slope: float, start: float) -> float:
-    """Of the slope of the line through a series."""
+    """The standard error of the slope of the line through a series."""
     count = len(series)
     middle = (count - 1) / 2
     residual = 0.0
     spread = 0.0
     for index, value in enumerate(series):
-        residual += (value - start - slope * index) ** 2
-        spread += (index - middle) ** 2
-    return sqrt(residual / max(1, count - 2) / spread)
+        off_line = value - start - slope * index
+        off_middle = index - middle
+        residual += off_line**2
+        spread += off_middle**2
+
+    freedom = max(1, count - 2)
+    return sqrt(residual / freedom / spread)

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -71,25 +72,31 @@ class World:
             stack.callback(self.servers.stop, keep_logs=True)
             self.servers.start()
             self._install()
+
             self.proxies = stack.enter_context(ProxyThread())
             for machine in self.machines:
                 self._add("agent", machine.node, machine)
             for number in range(2):
                 self._add("controller", str(number), None)
+
             nodes = [machine.node for machine in self.machines]
-            self.stand_ins = stack.enter_context(StandIns(self.api, nodes, cluster.passing_node()))
+            stand_ins = StandIns(self.api, nodes, cluster.passing_node())
+            self.stand_ins = stack.enter_context(stand_ins)
             for actor in self.actors.values():
                 stack.callback(actor.program.kill)
                 actor.program.start()
             self._settle_first()
+
             stack.enter_context(self.observer)
             # What it has not seen yet, it cannot miss.
-            self._until(
-                lambda: self.findings.checks["labels"] >= len(self.machines),
-                "the observer sees every machine",
-            )
+            self._until(self._is_all_seen, "the observer sees every machine")
             self._stack = stack.pop_all()
         return self
+
+    def _is_all_seen(self) -> bool:
+        """Whether the observer has seen the labels of every machine."""
+        seen = self.findings.checks["labels"]
+        return seen >= len(self.machines)
 
     def __exit__(self, *_error: object) -> None:
         self._stack.close()
@@ -117,24 +124,27 @@ class World:
         )
 
     def rotate(self, actor: Actor) -> None:
-        """Make the pod of a program anew.
-
-        Its token ends at once, and a new one is written to the file.
-        """
-        path = f"{cluster.PODS}/{actor.pod['metadata']['name']}"
-        self.api.request(
-            "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-        )
-        actor.pod = self.api.create(cluster.PODS, self._pod_of(actor))
+        """Replace the pod of a program: its old token ends at once, and the file gets a new one."""
+        name = actor.pod["metadata"]["name"]
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 0,
+        }
+        self.api.request("DELETE", f"{cluster.PODS}/{name}", options)
+        pod = self._pod_of(actor)
+        actor.pod = self.api.create(cluster.PODS, pod)
 
     def write_token(self, actor: Actor) -> None:
         """Give a program a token as a kubelet does: of the pod that the server has now.
 
         After etcd was set back that is an older one than the program was started for, or none.
         """
-        actor.pod = cluster.present_pod(self.api, self._pod_of(actor))
+        pod = self._pod_of(actor)
+        actor.pod = cluster.present_pod(self.api, pod)
+        token = pod_token(self.api, actor.pod)
         fresh = actor.token.with_suffix(".new")
-        fresh.write_text(pod_token(self.api, actor.pod), encoding="utf-8")
+        fresh.write_text(token, encoding="utf-8")
         fresh.rename(actor.token)
 
     # How it is made
@@ -181,16 +191,20 @@ class World:
 
     def add_node(self, node: dict[str, Any]) -> None:
         """Create a Node, and have the observer know what others wrote on it."""
-        path = f"{cluster.NODES}/{node['metadata']['name']}"
-        taints = (node.get("spec") or {}).get("taints")
+        name = node["metadata"]["name"]
+        path = f"{cluster.NODES}/{name}"
+        spec = node.get("spec") or {}
+        taints = spec.get("taints")
         created = self.api.create(cluster.NODES, node)
         if taints and created["spec"].get("taints") != taints:
             created = self.api.get(path)
+
         # Not ready before its kubelet says so: set what it would say.
         status = {}
-        for name in ("conditions", "allocatable", "capacity"):
-            status[name] = node["status"][name]
-        self.api.request("PATCH", f"{path}/status", {"status": status}, content_type=MERGE)
+        for part in ("conditions", "allocatable", "capacity"):
+            status[part] = node["status"][part]
+        change = {"status": status}
+        self.api.request("PATCH", f"{path}/status", change, content_type=MERGE)
         self.observer.nodes.plant(created)
 
     def plant(self, patience: float = _PATIENCE) -> None:
@@ -200,18 +214,15 @@ class World:
         """
         for path, document in cluster.foreign_objects():
             self._until(
-                lambda path=path: self._is_served(path),  # type: ignore[misc]
+                partial(self._is_served, path),
                 f"{path} is served",
                 patience=patience,
             )
             code, answer = self.api.request("POST", path, document)
-            while code == 409 and path.split("/")[2] in self.published_writes.free:
+            group = path.split("/")[2]
+            while code == 409 and group in self.published_writes.free:
                 there = f"{path}/{document['metadata']['name']}"
-                code, stands = self.api.request("GET", there)
-                if (
-                    code == 200
-                    and stands["metadata"].get("labels") == document["metadata"]["labels"]
-                ):
+                if self._is_planted(there, document):
                     break
                 # The name was free, and Toposcope took it: its owner comes back and insists.
                 self.api.request("DELETE", there)
@@ -219,11 +230,20 @@ class World:
             if code == 201:
                 self.observer.objects[path].plant(answer)
 
+    def _is_planted(self, path: str, document: dict[str, Any]) -> bool:
+        """Whether the server has this very object, by its labels."""
+        code, stored = self.api.request("GET", path)
+        if code != 200:
+            return False
+        labels = stored["metadata"].get("labels")
+        return bool(labels == document["metadata"]["labels"])
+
     def add_topologies(self) -> None:
         """Create the ClusterTopologies, or give those that are there their specs."""
         for document in cluster.topologies():
-            body = {**document, "metadata": {"name": document["metadata"]["name"]}}
-            path = f"{cluster.TOPOLOGIES}/{document['metadata']['name']}"
+            name = document["metadata"]["name"]
+            path = f"{cluster.TOPOLOGIES}/{name}"
+            body = {**document, "metadata": {"name": name}}
             code, answer = self.api.apply(path, body, "administrator", force=True)
             if code >= 300:
                 raise NotSettledError(f"{path}: {answer}")
@@ -231,31 +251,36 @@ class World:
     def _add(self, module: str, name: str, machine: Machine | None) -> None:
         """A program with a proxy, a pod and a token of its own."""
         full = f"{module}-{name}"
-        proxy = self.proxies.add(("127.0.0.1", self.servers.port), self.servers.certificates)
-        token, kubeconfig, wall = (
-            self.folder / f"{full}.{end}" for end in ("token", "kubeconfig", "wall")
-        )
+        upstream = ("127.0.0.1", self.servers.port)
+        proxy = self.proxies.add(upstream, self.servers.certificates)
+        token = self.folder / f"{full}.token"
+        kubeconfig = self.folder / f"{full}.kubeconfig"
+        wall = self.folder / f"{full}.wall"
         wall.write_text("0", encoding="ascii")
         self.servers.write_kubeconfig(kubeconfig, {"tokenFile": str(token)}, proxy.port)
+
         arguments = ["--kubeconfig", str(kubeconfig)]
         if machine:
-            arguments += ["--node-name", machine.node, "--profile", machine.profile]
+            arguments += ["--node-name", machine.node]
+            arguments += ["--profile", machine.profile]
             arguments += ["--faults", str(machine.faults_file)]
             speed = self.scale.agent_speed
         else:
-            arguments += [
-                "--leader-elect",
-                "--lease-namespace",
-                NAMESPACE,
-                "--lease-duration",
-                str(self.scale.lease),
-            ]
+            arguments += ["--leader-elect"]
+            arguments += ["--lease-namespace", NAMESPACE]
+            arguments += ["--lease-duration", str(self.scale.lease)]
             speed = self.scale.controller_speed
+
         temporary = self.folder / f"{full}.tmp"
         temporary.mkdir()
-        environment = {"CHAOS_SPEED": str(speed), "CHAOS_WALL": str(wall), "TMPDIR": str(temporary)}
+        environment = {
+            "CHAOS_SPEED": str(speed),
+            "CHAOS_WALL": str(wall),
+            "TMPDIR": str(temporary),
+        }
         program = Program(full, module, arguments, self.folder, environment)
-        actor = self.actors[full] = Actor(program, proxy, token, wall, machine=machine)
+        actor = Actor(program, proxy, token, wall, machine=machine)
+        self.actors[full] = actor
         self.write_token(actor)
 
     def renew_tokens(self) -> None:
@@ -264,8 +289,12 @@ class World:
             self.write_token(actor)
 
     def _pod_of(self, actor: Actor) -> dict[str, Any]:
-        account = "toposcope-agent" if actor.machine else "toposcope-controller"
-        node = actor.machine.node if actor.machine else self.machines[0].node
+        if actor.machine:
+            account = "toposcope-agent"
+            node = actor.machine.node
+        else:
+            account = "toposcope-controller"
+            node = self.machines[0].node
         return cluster.pod(actor.name, account, node)
 
     # What it should be
@@ -273,50 +302,65 @@ class World:
     def _settle_first(self) -> None:
         """Wait for the labels, compute what is desired, wait for that."""
         self._until(
-            lambda: not self._node_differences(), "agents label their nodes", self._node_differences
+            lambda: not self._node_differences(),
+            "agents label their nodes",
+            self._node_differences,
         )
+
         self.desired = desired(self.api, self.folder)
         self._desired_later = desired(self.api, self.folder, late_grove=True)
         self._judge_by(self.desired)
-        self._until(lambda: not self.unsettled(), "the controller publishes", self.unsettled)
+        self._until(
+            lambda: not self.unsettled(),
+            "the controller publishes",
+            self.unsettled,
+        )
 
     def _judge_by(self, wanted: dict[str, Any]) -> None:
         """Set the levels by which the observer and the audit judge."""
         for path, document in wanted.items():
             collection, _, name = path.rpartition("/")
-            if collection == cluster.TOPOLOGIES:
-                self.observer.topologies.levels[name] = [
-                    level["key"] for level in document["levels"]
-                ]
+            if collection != cluster.TOPOLOGIES:
+                continue
+            keys = [level["key"] for level in document["levels"]]
+            self.observer.topologies.levels[name] = keys
+
         for collection in (cluster.GROVE, cluster.KAI, cluster.KUEUE):
             group = collection.split("/")[2]
-            self.published_writes.levels[group, "cluster"] = wanted[f"{collection}/cluster"][
-                "levels"
-            ]
+            published = wanted[f"{collection}/cluster"]
+            self.published_writes.levels[group, "cluster"] = published["levels"]
 
     def unsettled(self) -> list[str]:
         """What is not as it should be in the end, in words; empty when everything is."""
         try:
             there = observed(self.api)
-            missing = [
-                *self._node_differences(),
-                *min((differences(goal, there) for goal in self._wanted()), key=len),
-            ]
-            missing += [
-                trouble for actor in self.actors.values() if (trouble := actor.program.trouble())
-            ]
+            missing = self._node_differences()
+            missing += self._least_difference(there)
+            missing += self._troubles()
             leaders = [actor.name for actor in self.controllers if actor.program.leads()]
         except _UNANSWERED as error:
-            return [f"the API server: {type(error).__name__}: {error}"[:300]]
+            return [_unanswered(error)]
+
         if len(leaders) != 1:
             missing.append(f"{len(leaders)} controllers say that they lead")
         return missing
 
-    def _wanted(self) -> Iterator[dict[str, Any]]:
-        """What may be in the end.
+    def _least_difference(self, there: dict[str, Any]) -> list[str]:
+        """How what is there differs from that goal which it comes closest to."""
+        of_each = [differences(goal, there) for goal in self._wanted()]
+        return min(of_each, key=len)
 
-        Who made KAI's Topologies depends on whether Grove was there then.
-        """
+    def _troubles(self) -> list[str]:
+        """What the programs say of themselves."""
+        troubles = []
+        for actor in self.actors.values():
+            trouble = actor.program.trouble()
+            if trouble:
+                troubles.append(trouble)
+        return troubles
+
+    def _wanted(self) -> Iterator[dict[str, Any]]:
+        """The states that may be reached in the end: with KAI's Topologies by Grove or without."""
         yield self.desired
         if self.published_writes.late_grove:
             yield self._desired_later
@@ -328,37 +372,51 @@ class World:
         """
         self.stand_ins.here = True
         self.published_writes.deletion_expected = True
-        by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}
+        level = {"domain": "host", "key": HOSTNAME}
+        by_hand = {"spec": {"levels": [level]}}
         with contextlib.suppress(*_UNANSWERED):
-            self.api.request("PATCH", f"{cluster.GROVE}/cluster", by_hand, content_type=MERGE)
+            self.api.request(
+                "PATCH",
+                f"{cluster.GROVE}/cluster",
+                by_hand,
+                content_type=MERGE,
+            )
 
     def unnoticed(self) -> list[str]:
         """What of it the controller has not answered yet."""
-        path = f"{cluster.TOPOLOGIES}/cluster"
+        topology_path = f"{cluster.TOPOLOGIES}/cluster"
+        grove_path = f"{cluster.GROVE}/cluster"
         try:
-            nodes = (self.api.get(path).get("status") or {}).get("nodes")
-            levels = self.api.get(f"{cluster.GROVE}/cluster")["spec"]["levels"]
+            topology = self.api.get(topology_path)
+            levels = self.api.get(grove_path)["spec"]["levels"]
         except _UNANSWERED as error:
-            return [f"the API server: {type(error).__name__}: {error}"[:300]]
-        wanted = self.desired[path]["nodes"] + 1
-        missing = (
-            []
-            if nodes == wanted
-            else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
-        )
-        edited = levels != self.desired[f"{cluster.GROVE}/cluster"]["levels"]
-        return [*missing, *(["an edit of Grove's resource was not put back"] if edited else [])]
+            return [_unanswered(error)]
+
+        missing = []
+        status = topology.get("status") or {}
+        nodes = status.get("nodes")
+        wanted = self.desired[topology_path]["nodes"] + 1
+        if nodes != wanted:
+            missing.append(f"a new Node was not noticed: {nodes} nodes, should be {wanted}")
+
+        if levels != self.desired[grove_path]["levels"]:
+            missing.append("an edit of Grove's resource was not put back")
+        return missing
 
     def _node_differences(self) -> list[str]:
         missing = []
         for machine in self.machines:
+            name = f"node {machine.node}"
             code, node = self.api.request("GET", f"{cluster.NODES}/{machine.node}")
             if code != 200:
-                return [f"node {machine.node}: {code}"]
-            now = ours(node["metadata"].get("labels") or {})
-            missing += differences(machine.healthy, now, f"node {machine.node}:")
-            if _MATRIX not in (node["metadata"].get("annotations") or {}):
-                missing.append(f"node {machine.node}: no annotation {_MATRIX}")
+                return [f"{name}: {code}"]
+
+            metadata = node["metadata"]
+            labels = ours(metadata.get("labels") or {})
+            annotations = metadata.get("annotations") or {}
+            missing += differences(machine.healthy, labels, f"{name}:")
+            if _MATRIX not in annotations:
+                missing.append(f"{name}: no annotation {_MATRIX}")
         return missing
 
     def _until(
@@ -381,10 +439,13 @@ class World:
     def add_crd(self, crd: dict[str, Any]) -> None:
         """Create a CRD if it is not there, and wait until it is served."""
         name = crd["metadata"]["name"]
-        code, answer = self.api.request("GET", f"{CRDS}/{name}")
+        path = f"{CRDS}/{name}"
+        code, answer = self.api.request("GET", path)
         if code == 200 and answer["metadata"].get("deletionTimestamp"):
             self.api.remove_crd(name)
-        if self.api.request("GET", f"{CRDS}/{name}")[0] != 200:
+
+        code, _ = self.api.request("GET", path)
+        if code != 200:
             self.api.create(CRDS, crd)
         self.api.settled_crd(name)
 
@@ -407,21 +468,22 @@ class World:
 
         Raises NotSettledError when the observer is blind.
         """
-        if self.observer.broken:
-            raise NotSettledError(
-                f"the observer is blind: {self.observer.broken}"
-            ) from self.observer.broken
+        broken = self.observer.broken
+        if broken:
+            raise NotSettledError(f"the observer is blind: {broken}") from broken
         done, lost = self.audit.read()
         self.turns.judge(done, lost)
         self.published_writes.judge(done)
+
         for actor in self.actors.values():
             self.findings.checked("programs")
-            if "Traceback" in actor.program.output():
-                text = actor.program.output().partition("Traceback")[2]
-                self.findings.add(
-                    "programs", f"{actor.name} left a traceback: ...{text[-400:].strip()}"
-                )
-                actor.program.log.rename(actor.program.log.with_suffix(".traceback"))
+            _, mark, text = actor.program.output().partition("Traceback")
+            if not mark:
+                continue
+            end = text[-400:].strip()
+            self.findings.add("programs", f"{actor.name} left a traceback: ...{end}")
+            log = actor.program.log
+            log.rename(log.with_suffix(".traceback"))
 
     def now(self) -> datetime:
         """The time in the audit log."""
@@ -454,3 +516,9 @@ class World:
         """What others made in a collection goes, until `plant` brings it back."""
         self.observer.objects[collection].forget_foreign()
         self.published_writes.free.add(collection.split("/")[2])
+
+
+def _unanswered(error: Exception) -> str:
+    """That the API server did not answer, in one line."""
+    kind = type(error).__name__
+    return f"the API server: {kind}: {error}"[:300]

@@ -75,9 +75,13 @@ def put(page: str, part: str, text: str) -> str:
     """
     begin = f"<!-- generated: {part} (make reference) -->"
     end = f"<!-- end: {part} -->"
-    content = f"\n{text.strip()}\n\n"
-    pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)}\n)", re.DOTALL)
-    written, places = pattern.subn(lambda match: match[1] + content + match[2], page)
+    begin_pattern = re.escape(begin)
+    end_pattern = re.escape(end)
+    pattern = re.compile(f"({begin_pattern}\n).*?({end_pattern}\n)", re.DOTALL)
+
+    content = text.strip()
+    whole = f"{begin}\n\n{content}\n\n{end}\n"
+    written, places = pattern.subn(lambda _: whole, page)
     if places != 1:
         raise MissingMarkError(
             f"the part {part!r} needs {begin!r} and {end!r} once on its page, not {places} times"

@@ -77,13 +77,16 @@ def notes() -> dict[str, dict[str, str]]:
 
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
-    notes: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
+    text = NOTES.read_text(encoding="utf-8")
+    notes: dict[str, dict[str, str]] = tomllib.loads(text)
     unknown = set(notes)
     for part in families().values():
         for family in part:
             unknown.discard(family.name)
+
     if unknown:
-        raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
+        names = ", ".join(sorted(unknown))
+        raise ForgottenNoteError(f"{NOTES.name}: no such metric: {names}")
     return notes
 
 
@@ -117,18 +120,27 @@ def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
 def table(part: str) -> str:
     """The metrics in a part of the page."""
     known = notes()
-    head = ["metric", "type", "labels", "meaning"]
+    bits = listed(HEALTH_BITS)
     shows_series = part != "agent"
+    head = ["metric", "type", "labels", "meaning"]
     if shows_series:
         head.append("series")
+
     rows = []
     for family in families()[part]:
         note = known.get(family.name, {})
-        more = note.get("more", "").replace("{bits}", listed(HEALTH_BITS))
-        row = [code(family.name), family.type, listed(family.labels), f"{family.help} {more}"]
+        more = note.get("more", "")
+        more = more.replace("{bits}", bits)
+        row = [
+            code(family.name),
+            family.type,
+            listed(family.labels),
+            f"{family.help} {more}",
+        ]
         if shows_series:
-            if "series" not in note:
+            series = note.get("series")
+            if series is None:
                 raise ForgottenNoteError(f"{NOTES.name}: how many series does {family.name} have?")
-            row.append(note["series"])
+            row.append(series)
         rows.append(row)
     return markdown(head, rows)

@@ -33,10 +33,13 @@ _LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 
 def on_files(files: Any, config: Any) -> Any:
     """Add what pages link to, what those link to, and the program that draws the diagrams."""
-    files.append(File.generated(config, "mermaid.js", abs_src_path=str(_MERMAID)))
+    mermaid = File.generated(config, "mermaid.js", abs_src_path=str(_MERMAID))
+    files.append(mermaid)
     linked: set[str] = set()
-    for file in files.documentation_pages():
-        linked.update(_linked(_in_repository(file.src_uri), file.content_string))
+    for page in files.documentation_pages():
+        path = _in_repository(page.src_uri)
+        linked.update(_linked(path, page.content_string))
+
     waiting = [*_ALWAYS, *sorted(linked)]
     added: set[str] = set()
     while waiting:
@@ -45,7 +48,8 @@ def on_files(files: Any, config: Any) -> Any:
             continue
         added.add(path)
         text = (ROOT / path).read_text(encoding="utf-8")
-        files.append(File.generated(config, _on_site(path), content=text))
+        file = File.generated(config, _on_site(path), content=text)
+        files.append(file)
         if path.endswith(".md"):
             waiting += _linked(path, text)
     return files

@@ -78,14 +78,20 @@ def meanings() -> dict[str, str]:
 
 def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
-    shown = [described(profile).labels.known for profile in EXAMPLES.values()]
+    shown = []
+    for profile in EXAMPLES.values():
+        known = described(profile).labels.known
+        shown.append(known)
+
     rows = []
     for key, meaning in meanings().items():
         if key in ANNOTATIONS:
             continue
         name = code(_shown(key))
-        examples = [_example(known, key) for known in shown]
-        rows.append([name, meaning, *examples])
+        row = [name, meaning]
+        for known in shown:
+            row.append(_example(known, key))
+        rows.append(row)
     return markdown(["label", "meaning", *EXAMPLES], rows)
 
 
@@ -148,23 +154,31 @@ def mistaken() -> str:
 
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
-    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    text = CRD.read_text(encoding="utf-8")
+    crd = yaml.safe_load(text)
     (version,) = crd["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     of_part = schema["properties"][part]
+
     rows = []
     for path, field in _fields(of_part, part):
-        row = [code(path), _type(field), _meaning(field)]
+        row = [
+            code(path),
+            _type(field),
+            _meaning(field),
+        ]
         rows.append(row)
     return markdown(["field", "type", "meaning"], rows)
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, field in schema.get("properties", {}).items():
-        at = f"{path}.{name}"
-        yield at, field
-        yield from _fields(field, at)
-        yield from _fields(field.get("items", {}), f"{at}[]")
+    properties = schema.get("properties", {})
+    for name, field in properties.items():
+        field_path = f"{path}.{name}"
+        items = field.get("items", {})
+        yield field_path, field
+        yield from _fields(field, field_path)
+        yield from _fields(items, f"{field_path}[]")
 
 
 def _type(field: dict[str, Any]) -> str:
@@ -176,19 +190,24 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _meaning(field: dict[str, Any]) -> str:
-    description = field["description"].split()
-    sentences = [" ".join(description)]
+    words = field["description"].split()
+    sentences = [" ".join(words)]
     if "enum" in field:
-        choices = listed(str(choice) for choice in field["enum"])
-        sentences.append(f"One of {choices}.")
-    if field.get("default"):
-        default = code(str(field["default"]))
-        sentences.append(f"Default: {default}.")
+        choices = [str(choice) for choice in field["enum"]]
+        sentences.append(f"One of {listed(choices)}.")
+
+    default = field.get("default")
+    if default:
+        shown = code(str(default))
+        sentences.append(f"Default: {shown}.")
+
     limits = ", ".join(_limits(field))
     if limits:
-        sentences.append(f"{limits[0].upper()}{limits[1:]}.")
+        first = limits[0].upper()
+        sentences.append(f"{first}{limits[1:]}.")
     for rule in field.get("x-kubernetes-validations", []):
-        sentences.append(f"Rule: {rule['message']}.")
+        message = rule["message"]
+        sentences.append(f"Rule: {message}.")
     return " ".join(sentences)
 
 
@@ -226,26 +245,40 @@ def command(name: str) -> tuple[str, list[argparse.Action]]:
     module = importlib.import_module(module_of(name))
     parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
     module.add_arguments(parser)
-    actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
-    documented = [action for action in actions if action.help != argparse.SUPPRESS]
+    documented = []
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list of what a parser takes
+        if action.help != argparse.SUPPRESS:
+            documented.append(action)
+
     text = module.__doc__ or COMMANDS[name]
-    return " ".join(text.split()), documented
+    words = text.split()
+    return " ".join(words), documented
 
 
 def form(action: argparse.Action) -> str:
     """As in a usage line: `-l KEY=VALUE`, `--all`, `TOPOLOGY`."""
+    metavar = _metavar(action)
+    if not action.option_strings:
+        return code(metavar)
+
+    value = ""
+    if action.nargs != 0:
+        value = f" {metavar}"
+    forms = [code(option + value) for option in action.option_strings]
+    return ", ".join(forms)
+
+
+def _metavar(action: argparse.Action) -> str:
+    """What stands for the value of an argument in a usage line."""
     metavar = action.metavar
     if isinstance(metavar, tuple):
         metavar = " ".join(metavar)
-    if not metavar and action.choices:
-        metavar = "|".join(str(choice) for choice in action.choices)
-    if not metavar:
-        metavar = action.dest.upper()
-    if not action.option_strings:
-        return code(metavar)
-    value = "" if action.nargs == 0 else f" {metavar}"
-    forms = [code(option + value) for option in action.option_strings]
-    return ", ".join(forms)
+    if metavar:
+        return metavar
+    if action.choices:
+        choices = [str(choice) for choice in action.choices]
+        return "|".join(choices)
+    return action.dest.upper()
 
 
 def meaning(action: argparse.Action) -> str:
@@ -264,24 +297,26 @@ def values() -> str:
     rows: list[list[str]] = []
     path: list[str] = []
     comment: list[str] = []
-    lines = [*VALUES.read_text(encoding="utf-8").splitlines(), ""]
+    text = VALUES.read_text(encoding="utf-8")
+    lines = [*text.splitlines(), ""]
     for line, following in pairwise(lines):
         match = _VALUE.fullmatch(line)
         if match is None:
-            if "#" not in line:
-                comment.clear()
-            else:
+            if "#" in line:
                 comment.append(line.strip("# "))
+            else:
+                comment.clear()
             continue
+
         depth = len(match["indent"]) // 2
         path[depth:] = [match["name"]]
         name = code(".".join(path))
-        text = " ".join(comment)
+        meaning = " ".join(comment)
         default = match["default"]
         if default is not None:
-            rows.append([name, code(default), text])
+            rows.append([name, code(default), meaning])
         elif comment and following.strip():
-            rows.append([name, "", text])
+            rows.append([name, "", meaning])
         comment.clear()
     return markdown(["value", "default", "meaning"], rows)
 
@@ -294,19 +329,30 @@ def licences() -> str:
 
     What a lock pins for other platforms is left out.
     """
+    lock = LOCK.read_text(encoding="utf-8")
     rows = []
-    for name, version in _PINNED.findall(LOCK.read_text(encoding="utf-8")):
+    for name, version in _PINNED.findall(lock):
         try:
             about = metadata.metadata(name)
         except metadata.PackageNotFoundError:
             continue
-        classifiers = about.get_all("Classifier", [])
-        said = [
-            entry.rpartition(" :: ")[2] for entry in classifiers if entry.startswith("License ::")
-        ]
-        given = (
-            about.json.get("license_expression")
-            or str(about.json.get("license", "")).partition("\n")[0]
-        )
-        rows.append([name, version, str(given) or ", ".join(said) or "unknown"])
+        rows.append([name, version, _licence(about)])
     return markdown(["package", "version", "licence"], rows)
+
+
+def _licence(about: metadata.PackageMetadata) -> str:
+    """A package's licence: by its expression, its text's first line, else its classifiers."""
+    expression = about.json.get("license_expression")
+    if expression:
+        return str(expression)
+    text = str(about.json.get("license", ""))
+    first_line, _, _ = text.partition("\n")
+    if first_line:
+        return first_line
+
+    names = []
+    for entry in about.get_all("Classifier", []):
+        if entry.startswith("License ::"):
+            _, _, name = entry.rpartition(" :: ")
+            names.append(name)
+    return ", ".join(names) or "unknown"

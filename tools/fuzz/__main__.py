@@ -24,17 +24,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments(arguments)
     seed = _seed(given.seed)
     print(f"seed {seed}")
+
     names = given.names or list(SUBJECTS)
     rows, findings = _fuzz_each(names, given, seed)
     print(aligned(rows), flush=True)
-    tables = {row[0]: [_HEAD, row] for row in rows[1:]}
+    tables = {}
+    for row in rows[1:]:
+        tables[row[0]] = [_HEAD, row]
+
     if not given.no_guided and given.batches is None:
         findings += _guided(names, given.seconds, seed)
     if not given.no_sizes and not given.names:
+        sizes, too_large = size_rows()
         print()
-        tables["large input"], too_large = size_rows()
-        print(aligned(tables["large input"]), flush=True)
+        print(aligned(sizes), flush=True)
+        tables["large input"] = sizes
         findings += too_large
+
     for finding in findings:
         print(f"\n{finding}")
     if given.write:
@@ -57,10 +63,12 @@ def _fuzz_each(
     rows: list[tuple[str, ...]] = [_HEAD]
     for name in names:
         result = in_child(name, given.seconds, seed, given.batches)
-        rows.append(_row(name, result))
+        row = _row(name, result)
+        rows.append(row)
         if result.finding:
             again = f'make fuzz ARGS="{name} --seed {result.seed} --batches 1"'
             findings.append(f"{name}: {result.finding}\nagain: {again}")
+
     return rows, findings
 
 

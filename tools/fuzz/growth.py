@@ -99,21 +99,27 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
     with tempfile.TemporaryDirectory(prefix="growth-") as folder:
         note = Path(folder) / "unit"
         done = python(folder, _ASLEEP, module, "--child", name, str(note))
-        tried = note.read_text(encoding="utf-8") if note.exists() else "none"
-    if done.returncode == 0:
-        unit, small, large = json.loads(done.stdout)
-        found = Measured(tuple(unit), small, large)
-        words = (
-            f"{FACTOR} times the text took {large / max(small, 1e-6):.0f} times as long "
-            f"({large:.2f} s)"
-        )
-        return found, f"{name}: {words}: {shown(found.unit)}" if found.grows else ""
-    why = (
-        f"still at it after {_BUSY} s"
-        if done.returncode == -signal.SIGXCPU
-        else done.stderr[-2000:].rstrip()
+        tried = "none"
+        if note.exists():
+            tried = note.read_text(encoding="utf-8")
+
+    if done.returncode == -signal.SIGXCPU:
+        return None, f"{name}: still at it after {_BUSY} s: {tried}"
+    if done.returncode != 0:
+        end = done.stderr[-2000:].rstrip()
+        return None, f"{name}: {end}: {tried}"
+
+    unit, small, large = json.loads(done.stdout)
+    measured = Measured(tuple(unit), small, large)
+    if not measured.grows:
+        return measured, ""
+
+    times = large / max(small, 1e-6)
+    finding = (
+        f"{name}: {FACTOR} times the text took {times:.0f} times as long "
+        f"({large:.2f} s): {shown(measured.unit)}"
     )
-    return None, f"{name}: {why}: {tried}"
+    return measured, finding
 
 
 def shown(unit: Unit) -> str:
@@ -143,26 +149,30 @@ def main(arguments: Sequence[str]) -> int:
 
     readers = {reader.name: reader for reader in READERS}
     if arguments[:1] == ["--child"]:
-        name, path = arguments[1:]
-        found = child(readers[name].read, readers[name].units(), Path(path))
-        json.dump((found.unit, found.small, found.large), sys.stdout)
+        _, name, path = arguments
+        reader = readers[name]
+        measured = child(reader.read, reader.units(), Path(path))
+        answer = (measured.unit, measured.small, measured.large)
+        json.dump(answer, sys.stdout)
         return 0
-    rows: list[tuple[str, ...]] = [
-        ("reader", f"{SMALL >> 10} KiB", f"{FACTOR * SMALL >> 10} KiB", "of")
-    ]
+    return _measure(arguments or list(readers))
+
+
+def _measure(names: Sequence[str]) -> int:
+    """The table of some readers; 1 where one of them grows too much."""
+    small_kib = SMALL >> 10
+    large_kib = FACTOR * SMALL >> 10
+    rows: list[tuple[str, ...]] = [("reader", f"{small_kib} KiB", f"{large_kib} KiB", "of")]
     findings = []
-    for name in arguments or readers:
+    for name in names:
         measured, finding = in_child(name)
         if measured:
-            rows.append(
-                (
-                    name,
-                    f"{number(measured.small)} s",
-                    f"{number(measured.large)} s",
-                    shown(measured.unit),
-                )
-            )
-        findings += [finding] if finding else []
+            small = number(measured.small)
+            large = number(measured.large)
+            rows.append((name, f"{small} s", f"{large} s", shown(measured.unit)))
+        if finding:
+            findings.append(finding)
+
     print(aligned(rows))
     for finding in findings:
         print(f"\n{finding}")

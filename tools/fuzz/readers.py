@@ -211,8 +211,11 @@ def _matched(pattern: str) -> None:
 
 
 def _hosts(given: str) -> None:
-    hostlist.hostlist(given[:253] + str(number) for number in range(len(given) // 253 + 1))
-    text.by_numbers(given[:253])
+    name = given[:253]
+    count = len(given) // 253 + 1
+    names = [name + str(number) for number in range(count)]
+    hostlist.hostlist(names)
+    text.by_numbers(name)
 
 
 def _decoded(given: str) -> None:

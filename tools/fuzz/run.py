@@ -147,14 +147,18 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
         done = python(folder, seconds + _GRACE, "tools.fuzz.run", *arguments)
         if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=Result)
-        text = (
-            note.read_text(encoding="utf-8", errors="replace")
-            if note.exists()
-            else f"{seed}\nnone was begun"
-        )
-    failed, _, case = text.partition("\n")
-    finding = f"ended with {done.returncode}\ncase: {case}\n{done.stderr[-_TAIL:]}".rstrip()
-    return Result(name, finding=finding, seed=int(failed))
+        noted_text = f"{seed}\nnone was begun"
+        if note.exists():
+            noted_text = note.read_text(encoding="utf-8", errors="replace")
+
+    failed_seed, _, case = noted_text.partition("\n")
+    end = done.stderr[-_TAIL:]
+    finding = f"ended with {done.returncode}\ncase: {case}\n{end}"
+    return Result(
+        name,
+        finding=finding.rstrip(),
+        seed=int(failed_seed),
+    )
 
 
 def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
@@ -164,21 +168,27 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
     """
     if importlib.util.find_spec("atheris") is None:
         return "left out: atheris is not installed (it has no wheel for this platform)", ""
-    limits = f"-max_total_time={max(1, int(seconds))}", "-rss_limit_mb=2048", "-timeout=20"
+
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        output = f"-artifact_prefix={folder}/", "-print_final_stats=1"
-        done = python(
-            folder,
-            seconds + _GRACE,
-            "tools.fuzz.guided",
-            name,
-            *limits,
+        whole_seconds = max(1, int(seconds))
+        flags = [
+            f"-max_total_time={whole_seconds}",
+            "-rss_limit_mb=2048",
+            "-timeout=20",
             f"-seed={seed or 1}",
-            *output,
-        )
-    count = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
-    cases = f"{int(count[1]) if count else 0:,} cases"
-    return cases, "" if done.returncode == 0 else done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
+            f"-artifact_prefix={folder}/",
+            "-print_final_stats=1",
+        ]
+        done = python(folder, seconds + _GRACE, "tools.fuzz.guided", name, *flags)
+
+    match = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
+    count = 0
+    if match:
+        count = int(match[1])
+    finding = ""
+    if done.returncode != 0:
+        finding = done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
+    return f"{count:,} cases", finding
 
 
 def python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -201,18 +211,24 @@ def main() -> None:
     """What runs in the child."""
     from tools.fuzz.subjects import SUBJECTS  # noqa: PLC0415 - they are what may crash
 
-    name, seconds, seed, batches, file = sys.argv[1:]
+    name, seconds_text, seed_text, batches_text, file = sys.argv[1:]
+    seconds = float(seconds_text)
+    seed = int(seed_text)
+    batches = int(batches_text) or None
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+
     subject = SUBJECTS[name]
     note = noted(Path(file))
     process = psutil.Process()
-    fuzz(subject, 0.0, int(seed) - 1, 1, note=note)  # loads what is loaded late
+    fuzz(subject, 0.0, seed - 1, 1, note=note)  # loads what is loaded late
     before = process.memory_info().rss
-    result = fuzz(subject, float(seconds), int(seed), int(batches) or None, note=note)
+    result = fuzz(subject, seconds, seed, batches, note=note)
     faulthandler.cancel_dump_traceback_later()
+
     grown = process.memory_info().rss - before
     result.grew = max(0, grown) / (1 << 20)
-    sys.stdout.buffer.write(msgspec.json.encode(result))
+    encoded = msgspec.json.encode(result)
+    sys.stdout.buffer.write(encoded)
 
 
 if __name__ == "__main__":

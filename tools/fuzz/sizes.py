@@ -62,13 +62,29 @@ class Size:
     """MiB that the whole process may have at its peak, imports (some 60) included."""
 
 
+@dataclass(frozen=True)
+class SizeRun:
+    """What came of one large input, in a process of its own."""
+
+    result: str = ""
+    seconds: float = 0.0
+    peak_mib: float = 0.0
+    broken: str = ""
+    """Why it failed, in words; empty when it did not."""
+
+
 def _annotation() -> str:
-    text = '{"version":1,"gpus":[' + ",".join('{"index":0,"pci":"x"}' for _ in range(48_000)) + "]}"
+    gpu = '{"index":0,"pci":"x"}'
+    gpus = ",".join([gpu] * 48_000)
+    text = '{"version":1,"gpus":[' + gpus + "]}"
     held(len(text) >= _MIB - 50_000, "not large enough")
-    node = {"metadata": {"name": "n", "annotations": {MATRIX: text, REFERENCE: text}}}
+
+    annotations = {MATRIX: text, REFERENCE: text}
+    node = {"metadata": {"name": "n", "annotations": annotations}}
     raw = msgspec.json.encode(node)
     NodeDecoder(())(raw)
     Decoder().node(lambda kind: msgspec.json.decode(raw, type=kind))
+
     held(baseline.decode(text) is None, "a reference of a megabyte is believed")
     try:
         parse(text)
@@ -82,23 +98,28 @@ def _annotation() -> str:
 def _labels() -> str:
     labels = {f"example.com/l{i}": "x" * 63 for i in range(10_000)}
     decode = NodeDecoder(["example.com/l1"])
-    for number_ in range(200):
-        _, _, facts = decode(
-            msgspec.json.encode({"metadata": {"name": f"n{number_}", "labels": labels}})
-        )
+    for index in range(200):
+        metadata = {"name": f"n{index}", "labels": labels}
+        raw = msgspec.json.encode({"metadata": metadata})
+        _, _, facts = decode(raw)
         held(facts.keys == ("example.com/l1",), "other labels are kept")
     return "200 such nodes read, one label of each kept"
 
 
 def _manifests() -> str:
-    checker = Checker(load_files(["-"], io.BytesIO(_NODE + b"}")))
-    one = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: w\nspec:\n  parallelism: 1\n---\n"
+    cluster = io.BytesIO(_NODE + b"}")
+    checker = Checker(load_files(["-"], cluster))
+    job = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: w\nspec:\n  parallelism: 1\n---\n"
+    count = 100_000
+    manifests = cast("IO[bytes]", _Repeated(job, count))
     problems: list[Any] = []
     read = 0
-    for document in documents(["-"], problems.append, cast("IO[bytes]", _Repeated(one, 100_000))):
+    for document in documents(["-"], problems.append, manifests):
         checker.check(document.read(dict))
         read += 1
-    held(read == 100_000 and not problems, f"{read} documents, {len(problems)} problems")  # noqa: PLR2004 - as asked
+
+    is_whole = read == count and not problems
+    held(is_whole, f"{read} documents, {len(problems)} problems")
     return f"{read:,} checked, one at a time"
 
 
@@ -114,7 +135,9 @@ class _Repeated(io.RawIOBase):
             block = min(self._left, 1000)
             self._rest += self._once * block
             self._left -= block
-        piece, self._rest = self._rest[:size], self._rest[size:]
+
+        piece = self._rest[:size]
+        self._rest = self._rest[size:]
         return piece
 
 
@@ -161,15 +184,18 @@ def _laughs() -> str:
 
 
 def _spec() -> str:
-    levels = [{"domain": f"d{i}", "key": f"example.com/l{i}"} for i in range(20_000)]
-    topology = read(
-        {
-            "metadata": {"name": "t", "uid": "u"},
-            "spec": {"levels": levels, "required": ["x"] * 20_000},
-        }
-    )
+    levels = []
+    for index in range(20_000):
+        levels.append({"domain": f"d{index}", "key": f"example.com/l{index}"})
+    document = {
+        "metadata": {"name": "t", "uid": "u"},
+        "spec": {"levels": levels, "required": ["x"] * 20_000},
+    }
+
+    topology = read(document)
     assessment = assess(topology, Evidence(()), Memory())
-    for condition in conditions_of(topology, assessment, (), anything_served=True):
+    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    for condition in conditions:
         refusal(condition.message)
     return f"{len(topology.problems):,} problems, the first ones reported"
 
@@ -219,20 +245,24 @@ SIZES: Final = (
 
 def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], list[str]]:
     """A table, its head first, and the findings if there are any."""
-    findings = list[str]()
+    findings: list[str] = []
     rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "result")]
     for index, size in enumerate(sizes):
-        outcome, seconds, peak = _in_child(index)
-        if not outcome.startswith("BROKEN") and peak > size.peak:
-            outcome = f"BROKEN: {peak:.0f} MiB"
-        if outcome.startswith("BROKEN"):
-            findings.append(f"{size.name}: {outcome}")
+        attempt = _in_child(index)
+        broken = attempt.broken
+        if not broken and attempt.peak_mib > size.peak:
+            broken = f"{attempt.peak_mib:.0f} MiB"
+        result = attempt.result
+        if broken:
+            result = f"BROKEN: {broken}"
+            findings.append(f"{size.name}: {result}")
+
         row = (
             size.name,
-            number(seconds),
-            f"{number(peak)} MiB",
+            number(attempt.seconds),
+            f"{number(attempt.peak_mib)} MiB",
             f"{size.peak} MiB",
-            outcome,
+            result,
         )
         rows.append(tuple(_first_line(cell) for cell in row))
     return rows, findings
@@ -242,27 +272,34 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0]
 
 
-def _in_child(index: int) -> tuple[str, float, float]:
-    """What came of one row, its CPU seconds and the peak in MiB."""
+def _in_child(index: int) -> SizeRun:
+    """What came of one row."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         done = python(folder, _ASLEEP, "tools.fuzz.sizes", str(index))
+
+    if done.returncode == -signal.SIGXCPU:
+        return SizeRun(broken=f"still at it after {_BUSY} s")
     if done.returncode:
-        why = (
-            f"still at it after {_BUSY} s"
-            if done.returncode == -signal.SIGXCPU
-            else done.stderr[-2000:]
-        )
-        return f"BROKEN: {why}", 0.0, 0.0
-    outcome, seconds, peak = json.loads(done.stdout)
-    return str(outcome), float(seconds), float(peak)
+        return SizeRun(broken=done.stderr[-2000:])
+
+    result, seconds, peak_mib = json.loads(done.stdout)
+    return SizeRun(
+        result=str(result),
+        seconds=float(seconds),
+        peak_mib=float(peak_mib),
+    )
 
 
 def main() -> int:
     """One row, in the child."""
     resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
-    outcome = SIZES[int(sys.argv[1])].attempt()
+    index = int(sys.argv[1])
+    outcome = SIZES[index].attempt()
+
     used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
-    json.dump((outcome, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
+    seconds = used.ru_utime + used.ru_stime
+    peak_mib = peak_memory(os.getpid()) / _MIB
+    json.dump((outcome, seconds, peak_mib), sys.stdout)
     return 0
 
 

@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+T = TypeVar("T")
 Outcome = Literal["taken", "refused"]
 Attempt = Callable[[Any], Outcome]
 _SAMPLES: Final = Path(__file__).parent / "samples"
@@ -80,16 +81,25 @@ def refusal(message: object) -> Outcome:
     Raises BrokenInvariantError.
     """
     text = str(message)
-    if not text.strip():
+    length = len(text)
+    words = text.split()
+    if not words:
         raise BrokenInvariantError("refused without a word")
-    if len(text) > _LONGEST:
-        raise BrokenInvariantError(f"refused with {len(text)} characters: {text[:200]!r}...")
-    if len(text.split()) < 3:  # noqa: PLR2004 - fewer words are no sentence
+    if length > _LONGEST:
+        raise BrokenInvariantError(f"refused with {length} characters: {text[:200]!r}...")
+    if len(words) < 3:  # noqa: PLR2004 - fewer words are no sentence
         raise BrokenInvariantError(f"refused in no sentence: {text!r}")
-    if match := _PYTHON_TALK.search(text):
-        raise BrokenInvariantError(f"refused in the words of Python ({match[0]!r}): {text!r}")
-    if match := _CONTROL.search(text):
-        raise BrokenInvariantError(f"refused with a control character ({match[0]!r}): {text!r}")
+
+    python_talk = _PYTHON_TALK.search(text)
+    if python_talk:
+        words_of_python = python_talk[0]
+        raise BrokenInvariantError(
+            f"refused in the words of Python ({words_of_python!r}): {text!r}"
+        )
+    control = _CONTROL.search(text)
+    if control:
+        character = control[0]
+        raise BrokenInvariantError(f"refused with a control character ({character!r}): {text!r}")
     return "refused"
 
 
@@ -146,16 +156,14 @@ def values(*likely: Any) -> SearchStrategy[Any]:
 
 
 def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
-    """Good documents with up to four things wrong.
-
-    A part gone, doubled, moved, of another type, or of another name.
-    """
+    """Good documents with up to four parts gone, doubled, moved, retyped or renamed."""
 
     @st.composite
     def draw_one(draw: DrawFn) -> Any:
-        # their repr may be long
-        document = copy.deepcopy(documents[draw(st.integers(0, len(documents) - 1))])
-        for _ in range(draw(st.integers(0, 4))):
+        chosen = _one_of(draw, documents)
+        document = copy.deepcopy(chosen)
+        times = draw(st.integers(0, 4))
+        for _ in range(times):
             document = _spoil(draw, document, likely)
         return document
 
@@ -178,7 +186,8 @@ def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
     places = list(_places(document))
     if not places:
         return draw(values(*likely))
-    holder, at = places[draw(st.integers(0, len(places) - 1))]
+
+    holder, at = _one_of(draw, places)
     match draw(st.sampled_from(_WAYS_TO_SPOIL)):
         case "value":
             holder[at] = draw(values(*likely))
@@ -187,15 +196,27 @@ def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
         case "gone":
             del holder[at]
         case "wrapped":
-            holder[at] = draw(st.sampled_from([[holder[at]], {"value": holder[at]}]))
+            value = holder[at]
+            wrapped = st.sampled_from([[value], {"value": value}])
+            holder[at] = draw(wrapped)
         case "doubled" if isinstance(holder, list):
-            holder.extend([copy.deepcopy(holder[at])] * draw(st.sampled_from([1, 2, 40])))
+            value = copy.deepcopy(holder[at])
+            times = draw(st.sampled_from([1, 2, 40]))
+            holder.extend([value] * times)
         case "renamed" | "doubled" if isinstance(holder, dict):
-            holder[draw(strings(*likely))] = holder.pop(at)
+            name = draw(strings(*likely))
+            holder[name] = holder.pop(at)
         case _:
-            other, there = places[draw(st.integers(0, len(places) - 1))]
+            other, there = _one_of(draw, places)
             holder[at] = _copy_of(other, there)
     return document
+
+
+def _one_of(draw: DrawFn, items: Sequence[T]) -> T:
+    """One of them: unlike `sampled_from`, it shows none of them when a case is printed."""
+    last = len(items) - 1
+    number = draw(st.integers(0, last))
+    return items[number]
 
 
 def _copy_of(holder: Any, at: Any) -> Any:
@@ -223,11 +244,14 @@ def text_of(samples: Sequence[str], words: Sequence[str]) -> SearchStrategy[str]
 
     @st.composite
     def draw_one(draw: DrawFn) -> str:
-        lines = draw(st.sampled_from(samples)).split("\n")
-        for _ in range(draw(st.integers(0, 5))):
+        text = draw(st.sampled_from(samples))
+        lines = text.split("\n")
+        times = draw(st.integers(0, 5))
+        for _ in range(times):
             at = draw(st.integers(0, len(lines) - 1))
             lines[at : at + 1] = _line(draw, lines, at, words)
-            lines = lines or [""]
+            if not lines:
+                lines.append("")
         return "\n".join(lines)
 
     return st.one_of(draw_one(), st.text(max_size=200))
@@ -235,36 +259,44 @@ def text_of(samples: Sequence[str], words: Sequence[str]) -> SearchStrategy[str]
 
 def _line(draw: DrawFn, lines: Sequence[str], at: int, words: Sequence[str]) -> list[str]:
     line = lines[at]
-    match draw(
-        st.sampled_from(["gone", "doubled", "swapped", "cut", "word", "word", "word", "indented"])
-    ):
+    ways = ["gone", "doubled", "swapped", "cut", "word", "word", "word", "indented"]
+    match draw(st.sampled_from(ways)):
         case "gone":
             return []
         case "doubled":
             return [line, line]
         case "swapped":
-            return [lines[draw(st.integers(0, len(lines) - 1))]]
+            return [_one_of(draw, lines)]
         case "cut":
-            return [line[: draw(st.integers(0, len(line)))]]
+            length = draw(st.integers(0, len(line)))
+            return [line[:length]]
         case "indented":
-            return [draw(st.sampled_from(["  ", "\t", "- ", "{"])) + line]
+            indent = draw(st.sampled_from(["  ", "\t", "- ", "{"]))
+            return [indent + line]
+
     parts = line.split(" ")
-    parts[draw(st.integers(0, len(parts) - 1))] = draw(strings(*words))
+    word = draw(strings(*words))
+    number = draw(st.integers(0, len(parts) - 1))
+    parts[number] = word
     return [" ".join(parts)]
 
 
 def encoded(text: SearchStrategy[str]) -> SearchStrategy[bytes]:
     """Texts as bytes, some of them no UTF-8, some cut, some with a byte changed."""
+    ways = st.sampled_from(["whole", "whole", "whole", "cut", "changed"])
 
     @st.composite
     def draw_one(draw: DrawFn) -> bytes:
         content = draw(text).encode("utf-8", "surrogatepass")
-        match draw(st.sampled_from(["whole", "whole", "whole", "cut", "changed"])):
+        size = len(content)
+        match draw(ways):
             case "cut":
-                return content[: draw(st.integers(0, len(content)))]
+                end = draw(st.integers(0, size))
+                return content[:end]
             case "changed" if content:
-                at = draw(st.integers(0, len(content) - 1))
-                return content[:at] + bytes([draw(st.integers(0, 255))]) + content[at + 1 :]
+                at = draw(st.integers(0, size - 1))
+                byte = draw(st.integers(0, 255))
+                return content[:at] + bytes([byte]) + content[at + 1 :]
         return content
 
     return draw_one()

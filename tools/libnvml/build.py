@@ -124,13 +124,18 @@ def _lines(call: recording.Call) -> Iterator[str]:
         if number:
             words.append(number)
     question = " ".join(words)
-    if isinstance(call.answer, recording.Fields):
-        yield f"{question} = 0"
-        for field in call.answer.fields:
-            answer = f"{field.status} {field.type} {field.value}"
-            yield f"{question} {field.field} {field.scope} = {answer}"
-    else:
-        yield f"{question} = {_reply(call.answer)}"
+
+    answer = call.answer
+    if not isinstance(answer, recording.Fields):
+        reply = _reply(answer)
+        yield f"{question} = {reply}"
+        return
+
+    yield f"{question} = 0"
+    for field in answer.fields:
+        asked = f"{field.field} {field.scope}"
+        reply = f"{field.status} {field.type} {field.value}"
+        yield f"{question} {asked} = {reply}"
 
 
 def _reply(answer: recording.Answer) -> str:
@@ -170,13 +175,16 @@ def _struct(memory: recording.Memory) -> str:
     struct: Any = kind.from_buffer_copy(content)
     if memory.type == "nvmlPciInfo_t":
         return f"{struct.pciDeviceId} {struct.busId}"
+
     if "Platform" in memory.type:  # the binding types its numbers as characters
         guid = content[4:20].hex()
         chassis = content[20:36].hex()
-        return f"{guid} {chassis} {_words(content[36:41])}"
+        numbers = _words(content[36:41])
+        return f"{guid} {chassis} {numbers}"
+
     cluster = bytes(struct.clusterUuid).hex()
-    numbers = _fabric_numbers(struct)
-    return f"{cluster} {_words(numbers)}"
+    numbers = _words(_fabric_numbers(struct))
+    return f"{cluster} {numbers}"
 
 
 def _words(numbers: Iterable[int]) -> str:
@@ -186,10 +194,15 @@ def _words(numbers: Iterable[int]) -> str:
 def _fabric_numbers(struct: Any) -> list[int]:
     has_cliques = hasattr(struct, "cliques")
     clique = struct.numCliques if has_cliques else struct.cliqueId
-    health = [name for name in ("healthMask", "healthSummary") if hasattr(struct, name)]
-    numbers = [struct.status, clique, struct.state & 0xFF]
-    numbers += [getattr(struct, name) for name in health]
+    state = struct.state & 0xFF
+    numbers = [struct.status, clique, state]
+    for name in ("healthMask", "healthSummary"):
+        if hasattr(struct, name):
+            numbers.append(getattr(struct, name))
+
     if has_cliques:
-        for entry in struct.cliques[: struct.numCliques]:
-            numbers += [entry.type, entry.id]
+        entries = struct.cliques[: struct.numCliques]
+        for entry in entries:
+            numbers.append(entry.type)
+            numbers.append(entry.id)
     return numbers

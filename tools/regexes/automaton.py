@@ -121,12 +121,18 @@ class _Builder:
         if anchor == "text":
             return
         newline = self._alphabet.one(ord("\n"), 0)
-        ends = self._position(newline)
-        others = self._position(self._alphabet.all & ~newline)
-        for before in (ends, others):
-            for after in (ends, others):
+        no_newline = self._alphabet.all & ~newline
+        line_end = self._position(newline)
+        elsewhere = self._position(no_newline)
+        positions = (line_end, elsewhere)
+        for before in positions:
+            for after in positions:
                 self._edge(before, after, 1)
-        for before in (ends,) if anchor == "line" else (ends, others):
+
+        starts: tuple[int, ...] = positions
+        if anchor == "line":
+            starts = positions[:1]
+        for before in starts:
             for after, ways in part.first.items():
                 self._edge(before, after, ways)
 
@@ -136,8 +142,12 @@ class _Builder:
             return self._single(characters)
         if kind is op.SUBPATTERN:
             return self._group(value, flags)
+
         if kind is op.BRANCH:
-            return self._branch([self.sequence(branch, flags) for branch in value[1]])
+            _, branches = value
+            parts = [self.sequence(branch, flags) for branch in branches]
+            return self._branch(parts)
+
         if kind in _REPEATS:
             least, most, body = value
             return self._repeat(body, least, most, flags)
@@ -148,13 +158,21 @@ class _Builder:
     def _rarely(self, kind: Any, value: Any, flags: int) -> _Part:
         if kind in (op.ASSERT, op.ASSERT_NOT):
             direction, body = value
-            # What is looked for behind has a fixed length.
-            return self._side_branch(self.sequence(body, flags)) if direction > 0 else _ASSERTION
+            if direction < 0:
+                return _ASSERTION  # what is looked for behind has a fixed length
+            part = self.sequence(body, flags)
+            return self._side_branch(part)
+
         if kind is op.GROUPREF:
-            return self.sequence(*self._groups[value])
+            body, group_flags = self._groups[value]
+            return self.sequence(body, group_flags)
+
         if kind is op.GROUPREF_EXISTS:
             _, yes, no = value
-            return self._branch([self.sequence(yes, flags), self.sequence(no or (), flags)])
+            matched = self.sequence(yes, flags)
+            unmatched = self.sequence(no or (), flags)
+            return self._branch([matched, unmatched])
+
         return _ASSERTION  # anchors, boundaries of words, what never matches
 
     def _characters(self, kind: Any, value: Any, flags: int) -> int | None:
@@ -199,14 +217,22 @@ class _Builder:
     def _branch(self, parts: Sequence[_Part]) -> _Part:
         first: Mapping[int, int] = {}
         last: Mapping[int, int] = {}
+        empty = 0
+        sure_empty = False
+        sure_last: frozenset[int] = frozenset()
         for part in parts:
-            first, last = _sum(first, part.first, 1), _sum(last, part.last, 1)
+            first = _sum(first, part.first, 1)
+            last = _sum(last, part.last, 1)
+            empty += part.empty
+            sure_empty = sure_empty or part.sure_empty
+            sure_last |= part.sure_last
+
         return _Part(
             first,
             last,
-            empty=min(2, sum(part.empty for part in parts)),
-            sure_empty=any(part.sure_empty for part in parts),
-            sure_last=frozenset().union(*(part.sure_last for part in parts)),
+            empty=min(2, empty),
+            sure_empty=sure_empty,
+            sure_last=sure_last,
         )
 
     def _side_branch(self, body: _Part) -> _Part:
@@ -222,14 +248,17 @@ class _Builder:
 
     def _repeat(self, body: Any, least: int, most: Any, flags: int) -> _Part:
         shortest, longest = body.getwidth()
+        is_fixed = shortest == longest
         has_bound = most is not op.MAXREPEAT and most <= BOUND
-        if has_bound and (most <= _COPIES or shortest == longest):
+        if has_bound and (is_fixed or most <= _COPIES):
             return self._rounds(body, least, most, flags)
+
         whole = _EMPTY
         copies = max(0, least - 1)
         for _ in range(min(_COPIES, copies)):
             part = self.sequence(body, flags)
             whole = self._then(whole, part)
+
         loop = self.sequence(body, flags)
         self._join(loop, loop)
         if least == 0:
@@ -248,16 +277,16 @@ class _Builder:
         return self._then(whole, rest)
 
     def _atomic(self, value: Any, flags: int) -> _Part:
-        """One position for all of it, which is left at one place.
-
-        The inside is judged on its own.
-        """
-        least, most, body = value if isinstance(value, tuple) else (1, 1, value)
+        """One position for all of it, left at one place; the inside is judged on its own."""
+        least, most, body = (1, 1, value)
+        if isinstance(value, tuple):
+            least, most, body = value
         inside = _Builder(self._alphabet)
         inside._groups = self._groups
         part = inside.sequence(body, flags)
         inside.automaton.sure = part.sure_last
         self.automaton.pieces.append(inside.automaton)
+
         characters = 0
         for more in inside.automaton.characters:
             characters |= more
@@ -266,7 +295,10 @@ class _Builder:
         if most != 1 or _longer(body):
             self._edge(at, at, 1)
         self.automaton.atomic.add(at)
-        return _optional(single) if least == 0 or part.empty else single
+
+        if least == 0 or part.empty:
+            return _optional(single)
+        return single
 
 
 def _sum(ways: Mapping[int, int], more: Mapping[int, int], times: int) -> Mapping[int, int]:
@@ -293,11 +325,19 @@ def _anchor(tree: Sequence[tuple[Any, Any]], flags: int) -> str:
     """Where alone a match can begin: `text`, `line`, or empty for everywhere."""
     if not tree:
         return ""
+
     kind, value = tree[0]
-    if kind is op.AT and value in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
-        return "line" if value is op.AT_BEGINNING and flags & re.MULTILINE else "text"
+    if kind is op.AT:
+        if value is op.AT_BEGINNING_STRING:
+            return "text"
+        if value is op.AT_BEGINNING:
+            return "line" if flags & re.MULTILINE else "text"
+        return ""
+
     if kind is op.SUBPATTERN:
-        return _anchor(list(value[3]), (flags | value[1]) & ~value[2])
+        _, added, removed, body = value
+        inner_flags = (flags | added) & ~removed
+        return _anchor(list(body), inner_flags)
     return ""
 
 

@@ -19,10 +19,12 @@ class Alphabet:
     def __init__(self, named: Iterable[int], *, binary: bool) -> None:
         codes = set(range(256))
         if not binary:
-            codes |= {ord(kind) for kind in _KINDS} | set(named)
+            codes.update(map(ord, _KINDS))
+            codes.update(named)
         self._characters = [chr(code) for code in sorted(codes)]
         self._binary = binary
-        self.all = (1 << len(self._characters)) - 1
+        every = 1 << len(self._characters)
+        self.all = every - 1
 
     def one(self, code: int, flags: int) -> int:
         """The set of one character."""
@@ -54,21 +56,34 @@ class Alphabet:
         return self._category(str(value), flags)
 
     def _category(self, name: str, flags: int) -> int:
-        tests = {"DIGIT": str.isdecimal, "SPACE": str.isspace, "WORD": _is_word}
-        test = tests[name.rpartition("_")[2]]
+        tests = {
+            "DIGIT": str.isdecimal,
+            "SPACE": str.isspace,
+            "WORD": _is_word,
+        }
+        _, _, kind = name.rpartition("_")
+        test = tests[kind]
         ascii_only = self._binary or flags & re.ASCII
-        found = self._where(
-            lambda character: test(character) and not (ascii_only and not character.isascii()), 0
-        )
-        return self.all & ~found if "_NOT_" in name else found
+
+        def is_in_category(character: str) -> bool:
+            if ascii_only and not character.isascii():
+                return False
+            return test(character)
+
+        members = self._where(is_in_category, 0)
+        if "_NOT_" in name:
+            return self.all & ~members
+        return members
 
     def _where(self, test: Any, flags: int) -> int:
-        found = 0
+        members = 0
         for at, character in enumerate(self._characters):
-            forms = {character, *_other_cases(character)} if flags & re.IGNORECASE else {character}
+            forms = {character}
+            if flags & re.IGNORECASE:
+                forms |= _other_cases(character)
             if any(map(test, forms)):
-                found |= 1 << at
-        return found
+                members |= 1 << at
+        return members
 
 
 def _is_word(character: str) -> bool:
@@ -76,4 +91,8 @@ def _is_word(character: str) -> bool:
 
 
 def _other_cases(character: str) -> set[str]:
-    return {form for form in (character.lower(), character.upper()) if len(form) == 1}
+    cases = set()
+    for form in (character.lower(), character.upper()):
+        if len(form) == 1:
+            cases.add(form)
+    return cases

@@ -19,7 +19,7 @@ MEANINGS: Final = "toposcope/integrations/*/meanings.yaml"
 def complaints(root: Path, package: str) -> list[str]:
     """What is wrong below `root / package`, with file and line.
 
-    And of the marks there that nothing needs.
+    Marks there that nothing needs are reported, too.
     """
     found = regexes(root, package)
     return [*filter(None, map(complaint, found)), *_tables(root)]
@@ -65,10 +65,12 @@ def _worst(regex: Regex) -> Growth | None:
 def _tables(root: Path) -> Iterator[str]:
     """What is wrong with the patterns that YAML files hold as keys."""
     for path in sorted(root.glob(MEANINGS)):
+        shown = path.relative_to(root)
         for pattern in _keys(path):
             worst = growth(pattern, 0, Mode.SEARCH)
-            if worst is not Growth.LINEAR:
-                yield f"{path.relative_to(root)}: {pattern}: {worst} in the length of the text"
+            if worst is Growth.LINEAR:
+                continue
+            yield f"{shown}: {pattern}: {worst} in the length of the text"
 
 
 def _keys(path: Path) -> Sequence[str]:

@@ -79,9 +79,11 @@ def regexes(root: Path, package: str) -> list[Regex]:
     modules = {}
     for path in sorted((root / package).rglob("*.py")):
         relative = path.relative_to(root)
-        name = ".".join(relative.with_suffix("").parts)
+        parts = relative.with_suffix("").parts
+        name = ".".join(parts)
         text = path.read_text(encoding="utf-8")
         modules[name] = _module(name, str(relative), text)
+
     finder = _Finder(modules)
     patterns: list[Regex] = []
     for module in modules.values():
@@ -129,14 +131,11 @@ def _note_imports(module: _Module, source: str, aliases: Sequence[ast.alias]) ->
 
 def _collect(module: _Module, node: ast.stmt) -> None:
     """Note the constant that a statement of the module defines."""
-    if (
-        isinstance(node, ast.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Name)
-    ):
-        module.constants[node.targets[0].id] = node.value
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
-        module.constants[node.target.id] = node.value
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            module.constants[name] = value
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            module.constants[name] = value
 
 
 class _Uses(ast.NodeVisitor):
@@ -260,12 +259,13 @@ class _Finder:
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """Every name that an expression is assigned to as it is."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, node.value
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
-            yield node.target.id, node.value
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        yield target.id, value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
 
 
 def _function(module: _Module, call: ast.Call) -> str:

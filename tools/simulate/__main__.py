@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import chain, count, islice, repeat, takewhile
+from itertools import chain, count, islice, takewhile
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from tools.simulate.runs import Run, run, shrunk
 from tools.simulate.world import ACTORS
 from toposcope.controller.loop import collect_rarely
 
+_Planned = tuple[int, steps.Rounds | None, float]
 CORPUS: Final = Path(__file__).parents[2] / "tests/fixtures/seeds.yaml"
 
 
@@ -36,36 +37,61 @@ def main() -> int:
     """Simulate; 1 when something did not hold."""
     arguments = _arguments()
     _prepare(log=arguments.log)
-    first = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
-    known = [] if arguments.seed is not None else yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
+    first = arguments.seed
+    if first is None:
+        first = secrets.randbelow(1 << 31)
+    seeds = arguments.seeds
+    if arguments.steps:
+        seeds = 0
     try:
-        if arguments.steps:
-            known, arguments.seeds = [{"seed": first, "steps": arguments.steps}], 0
-        planned = [
-            (row["seed"], steps.read(row["steps"], ACTORS), row.get("settles", inf))
-            for row in known
-        ]
+        planned = _known_rounds(arguments, first)
     except ScheduleError as error:
         print(f"simulate: {error}", file=sys.stderr)
         return 2
+
     began = time.monotonic()
     done: list[Run] = []
 
-    def goes_on(_planned: _Planned) -> bool:
-        failed = any(ran.violations for ran in done)
-        enough = arguments.hours and sum(ran.hours for ran in done) >= arguments.hours
-        return not (failed or enough or time.monotonic() - began > 60 * arguments.minutes)
+    def goes_on(_: _Planned) -> bool:
+        minutes = (time.monotonic() - began) / 60
+        if minutes > arguments.minutes or any(ran.violations for ran in done):
+            return False
+        if not arguments.hours:
+            return True
+        hours = sum(ran.hours for ran in done)
+        return bool(hours < arguments.hours)
 
-    drawn = zip(islice(count(first), arguments.seeds), repeat(None), repeat(inf))
-    for ran in _runs(takewhile(goes_on, chain(planned, drawn)), log=arguments.log):
+    drawn = _drawn(first, seeds)
+    wanted = takewhile(goes_on, chain(planned, drawn))
+    for ran in _runs(wanted, log=arguments.log):
         done.append(ran)  # noqa: PERF402 - `goes_on` looks at it in between
+
     took = time.monotonic() - began
-    return _report(
-        done, took, shrink=not (arguments.no_shrink or arguments.steps), write=arguments.write
-    )
+    may_shrink = not arguments.no_shrink and not arguments.steps
+    return _report(done, took, shrink=may_shrink, write=arguments.write)
 
 
-_Planned = tuple[int, steps.Rounds | None, float]
+def _known_rounds(arguments: argparse.Namespace, first: int) -> list[_Planned]:
+    """The rounds that were given; without a seed those of the corpus. Raises ScheduleError."""
+    rows: list[dict[str, Any]] = []
+    if arguments.steps:
+        rows.append({"seed": first, "steps": arguments.steps})
+    elif arguments.seed is None:
+        text = CORPUS.read_text(encoding="utf-8")
+        rows += yaml.safe_load(text)
+
+    planned: list[_Planned] = []
+    for row in rows:
+        rounds = steps.read(row["steps"], ACTORS)
+        settles = row.get("settles", inf)
+        planned.append((row["seed"], rounds, settles))
+    return planned
+
+
+def _drawn(first: int, seeds: int | None) -> Iterator[_Planned]:
+    """So many seeds, each with rounds of its own; without a number for ever."""
+    for seed in islice(count(first), seeds):
+        yield seed, None, inf
 
 
 def _prepare(*, log: bool = False) -> None:
@@ -79,16 +105,20 @@ def _runs(planned: Iterable[_Planned], *, log: bool) -> Iterator[Run]:
     One that logs runs alone.
     """
     if log:
-        yield from (run(seed, rounds, print, settles=settles) for seed, rounds, settles in planned)
+        for seed, rounds, settles in planned:
+            yield run(seed, rounds, print, settles=settles)
         return
+
     processes = os.cpu_count() or 1
     with ProcessPoolExecutor(processes, initializer=_prepare) as pool:
         ahead: deque[Future[Run]] = deque()
         for seed, rounds, settles in planned:
-            ahead.append(pool.submit(run, seed, rounds, settles=settles))
+            future = pool.submit(run, seed, rounds, settles=settles)
+            ahead.append(future)
             if len(ahead) > processes:
                 yield ahead.popleft().result()
-        yield from (future.result() for future in ahead)
+        for future in ahead:
+            yield future.result()
 
 
 def _arguments() -> argparse.Namespace:
@@ -128,39 +158,57 @@ def _arguments() -> argparse.Namespace:
 def _report(done: list[Run], took: float, *, shrink: bool, write: bool) -> int:
     figure = _figure(done, took)
     for name, text in figure.items():
-        print(f"{name + ':':<17}{text}")
+        title = f"{name}:"
+        print(f"{title:<17}{text}")
     if write:
-        figures.write("reliability", "simulate", {"simulation": [[*figure], [*figure.values()]]})
+        rows = [list(figure), list(figure.values())]
+        figures.write("reliability", "simulate", {"simulation": rows})
+
     checks: Counter[str] = Counter()
-    for run_done in done:
-        checks.update(run_done.checks)
+    for ran in done:
+        checks.update(ran.checks)
     for name, what in INVARIANTS.items():
-        if checks[name]:
-            print(f"{checks[name]:>10,}  {what}")
-    failed = [run_done for run_done in done if run_done.violations]
-    for run_done in failed:
-        _print_failure(run_done, shrink=shrink)
-    return int(bool(failed))
+        count = checks[name]
+        if count:
+            print(f"{count:>10,}  {what}")
+
+    failures = 0
+    for ran in done:
+        if ran.violations:
+            failures += 1
+            _print_failure(ran, shrink=shrink)
+    return 1 if failures else 0
 
 
 def _figure(done: list[Run], took: float) -> dict[str, str]:
     """What was simulated, by the names of columns."""
-    hours = sum(run_done.hours for run_done in done)
-    cpu_seconds = sum(run_done.seconds for run_done in done)
+    hours = 0.0
+    cpu_seconds = 0.0
     faults = 0
     states: set[int] = set()
     violations: list[str] = []
-    for run_done in done:
-        faults += sum(len(schedule) for schedule in run_done.rounds[: run_done.played])
-        states |= run_done.states
-        violations += map(str, run_done.violations)
+    for ran in done:
+        hours += ran.hours
+        cpu_seconds += ran.seconds
+        states |= ran.states
+        violations += map(str, ran.violations)
+        played = ran.rounds[: ran.played]
+        for schedule in played:
+            faults += len(schedule)
+
+    found = "; ".join(violations)
+    if not found:
+        found = "nothing"
+    last = done[-1].seed
+    speed = hours / took
+    speed_of_cpu = hours / cpu_seconds
     return {
-        "simulated": f"{len(done)} runs, the last of seed {done[-1].seed}",
+        "simulated": f"{len(done)} runs, the last of seed {last}",
         "cluster time": f"{hours:,.1f} hours",
-        "hours a second": f"{hours / took:.2f} ({hours / cpu_seconds:.2f} of CPU time)",
+        "hours a second": f"{speed:.2f} ({speed_of_cpu:.2f} of CPU time)",
         "faults": f"{faults:,}",
         "distinct states": f"{len(states):,}",
-        "found": "; ".join(violations) or "nothing",
+        "found": found,
     }
 
 
@@ -171,9 +219,12 @@ def _print_failure(failed: Run, *, shrink: bool) -> None:
         least = shrunk(failed, _print_indented)
     for violation in least.violations:
         print(f"VIOLATION {violation}")
-    text = steps.written(least.rounds[: least.played])
-    print(f"seed {least.seed}, trace {least.trace}; again with:")
-    print(f"  make simulate ARGS='--seed {least.seed} --steps {text}'")
+
+    seed = least.seed
+    played = least.rounds[: least.played]
+    text = steps.written(played)
+    print(f"seed {seed}, trace {least.trace}; again with:")
+    print(f"  make simulate ARGS='--seed {seed} --steps {text}'")
 
 
 def _print_indented(text: str) -> None:

@@ -46,7 +46,7 @@ class Levels:
         self._carriers: dict[str, bool] = {}
         """The Nodes, and whether each carries the label."""
         self._losses = [Loss(), Loss()]
-        """Of the round before, and of this one."""
+        """The losses of the round before, and of this one."""
 
     def begin_round(self) -> None:
         """What happened in the round before the last is no evidence any more."""
@@ -55,29 +55,41 @@ class Levels:
     def seen(self, storage: str, document: dict[str, Any], *, gone: bool) -> None:
         """Take down what is evidence."""
         loss = self._losses[1]
-        loss.anew |= gone and storage == "clustertopologies.gpu.topology"
-        if storage == "nodes":
-            self._carriers |= {
-                (name := document["metadata"]["name"]): LOST in document["metadata"]["labels"]
-            }
-            if gone:
-                del self._carriers[name]
-            carry = set(self._carriers.values())
-            loss.partly |= False in carry
-            if carry == {False}:
-                loss.since = min(loss.since, self._world.monotonic())
-                self._world.published_writes.deletion_expected = True
+        if gone and storage == "clustertopologies.gpu.topology":
+            loss.anew = True
+        if storage != "nodes":
+            return
+
+        metadata = document["metadata"]
+        name = metadata["name"]
+        if gone:
+            self._carriers.pop(name, None)
+        else:
+            self._carriers[name] = LOST in metadata["labels"]
+
+        carry = set(self._carriers.values())
+        if False in carry:
+            loss.partly = True
+        if carry == {False}:
+            now = self._world.monotonic()
+            loss.since = min(loss.since, now)
+            self._world.published_writes.deletion_expected = True
 
     def may_lack(self, name: str) -> set[str]:
         """Which levels that ClusterTopology may lack now."""
-        is_anew = any(loss.anew for loss in self._losses)
-        if is_anew and any(loss.partly for loss in self._losses):
+        losses = self._losses
+        is_anew = any(loss.anew for loss in losses)
+        is_partly = any(loss.partly for loss in losses)
+        if is_anew and is_partly:
             return {LOST, NVLINK_DOMAIN}
         if name != "cluster":
             return set()
-        first = min(loss.since for loss in self._losses)
-        is_over = self._world.monotonic() > first + _GRACE
-        return {LOST} if is_over else set()
+
+        first = min(loss.since for loss in losses)
+        now = self._world.monotonic()
+        if now > first + _GRACE:
+            return {LOST}
+        return set()
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [*other_nodes(), *map(machine_node, self._world.machines), passing_node()]
@@ -85,13 +97,24 @@ class Levels:
     def _relabel(self, *, carry: bool) -> None:
         labels: dict[str, Any] = {}
         for node in self._nodes():
-            labels = node["metadata"]["labels"]
+            metadata = node["metadata"]
+            name = metadata["name"]
+            labels = metadata["labels"]
             if not carry:
                 labels[LOST] = None
-            path = f"{NODES}/{node['metadata']['name']}"
-            change = {"metadata": {"labels": {LOST: labels[LOST]}}}
-            self._world.api.request("PATCH", path, change, content_type=MERGE)
-        self.passing["metadata"]["labels"] = {key: text for key, text in labels.items() if text}
+            lost = {LOST: labels[LOST]}
+            self._world.api.request(
+                "PATCH",
+                f"{NODES}/{name}",
+                {"metadata": {"labels": lost}},
+                content_type=MERGE,
+            )
+
+        passing_labels = {}
+        for key, text in labels.items():
+            if text:
+                passing_labels[key] = text
+        self.passing["metadata"]["labels"] = passing_labels
 
     def lose(self) -> None:
         """Take the label from every Node, also from those that will come."""
@@ -103,7 +126,9 @@ class Levels:
 
     def regain_later(self) -> None:
         """Put it back in a while."""
-        self._world.scheduler.call(self._world.scheduler.rng.uniform(0.0, 3 * _GRACE), self.regain)
+        scheduler = self._world.scheduler
+        seconds = scheduler.rng.uniform(0.0, 3 * _GRACE)
+        scheduler.call(seconds, self.regain)
 
     def require(self) -> None:
         """Have a workload require the level through Grove's binding."""

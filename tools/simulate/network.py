@@ -117,13 +117,18 @@ class Network:
 
         Raises TimeoutError; what was sent is read all the same.
         """
-        if self._held is not None:
-            thread = self.scheduler.current
-            self._held.append(lambda: self.scheduler.wake(thread))
-            if not self.scheduler.wait(patience):
-                if request.method != "GET" and self._held is not None:
-                    self._held.append(lambda: self.serve(process, request))
-                raise TimeoutError("timed out")
+        if self._held is None:
+            return
+
+        thread = self.scheduler.current
+        self._held.append(lambda: self.scheduler.wake(thread))
+        goes_on = self.scheduler.wait(patience)
+        if goes_on:
+            return
+        is_read = request.method == "GET"
+        if not is_read and self._held is not None:
+            self._held.append(lambda: self.serve(process, request))
+        raise TimeoutError("timed out")
 
     def serve(self, process: Process, request: Request) -> Response:
         """Have the server process a request now, whether anybody waits for its answer or not."""
@@ -215,6 +220,7 @@ class SimulatedConnection(Connection):
         self.process.check()
         if request.method != "GET":
             self.network.about_to_write(self.process, request)
+
         weather = self.network.of(self.process)
         rng = self.network.scheduler.rng
         fate = rng.random()
@@ -222,15 +228,18 @@ class SimulatedConnection(Connection):
             self._arrives_late(request, rng.random())
             self.network.scheduler.wait(self._patience)
             raise TimeoutError("timed out")
+
         early = self._travels(request, weather)
         if early:
             return Answer(self, early)
         is_lost = fate > 1 - weather.lost
         if self._is_reset(weather, is_lost=is_lost):
             raise ConnectionResetError("reset before the server has read the request")
+
         self.network.await_server(self.process, request, self._patience)
         if weather.status:
-            return Answer(self, _refusal(weather.status, rng))
+            refusal = _refusal(weather.status, rng)
+            return Answer(self, refusal)
         response = self._served(request, weather)
         if is_lost:
             raise ConnectionResetError("reset before the answer has come")
@@ -303,25 +312,31 @@ class SimulatedConnection(Connection):
             self._reader = None
 
     def _next(self, chunks: Iterator[bytes]) -> bytes:
-        scheduler, weather = self.network.scheduler, self.network.of(self.process)
+        scheduler = self.network.scheduler
+        weather = self.network.of(self.process)
         chunk = b""
         while not chunk:
             self._check()
-            if (piece := next(chunks, None)) is None:
+            piece = next(chunks, None)
+            if piece is None:
                 return b""
             chunk = piece
-        if weather.lag or weather.slow or weather.stalled:
-            late = Weather(slow=max(weather.lag, weather.slow), stalled=weather.stalled)
+
+        slow = max(weather.lag, weather.slow)
+        if slow or weather.stalled:
+            late = Weather(slow=slow, stalled=weather.stalled)
             self.network.travel(late, self._patience)
         if self.dead or weather.silent:
             self.dead = True
             scheduler.wait(self._patience)
             self._check()
             raise TimeoutError("timed out")
+
         self._check()
         if scheduler.rng.random() < weather.torn:
             self._cut = True
-            return chunk[: len(chunk) // 2]
+            half = len(chunk) // 2
+            return chunk[:half]
         return chunk
 
     def _check(self) -> None:

@@ -66,32 +66,49 @@ def run(
     `settles` is how many seconds after its last fault the cluster may take to become what it
     should.
     """
-    began, world = time.process_time(), World(seed)
+    began = time.process_time()
+    world = World(seed)
+    stamp = _Stamp(world.scheduler)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(_Stamp(world.scheduler))
-    # Apart from the scheduler's, so that which rounds there are does not depend on what happens in
-    # one.
-    made = Run(seed, steps.draw(random.Random(~seed), ACTORS, ROUNDS) if rounds is None else rounds)
+        handler.setFormatter(stamp)
+
+    if rounds is None:
+        # Apart from the scheduler's, so that which rounds there are does not depend on what happens
+        # in one.
+        rng = random.Random(~seed)
+        rounds = steps.draw(rng, ACTORS, ROUNDS)
+    made = Run(seed, rounds)
     try:
         with watched(world), world:
-            for schedule in made.rounds:
-                told(steps.written((schedule,)))
-                made.played += 1
-                outcome = play(world, schedule, told, FAULTS)
-                made.violations = outcome.violations
-                if outcome.settled > settles:
-                    made.violations.append(
-                        Violation("converged", f"settled after {outcome.settled:g} s")
-                    )
-                if made.violations:
-                    break
-                world.sleep(world.scheduler.rng.uniform(*_QUIET))
+            _play_rounds(made, world, told, settles)
     except NotSettledError as error:
-        made.violations = world.findings.take() or [Violation("converged", str(error))]
+        made.violations = world.findings.take()
+        if not made.violations:
+            made.violations = [Violation("converged", str(error))]
+
     made.seconds = time.process_time() - began
-    made.hours, made.trace = world.scheduler.now / 3600, world.scheduler.trace
-    made.states, made.checks = world.states, world.findings.checks
+    made.hours = world.scheduler.now / 3600
+    made.trace = world.scheduler.trace
+    made.states = world.states
+    made.checks = world.findings.checks
     return made
+
+
+def _play_rounds(made: Run, world: World, told: Callable[[str], None], settles: float) -> None:
+    """Play one round after the other, up to the first that fails."""
+    for schedule in made.rounds:
+        text = steps.written((schedule,))
+        told(text)
+        made.played += 1
+        outcome = play(world, schedule, told, FAULTS)
+        made.violations = outcome.violations
+        if outcome.settled > settles:
+            late = Violation("converged", f"settled after {outcome.settled:g} s")
+            made.violations.append(late)
+        if made.violations:
+            return
+        quiet = world.scheduler.rng.uniform(*_QUIET)
+        world.sleep(quiet)
 
 
 def shrunk(failed: Run, told: Callable[[str], None] = lambda _: None) -> Run:

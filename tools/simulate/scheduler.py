@@ -197,13 +197,16 @@ class Scheduler:
         until = self.now + seconds
         while self._ready or (self._due and self._due[0][0] <= until):
             if self._ready:
-                self._switch(self._ready.pop(int(self.rng.random() * len(self._ready))))
+                turn = int(self.rng.random() * len(self._ready))
+                thread = self._ready.pop(turn)
+                self._switch(thread)
                 continue
-            due, _, what, turn = heapq.heappop(self._due)
+
+            due, _, what, waited_turn = heapq.heappop(self._due)
             self.now = max(self.now, due)
             if not isinstance(what, Thread):
                 what()
-            elif what.waits and what.turn == turn:
+            elif what.waits and what.turn == waited_turn:
                 what.waits = False
                 insort(self._ready, what, key=_NUMBER)
         self.now = until

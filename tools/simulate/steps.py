@@ -107,12 +107,17 @@ def draw(rng: random.Random, actors: Sequence[str], rounds: int) -> Rounds:
 
 
 def _round(rng: random.Random, actors: Sequence[str]) -> Schedule:
+    faults = list(FAULTS.values())
     latest: dict[tuple[str, str], Step] = {}
-    for _ in range(rng.randint(1, _MOST)):
-        for step in schedule.draw(rng, [*FAULTS.values()], actors):
+    times = rng.randint(1, _MOST)
+    for _ in range(times):
+        for step in schedule.draw(rng, faults, actors):
             start = round(step.start * _SLOWER, 1)
-            latest[step.fault, step.target] = replace(step, start=start)
-    return tuple(sorted(latest.values(), key=lambda step: step.start))
+            key = step.fault, step.target
+            latest[key] = replace(step, start=start)
+
+    in_order = sorted(latest.values(), key=lambda step: step.start)
+    return tuple(in_order)
 
 
 def written(rounds: Rounds) -> str:
@@ -127,12 +132,19 @@ def read(text: str, actors: Sequence[str]) -> Rounds:
 
 def shrink(rounds: Rounds, fails: Callable[[Rounds], bool]) -> Rounds:
     """The fewest faults that still fail; the last round is the one that does."""
-    if len(rounds) > 1 and fails(rounds[-1:]):
-        rounds = rounds[-1:]
+    last = rounds[-1:]
+    if len(rounds) > 1 and fails(last):
+        rounds = last
+
     items: list[tuple[int, Step]] = []
     for number, steps in enumerate(rounds):
-        items += [(number, step) for step in steps]
-    fewest = schedule.shrink(items, lambda part: fails(_grouped(part)))
+        for step in steps:
+            items.append((number, step))
+
+    def parts_fail(part: Sequence[tuple[int, Step]]) -> bool:
+        return fails(_grouped(part))
+
+    fewest = schedule.shrink(items, parts_fail)
     return _grouped(fewest)
 
 
@@ -141,4 +153,6 @@ def _grouped(items: Sequence[tuple[int, Step]]) -> Rounds:
     for number, step in items:
         steps = rounds.setdefault(number, [])
         steps.append(step)
-    return tuple(tuple(steps) for _, steps in sorted(rounds.items()))
+
+    numbers = sorted(rounds)
+    return tuple(tuple(rounds[number]) for number in numbers)

@@ -128,16 +128,21 @@ class RecordedStore(Store):
 
     def restore(self, saved: tuple[int, dict[str, dict[Key, Stored]]]) -> None:
         """Store that, and nothing of what came after it."""
-        self.revision, objects = saved
+        revision, objects = saved
+        self.revision = revision
         for name, collection in self._collections.items():
-            before, collection.objects = collection.objects, dict(objects.get(name, {}))
+            before = collection.objects
+            stored = dict(objects.get(name, {}))
+            collection.objects = stored
             collection.ordered = None
             collection.start += len(collection.changes) + 1
             collection.changes.clear()
-            collection.compacted = self.revision
-            for key in before.keys() - collection.objects.keys():
+            collection.compacted = revision
+
+            gone = before.keys() - stored.keys()
+            for key in gone:
                 self._seen(name, before[key], True)
-            for item in collection.objects.values():
+            for item in stored.values():
                 self._seen(name, item, False)
 
 
@@ -172,30 +177,44 @@ class Admin(AdminApi):
 
     def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
         where, _, query = path.partition("?")
-        headers = {"content-type": options.get("content_type", _JSON), "accept": _JSON}
-        pairs = dict(pair.split("=") for pair in query.split("&") if pair)
-        content = b"" if body is None else msgspec.json.encode(body)
-        answer = self._api.handle(Request(method, where, pairs, headers, content))
+        pairs = {}
+        for pair in query.split("&"):
+            if pair:
+                name, value = pair.split("=")
+                pairs[name] = value
+
+        headers = {
+            "content-type": options.get("content_type", _JSON),
+            "accept": _JSON,
+        }
+        content = b""
+        if body is not None:
+            content = msgspec.json.encode(body)
+        request = Request(method, where, pairs, headers, content)
+        answer = self._api.handle(request)
+
         text = b"".join(answer.chunks)
-        return Answer(
-            answer.code,
-            {},
-            msgspec.json.decode(text) if answer.content_type == _JSON else text.decode(),
-        )
+        if answer.content_type != _JSON:
+            return Answer(answer.code, {}, text.decode())
+        document = msgspec.json.decode(text)
+        return Answer(answer.code, {}, document)
 
 
 @functools.cache
 def probed(node: str, profile: str, faults: str) -> RawNode:
     """What the production probe says of a simulated machine."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "faults.yaml"
-        file.write_text(faults or "{}", encoding="utf-8")
+        faults_file = Path(folder) / "faults.yaml"
+        faults_file.write_text(faults or "{}", encoding="utf-8")
+        sysfs = Path(folder) / "sys"
         machine = with_identity(load_profile(profile), node)
-        write_sysfs(machine, Path(folder) / "sys")
+        write_sysfs(machine, sysfs)
+
         nvml = SimulatedNvml(machine)
-        nvml.faults = load_faults(file)
+        nvml.faults = load_faults(faults_file)
         gateway = Nvml(nvml)
-        return probe(gateway, Sysfs(Path(folder) / "sys"), gateway.start())
+        started = gateway.start()
+        return probe(gateway, Sysfs(sysfs), started)
 
 
 @functools.cache
@@ -249,10 +268,13 @@ class Program:
         self._wanted = True
         if self.process.alive and not self._over:
             return
-        off, self._over = self.process.off, False
+        off = self.process.off
+        self._over = False
         self.births += 1
+
         self.process = Process(self.name)
-        self.process.off, self.process.failed = off, self._failed
+        self.process.off = off
+        self.process.failed = self._failed
         self._world.scheduler.thread(self.process, "main", self._live)
 
     def _live(self) -> None:
@@ -430,8 +452,9 @@ class Servers:
         self._world.admin_api.serve_crds()
 
     def switch(self, program: Program, mode: Mode) -> None:
-        name, process = program.name, program.process
-        self._network.weather[name] = copy.copy(_MODES.get(mode, Weather()))
+        process = program.process
+        weather = _MODES.get(mode, Weather())
+        self._network.weather[program.name] = copy.copy(weather)
         if mode in (Mode.SILENT, Mode.SLOW):
             self._network.silence(process)
         elif mode in (Mode.REFUSE, Mode.CUT):
@@ -548,15 +571,21 @@ class World(world.World):
             process.check()
 
     def _wrote(self, process: Process, request: Request, response: Response) -> None:
-        controls = process.name.startswith("controller")
-        if response.code < _REFUSED and not request.dry:
-            births = self.actors[process.name].program.births
-            write = _write(process.name, request, self.now(), births if controls else 0)
-            if controls:
+        name = process.name
+        is_stored = response.code < _REFUSED and not request.dry
+        if is_stored:
+            is_controller = name.startswith("controller")
+            births = 0
+            if is_controller:
+                births = self.actors[name].program.births
+            write = _write(name, request, self.now(), births)
+            if is_controller:
                 self.turns.judge([write], [])
             if self.settled:
                 self.published_writes.judge([write])
-        if self.doomed.get(process.name) == 1.0:
+
+        chance = self.doomed.get(name)
+        if chance == 1.0:
             self._crash(process)
 
     def crash_at_a_wait(self, name: str) -> None:
@@ -682,20 +711,33 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 def _write(name: str, request: Request, now: datetime, births: int) -> Write:
     """A line of the audit log. A controller that was started anew is another one."""
-    parts = request.path.strip("/").split("/")
-    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    root, *rest = request.path.strip("/").split("/")
+    group = ""
+    if root != "api":
+        group, *rest = rest
+    _version, *rest = rest
     if rest[0] == "namespaces" and len(rest) > 2:  # noqa: PLR2004 - something within one
         rest = rest[2:]
     plural, what, part = (*rest, "", "")[:3]
+
     body = msgspec.json.decode(request.body or b"{}")
+    if not what:
+        what = body.get("metadata", {}).get("name", "")
+    resource = plural
+    if part:
+        resource = f"{plural}/{part}"
+    pod = name
+    if births:
+        pod = f"{name}#{births}"
+    program, _, _ = name.partition("-")
     moment = now.isoformat(timespec="microseconds")
     return Write(
-        f"{name}#{births}" if births else name,
-        _ACCOUNT + name.partition("-")[0],
+        pod,
+        _ACCOUNT + program,
         _VERBS.get(request.method, "delete"),
         group,
-        f"{plural}/{part}" if part else plural,
-        what or body.get("metadata", {}).get("name", ""),
+        resource,
+        what,
         moment,
         moment,
         body,

@@ -87,43 +87,63 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
     claims = _claims(capture)
     roots, numa_notes = _root_complexes(capture, cells, claims)
     functions = _functions(capture, roots)
+
     unread = _links_unread(capture, cells)
     if unread:
         links = _no_links(capture)
         link_notes: tuple[str, ...] = (unread,)
     else:
         links, link_notes = _links(capture, cells, functions)
+
     implied = _implied_nodes(capture, claims)
     numa_nodes = _numa_nodes(capture, roots, claims, implied)
     machine = _assemble(capture, name, functions, links, numa_nodes)
     _compare(capture, cells, machine)
+
     notes = [*capture.notes, *numa_notes]
     if implied:
-        notes.append(f"NUMA nodes {format_list(implied)} assumed: the text names higher ones")
-    notes += [*link_notes, *_unknowns(capture)]
-    return replace(machine, notes=tuple(notes), nvlinks_known=not unread)
+        nodes = format_list(implied)
+        notes.append(f"NUMA nodes {nodes} assumed: the text names higher ones")
+    notes += link_notes
+    notes += _unknowns(capture)
+    return replace(
+        machine,
+        notes=tuple(notes),
+        nvlinks_known=not unread,
+    )
 
 
 def _check_names(capture: Capture) -> None:
-    expected = tuple(f"GPU{index}" for index in range(len(capture.gpus)))
-    if capture.gpus != expected:
-        raise CaptureError(
-            f"the GPUs are {', '.join(capture.gpus)}; "
-            "paste a header with GPU0 and all that follow it"
-        )
-    missing = [nic for nic in capture.legend if nic not in capture.devices]
+    for index, gpu in enumerate(capture.gpus):
+        if gpu != f"GPU{index}":
+            gpus = ", ".join(capture.gpus)
+            raise CaptureError(
+                f"the GPUs are {gpus}; paste a header with GPU0 and all that follow it"
+            )
+
+    missing = []
+    for nic in capture.legend:
+        if nic not in capture.devices:
+            missing.append(nic)
     if missing:
         raise CaptureError(
             f"the NIC legend names {_some(missing)}, and the header does not: "
             "its lines are cut off; paste whole lines (nvidia-smi topo -m | cat)"
         )
-    names = [capture.device_name(nic) for nic in capture.nics]
-    for name in names:
+    _check_nic_names(capture)
+
+
+def _check_nic_names(capture: Capture) -> None:
+    names: Counter[str] = Counter()
+    for nic in capture.nics:
+        names[capture.device_name(nic)] += 1
+
+    for name, times in names.items():
         if not hardware.DEVICE_NAME.fullmatch(name):
             raise CaptureError(
                 f"{name!r} is not a device name; check the header and the NIC legend"
             )
-        if names.count(name) > 1:
+        if times > 1:
             raise CaptureError(f"two NICs are called {name}; check the NIC legend")
 
 
@@ -131,10 +151,7 @@ def _check_names(capture: Capture) -> None:
 
 
 def _symmetric_cells(capture: Capture) -> Cells:
-    """A cell for every pair of devices, in header order.
-
-    A missing row is filled from its column.
-    """
+    """A cell for every pair of devices, in header order; columns fill missing rows."""
     cells: Cells = {}
     unknown: list[str] = []
     for a, b in combinations(capture.devices, 2):
@@ -154,15 +171,19 @@ def _symmetric_cells(capture: Capture) -> Cells:
 
 def _symmetric_cell(capture: Capture, a: str, b: str) -> str:
     """The cell of two devices, an empty text where neither has a row."""
-    cell = capture.cells.get((a, b), "")
+    own = capture.cells.get((a, b), "")
     mirrored = capture.cells.get((b, a), "")
-    if cell and mirrored and cell != mirrored:
+    if own and mirrored and own != mirrored:
         raise CaptureError(
-            f"{a}-{b} is {cell} in row {a} but {mirrored} in row {b}; a link matrix is symmetric"
+            f"{a}-{b} is {own} in row {a} but {mirrored} in row {b}; a link matrix is symmetric"
         )
-    cell = cell or mirrored
-    both_are_gpus = a in capture.gpus and b in capture.gpus
-    if cell == "X" or (_is_nvlink(cell) and not both_are_gpus):
+
+    cell = own or mirrored
+    is_impossible = cell == "X"
+    if _is_nvlink(cell):
+        both_are_gpus = a in capture.gpus and b in capture.gpus
+        is_impossible = not both_are_gpus
+    if is_impossible:
         raise CaptureError(
             f"{a}-{b} is {cell}, which two different devices of these kinds cannot be"
         )
@@ -186,14 +207,20 @@ def _grouped(members: Iterable[str], cells: Cells, levels: tuple[Ancestor, ...])
     Groups are in the order of the first of each.
     """
     names = {level.name for level in levels}
-    group_of = {device: [device] for device in members}
-    order = {device: position for position, device in enumerate(group_of)}
+    group_of: dict[str, list[str]] = {}
+    order: dict[str, int] = {}
+    for position, device in enumerate(members):
+        group_of[device] = [device]
+        order[device] = position
+
     for (a, b), cell in cells.items():
         if cell in names and a in group_of and b in group_of:
             _join(group_of, a, b)
+
     groups: dict[Group, None] = {}
     for devices in group_of.values():
-        group = tuple(sorted(devices, key=order.__getitem__))
+        in_order = sorted(devices, key=order.__getitem__)
+        group = tuple(in_order)
         groups[group] = None
     return list(groups)
 
@@ -228,10 +255,7 @@ def _ports(root: Group, cells: Cells, gpus: tuple[str, ...]) -> Iterator[Port]:
 
 
 def _leaf(devices: Group, gpus: tuple[str, ...]) -> Port:
-    """Devices that are PIX to each other.
-
-    Functions of one card when they are all NICs, else ports of one switch.
-    """
+    """Devices that are PIX to each other: functions of one card if all NICs, else of a switch."""
     if len(devices) == 1:
         return devices
     has_gpu = not set(devices).isdisjoint(gpus)
@@ -248,16 +272,19 @@ def _root_complexes(
 
     Devices joined by NODE or better share a NUMA node; the cells win over the affinity columns.
     """
-    near = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
+    below_root = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
+    below_node = (*below_root, Ancestor.NODE)
     complexes = {}
-    for group in _grouped(capture.devices, cells, (*near, Ancestor.NODE)):
-        complexes[group] = _grouped(group, cells, near)
+    for group in _grouped(capture.devices, cells, below_node):
+        complexes[group] = _grouped(group, cells, below_root)
     nodes = _resolve(complexes, claims, cells)
+
     roots = []
     for group, members in complexes.items():
-        for root in members:
-            ports = tuple(_ports(root, cells, capture.gpus))
-            roots.append(RootComplex(nodes[group], ports))
+        for member in members:
+            ports = tuple(_ports(member, cells, capture.gpus))
+            root = RootComplex(nodes[group], ports)
+            roots.append(root)
     return tuple(roots), _numa_notes(nodes, claims)
 
 
@@ -291,38 +318,55 @@ def _resolve(
     complexes: dict[Group, list[Group]], claims: dict[str, int], cells: Cells
 ) -> dict[Group, int]:
     """A NUMA node for every group, -1 where unknown, such that SYS cells never join equal nodes."""
-    apart = {frozenset(pair) for pair, cell in cells.items() if cell == Ancestor.SYS.name}
+    apart = _apart(cells)
     wanted = {group: _most_claimed(group, claims) for group in complexes}
+    highest = max(claims.values(), default=-1)
+    unused = count(highest + 1)
+
     firm: dict[Group, int] = {}
-    unused = count(1 + max(claims.values(), default=-1))
-    for group in _needing_node(complexes):
-        firm[group] = wanted[group]
-        if wanted[group] < 0 or _is_contested(group, wanted[group], firm, apart):
+    for group, roots in complexes.items():
+        if len(roots) == 1:
+            continue
+        # NODE between several root complexes needs a known node.
+        node = wanted[group]
+        firm[group] = node
+        if node < 0 or _is_contested(group, node, firm, apart):
             firm[group] = next(unused)
+
     candidates = wanted | firm
     nodes = dict(candidates)
     for group, node in candidates.items():
-        if group not in firm and _is_contested(group, node, candidates, apart):
+        if group in firm:
+            continue
+        if _is_contested(group, node, candidates, apart):
             nodes[group] = -1
     return nodes
 
 
-def _needing_node(complexes: Mapping[Group, list[Group]]) -> list[Group]:
-    """The groups of several root complexes: NODE between these needs a known node."""
-    return [group for group, roots in complexes.items() if len(roots) > 1]
+def _apart(cells: Cells) -> set[frozenset[str]]:
+    """The pairs of devices that are SYS to each other."""
+    apart = set()
+    for pair, cell in cells.items():
+        if cell == Ancestor.SYS.name:
+            apart.add(frozenset(pair))
+    return apart
 
 
 def _most_claimed(group: Group, claims: Mapping[str, int]) -> int:
-    """The NUMA node that most devices of a group claim, -1 where none does.
-
-    Of several it is the lowest.
-    """
+    """The lowest NUMA node of those that most devices of a group claim, -1 where none does."""
     votes: Counter[int] = Counter()
     for device in group:
-        if device in claims:
-            votes[claims[device]] += 1
-    most = max(votes.values(), default=0)
-    return min((node for node, count_of in votes.items() if count_of == most), default=-1)
+        node = claims.get(device)
+        if node is not None:
+            votes[node] += 1
+
+    winner = -1
+    most = 0
+    for node in sorted(votes):
+        if votes[node] > most:
+            winner = node
+            most = votes[node]
+    return winner
 
 
 def _is_contested(
@@ -341,31 +385,46 @@ def _numa_notes(nodes: Mapping[Group, int], claims: Mapping[str, int]) -> list[s
     denied: list[str] = []
     notes = []
     for group, node in nodes.items():
-        claiming = [device for device in group if device in claims]
-        denied += [device for device in claiming if claims[device] != node]
-        if node >= 0 and not claiming:
+        has_claim = False
+        for device in group:
+            if device not in claims:
+                continue
+            has_claim = True
+            if claims[device] != node:
+                denied.append(device)
+
+        if node >= 0 and not has_claim:
+            devices = ", ".join(group)
             notes.append(
-                f"NUMA node {node} assumed for {', '.join(group)}: "
-                "the matrix says only that they share one"
+                f"NUMA node {node} assumed for {devices}: the matrix says only that they share one"
             )
+
     if denied:
-        note = f"the affinity columns contradict the matrix for {', '.join(denied)}"
+        devices = ", ".join(denied)
+        note = f"the affinity columns contradict the matrix for {devices}"
         notes.insert(0, f"{note}: the matrix was believed")
     return notes
 
 
 def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, PciFunction]:
-    fixed = {}
+    fixed: dict[str, str] = {}
     for index, address in capture.addresses.items():
-        if f"GPU{index}" in capture.gpus:
-            fixed[f"GPU{index}"] = normal_address(address)
-    if len(set(fixed.values())) < len(fixed):
+        gpu = f"GPU{index}"
+        if gpu in capture.gpus:
+            fixed[gpu] = normal_address(address)
+    different = set(fixed.values())
+    if len(different) < len(fixed):
         raise CaptureError("the list of PCI bus ids names one address twice")
+
     try:
         slots = place(roots, fixed)
     except LayoutError as error:
         raise CaptureError(str(error)) from error
-    return {device: _function(capture, device, slots[device]) for device in capture.devices}
+
+    functions = {}
+    for device in capture.devices:
+        functions[device] = _function(capture, device, slots[device])
+    return functions
 
 
 def _function(capture: Capture, device: str, slot: Slot) -> PciFunction:
@@ -443,7 +502,11 @@ def _links(
     capture: Capture, cells: Cells, functions: dict[str, PciFunction]
 ) -> tuple[list[tuple[NvLink, ...]], tuple[str, ...]]:
     """The links of every GPU, and what was assumed for them."""
-    counts = {pair: int(cell[2:]) for pair, cell in cells.items() if _is_nvlink(cell)}
+    counts: dict[Pair, int] = {}
+    for pair, cell in cells.items():
+        if _is_nvlink(cell):
+            counts[pair] = int(cell[2:])
+
     rows = [_counts_of(gpu, counts) for gpu in capture.gpus]
     active = [sum(row) for row in rows]
     longest = max(active, default=0)
@@ -458,6 +521,7 @@ def _links(
             "so that the links must be shared"
         )
     _check_active(capture, active)
+
     addresses = [functions[gpu].address for gpu in capture.gpus]
     try:
         wired = wire(wiring, addresses, ())
@@ -469,7 +533,10 @@ def _links(
 
 def _seen_ports(capture: Capture) -> int:
     """The most links that `nvlink -s` lists of a GPU."""
-    return max((len(links) for links in capture.links.values()), default=0)
+    most = 0
+    for links in capture.links.values():
+        most = max(most, len(links))
+    return most
 
 
 def _counts_of(gpu: str, counts: Mapping[Pair, int]) -> list[int]:
@@ -481,18 +548,25 @@ def _direct(capture: Capture, counts: Mapping[Pair, int]) -> Wiring:
     index_of = {gpu: index for index, gpu in enumerate(capture.gpus)}
     pairs = []
     for (a, b), links in counts.items():
-        pair = index_of[a], index_of[b], links
-        pairs.append(pair)
-    return Wiring(pairs=tuple(pairs), ports=_seen_ports(capture))
+        index_of_a = index_of[a]
+        index_of_b = index_of[b]
+        pairs.append((index_of_a, index_of_b, links))
+    return Wiring(
+        pairs=tuple(pairs),
+        ports=_seen_ports(capture),
+    )
 
 
 def _check_active(capture: Capture, active: list[int]) -> None:
     """Raise CaptureError where `nvlink -s` and a GPU's row disagree."""
     for gpu, links in capture.links.items():
+        if gpu >= len(active):
+            continue
         seen = _active_count(links)
-        if gpu < len(active) and seen != active[gpu]:
+        in_row = active[gpu]
+        if seen != in_row:
             raise CaptureError(
-                f"GPU{gpu} has {seen} active links in `nvlink -s` but {active[gpu]} by its row"
+                f"GPU{gpu} has {seen} active links in `nvlink -s` but {in_row} by its row"
             )
 
 
@@ -501,10 +575,14 @@ def _switched(capture: Capture, active: list[int]) -> Wiring:
     inactive = {}
     for gpu, alive in enumerate(active):
         inactive[gpu] = frozenset(range(alive, total))
-        links = capture.links.get(gpu)
-        if links is not None:
-            seen = {index for index, speed in enumerate(links) if speed is not None}
-            inactive[gpu] = frozenset(range(total)) - seen
+        speeds = capture.links.get(gpu)
+        if speeds is None:
+            continue
+        without_speed = set(range(total))
+        for index, speed in enumerate(speeds):
+            if speed is not None:
+                without_speed.discard(index)
+        inactive[gpu] = frozenset(without_speed)
     return Wiring(switched=total, inactive=inactive)
 
 
@@ -556,8 +634,17 @@ def _gpu(
 ) -> Gpu:
     product_name = capture.products.get(index)
     architecture, nvlink_version = _product(product_name)
-    speeds = [speed for speed in capture.links.get(index, ()) if speed is not None]
     tail = capture.tails.get(f"GPU{index}")
+    memory_node = None
+    if tail:
+        memory_node = tail.memory_node
+
+    link_mbps = None
+    for speed in capture.links.get(index, ()):
+        if speed is not None:
+            link_mbps = speed
+            break
+
     return Gpu(
         function=function,
         uuid=uuid,
@@ -565,8 +652,8 @@ def _gpu(
         architecture=architecture,
         links=links,
         nvlink_version=nvlink_version,
-        link_mbps=speeds[0] if speeds else None,
-        memory_node=tail.memory_node if tail else None,
+        link_mbps=link_mbps,
+        memory_node=memory_node,
     )
 
 
@@ -579,11 +666,13 @@ def _link_layer(capture: Capture, nic: str) -> str:
 
 def _owner(capture: Capture, direct: str) -> str | None:
     """The NIC of a Data Direct function, by the legend; None where that names none of the NICs."""
-    names = {capture.device_name(nic) for nic in capture.nics}
     in_legend = capture.legend.get(direct, "")
-    for name in (in_legend, in_legend.removesuffix(_DMA)):
-        if name in names:
-            return name
+    without_suffix = in_legend.removesuffix(_DMA)
+    names = [capture.device_name(nic) for nic in capture.nics]
+    if in_legend in names:
+        return in_legend
+    if without_suffix in names:
+        return without_suffix
     return None
 
 
@@ -606,16 +695,22 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
     """
     if capture.node_cpus:
         return {}
-    highest = max(claims.values(), default=0)
-    missing = sorted(set(range(highest)) - set(claims.values()))
+    claimed = set(claims.values())
+    highest = max(claimed, default=0)
+    missing = sorted(set(range(highest)) - claimed)
+
     named: dict[int, frozenset[int]] = {}
+    named_cpus: frozenset[int] = frozenset()
     for gpu, node in claims.items():
         cpus = capture.tails[gpu].cpus or frozenset()
-        named[node] = named.get(node, frozenset()) | cpus
-    named_cpus = frozenset().union(*named.values())
+        before = named.get(node, frozenset())
+        named[node] = before | cpus
+        named_cpus |= cpus
+
     if not missing or not named_cpus:
         return dict.fromkeys(missing, frozenset())
-    unclaimed = set(range(max(named_cpus))) - named_cpus
+    every_cpu = set(range(max(named_cpus)))
+    unclaimed = every_cpu - named_cpus
     if not unclaimed:
         return {}
     return _shifted(named, missing) or _divided(unclaimed, missing)
@@ -623,10 +718,7 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Where a node's CPUs lie.
-
-    How long its runs are, and where they would begin if it were node 0.
-    """
+    """Where a node's CPUs lie: how long its runs are, and where those of a node 0 would begin."""
 
     width: int
     starts: tuple[int, ...]
@@ -641,9 +733,7 @@ class _Runs:
 
 
 def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
-    """The CPUs of missing nodes where all nodes have as many, in the order of their numbers.
-
-    Else nothing.
+    """The CPUs of missing nodes where all nodes have as many, in order; else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
     """
@@ -669,10 +759,7 @@ def _layout(node: int, cpus: frozenset[int]) -> _Runs | None:
 
 
 def _divided(unclaimed: set[int], missing: list[int]) -> dict[int, frozenset[int]]:
-    """CPUs that no named node has, divided among the missing ones.
-
-    Of each run in the order of their numbers.
-    """
+    """CPUs that no named node has: each run divided among the missing nodes, in order."""
     cpus: dict[int, frozenset[int]] = dict.fromkeys(missing, frozenset())
     parts = len(missing)
     for run in _runs(unclaimed):
@@ -705,11 +792,20 @@ def _numa_nodes(
     """Every NUMA node that the text names or implies, with its CPUs."""
     cpus = _node_cpus(capture, roots, claims, implied)
     packages = _packages(cpus, capture.sockets)
-    without_cpus = {node for node, of_node in cpus.items() if not of_node}
+    without_cpus = set()
+    for number, of_node in cpus.items():
+        if not of_node:
+            without_cpus.add(number)
     distances = hardware.default_distances(packages, without_cpus)
+
     nodes = []
     for number in sorted(cpus):
-        node = NumaNode(number, cpus[number], packages[number], distances[number])
+        node = NumaNode(
+            number,
+            cpus[number],
+            packages[number],
+            distances[number],
+        )
         nodes.append(node)
     return tuple(nodes)
 
@@ -720,12 +816,21 @@ def _node_cpus(
     claims: dict[str, int],
     implied: dict[int, frozenset[int]],
 ) -> dict[int, frozenset[int]]:
-    named = _named_nodes(capture, roots) | set(claims.values()) | set(implied)
-    # A kernel has at least node 0.
-    cpus = {node: capture.node_cpus.get(node, frozenset()) for node in named or {0}}
-    listed = sum(len(of_node) for of_node in cpus.values())
-    if listed > len(frozenset().union(*cpus.values())):
-        raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
+    numbers = _named_nodes(capture, roots)
+    numbers.update(claims.values())
+    numbers.update(implied)
+    if not numbers:
+        numbers.add(0)  # a kernel has at least node 0
+
+    cpus: dict[int, frozenset[int]] = {}
+    listed: set[int] = set()
+    for number in numbers:
+        of_node = capture.node_cpus.get(number, frozenset())
+        if not listed.isdisjoint(of_node):
+            raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
+        listed |= of_node
+        cpus[number] = of_node
+
     if not capture.node_cpus:
         _add_affinity(cpus, capture, claims)
     for node, others in implied.items():
@@ -734,8 +839,10 @@ def _node_cpus(
 
 
 def _named_nodes(capture: Capture, roots: tuple[RootComplex, ...]) -> set[int]:
-    named = {root.numa_node for root in roots if root.numa_node >= 0}
-    named.update(capture.node_cpus)
+    named: set[int] = set(capture.node_cpus)
+    for root in roots:
+        if root.numa_node >= 0:
+            named.add(root.numa_node)
     for tail in capture.tails.values():
         named.update(tail.numa or ())
         if tail.memory_node is not None:
@@ -770,13 +877,11 @@ def _packages(cpus: Mapping[int, frozenset[int]], sockets: int | None) -> dict[i
 
 def _compare(capture: Capture, cells: Cells, machine: Machine) -> None:
     """Raise CaptureError where the machine would not print the cell that it was built from."""
-    names = (*capture.gpus, *capture.nics, *capture.data_direct)
-    hardware_devices: tuple[Gpu | Nic | DataDirect, ...] = (
-        *machine.gpus,
-        *machine.nics,
-        *machine.data_direct,
-    )
-    devices = dict(zip(names, hardware_devices, strict=True))
+    devices: dict[str, Gpu | Nic | DataDirect] = {}
+    devices.update(zip(capture.gpus, machine.gpus, strict=True))
+    devices.update(zip(capture.nics, machine.nics, strict=True))
+    devices.update(zip(capture.data_direct, machine.data_direct, strict=True))
+
     wrong: list[str] = []
     for (a, b), cell in cells.items():
         printed = _printed_cell(devices[a], devices[b])
@@ -796,14 +901,25 @@ def _printed_cell(a: Gpu | Nic | DataDirect, b: Gpu | Nic | DataDirect) -> str:
 
 def _links_between(a: Gpu, b: Gpu) -> int:
     """Active NVLinks between two GPUs: the direct ones, else what both have into switches."""
-    direct = sum(link.active and link.address == b.function.address for link in a.links)
+    address_of_b = b.function.address
+    direct = 0
+    for link in a.links:
+        if link.active and link.address == address_of_b:
+            direct += 1
     if direct:
         return direct
-    return min(_links_into_switches(a), _links_into_switches(b))
+
+    of_a = _links_into_switches(a)
+    of_b = _links_into_switches(b)
+    return min(of_a, of_b)
 
 
 def _links_into_switches(gpu: Gpu) -> int:
-    return sum(link.active and link.remote is Remote.SWITCH for link in gpu.links)
+    count_of = 0
+    for link in gpu.links:
+        if link.active and link.remote is Remote.SWITCH:
+            count_of += 1
+    return count_of
 
 
 def _unknowns(capture: Capture) -> Iterator[str]:
@@ -814,9 +930,15 @@ def _unknowns(capture: Capture) -> Iterator[str]:
         )
     if len(capture.products) < len(capture.gpus):
         yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"
-    ownerless = [device for device in capture.data_direct if _owner(capture, device) is None]
+
+    ownerless = []
+    for device in capture.data_direct:
+        if _owner(capture, device) is None:
+            ownerless.append(device)
     if ownerless:
-        yield f"NIC of {', '.join(ownerless)} (Data Direct) unknown: append the NIC legend"
+        devices = ", ".join(ownerless)
+        yield f"NIC of {devices} (Data Direct) unknown: append the NIC legend"
+
     if capture.nics:
         kinds = {_link_layer(capture, nic) for nic in capture.nics}
         named = " and ".join(sorted(kinds, reverse=True))

@@ -127,19 +127,30 @@ def read_capture(text: str, host: str | None = None) -> Capture:
     matrix = choice.matrix
     capture = Capture(shows=matrix.shows, notes=choice.notes)
     header, rows = unwrapped(matrix.lines[matrix.header :])
-    tail = _TAIL.search(header)
-    tail = tail or _CUT_TAIL.search(header)
-    names = header[: tail.start() if tail else None].split()
-    capture.devices = tuple(_split_names(names, {name for name, _ in rows}))
-    if len(set(capture.devices)) < len(capture.devices):
+
+    names = _header_names(header)
+    heads = {name for name, _ in rows}
+    capture.devices = tuple(_split_names(names, heads))
+    different = set(capture.devices)
+    if len(different) < len(capture.devices):
         raise CaptureError("the header names a device twice")
+
     columns = tuple(name for name in TAIL_COLUMNS if name in header)
     for name, row in rows:
-        if name in capture.devices:
+        if name in different:
             _read_row(capture, name, row, columns)
     for line in choice.lines:
         _read_extra(capture, line)
     return capture
+
+
+def _header_names(header: str) -> list[str]:
+    """The words of a header before the columns behind the matrix."""
+    tail = _TAIL.search(header) or _CUT_TAIL.search(header)
+    if tail is None:
+        return header.split()
+    before = header[: tail.start()]
+    return before.split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,37 +166,47 @@ def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
     """The matrix to read. Raises CaptureError where there is none, or several to choose from."""
     found = matrices(lines)
     readable = _readable(lines, found)
-    hosts = {matrix.host for matrix in found}
     if host is not None:
-        hosts = {host}
         readable = [matrix for matrix in readable if matrix.host == host]
         if not readable:
             raise CaptureError(f"no matrix of {host!r} in the text, which has: {_named(found)}")
+
     best = _one_of(readable)
     if best is None:
         raise CaptureError(
             f"{len(readable)} different matrices in the text: {_named(readable)}; "
             "choose one with --capture-host HOST, or paste one"
         )
+
     own_lines: list[str] = []
     for matrix in found:
-        if matrix.host in hosts:
+        if host is None or matrix.host == host:
             own_lines += matrix.lines
     notes: tuple[str, ...] = ()
     if len(readable) > 1:
-        notes = (f"{len(readable)} matrices in the text, which agree: {_named(readable)}",)
+        note = f"{len(readable)} matrices in the text, which agree: {_named(readable)}"
+        notes = (note,)
     return _Choice(best, tuple(own_lines), notes)
 
 
 def _readable(lines: Sequence[str], found: Sequence[Matrix]) -> list[Matrix]:
     """The matrices that say how GPUs are connected; raises CaptureError where there are none."""
-    readable = [matrix for matrix in found if matrix.shows is not Shows.PEER_ACCESS]
+    readable = []
+    for matrix in found:
+        if matrix.shows is not Shows.PEER_ACCESS:
+            readable.append(matrix)
     if not readable:
-        raise CaptureError(_no_matrix(lines, peer_access=bool(found)))
-    is_amd = _AMD.search("\n".join(lines))
-    if is_amd and not any(_cells_of(matrix) for matrix in readable):
-        raise CaptureError(_no_matrix(lines, peer_access=False))
-    return readable
+        why = _no_matrix(lines, peer_access=bool(found))
+        raise CaptureError(why)
+
+    text = "\n".join(lines)
+    if not _AMD.search(text):
+        return readable
+    for matrix in readable:
+        if _cells_of(matrix):
+            return readable
+    why = _no_matrix(lines, peer_access=False)
+    raise CaptureError(why)
 
 
 def _named(found: Sequence[Matrix]) -> str:
@@ -272,32 +293,39 @@ def _is_direct(device: str) -> bool:
 
 def _split_names(words: list[str], rows: set[str]) -> Iterator[str]:
     """The device names of a header, glued ones taken apart by the names that head rows."""
-    alternatives = sorted((re.escape(row) for row in rows), key=len, reverse=True)
+    longest_first = sorted(rows, key=len, reverse=True)
+    alternatives = [NUMBERED]
+    for row in longest_first:
+        alternatives.append(re.escape(row))
     # linear: names, and numbers that nothing follows
-    glued = re.compile("(" + "|".join((NUMBERED, *alternatives)) + ")")
+    glued = re.compile("(" + "|".join(alternatives) + ")")
     for word in words:
         parts = [part for part in glued.split(word) if part]
-        if word in rows or not all(glued.fullmatch(part) for part in parts):
-            yield word
-        else:
+        is_glued = all(glued.fullmatch(part) for part in parts)
+        if is_glued and word not in rows:
             yield from parts
+        else:
+            yield word
 
 
 def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -> None:
     if (name, name) in capture.cells:
         raise CaptureError(f"{name} has two rows; paste one matrix")
+
     position = len(name)
     for column in capture.devices:
         match = _CELL.match(row, position)
         if match is None:
-            raise CaptureError(f"row {name}, column {column}: {_no_cell(row[position:].split())}")
+            words = row[position:].split()
+            raise CaptureError(f"row {name}, column {column}: {_no_cell(words)}")
         # Old drivers wrote SOC for what has been SYS since.
         capture.cells[name, column] = match[1].replace("SOC", "SYS")
         position = match.end()
+
     if _is_gpu(name):
-        capture.tails[name] = _read_tail(
-            name, dict(zip(columns, _tail_cells(row, position, columns), strict=False))
-        )
+        cells = _tail_cells(row, position, columns)
+        by_column = dict(zip(columns, cells, strict=False))
+        capture.tails[name] = _read_tail(name, by_column)
 
 
 def _rdma_name(first: str, rest: str) -> str:
@@ -324,16 +352,21 @@ def _no_cell(words: Sequence[str]) -> str:
 
 def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
     """The cells behind the matrix, in column order."""
+    behind = row[position:]
     if "\t" in row:
-        cells = [cell.strip() for cell in row[position:].split("\t")[1:]]
-        return _without_double_tab(cells, columns)
+        _, *cells = behind.split("\t")
+        stripped = [cell.strip() for cell in cells]
+        return _without_double_tab(stripped, columns)
+
     expanded = _expanded_tail(row, position)
-    if expanded is None or len(expanded) < len(columns):
-        # No tab stops to go by. The cell that goes empty is the first: a job without a CPU near
-        # that GPU.
-        words = row[position:].split()
-        return [""] * (len(columns) - len(words)) + words
-    return _without_double_tab(expanded, columns)
+    if expanded is not None and len(expanded) >= len(columns):
+        return _without_double_tab(expanded, columns)
+
+    # No tab stops to go by. The cell that goes empty is the first: a job without a CPU near
+    # that GPU.
+    words = behind.split()
+    missing = len(columns) - len(words)
+    return [""] * missing + words
 
 
 def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]:
@@ -348,21 +381,25 @@ def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]
 
 
 def _expanded_tail(row: str, position: int) -> list[str] | None:
-    """Cells of a text whose tabs became blanks up to every eighth column.
-
-    None when that is not what was done.
-    """
+    """Cells of a text whose tabs became blanks up to every eighth column; None for others."""
     cells: list[str] = []
-    stop = (position // _TAB + 1) * _TAB
-    while stop < len(row.rstrip()):
+    length = len(row.rstrip())
+    stop = _next_stop(position)
+    while stop < length:
         if row[stop - 1] != " ":
             return None
-        word = row[stop:].split(" ", 1)[0]
-        if not word and row[stop : stop + _TAB].strip():
+        word, _, _ = row[stop:].partition(" ")
+        between_stops = row[stop : stop + _TAB]
+        if not word and between_stops.strip():
             return None
         cells.append(word)
-        stop = ((stop + len(word)) // _TAB + 1) * _TAB
+        stop = _next_stop(stop + len(word))
     return cells
+
+
+def _next_stop(position: int) -> int:
+    """The first tab stop behind a position."""
+    return (position // _TAB + 1) * _TAB
 
 
 def _read_tail(name: str, cells: dict[str, str]) -> Tail:

@@ -63,11 +63,12 @@ def demo_cluster() -> tuple[SimulatedNode, ...]:
     A GB200 NVL72 rack and a rack of L40S nodes in one, two racks of DGX H200 in the other.
     """
     tray = load_profile("gb200-nvl72-tray")
-    dgx = load_profile("dgx-h200")
-    pcie = load_profile("l40s-4")
     trays = [_tray(tray, "rack-1", index) for index in range(_TRAYS)]
+    pcie = load_profile("l40s-4")
     l40s = [with_identity(pcie, f"l40s-{number}") for number in range(1, 5)]
+    dgx = load_profile("dgx-h200")
     h200 = [with_identity(dgx, f"h200-{number}") for number in range(1, 9)]
+
     return (
         *_rack("block-1", "rack-1", trays),
         *_rack("block-1", "rack-2", l40s),
@@ -140,14 +141,17 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
     while number < count:
         is_nvl72 = rack % 2 == 0
         size = _TRAYS if is_nvl72 else _HGX_NODES
-        for position in range(min(size, count - number)):
+        gpus = 4 if is_nvl72 else 8
+        left = count - number
+        for position in range(min(size, left)):
             name = f"gpu-{rack:05}-{position:02}"
             labels = _large_cluster_labels(name, rack, position, seed)
-            gpus = 4 if is_nvl72 else 8
-            node = node_object(name, labels, gpus, uid=str(identity(seed, "node", number)))
+            uid = str(identity(seed, "node", number))
+            node = node_object(name, labels, gpus, uid=uid)
             if rails:
                 unit, port = divmod(number, _UNIT)
-                node["metadata"]["annotations"] |= _cabling(unit, port, rails)
+                cabling = _cabling(unit, port, rails)
+                node["metadata"]["annotations"] |= cabling
             yield node
             number += 1
         rack += 1
@@ -156,13 +160,16 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
 def _large_cluster_labels(name: str, rack: int, position: int, seed: int) -> dict[str, str]:
     """Labels of one node; racks of even numbers are NVL72s."""
     is_nvl72 = rack % 2 == 0
-    zone = chr(ord("a") + rack // (_BLOCK_RACKS * _ZONE_BLOCKS))
+    kind = "nvl72" if is_nvl72 else "hgx"
+    block = rack // _BLOCK_RACKS
+    zone_number = rack // (_BLOCK_RACKS * _ZONE_BLOCKS)
+    zone = chr(ord("a") + zone_number)
     labels = {
-        **_RACKS["nvl72" if is_nvl72 else "hgx"],
+        **_RACKS[kind],
         label_keys.HOSTNAME: name,
         REGION_KEY: _REGION,
         ZONE_KEY: f"{_REGION}-{zone}",
-        BLOCK_KEY: f"block-{rack // _BLOCK_RACKS:04}",
+        BLOCK_KEY: f"block-{block:04}",
         RACK_KEY: f"rack-{rack:05}",
         label_keys.NVLINK_DOMAIN: name,
     }

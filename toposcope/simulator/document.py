@@ -75,12 +75,18 @@ def _problem(words: str) -> str:
     """A problem of msgspec without its field."""
     expected, _, got = words.partition("`, got `")
     if got:
+        found = got.removesuffix("`")
         wanted = expected.removeprefix("Expected `").removesuffix(" | null")
-        return f"is `{got.removesuffix('`')}`, write {_WORDS.get(wanted, wanted)}"
-    if words.startswith("Expected `int` "):
-        return f"write a whole number {words.removeprefix('Expected `int` ')}"
-    if words.startswith("Invalid enum value "):
-        return f"{words.removeprefix('Invalid enum value ')} is not a value of this field"
-    if words.startswith("Object missing required field "):
-        return f"{words.removeprefix('Object missing required field ')} is missing"
+        wanted = _WORDS.get(wanted, wanted)
+        return f"is `{found}`, write {wanted}"
+
+    number = words.removeprefix("Expected `int` ")
+    if number != words:
+        return f"write a whole number {number}"
+    value = words.removeprefix("Invalid enum value ")
+    if value != words:
+        return f"{value} is not a value of this field"
+    field = words.removeprefix("Object missing required field ")
+    if field != words:
+        return f"{field} is missing"
     return words.replace("Object contains unknown field", "unknown field")

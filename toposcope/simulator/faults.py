@@ -41,11 +41,15 @@ class CallFault(Part):
 
     def __post_init__(self) -> None:
         """Raise ValueError unless the call fails in exactly one way."""
-        if (self.error is not None) + self.hang + self.crash != 1:
+        ways = [self.error is not None, self.hang, self.crash]
+        if ways.count(True) != 1:
             raise ValueError(
                 "give exactly one of `error: <NVML code>`, `hang: true`, `crash: true`"
             )
-        if self.field is not None and (self.call != _FIELD_VALUES or self.error is None):
+
+        if self.field is None:
+            return
+        if self.call != _FIELD_VALUES or self.error is None:
             raise ValueError(f"field: goes with `call: {_FIELD_VALUES}` and an `error`")
 
 

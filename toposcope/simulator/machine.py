@@ -314,9 +314,9 @@ def default_distances(
 
 def identity(*parts: object) -> uuid.UUID:
     """A UUID that depends on `parts` only: the same machine has the same serials in every run."""
-    text = "/".join(str(part) for part in parts)
-    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-    return uuid.UUID(bytes=digest, version=4)
+    text = "/".join(map(str, parts))
+    hashed = hashlib.blake2b(text.encode(), digest_size=16)
+    return uuid.UUID(bytes=hashed.digest(), version=4)
 
 
 def with_identity(machine: Machine, name: str) -> Machine:
@@ -332,13 +332,25 @@ def with_identity(machine: Machine, name: str) -> Machine:
         mig = gpu.mig
         if mig:
             mig = mig_uuids(name, index, len(mig))
-        uuid_of_gpu = f"GPU-{identity(name, 'gpu', index)}"
-        gpus.append(replace(gpu, uuid=uuid_of_gpu, serial=serial, mig=mig))
+        renamed = replace(
+            gpu,
+            uuid=f"GPU-{identity(name, 'gpu', index)}",
+            serial=serial,
+            mig=mig,
+        )
+        gpus.append(renamed)
+
     nics = []
     for nic in machine.nics:
-        guid = identity(name, nic.name).int >> 64
-        nics.append(replace(nic, node_guid=guid))
-    return replace(machine, name=name, gpus=tuple(gpus), nics=tuple(nics))
+        unique = identity(name, nic.name)
+        nics.append(replace(nic, node_guid=unique.int >> 64))
+
+    return replace(
+        machine,
+        name=name,
+        gpus=tuple(gpus),
+        nics=tuple(nics),
+    )
 
 
 def mig_uuids(machine: str, gpu: int, count: int) -> tuple[str, ...]:

@@ -101,12 +101,16 @@ def _images() -> list[dict[str, Any]]:
 
 
 def _image(number: int) -> dict[str, Any]:
-    half, other_half = identity("image", number, 0), identity("image", number, 1)
+    half = identity("image", number, 0)
+    other_half = identity("image", number, 1)
+    digest = half.hex + other_half.hex
     name = f"{_REPOSITORY}-{number:02}"
-    by_digest = f"{name}@sha256:{half.hex}{other_half.hex}"
-    by_tag = f"{name}:v1.{number}.0-ubuntu24.04"
+    names = [
+        f"{name}@sha256:{digest}",
+        f"{name}:v1.{number}.0-ubuntu24.04",
+    ]
     size = 4_000_000_000 - number * 71_234_567
-    return {"names": [by_digest, by_tag], "sizeBytes": size}
+    return {"names": names, "sizeBytes": size}
 
 
 @functools.cache

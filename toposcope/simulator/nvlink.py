@@ -49,16 +49,21 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
     links: list[list[NvLink]] = [[] for _ in gpus]
     for a, b, count in wiring.pairs:
         _join(links, gpus, a, b, count)
+
     used = dict.fromkeys(switches, 0)
+    to_cpu = NvLink(Remote.CPU)
+    nowhere = NvLink(Remote.UNKNOWN, active=False)
     for own in links:
         own.extend(_into_switches(wiring.switched, used))
-        own.extend([NvLink(Remote.CPU)] * wiring.cpu)
-        if wiring.ports and len(own) > wiring.ports:
+        own.extend([to_cpu] * wiring.cpu)
+        wired = len(own)
+        if wiring.ports and wired > wiring.ports:
             raise WiringError(
-                f"links: {len(own)} are wired but each GPU has {wiring.ports} ports; raise `links`"
+                f"links: {wired} are wired but each GPU has {wiring.ports} ports; raise `links`"
             )
-        unwired = wiring.ports - len(own)
-        own.extend([NvLink(Remote.UNKNOWN, active=False)] * unwired)
+        unwired = wiring.ports - wired
+        own.extend([nowhere] * unwired)
+
     for gpu, dead in wiring.inactive.items():
         for number in _dead_links(links, gpu, dead):
             _cut(links, gpus, gpu, number)
@@ -67,9 +72,12 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
 
 def _join(links: list[list[NvLink]], gpus: Sequence[str], a: int, b: int, count: int) -> None:
     """Add direct links between two GPUs."""
-    if a == b or max(a, b) >= len(gpus):
-        raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {len(gpus)}")
-    of_a, of_b = links[a], links[b]
+    total = len(gpus)
+    if a == b or a >= total or b >= total:
+        raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {total}")
+
+    of_a = links[a]
+    of_b = links[b]
     for _ in range(count):
         to_b = NvLink(Remote.GPU, gpus[b], len(of_b))
         to_a = NvLink(Remote.GPU, gpus[a], len(of_a))
@@ -105,7 +113,10 @@ def _into_switches(count: int, used: dict[str, int]) -> Iterator[NvLink]:
 def _cut(links: list[list[NvLink]], gpus: Sequence[str], gpu: int, number: int) -> None:
     link = links[gpu][number]
     links[gpu][number] = replace(link, active=False)
-    if link.remote is Remote.GPU and link.address is not None:
-        peer_links = links[gpus.index(link.address)]
-        far_end = peer_links[link.remote_link]
-        peer_links[link.remote_link] = replace(far_end, active=False)
+    if link.remote is not Remote.GPU or link.address is None:
+        return
+
+    peer = gpus.index(link.address)
+    peer_links = links[peer]
+    far_end = peer_links[link.remote_link]
+    peer_links[link.remote_link] = replace(far_end, active=False)

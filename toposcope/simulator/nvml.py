@@ -312,17 +312,28 @@ class SimulatedNvml:
 
     def _live(self, gpu: int, link: int) -> NvLink:
         here = self.machine.gpus[gpu].links[link]
-        down = self.faults.link_down(gpu, link)
-        if here.remote is Remote.GPU and not down:
-            # A wire has two ends: what is dead at one is dead at the other.
-            peer = next(
-                i
-                for i, other in enumerate(self.machine.gpus)
-                if other.function.address == here.address
-            )
-            gone = peer in self.faults.lost | self.faults.vanished
-            down = gone or self.faults.link_down(peer, here.remote_link)
-        return replace(here, active=False) if down else here
+        if self._is_down(gpu, link, here):
+            return replace(here, active=False)
+        return here
+
+    def _is_down(self, gpu: int, link: int, here: NvLink) -> bool:
+        """Whether a fault took a link down, at its own end or at the other GPU's."""
+        if self.faults.link_down(gpu, link):
+            return True
+        if here.remote is not Remote.GPU:
+            return False
+
+        # A wire has two ends: what is dead at one is dead at the other.
+        peer = self._index_of(here.address)
+        if peer in self.faults.lost or peer in self.faults.vanished:
+            return True
+        return self.faults.link_down(peer, here.remote_link)
+
+    def _index_of(self, address: str | None) -> int:
+        for index, gpu in enumerate(self.machine.gpus):
+            if gpu.function.address == address:
+                return index
+        raise LookupError(f"no GPU at {address}")
 
     def _active_links(self, gpu: int) -> list[NvLink]:
         active = []
@@ -364,10 +375,12 @@ class SimulatedNvml:
         wire = self._link(handle, link)
         if not wire.active:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        if wire.address is None:
-            return _pci_info(_HIDDEN_ADDRESS, 0xFFFFFFFF)
-        far = next(far for far in self.machine.functions if far.address == wire.address)
-        return _pci_info(far.address, far.device << 16 | far.vendor)
+
+        for function in self.machine.functions:
+            if function.address == wire.address:
+                device_id = function.device << 16 | function.vendor
+                return _pci_info(function.address, device_id)
+        return _pci_info(_HIDDEN_ADDRESS, 0xFFFFFFFF)
 
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: _Handle, link: int) -> int:
         """What the far end is; unknown while the link is down."""
@@ -380,9 +393,14 @@ class SimulatedNvml:
         Each entry carries its own nvmlReturn and zero when that is an error.
         """
         gpu = self._gpu(handle)
-        values = (pynvml.c_nvmlFieldValue_t * len(fields))()
-        for entry, field in zip(values, fields, strict=True):
-            entry.fieldId, entry.scopeId = field if isinstance(field, tuple) else (field, 0)
+        array = pynvml.c_nvmlFieldValue_t * len(fields)
+        values = array()
+        for entry, asked in zip(values, fields, strict=True):
+            if isinstance(asked, tuple):
+                entry.fieldId, entry.scopeId = asked
+            else:
+                entry.fieldId = asked
+                entry.scopeId = 0
             entry.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
             try:
                 entry.value.uiVal = self._field(handle, gpu, entry.fieldId, entry.scopeId)
@@ -394,23 +412,28 @@ class SimulatedNvml:
         refused = self.faults.field_error(field, handle.gpu)
         if refused is not None:
             raise pynvml.NVMLError(refused)
-        if self._branch < _FIELD_SINCE.get(field, 0):
+        since = _FIELD_SINCE.get(field, 0)
+        if self._branch < since:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+
         if field in _C2C_FIELDS:
             return _c2c_field(gpu, field, scope)
         if field in _LINK_FIELDS:
-            return _link_field(gpu, self._link(handle, scope), field)
-        return _gpu_field(gpu, self._active_links(handle.gpu), field)
+            link = self._link(handle, scope)
+            return _link_field(gpu, link, field)
+        links = self._active_links(handle.gpu)
+        return _gpu_field(gpu, links, field)
 
     # Pairs
 
     def nvmlDeviceGetTopologyCommonAncestor(self, a: _Handle, b: _Handle) -> int:
         """What two GPUs share on the PCI tree; knows nothing of NVLink."""
-        one, other = self._pair(a, b)
-        share_board = one.board is not None and one.board == other.board
-        if a == b or share_board:
+        first, second = self._pair(a, b)
+        is_same_board = first.board is not None and first.board == second.board
+        if a == b or is_same_board:
             return int(Ancestor.INTERNAL)
-        return int(ancestor(one.slot, other.slot))
+        shared = ancestor(first.slot, second.slot)
+        return int(shared)
 
     def nvmlDeviceGetP2PStatus(self, a: _Handle, b: _Handle, capability: int) -> int:
         """NVML_P2P_STATUS_* of one capability between two GPUs."""
@@ -445,7 +468,10 @@ class SimulatedNvml:
         for link in self._active_links(a):
             if link.remote is Remote.GPU and link.address == peer:
                 return True
-        return not self._switches_reached(a).isdisjoint(self._switches_reached(b))
+
+        of_a = self._switches_reached(a)
+        of_b = self._switches_reached(b)
+        return not of_a.isdisjoint(of_b)
 
     def _switches_reached(self, gpu: int) -> set[str | None]:
         links = self._active_links(gpu)
@@ -466,10 +492,13 @@ class SimulatedNvml:
 
     def nvmlDeviceGetGpuFabricInfoV(self, handle: _Handle, info: Any) -> int:
         """Fill a nvmlGpuFabricInfo_v2_t or _v3_t, whichever its version member announces."""
-        fabric, memory = self._fabric(handle), _memory(info)
+        fabric = self._fabric(handle)
+        memory = _memory(info)
         version = _version(memory)
-        if self._branch < _FABRIC_VERSIONS.get(version, math.inf):
+        since = _FABRIC_VERSIONS.get(version, math.inf)
+        if self._branch < since:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+
         _write_fabric(fabric, memory, offset=4)
         struct.pack_into("=I", memory, 32, fabric.health_mask)
         if version == pynvml.nvmlGpuFabricInfo_v3:
@@ -478,13 +507,23 @@ class SimulatedNvml:
 
     def nvmlDeviceGetPlatformInfo(self, handle: _Handle, info: Any) -> int:
         """Fill a nvmlPlatformInfo_v1_t or _v2_t: both have the same layout."""
-        gpu, memory = self._gpu(handle), _memory(info)
+        gpu = self._gpu(handle)
+        memory = _memory(info)
         platform = _known(gpu.platform)
         if _version(memory) not in _PLATFORM_VERSIONS:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
-        place = (platform.slot, platform.tray, platform.host, platform.peer_type, gpu.module_id)
+
         struct.pack_into(
-            "=16s16s5B", memory, 4, platform.ib_guid, platform.chassis.encode(), *place
+            "=16s16s5B",
+            memory,
+            4,
+            platform.ib_guid,
+            platform.chassis.encode(),
+            platform.slot,
+            platform.tray,
+            platform.host,
+            platform.peer_type,
+            gpu.module_id,
         )
         return int(pynvml.NVML_SUCCESS)
 
@@ -571,15 +610,18 @@ def _text(value: str | bytes) -> str:
 
 
 def _pci_info(address: str, device_id: int) -> Any:
-    domain, bus, device = address.rpartition(".")[0].split(":")
-    function = f"{bus}:{device}.0".upper()
+    slot, _, _ = address.rpartition(".")
+    domain_text, bus_text, device_text = slot.split(":")
+    domain = int(domain_text, 16)
+    function = f"{bus_text}:{device_text}.0".upper()
+
     info = pynvml.nvmlPciInfo_t()
-    info.domain = int(domain, 16)
-    info.bus = int(bus, 16)
-    info.device = int(device, 16)
+    info.domain = domain
+    info.bus = int(bus_text, 16)
+    info.device = int(device_text, 16)
     info.pciDeviceId = device_id
-    info.busId = f"{info.domain:08X}:{function}"
-    info.busIdLegacy = f"{info.domain & 0xFFFF:04X}:{function}"
+    info.busId = f"{domain:08X}:{function}"
+    info.busIdLegacy = f"{domain & 0xFFFF:04X}:{function}"
     return info
 
 

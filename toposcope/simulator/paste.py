@@ -167,19 +167,27 @@ def _without_numbers(lines: list[str]) -> list[str]:
 
 
 def _cleaned(line: str) -> str:
-    line = _ESCAPE.sub("", line.translate(_TYPOGRAPHY))
+    line = line.translate(_TYPOGRAPHY)
+    line = _ESCAPE.sub("", line)
     if "<" in line:
         line = _TAG.sub("", line)
     if "&" in line:
-        line = html.unescape(line).translate(_TYPOGRAPHY)
-    if quote := _QUOTE.match(line):
+        unescaped = html.unescape(line)
+        line = unescaped.translate(_TYPOGRAPHY)
+
+    quote = _QUOTE.match(line)
+    if quote:
         line = line[quote.end() :]
     if _FENCE.fullmatch(line) or _is_rule(line):
         return ""
-    if code := _CODE.fullmatch(line):
+
+    code = _CODE.fullmatch(line)
+    if code:
         line = code[1]
-    if row := _TABLE_ROW.fullmatch(line):
-        line = "\t".join(cell.strip() for cell in row[1].split("|"))
+    row = _TABLE_ROW.fullmatch(line)
+    if row:
+        cells = row[1].split("|")
+        line = "\t".join(map(str.strip, cells))
     return _untimed(line)
 
 
@@ -196,10 +204,14 @@ def matrices(lines: Sequence[str]) -> list[Matrix]:
     """The matrices in cleaned lines, in their order; those of `-p2p` too."""
     found: list[Matrix] = []
     for prefix, own in _by_prefix(lines).items():
-        found += _in_lines(own, _host_of(prefix))
+        host = _host_of(prefix)
+        for matrix in _in_lines(own, host):
+            found.append(_with_command(matrix, lines))
+
     found.sort(key=lambda matrix: matrix.line)
-    found = [_with_command(matrix, lines) for matrix in found]
-    return _numbered(found) if len(found) > 1 else found
+    if len(found) > 1:
+        return _numbered(found)
+    return found
 
 
 def _with_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
@@ -227,19 +239,21 @@ def _untimed(text: str) -> str:
 
 
 def _prefixes(lines: Sequence[str]) -> set[str]:
-    """What stands before each line of some host.
-
-    Before a first row, and before a header above it.
-    """
+    """What stands before each line of some host: before a first row and the header above it."""
     headed: set[str] = set()
     found: set[str] = set()
     for line in lines:
         row = _FIRST_ROW.match(line)
-        if row is None:
-            header = _FIRST_COLUMN.search(line)
-            headed |= {line[: header.start()].rstrip()} if header else set()
-        elif row["prefix"].strip() and row["prefix"].rstrip() in headed:
-            found.add(row["prefix"])
+        if row is not None:
+            prefix = row["prefix"]
+            if prefix.strip() and prefix.rstrip() in headed:
+                found.add(prefix)
+            continue
+
+        header = _FIRST_COLUMN.search(line)
+        if header is not None:
+            prefix = line[: header.start()]
+            headed.add(prefix.rstrip())
     return found
 
 
@@ -248,28 +262,38 @@ def _by_prefix(lines: Sequence[str]) -> dict[str, list[_Line]]:
     prefixes = _prefixes(lines)
     # An empty line may have lost the blanks at its end.
     bare = {prefix.rstrip(): prefix for prefix in prefixes}
-    lengths = sorted({len(prefix) for prefix in prefixes}, reverse=True)
+    lengths = sorted(set(map(len, prefixes)), reverse=True)
+
     found: dict[str, list[_Line]] = {}
     for number, line in enumerate(lines, 1):
         prefix = bare.get(line, "")
         for length in lengths:
-            if not prefix and line[:length] in prefixes:
-                prefix = line[:length]
-        rest = line[len(prefix) :]
-        text = _untimed(rest) if prefix else rest
-        found.setdefault(prefix, []).append(_Line(number, text))
+            beginning = line[:length]
+            if not prefix and beginning in prefixes:
+                prefix = beginning
+
+        text = line[len(prefix) :]
+        if prefix:
+            text = _untimed(text)
+        own = found.setdefault(prefix, [])
+        own.append(_Line(number, text))
     return found
 
 
 def _in_lines(lines: Sequence[_Line], host: str) -> Iterator[Matrix]:
     """The matrices in the lines of one host, or in lines that name none."""
-    headers = list(_headers([line.text for line in lines]))
+    texts = [line.text for line in lines]
+    headers = list(_headers(texts))
     edges = [0]
     for before, header in pairwise(headers):
-        edges.append(_heading(lines, before, header))
+        edge = _heading(lines, before, header)
+        edges.append(edge)
     edges.append(len(lines))
-    for header, (start, end) in zip(headers, pairwise(edges), strict=False):
-        own = tuple(line.text for line in lines[start:end])
+
+    for position, header in enumerate(headers):
+        start = edges[position]
+        end = edges[position + 1]
+        own = tuple(texts[start:end])
         inside = header - start
         yield Matrix(
             host=host or _host_above(own[:inside]),

@@ -132,18 +132,25 @@ class _Tree:
     ) -> Iterator[tuple[str, _Place]]:
         """Every function behind the ports on `bus`, the first one at this device number."""
         for number, port in enumerate(ports, first):
-            path = (*bridges, _address(bus, number))
+            root_port = _address(bus, number)
+            path = (*bridges, root_port)
             if isinstance(port, Switch):
                 upstream = self.buses.next()
                 inside = self.buses.next()
-                yield from self.below(inside, port.members, (*path, _address(upstream, 0)))
-            elif port[0] in self.fixed:
+                switch_path = (*path, _address(upstream, 0))
+                yield from self.below(inside, port.members, switch_path)
+                continue
+
+            if port[0] in self.fixed:
                 for name in port:
-                    yield name, _Place(self.fixed[name], path)
-            else:
-                card = self.buses.next()
-                for function, name in enumerate(port):
-                    yield name, _Place(_address(card, 0, function), path)
+                    address = self.fixed[name]
+                    yield name, _Place(address, path)
+                continue
+
+            card = self.buses.next()
+            for function, name in enumerate(port):
+                address = _address(card, 0, function)
+                yield name, _Place(address, path)
 
 
 def _address(bus: int, device: int, function: int = 0) -> str:

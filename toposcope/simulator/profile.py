@@ -118,22 +118,24 @@ class _Gpus(Part, kw_only=True):
     geforce: bool = False
 
     def __post_init__(self) -> None:
+        count = self.count
         for name in ("modules", "memory_nodes"):
             values = getattr(self, name)
-            if values and len(values) != self.count:
+            if values and len(values) != count:
                 raise ValueError(
-                    f"{name}: has {len(values)} entries, "
-                    f"write one for each of the {self.count} GPUs"
+                    f"{name}: has {len(values)} entries, write one for each of the {count} GPUs"
                 )
-        dies: list[int] = []
+
+        dies: set[int] = set()
         for board in self.boards:
-            dies += board
-        if len(set(dies)) < len(dies) or max(dies, default=-1) >= self.count:
-            raise ValueError(f"boards: write each GPU below {self.count} on one board at most")
-        if max(self.mig or {}, default=-1) >= self.count:
-            raise ValueError(
-                f"mig: write GPU numbers below {self.count} with 1 to 7 MIG devices each"
-            )
+            for die in board:
+                if die in dies or die >= count:
+                    raise ValueError(f"boards: write each GPU below {count} on one board at most")
+                dies.add(die)
+
+        highest_mig = max(self.mig or {}, default=-1)
+        if highest_mig >= count:
+            raise ValueError(f"mig: write GPU numbers below {count} with 1 to 7 MIG devices each")
 
     def mig_devices(self, name: str, gpu: int) -> tuple[str, ...] | None:
         """UUIDs of the GPU's MIG devices; None when the product has no MIG."""
@@ -412,10 +414,13 @@ def _distances(profile: _Profile, packages: dict[int, int]) -> dict[int, tuple[i
     rows = profile.distances
     if not rows:
         return hardware.default_distances(packages, profile.memory_nodes)
+
     size = len(packages)
-    if len(rows) != size or any(len(row) != size for row in rows):
+    lengths = {len(row) for row in rows}
+    if len(rows) != size or lengths != {size}:
         raise _FieldError(f"distances: write {size} lists of {size} numbers, one per NUMA node")
-    return dict(zip(sorted(packages), rows, strict=True))
+    nodes = sorted(packages)
+    return dict(zip(nodes, rows, strict=True))
 
 
 def _nic_cards(profile: _Profile) -> dict[str, _NicCard]:
@@ -451,11 +456,15 @@ def _slots(profile: _Profile, cards: Mapping[str, _NicCard], numa: set[int]) -> 
 def _root_complexes(profile: _Profile, numa: set[int]) -> tuple[RootComplex, ...]:
     roots = []
     for number, root in enumerate(profile.pci):
-        if root.numa is not None and root.numa not in numa:
-            wrong = f"NUMA node {root.numa} does not exist; declare it under the top-level `numa`"
-            raise _FieldError(f"pci[{number}].numa: {wrong}")
-        numa_node = -1 if root.numa is None else root.numa
-        ports = _ports(f"pci[{number}].ports", root.ports)
+        place_of_root = f"pci[{number}]"
+        numa_node = root.numa
+        if numa_node is None:
+            numa_node = -1
+        elif numa_node not in numa:
+            wrong = f"NUMA node {numa_node} does not exist; declare it under the top-level `numa`"
+            raise _FieldError(f"{place_of_root}.numa: {wrong}")
+
+        ports = _ports(f"{place_of_root}.ports", root.ports)
         roots.append(RootComplex(numa_node, ports, root.bus))
     return tuple(roots)
 
@@ -464,17 +473,19 @@ def _expected_names(
     profile: _Profile, cards: Mapping[str, _NicCard], named: Sequence[str]
 ) -> list[str]:
     """What has to stand in the tree; NVSwitches are numbered, however many there are."""
-    gpus = [f"gpu{index}" for index in range(profile.gpus.count)]
-    nics = []
+    names = [f"gpu{index}" for index in range(profile.gpus.count)]
     data_direct = []
     for name, card in cards.items():
         if card.physfn is None:
-            nics.append(name)
+            names.append(name)
         if card.data_direct:
             data_direct.append(f"{name}{_DIRECT}")
-    switch_count = len(_switches(named))
-    switches = [f"{_SWITCH}{index}" for index in range(switch_count)]
-    return [*gpus, *nics, *data_direct, *switches]
+    names += data_direct
+
+    switches = _switches(named)
+    for index in range(len(switches)):
+        names.append(f"{_SWITCH}{index}")
+    return names
 
 
 def _check_tree(named: Sequence[str], expected: Sequence[str]) -> None:
@@ -550,12 +561,15 @@ def _functions(
     for name in slots:
         if name.endswith(_DIRECT):
             ids[name] = _DATA_DIRECT
+
     switch_id = 0
     if profile.nvlink:
         switch_id = profile.nvlink.switch_pci_id
+    switch = PciId(hardware.NVIDIA, switch_id, hardware.CLASS_NVSWITCH)
     switches = _switches(slots)
     for name in sorted(switches, key=_switch_number):
-        ids[name] = PciId(hardware.NVIDIA, switch_id, hardware.CLASS_NVSWITCH)
+        ids[name] = switch
+
     functions = {}
     for name, pci_id in ids.items():
         functions[name] = PciFunction(slots[name], *pci_id)

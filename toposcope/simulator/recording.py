@@ -245,9 +245,13 @@ def encode(recording: Recording) -> bytes:
         text = msgspec.json.encode(value)
         if isinstance(value, list):
             lines = [msgspec.json.encode(item) for item in value]
-            text = b"[\n  " + b",\n  ".join(lines) + b"\n ]"
-        fields.append(b' "%s": %s' % (name.encode(), text))
-    return b"{\n" + b",\n".join(fields) + b"\n}\n"
+            joined = b",\n  ".join(lines)
+            text = b"[\n  " + joined + b"\n ]"
+        field = b' "%s": %s' % (name.encode(), text)
+        fields.append(field)
+
+    content = b",\n".join(fields)
+    return b"{\n" + content + b"\n}\n"
 
 
 # The recorded machine
@@ -274,7 +278,8 @@ class ReplayedNvml:
         self._answers: dict[bytes, list[Answer]] = {}
         for call in reversed(recording.calls):
             asked = question(call.name, call.arguments)
-            self._answers.setdefault(asked, []).append(call.answer)
+            answers = self._answers.setdefault(asked, [])
+            answers.append(call.answer)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._functions:
@@ -444,15 +449,19 @@ def _check_target(link: Link) -> None:
     A `..` after a name would not do: the name may be a link, and its text does not tell where it
     leads.
     """
-    below = link.target.split("/")
-    depth = link.path.count("/")
+    path = link.path
+    target = link.target
+    below = target.split("/")
+    depth = path.count("/")
     while below and below[0] == "..":
         below.pop(0)
         depth -= 1
+
     if depth < 0:
-        raise RecordingError(f"sysfs: {link.path}: its target {link.target!r} is outside of /sys")
+        raise RecordingError(f"sysfs: {path}: its target {target!r} is outside of /sys")
     if below:
-        _check_path("/".join(below), f"{link.path}: target {link.target!r}")
+        rest = "/".join(below)
+        _check_path(rest, f"{path}: target {target!r}")
 
 
 def _check_path(path: str, where: str) -> None:

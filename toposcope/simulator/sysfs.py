@@ -72,6 +72,7 @@ class _PciTree:
         self._written.add(folder)
         path = f"{self._top}/{folder}"
         os.makedirs(path, exist_ok=True)  # noqa: PTH103 - pathlib is several times slower here
+
         files = {
             "class": f"{pci_id.pci_class:#08x}",
             "vendor": f"{pci_id.vendor:#06x}",
@@ -81,20 +82,26 @@ class _PciTree:
         }
         for name, text in files.items():
             _put(f"{path}/{name}", text)
-        address = folder.rpartition("/")[2]
-        _link(f"../../../{folder}", f"{self._top}/bus/pci/devices/{address}")
+
+        _, _, address = folder.rpartition("/")
+        by_address = f"{self._top}/bus/pci/devices/{address}"
+        _link(f"../../../{folder}", by_address)
 
 
 def _write_infiniband(nic: Nic, top: str) -> None:
+    name = nic.name
     device = _folder(nic.function)
-    folder = f"{device}/infiniband/{nic.name}"
-    port = f"{top}/{folder}/ports/1"
+    folder = f"{device}/infiniband/{name}"
+    path = f"{top}/{folder}"
+    port = f"{path}/ports/1"
+    state = "4: ACTIVE" if nic.active else "1: DOWN"
     os.makedirs(port)  # noqa: PTH103 - pathlib is several times slower here
+
     _put(f"{port}/link_layer", nic.link_layer)
-    _put(f"{port}/state", "4: ACTIVE" if nic.active else "1: DOWN")
-    _put(f"{top}/{folder}/node_guid", _guid(nic.node_guid))
-    _link(f"../../../{nic.slot.address}", f"{top}/{folder}/device")
-    _link(f"../../{folder}", f"{top}/class/infiniband/{nic.name}")
+    _put(f"{port}/state", state)
+    _put(f"{path}/node_guid", _guid(nic.node_guid))
+    _link(f"../../../{nic.slot.address}", f"{path}/device")
+    _link(f"../../{folder}", f"{top}/class/infiniband/{name}")
     if nic.physfn is not None:
         # Functions of one card are neighbours in the tree.
         _link(f"../{nic.physfn}", f"{top}/{device}/physfn")
@@ -103,63 +110,75 @@ def _write_infiniband(nic: Nic, top: str) -> None:
 def _guid(number: int) -> str:
     """Four groups of four hexadecimal digits."""
     digits = f"{number:016x}"
-    groups = (digits[:4], digits[4:8], digits[8:12], digits[12:])
+    groups = []
+    for start in range(0, len(digits), 4):
+        end = start + 4
+        groups.append(digits[start:end])
     return ":".join(groups)
 
 
 def _write_vpd(machine: Machine, top: str) -> None:
-    """Vital product data of those whose data says something.
-
-    These are bridges to NVSwitches, and the cards with Data Direct.
-    """
+    """Vital product data of bridges to NVSwitches and of cards with Data Direct."""
     cards: dict[str, str] = {}
     for nic in machine.nics:
         if not nic.vpd:
             continue
-        cards[nic.name] = identity(machine.name, "card", nic.slot.card).hex
-        if nic.physfn is None and (nic.management or machine.data_direct):
+        card = identity(machine.name, "card", nic.slot.card).hex
+        cards[nic.name] = card
+        is_told = nic.management or machine.data_direct
+        if nic.physfn is None and is_told:
             submodel = "SW_MNG" if nic.management else ""
-            data = vpd_data(card=cards[nic.name], submodel=submodel)
-            _put_bytes(f"{top}/{_folder(nic.function)}/vpd", data)
+            data = vpd_data(card=card, submodel=submodel)
+            folder = _folder(nic.function)
+            _put_bytes(f"{top}/{folder}/vpd", data)
+
     for direct in machine.data_direct:
-        if direct.nic in cards:
-            data = vpd_data(card=cards[direct.nic])
-            _put_bytes(f"{top}/{_folder(direct.function)}/vpd", data)
+        if direct.nic not in cards:
+            continue
+        data = vpd_data(card=cards[direct.nic])
+        folder = _folder(direct.function)
+        _put_bytes(f"{top}/{folder}/vpd", data)
 
 
 def _write_nodes(machine: Machine, folder: str) -> None:
-    every_node = format_list(node.id for node in machine.numa_nodes)
-    files = {
-        "online": every_node,
-        "possible": every_node,
-        "has_cpu": format_list(node.id for node in machine.numa_nodes if node.cpus),
-        "has_memory": every_node,
-    }
-    for name, text in files.items():
-        _put(f"{folder}/{name}", text)
+    every_node = []
+    with_cpus = []
+    for node in machine.numa_nodes:
+        every_node.append(node.id)
+        if node.cpus:
+            with_cpus.append(node.id)
+
+    every_text = format_list(every_node)
+    _put(f"{folder}/online", every_text)
+    _put(f"{folder}/possible", every_text)
+    _put(f"{folder}/has_cpu", format_list(with_cpus))
+    _put(f"{folder}/has_memory", every_text)
+
     for node in machine.numa_nodes:
         path = f"{folder}/node{node.id}"
-        distances = [str(distance) for distance in node.distances]
+        distances = " ".join(map(str, node.distances))
         os.mkdir(path)  # noqa: PTH102 - pathlib is several times slower here
         _put(f"{path}/cpulist", node.cpulist)
-        _put(f"{path}/distance", " ".join(distances))
+        _put(f"{path}/distance", distances)
 
 
 def _write_cpus(machine: Machine, folder: str) -> None:
     everything = format_list(machine.cpus)
     _put(f"{folder}/online", everything)
     _put(f"{folder}/possible", everything)
+
     packages: dict[int, int] = {}
     for node in machine.numa_nodes:
         for cpu in sorted(node.cpus):
+            path = f"{folder}/cpu{cpu}"
             # The CPUs of a package differ in nothing that is shown here: one folder under many
             # names, and a tree that is written in a fraction of the time.
             first = packages.setdefault(node.package, cpu)
-            if cpu == first:
-                os.makedirs(f"{folder}/cpu{cpu}/topology")  # noqa: PTH103 - pathlib is several times slower here
-                _put(f"{folder}/cpu{cpu}/topology/physical_package_id", str(node.package))
-            else:
-                _link(f"cpu{first}", f"{folder}/cpu{cpu}")
+            if cpu != first:
+                _link(f"cpu{first}", path)
+                continue
+            os.makedirs(f"{path}/topology")  # noqa: PTH103 - pathlib is several times slower here
+            _put(f"{path}/topology/physical_package_id", str(node.package))
 
 
 def _put(path: str, text: str) -> None:

@@ -12,11 +12,18 @@ def vpd_data(*, card: str, submodel: str = "") -> bytes:
     maker = "MLX:MN=MLNX:CSKU=V2:UUID=V3"
     if submodel:
         maker += f":SMDL={submodel}"
-    fields = {b"V3": card.encode(), b"VA": maker.encode()}
-    content = b""
-    for keyword, value in fields.items():
-        content += keyword + bytes([len(value)]) + value
-    return _resource(_NAME, b"Network adapter") + _resource(_READ_ONLY, content) + bytes([_END])
+
+    content = _field(b"V3", card) + _field(b"VA", maker)
+    name = _resource(_NAME, b"Network adapter")
+    read_only = _resource(_READ_ONLY, content)
+    end = bytes([_END])
+    return name + read_only + end
+
+
+def _field(keyword: bytes, text: str) -> bytes:
+    value = text.encode()
+    length = bytes([len(value)])
+    return keyword + length + value
 
 
 def _resource(tag: int, content: bytes) -> bytes:

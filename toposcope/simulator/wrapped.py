@@ -25,20 +25,33 @@ def unwrapped(lines: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
     no row.
     """
     heads = [_head(line) for line in lines]
-    first = next((number for number, head in enumerate(heads) if number and head), len(lines))
-    header = lines[0][max(0, lines[0].find("GPU0")) :]
-    wrapped = False
-    for line in lines[1:first]:
-        if line.strip() and first < len(lines):
-            header = _header_joined(header, line, set(heads))
-            wrapped = True
+    first = _first_row(heads)
+    top = lines[0]
+    start = max(0, top.find("GPU0"))
+    header = top[start:]
+    is_wrapped = False
+    if first < len(lines):
+        names = set(heads)
+        for line in lines[1:first]:
+            if line.strip():
+                header = _header_joined(header, line, names)
+                is_wrapped = True
     header = _WIDE_COLUMN.sub(lambda column: " ".join(column[0].split()), header)
-    rows = _Rows(header, wrapped=wrapped)
+
+    rows = _Rows(header, wrapped=is_wrapped)
     for line in lines[first:]:
         if line.startswith("##"):
             break
         rows.take(line)
     return header, rows.found
+
+
+def _first_row(heads: Sequence[str]) -> int:
+    """The number of the first line below the header that a device heads."""
+    for number, head in enumerate(heads):
+        if number > 0 and head:
+            return number
+    return len(heads)
 
 
 def leading_cells(row: str, position: int) -> tuple[list[str], int]:
@@ -80,16 +93,21 @@ class _Rows:
         self._devices: set[str] = set()
         self._width = 0
         """Cells of a row."""
-        for word in re.sub("|".join(TAIL_COLUMNS), " ", header).split():
-            glued = re.findall(NUMBERED, word)
-            self._devices |= {word, *glued}
-            self._width += len(glued) or 1
-        self._tail = sum(column in header for column in TAIL_COLUMNS)
+        self._tail = 0
         """Columns behind the cells."""
         self._wrapped = wrapped
         """Whether some line was wrapped: the columns behind the cells may be, too."""
         self._after_blank = False
         self.found: list[tuple[str, str]] = []
+
+        devices_only = re.sub("|".join(TAIL_COLUMNS), " ", header)
+        for word in devices_only.split():
+            glued = re.findall(NUMBERED, word)
+            self._devices |= {word, *glued}
+            self._width += len(glued) or 1
+        for column in TAIL_COLUMNS:
+            if column in header:
+                self._tail += 1
 
     def take(self, line: str) -> None:
         """The next line below the header."""

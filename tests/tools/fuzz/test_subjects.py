@@ -11,7 +11,7 @@ import tools.fuzz.__main__ as program
 import tools.fuzz.sizes
 from tools.fuzz.run import Result, in_child
 from tools.fuzz.run import fuzz as run
-from tools.fuzz.sizes import Size, size_rows
+from tools.fuzz.sizes import Size, SizeRun, size_rows
 from tools.fuzz.subjects import SUBJECTS
 
 
@@ -49,8 +49,14 @@ def test_the_table_says_what_broke_and_how_to_see_it_again(
 
 
 def test_a_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([("taken", 1.0, 50.0), ("taken", 1.0, 500.0), ("BROKEN: x", 0.0, 0.0)])
-    monkeypatch.setattr(tools.fuzz.sizes, "_in_child", lambda _: next(answers))
+    runs = iter(
+        [
+            SizeRun(result="taken", seconds=1.0, peak_mib=50.0),
+            SizeRun(result="taken", seconds=1.0, peak_mib=500.0),
+            SizeRun(broken="x"),
+        ]
+    )
+    monkeypatch.setattr(tools.fuzz.sizes, "_in_child", lambda _: next(runs))
     sizes = tuple(Size(name, str, 100) for name in ("small", "large", "crashing"))
     rows, findings = size_rows(sizes)
     assert findings == ["large: BROKEN: 500 MiB", "crashing: BROKEN: x"]

@@ -51,12 +51,18 @@ def _probed(nvml: SimulatedNvml, machine: str) -> RawNode:
 def _publishable(description: Description) -> None:
     """Every label is legal and ours, and the annotations stay within their size."""
     for key, value in description.labels.known.items():
-        held(key.startswith(PREFIX), f"a label that is not ours: {key}")
-        held(is_label_value(str(value)), f"{key}={value!r} is no label value")
+        is_ours = key.startswith(PREFIX)
+        held(is_ours, f"a label that is not ours: {key}")
+        is_legal = is_label_value(str(value))
+        held(is_legal, f"{key}={value!r} is no label value")
+
     for key, text in description.annotations.items():
-        limit = LIMIT if key == MATRIX else 2 * LIMIT
-        fits = text.isascii() and len(text) <= limit
-        held(fits, f"the annotation {key} has {len(text)} bytes")
+        limit = 2 * LIMIT
+        if key == MATRIX:
+            limit = LIMIT
+        size = len(text)
+        fits = text.isascii() and size <= limit
+        held(fits, f"the annotation {key} has {size} bytes")
 
 
 def _json(document: Any) -> bytes:
@@ -88,19 +94,23 @@ _NAMES: Final = st.one_of(
 def labels(case: Any) -> Outcome:
     """Every value made is one that the API server takes; two node names keep two values."""
     text, (first, second) = case
+    first_short = short_name(first)
+    second_short = short_name(second)
+    for name, short in ((first, first_short), (second, second_short)):
+        is_legal = is_label_value(short)
+        held(is_legal, f"{short!r} of node {name!r} is no label value")
+    if first != second:
+        differ = first_short != second_short
+        held(differ, f"{first!r} and {second!r} become one value")
+
     safe = label_safe(text)
-    held(safe is None or (safe and is_label_value(safe)), f"{safe!r} of {text!r} is no label value")
-    held(safe is None or label_safe(safe) == safe, f"{safe!r} does not stay itself")
-    for name in (first, second):
-        held(
-            is_label_value(short_name(name)),
-            f"{short_name(name)!r} of node {name!r} is no label value",
-        )
-    held(
-        first == second or short_name(first) != short_name(second),
-        f"{first!r} and {second!r} become one value",
-    )
-    return "taken" if safe else "refused"
+    if safe is None:
+        return "refused"
+    is_legal = bool(safe) and is_label_value(safe)
+    held(is_legal, f"{safe!r} of {text!r} is no label value")
+    is_stable = label_safe(safe) == safe
+    held(is_stable, f"{safe!r} does not stay itself")
+    return "taken"
 
 
 # Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those
@@ -138,24 +148,26 @@ def annotations(case: Any) -> Outcome:
 
 def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
-    devices = [*document.get("gpus", []), *document.get("nics", [])]
-    names = [device.get("name", device.get("uuid", "")) for device in devices]
-    held(
-        [device.name for device in matrix.devices] == names,
-        f"of the devices {names} were read {matrix.devices}",
-    )
+    names = []
+    for device in (*document.get("gpus", []), *document.get("nics", [])):
+        uuid = device.get("uuid", "")
+        names.append(device.get("name", uuid))
+    read_names = [device.name for device in matrix.devices]
+    held(read_names == names, f"of the devices {names} were read {matrix.devices}")
+
     for name in ("reasons", "disputes"):
-        held(
-            list(getattr(matrix, name)) == document.get(name, []),
-            f"{name} are not those of the annotation",
-        )
-    rows = document.get("matrix", [])
+        written = document.get(name, [])
+        was_read = list(getattr(matrix, name))
+        held(was_read == written, f"{name} are not those of the annotation")
+
     cells = []
     if matrix.links is not None:
         for index, row in enumerate(matrix.links.cells):
-            cells.append(" ".join(row[: index + 1]))
-    written = [" ".join(row.split()) for row in rows]
-    held(cells == written, f"of the matrix {rows} was read {cells}")
+            half = row[: index + 1]
+            cells.append(" ".join(half))
+    rows = document.get("matrix", [])
+    written_cells = [" ".join(row.split()) for row in rows]
+    held(cells == written_cells, f"of the matrix {rows} was read {cells}")
 
 
 # NVML that answers anything: errors of every code, numbers out of range, bytes that are no text.
@@ -198,17 +210,22 @@ def _fitting(value: Any, truth: Any) -> Any:
 
     Ctypes sees to types, nobody to what they say.
     """
-    number = (value if isinstance(value, int) else len(str(value))) & 0xFFFFFFFF
     if isinstance(truth, bool) or truth is None:
         return truth
-    if isinstance(truth, int):
-        return number
     if isinstance(truth, str):
         return str(value)
+
+    number = len(str(value))
+    if isinstance(value, int):
+        number = value
+    number &= 0xFFFFFFFF
+    if isinstance(truth, int):
+        return number
     if isinstance(truth, ctypes.Array):
         truth[0].value.uiVal = number
     if hasattr(truth, "busId"):
-        truth.busId = str(value).encode("utf-8", "replace")[:31].replace(b"\0", b"?")
+        encoded = str(value).encode("utf-8", "replace")
+        truth.busId = encoded[:31].replace(b"\0", b"?")
     return truth
 
 
@@ -340,7 +357,7 @@ _SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
 def messages(case: Any) -> Outcome:
     """An answer or ChannelError; a probe or ValueError.
 
-    And what is a probe by its types is described.
+    A probe whose types are right can be described.
     """
     agent, worker = Channel.pair()
     try:

@@ -5,7 +5,6 @@ import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -50,22 +49,36 @@ class _Plain:
 
 @st.composite
 def _plain(draw: DrawFn) -> _Plain:
-    documents = draw(st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4))
-    lines = [msgspec.json.encode(document) + b"\n" for document in documents]
-    body = b"".join(lines)
-    ends = list(accumulate(len(line) for line in lines))
-    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(ends), st.integers(0, len(body))))
-    is_whole = cut == len(body) and draw(st.booleans())
-    if draw(st.booleans()):
-        length = len(body)
-        if cut == len(body) and not is_whole:
+    some = st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4)
+    documents = draw(some)
+    body = b""
+    ends = []
+    for document in documents:
+        body += msgspec.json.encode(document) + b"\n"
+        ends.append(len(body))
+
+    size = len(body)
+    cuts = st.one_of(
+        st.just(size),
+        st.sampled_from(ends),
+        st.integers(0, size),
+    )
+    cut = draw(cuts)
+    is_uncut = cut == size
+    is_whole = is_uncut and draw(st.booleans())
+    has_length = draw(st.booleans())
+    if has_length:
+        length = size
+        if is_uncut and not is_whole:
             length += 1
         content = b"Content-Length: %d\r\n\r\n" % length + body[:cut]
     else:
-        chunks = _chunks(body[:cut], draw(st.sampled_from([7, 4096])))
+        chunk_size = draw(st.sampled_from([7, 4096]))
+        chunks = _chunks(body[:cut], chunk_size)
         if is_whole:
             chunks += b"0\r\n\r\n"
         content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+
     whole = None
     if is_whole and len(documents) == 1:
         whole = documents[0]
@@ -75,13 +88,15 @@ def _plain(draw: DrawFn) -> _Plain:
 @st.composite
 def _answer(draw: DrawFn) -> bytes:
     """One answer as it comes over a socket."""
-    documents = draw(st.lists(spoiled(_GOOD, "ADDED", "n1", "9", "ERROR"), max_size=4))
+    spoiled_documents = spoiled(_GOOD, "ADDED", "n1", "9", "ERROR")
+    documents = draw(st.lists(spoiled_documents, max_size=4))
     body = b""
     if not documents:
         body = draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"]))
     for document in documents:
         with contextlib.suppress(UnicodeEncodeError, OverflowError):
             body += msgspec.json.encode(document) + b"\n"
+
     header = st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x"))
     headers = draw(st.lists(header, max_size=3))
     match draw(st.sampled_from(["length", "length", "chunks", "chunks", "none"])):
@@ -91,9 +106,13 @@ def _answer(draw: DrawFn) -> bytes:
             headers.append("Transfer-Encoding: chunked")
             size = draw(st.sampled_from([1, 7, 4096]))
             body = _chunks(body, size) + b"0\r\n\r\n"
-    line = draw(st.sampled_from([_LINES[0]] * 8 + list(_LINES)))
-    head = "\r\n".join([line, *headers]).encode("utf-8", "replace")
-    whole = (head + b"\r\n\r\n" + body)[:_MOST]
+
+    usual, *_ = _LINES
+    line = draw(st.sampled_from([usual] * 8 + list(_LINES)))
+    text = "\r\n".join([line, *headers])
+    head = text.encode("utf-8", "replace")
+    whole = head + b"\r\n\r\n" + body
+    whole = whole[:_MOST]
     if draw(st.integers(0, 5)) == 0:
         cut = draw(st.integers(0, len(whole)))
         return whole[:cut]

@@ -9,7 +9,7 @@ import json
 import re
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import product
@@ -95,17 +95,26 @@ def _disagreeing(text: str) -> str:
 def _rows(text: str) -> dict[str, dict[str, str]]:
     """Device to its cells by column, of the first matrix."""
     lines = iter(text.splitlines())
-    header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
-    devices = header.partition("CPU Affinity")[0].split()
+    devices: list[str] = []
+    for line in lines:
+        if line.split()[:2] == ["GPU0", "GPU1"]:
+            header, _, _ = line.partition("CPU Affinity")
+            devices = header.split()
+            break
+
     rows = {}
     for line in lines:
         if not line.split():
             break
         name, *cells = line.split()
         shown = cells[: len(devices)]
-        if name in devices and all(_CELL.fullmatch(cell) for cell in shown):
+        if name in devices and _are_cells(shown):
             rows[name] = dict(zip(devices, cells, strict=False))
     return rows
+
+
+def _are_cells(texts: Sequence[str]) -> bool:
+    return all(_CELL.fullmatch(text) for text in texts)
 
 
 # The controller's configuration file.
@@ -127,29 +136,45 @@ _SPOILED: Final = {
 )
 def configs(case: Any) -> Outcome:
     """The catalogue always holds what is built in and what is well; each problem names the file."""
-    content = case if isinstance(case, bytes) else _with_untouched(case)
+    has_untouched = not isinstance(case, bytes)
+    content = case
+    if has_untouched:
+        content = _with_untouched(case)
+
     try:
         config = read_config(content, "config.yaml")
     except UnreadableError as error:
-        held(str(error).startswith("config.yaml"), f"the file is not named: {error}")
+        is_named = str(error).startswith("config.yaml")
+        held(is_named, f"the file is not named: {error}")
         return refusal(error)
     for problem in config.problems:
-        held(problem.startswith("config.yaml:"), f"no file and line: {problem}")
+        is_placed = problem.startswith("config.yaml:")
+        held(is_placed, f"no file and line: {problem}")
         refusal(problem)
+
     # a domain may have lost one to another
-    kept = set().union(*config.catalogue.keys.values())
+    kept = set[str]()
+    for keys in config.catalogue.keys.values():
+        kept.update(keys)
     for domain, keys in BUILT_IN.keys.items():
-        held(set(keys) <= kept, f"the keys of {domain} are lost")
-    if not isinstance(case, bytes):
+        held(kept.issuperset(keys), f"the keys of {domain} are lost")
+    if has_untouched:
         _in_force(config.catalogue)
     return "refused" if config.problems else "taken"
 
 
 def _with_untouched(entries: dict[str, list[Any]]) -> bytes:
     """A file of the bad entries, each followed by a good one, as the JSON that is YAML too."""
-    catalogue = {part: [*entries[part], good] for part, good in _UNTOUCHED.items()}
-    document = {"apiVersion": API_VERSION, "kind": KIND, "catalogue": catalogue}
-    return json.dumps(document, ensure_ascii=True).encode()
+    catalogue = {}
+    for part, good in _UNTOUCHED.items():
+        catalogue[part] = [*entries[part], good]
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "catalogue": catalogue,
+    }
+    text = json.dumps(document, ensure_ascii=True)
+    return text.encode()
 
 
 def _in_force(catalogue: Catalogue) -> None:
@@ -235,17 +260,21 @@ _NODES: Final = 8
 def _saved_cluster() -> Snapshot:
     """The cluster that is saved: something in every field."""
     document = msgspec.json.decode(cluster())
-    for number, item in enumerate(document["items"][:_NODES]):
-        item["metadata"]["labels"][STATE] = "ok" if number else "degraded"
-        item["metadata"]["annotations"] = {
-            MATRIX: f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'
-        }
-    containers = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}]
-    document["items"][-1]["spec"] = {"nodeName": "n0", "containers": containers}
-    snapshot = load_files(["-"], io.BytesIO(msgspec.json.encode(document)), keep_matrix=every)
-    moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    items = document["items"]
+    for number, node in enumerate(items[:_NODES]):
+        metadata = node["metadata"]
+        metadata["labels"][STATE] = "ok" if number else "degraded"
+        matrix = f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'
+        metadata["annotations"] = {MATRIX: matrix}
+
+    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}
+    items[-1]["spec"] = {"nodeName": "n0", "containers": [container]}
+    file = io.BytesIO(msgspec.json.encode(document))
+    snapshot = load_files(["-"], file, keep_matrix=every)
     return dataclasses.replace(
-        snapshot, taken_at=moment, warnings=("pods of other namespaces could not be seen",)
+        snapshot,
+        taken_at=datetime(2026, 1, 1, 12, tzinfo=UTC),
+        warnings=("pods of other namespaces could not be seen",),
     )
 
 
@@ -286,8 +315,10 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 
 @st.composite
 def _forgeries(draw: DrawFn) -> tuple[str, Any]:
-    name = draw(st.sampled_from(sorted(_parts())))
-    return name, draw(spoiled([_parts()[name]], "n0", "nvidia.com/gpu", "rack"))
+    parts = _parts()
+    name = draw(st.sampled_from(sorted(parts)))
+    forged = spoiled([parts[name]], "n0", "nvidia.com/gpu", "rack")
+    return name, draw(forged)
 
 
 _CHANGES: Final = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4)

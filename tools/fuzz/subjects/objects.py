@@ -60,14 +60,19 @@ def _object(name: str, number: int, labels: Mapping[str, str]) -> dict[str, Any]
 
 
 def _node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
     half = str(number % 2)
-    labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"node-{number}"}
-    labels |= {label_keys.NVLINK_DOMAIN: f"{_FABRIC}.{half}", label_keys.CHASSIS: half}
-    return _object(
-        f"node-{number}",
-        number,
-        labels | {ZONE_KEY: "a", BLOCK_KEY: "b1", RACK_KEY: f"rack-{half}"},
-    )
+    labels = {
+        _GPUS: "8",
+        label_keys.STATE: "ok",
+        label_keys.HOSTNAME: name,
+        label_keys.NVLINK_DOMAIN: f"{_FABRIC}.{half}",
+        label_keys.CHASSIS: half,
+        ZONE_KEY: "a",
+        BLOCK_KEY: "b1",
+        RACK_KEY: f"rack-{half}",
+    }
+    return _object(name, number, labels)
 
 
 _LEVEL_KEYS: Final = tuple(BUILT_IN.domain_of)
@@ -80,12 +85,14 @@ def _crowd(kinds: list[int]) -> list[Any]:
     """
     nodes = []
     for number, kind in enumerate(kinds):
+        name = f"n{number}" + "x" * 240
         labels = {_GPUS: "8", label_keys.STATE: "degraded"}
         for place, key in enumerate(_LEVEL_KEYS):
-            if kind >> place & 1:
+            bit = 1 << place
+            if kind & bit:
                 labels[key] = f"{number:x>63}"
-        name = f"n{number}" + "x" * 240
-        nodes.append(_object(name, number, labels))
+        node = _object(name, number, labels)
+        nodes.append(node)
     return nodes
 
 
@@ -206,11 +213,17 @@ def specs(case: Any) -> Outcome:
 
 def _is_object(case: Any) -> bool:
     """What any API server sees to, whatever the CRD says: an object with a name and a uid."""
-    metadata = case.get("metadata") if isinstance(case, dict) else None
+    if not isinstance(case, dict):
+        return False
+    metadata = case.get("metadata")
     if not isinstance(metadata, dict):
         return False
-    texts = all(isinstance(metadata.get(field), str) for field in ("name", "uid"))
-    return texts and isinstance(metadata.get("generation", 0), int)
+
+    for field in ("name", "uid"):
+        if not isinstance(metadata.get(field), str):
+            return False
+    generation = metadata.get("generation", 0)
+    return isinstance(generation, int)
 
 
 # One node whose agent's token was stolen: anything that it may write, which is its own keys under
@@ -232,19 +245,24 @@ _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
 
 def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
     """Racks of four; with `two_kinds` every other rack is NVL72 under a fabric's leaf."""
-    labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"n{number}"}
-    labels |= {label_keys.CHASSIS: str(number // 4), ZONE_KEY: "a"}
-    place, domain = (
-        {BLOCK_KEY: f"b{number // 8}", RACK_KEY: f"r{number // 4}"},
-        f"{_FABRIC}.{number // 4}",
-    )
-    if not two_kinds:
-        return labels | place | {label_keys.NVLINK_DOMAIN: domain}
-    return labels | (
-        {_LEAF_KEY: f"leaf{number // 4}", label_keys.NVLINK_DOMAIN: domain}
-        if number // 4 % 2
-        else place
-    )
+    rack = number // 4
+    is_nvl72 = not two_kinds or rack % 2 == 1
+    is_under_leaf = two_kinds and is_nvl72
+    labels = {
+        _GPUS: "8",
+        label_keys.STATE: "ok",
+        label_keys.HOSTNAME: f"n{number}",
+        label_keys.CHASSIS: str(rack),
+        ZONE_KEY: "a",
+    }
+    if is_under_leaf:
+        labels[_LEAF_KEY] = f"leaf{rack}"
+    else:
+        labels[BLOCK_KEY] = f"b{number // 8}"
+        labels[RACK_KEY] = f"r{rack}"
+    if is_nvl72:
+        labels[label_keys.NVLINK_DOMAIN] = f"{_FABRIC}.{rack}"
+    return labels
 
 
 def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeFacts:
@@ -298,11 +316,21 @@ class _Cluster:
             child._once(nodes)  # noqa: SLF001 - of the same class
 
     def _topology(self) -> Topology:
-        metadata: dict[str, Any] = {"name": self._name, "uid": f"u-{self._name}", "generation": 1}
+        metadata: dict[str, Any] = {
+            "name": self._name,
+            "uid": f"u-{self._name}",
+            "generation": 1,
+        }
         if self._owner:
+            owner = {"controller": True, "kind": KIND, "uid": self._owner}
             metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
-            metadata["ownerReferences"] = [{"controller": True, "kind": KIND, "uid": self._owner}]
-        return read({"metadata": metadata, "spec": self.spec, "status": self._status})
+            metadata["ownerReferences"] = [owner]
+        document = {
+            "metadata": metadata,
+            "spec": self.spec,
+            "status": self._status,
+        }
+        return read(document)
 
     def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
         """The nodes of each child, by its name."""
@@ -351,17 +379,26 @@ def hostile(case: Any) -> Outcome:
     """What is published, what is required and what is known of other nodes stays as it was."""
     spec, two_kinds, stolen, from_the_start, changes = case
     decode = NodeDecoder(_TRACKED)
-    honest = [_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != stolen]
+    honest = []
+    for number in range(16):
+        if number != stolen:
+            labels = _labels(number, two_kinds=two_kinds)
+            honest.append(_facts(decode, number, labels))
+
+    alone = _alone(msgspec.json.encode(spec), stolen, two_kinds=two_kinds)
+    cluster = _Cluster(spec)
     was = _labels(stolen, two_kinds=two_kinds)
-    alone, cluster = _alone(msgspec.json.encode(spec), stolen, two_kinds=two_kinds), _Cluster(spec)
-    before = None if from_the_start else cluster.look([_facts(decode, stolen, was), *honest])
-    if before:
+    before = None
+    if not from_the_start:
+        stolen_facts = _facts(decode, stolen, was)
+        before = cluster.look([stolen_facts, *honest])
         _same_segments(alone, cluster, honest)
+
     for change in changes:
-        labels = {
-            key: value for key, value in was.items() if key not in change["without"]
-        } | change["with"]
-        after = cluster.look([_facts(decode, stolen, labels), *honest])
+        labels = {key: value for key, value in was.items() if key not in change["without"]}
+        labels |= change["with"]
+        stolen_facts = _facts(decode, stolen, labels)
+        after = cluster.look([stolen_facts, *honest])
         if before:
             _same_levels(before, after)
             _same_segments(alone, cluster, honest)
@@ -385,17 +422,19 @@ def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
 
 
 def _same_levels(before: Assessment, after: Assessment) -> None:
-    held(
-        after.publishable == before.publishable,
-        f"published were {before.publishable}, now {after.publishable}",
-    )
+    was = before.publishable
+    now = after.publishable
+    held(now == was, f"published were {was}, now {now}")
+
     gone = set(after.unavailable) - set(before.unavailable)
-    held(not gone, f"required levels are gone: {', '.join(sorted(gone))}")
+    listed = ", ".join(sorted(gone))
+    held(not gone, f"required levels are gone: {listed}")
+
+    counts = _counts(after)
     for level, nodes in _counts(before).items():
-        held(
-            abs(_counts(after)[level] - nodes) <= 1,
-            f"{level}: {nodes} nodes, then {_counts(after)[level]}",
-        )
+        count = counts[level]
+        is_near = abs(count - nodes) <= 1
+        held(is_near, f"{level}: {nodes} nodes, then {count}")
 
 
 def _counts(assessment: Assessment) -> dict[Level, int]:
@@ -405,8 +444,12 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """Each segment keeps its name and honest nodes when the hostile node is left out."""
     there = cluster.members(honest)
-    segments = ", ".join(there) or "none"
-    for name, nodes in alone.members(honest).items():
+    segments = ", ".join(there)
+    if not segments:
+        segments = "none"
+
+    members = alone.members(honest)
+    for name, nodes in members.items():
         held(name in there, f"segment {name} is gone; there are {segments}")
         now = there[name]
         held(now == nodes, f"segment {name} had {nodes}, and has {now}")
@@ -415,17 +458,23 @@ def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts
 def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """The same, and what schedulers see of it."""
     _same_members(alone, cluster, honest)
-    for name in alone.children:
-        before, now = alone.children[name].publishable, cluster.children[name].publishable
+    for name, child in alone.children.items():
+        before = child.publishable
+        now = cluster.children[name].publishable
         held(now == before, f"segment {name}: published would be {before}, and are {now}")
 
 
 def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """No honest node is in two segments, and nodes that are alike are in the same one."""
     there = cluster.members(honest)
-    kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
+    segments_of: dict[tuple[str, ...], list[str]] = {}
     for node in honest:
-        segments = tuple(name for name, nodes in there.items() if node.name in nodes)
-        held(len(segments) <= 1, f"{node.name} is in the segments {', '.join(segments)}")
-        first = kinds.setdefault(node.keys, segments)
+        segments = []
+        for name, nodes in there.items():
+            if node.name in nodes:
+                segments.append(name)
+
+        listed = ", ".join(segments)
+        held(len(segments) <= 1, f"{node.name} is in the segments {listed}")
+        first = segments_of.setdefault(node.keys, segments)
         held(first == segments, f"nodes that are alike are in different segments: {there}")

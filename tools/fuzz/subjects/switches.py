@@ -52,23 +52,27 @@ _PROMISE: Final = (
 
 @subject(_PROMISE, _FRAMES, guided=True)
 def lldp(case: Any) -> Outcome:
-    """Each frame is taken or refused.
-
-    What a port then has for a neighbour survives its own writing.
-    """
-    hearing, taken, why = Hearing(), False, ""
+    """Each frame is taken or refused, and a port's neighbour survives its own writing."""
+    hearing = Hearing()
+    is_taken = False
+    why = ""
     for frame in case:
         try:
-            hearing.take("eth0", decode(frame), 0.0)
-            taken = True
+            neighbour = decode(frame)
+            hearing.take("eth0", neighbour, 0.0)
+            is_taken = True
         except LldpError as error:
             why = str(error)
-    found = {f"mlx5_{number}": hearing.neighbour("eth0", 1.0) for number in range(64)}
-    text = neighbours_text(found)
-    held(text.isascii() and len(text) <= LIMIT, f"the annotation has {len(text)} characters")
+
+    heard = {f"mlx5_{number}": hearing.neighbour("eth0", 1.0) for number in range(64)}
+    text = neighbours_text(heard)
+    fits = text.isascii() and len(text) <= LIMIT
+    held(fits, f"the annotation has {len(text)} characters")
+
     read = parse_neighbours(text)
-    held(
-        all(found[nic] == neighbour for nic, neighbour in read.items()) and read,
-        "it does not survive its own writing",
-    )
-    return "taken" if taken else refusal(why)
+    survives = bool(read)
+    for nic, neighbour_read in read.items():
+        if heard[nic] != neighbour_read:
+            survives = False
+    held(survives, "it does not survive its own writing")
+    return "taken" if is_taken else refusal(why)

@@ -72,10 +72,15 @@ class Api:
         for obj in objects:
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = self.catalog.by_kind(group, version, obj["kind"])
-            metadata = {"uid": self._new_uid(), "creationTimestamp": self._now(), **obj["metadata"]}
-            complete: Object = {**resource.zero, **obj, "metadata": metadata}
+            metadata = {
+                "uid": self._new_uid(),
+                "creationTimestamp": self._now(),
+                **obj["metadata"],
+            }
             if resource.namespaced:
                 metadata.setdefault("namespace", "default")
+            complete: Object = {**resource.zero, **obj, "metadata": metadata}
+
             if resource is CRDS:
                 complete = copy.deepcopy(complete)
                 complete_crd(complete, self._now())
@@ -100,11 +105,15 @@ class Api:
         parts = tuple(part for part in request.path.split("/") if part)
         document = self.catalog.document(parts)
         if document is not None:
-            return Response(200, [msgspec.json.encode(document), b"\n"])
+            text = msgspec.json.encode(document)
+            return Response(200, [text, b"\n"])
+
         route = _route(self.catalog, parts)
-        view = View.negotiate(request.headers.get("accept", ""), self._clock())
+        accept = request.headers.get("accept", "")
+        view = View.negotiate(accept, self._clock())
         if request.method == "GET":
             return self._read(request, route, view)
+
         handler = self._handler(request.method, route)
         if handler is None:
             message = "the server does not allow this method on the requested resource"
@@ -149,7 +158,8 @@ class Api:
         obj = request.object()
         check_type(resource, obj)
         metadata = obj.setdefault("metadata", {})
-        if metadata.get("namespace", route.namespace) != route.namespace:
+        namespace = metadata.get("namespace", route.namespace)
+        if namespace != route.namespace:
             raise statuses.bad_request(
                 "the namespace of the provided object does not match the namespace sent "
                 "on the request"
@@ -158,23 +168,28 @@ class Api:
         if not name:
             cause = ("metadata.name", "Required value: name or generateName is required")
             raise requests.invalid(resource, "", [cause])
-        if self._store.get(resource.storage, (route.namespace, name)):
+        key = (route.namespace, name)
+        if self._store.get(resource.storage, key):
             raise requests.already_exists(resource, name)
+
         obj = _untyped(obj)
         unknown = _settle(resource, obj)
         if resource.status and resource.plural != "nodes":
             obj.pop("status", None)
-        route = replace(route, name=name)
+        named_route = replace(route, name=name)
         empty = {**resource.zero, "metadata": {}}
-        writer = self._writer(request, route)
-        owned = fields.update(empty, {**empty, **obj}, resource.schema, writer)
-        item = self._save_new(request, route, owned)
-        return _respond(route, view, item, code=201, unknown=unknown)
+        filled = {**empty, **obj}
+        writer = self._writer(request, named_route)
+        owned = fields.update(empty, filled, resource.schema, writer)
+        item = self._save_new(request, named_route, owned)
+        return _respond(named_route, view, item, code=201, unknown=unknown)
 
     def _save_new(self, request: Request, route: Route, obj: Object) -> Stored:
         resource = route.resource
         if resource.namespaced and not self._namespace_exists(route.namespace):
-            raise requests.not_found(self.catalog.find("", "v1", "namespaces"), route.namespace)
+            namespaces = self.catalog.find("", "v1", "namespaces")
+            raise requests.not_found(namespaces, route.namespace)
+
         metadata = obj["metadata"]
         for name in ("resourceVersion", "deletionTimestamp", "selfLink"):
             metadata.pop(name, None)
@@ -183,6 +198,7 @@ class Api:
         metadata["creationTimestamp"] = self._now()
         if resource.namespaced:
             metadata["namespace"] = route.namespace
+
         for name, alias in resource.also.items():
             if name in obj:
                 obj[alias] = obj[name]
@@ -198,8 +214,11 @@ class Api:
         obj = request.object()
         check_type(resource, obj)
         metadata = obj.get("metadata") or {}
-        live = self._existing(route).decode()
-        _check_precondition(route, "UID", metadata.get("uid"), live["metadata"]["uid"])
+        item = self._existing(route)
+        live = item.decode()
+        live_uid = live["metadata"]["uid"]
+        _check_precondition(route, "UID", metadata.get("uid"), live_uid)
+
         needs_version = resource.custom or resource.plural in ("leases", CRDS.plural)
         if needs_version and not metadata.get("resourceVersion"):
             problem = "Invalid value: 0: must be specified for an update"
@@ -208,7 +227,9 @@ class Api:
         return self._update(request, route, view, live, obj)
 
     def _patch(self, request: Request, route: Route, view: View) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        content_type = request.headers.get("content-type", "")
+        kind, _, _ = content_type.partition(";")
+        kind = kind.strip()
         if kind == _APPLY:
             return self._apply(request, route, view)
         patch = _PATCHES.get(kind)
@@ -219,6 +240,7 @@ class Api:
                 f"accepted media types include: {accepted}"
             )
             raise StatusError(415, "UnsupportedMediaType", message)
+
         try:
             change = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
@@ -227,17 +249,20 @@ class Api:
         obj = patch(item.decode(), change)
         if not isinstance(obj, dict):
             raise statuses.bad_request("error decoding patch: the result is not an object")
-        return self._update(request, route, view, item.decode(), obj)
+
+        live = item.decode()
+        return self._update(request, route, view, live, obj)
 
     def _update(
         self, request: Request, route: Route, view: View, live: Object, obj: Object
     ) -> Response:
-        schema = route.resource.schema
+        resource = route.resource
         obj = _untyped(obj)
-        unknown = _settle(route.resource, obj)
+        unknown = _settle(resource, obj)
         new = _updated(route, live, obj)
-        new = fields.update(live, new, schema, self._writer(request, route))
-        item = self._save(request, route, new, live)
+        writer = self._writer(request, route)
+        owned = fields.update(live, new, resource.schema, writer)
+        item = self._save(request, route, owned, live)
         return _respond(route, view, item, unknown=unknown)
 
     def _apply(self, request: Request, route: Route, view: View) -> Response:
@@ -245,24 +270,30 @@ class Api:
         if not request.query.get("fieldManager"):
             problem = "fieldManager: Required value: is required for apply patch"
             raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
+
         config = request.object()
         _check_applied_type(resource, config)
         config = _untyped(config)
         metadata = config.setdefault("metadata", {})
         if metadata.get("managedFields") is not None:
             raise statuses.bad_request("metadata.managedFields must be nil")
-        item = self._store.get(resource.storage, (route.namespace, route.name))
+
+        key = (route.namespace, route.name)
+        item = self._store.get(resource.storage, key)
         if item is None:
             created = self._apply_new(request, route, config)
             return _respond(route, view, created, code=201)
+
         live = item.decode()
         writer = self._writer(request, route)
         force = request.flag("force")
         merged = fields.apply(live, config, resource.schema, writer, force=force)
         _settle(resource, merged)
         new = _updated(route, live, merged)
-        new["metadata"]["managedFields"] = merged["metadata"].get("managedFields", [])
-        return _respond(route, view, self._save(request, route, new, live))
+        managed = merged["metadata"].get("managedFields", [])
+        new["metadata"]["managedFields"] = managed
+        saved = self._save(request, route, new, live)
+        return _respond(route, view, saved)
 
     def _apply_new(self, request: Request, route: Route, config: Object) -> Stored:
         resource = route.resource
@@ -270,9 +301,12 @@ class Api:
             raise requests.not_found(resource, route.name)
         uid = config["metadata"].get("uid")
         if uid:
-            given = f"the provided object specified uid {uid}"
-            why = f"uid mismatch: {given}, and no existing object was found"
+            why = (
+                f"uid mismatch: the provided object specified uid {uid}, "
+                "and no existing object was found"
+            )
             raise requests.conflict(resource, route.name, why)
+
         empty = {**resource.zero, "metadata": {}}
         writer = self._writer(request, route)
         force = request.flag("force")
@@ -283,36 +317,49 @@ class Api:
     def _delete(self, request: Request, route: Route, view: View) -> Response:
         live = self._existing(route).decode()
         metadata = live["metadata"]
-        options = request.object() if request.body else {}
+        options: Object = {}
+        if request.body:
+            options = request.object()
         preconditions = options.get("preconditions") or {}
         for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            _check_precondition(route, label, preconditions.get(name), metadata[name])
+            expected = preconditions.get(name)
+            _check_precondition(route, label, expected, metadata[name])
+
         if metadata.get("finalizers"):
-            return _respond(route, view, self._mark_deleted(request, route, live))
+            marked = self._mark_deleted(request, route, live)
+            return _respond(route, view, marked)
         if not request.dry:
             self._remove(route.resource, live)
+
+        details = requests.details(route.resource, route.name)
         success = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Success",
-            "details": {**requests.details(route.resource, route.name), "uid": metadata["uid"]},
+            "details": {**details, "uid": metadata["uid"]},
         }
-        return Response(200, [msgspec.json.encode(success), b"\n"])
+        text = msgspec.json.encode(success)
+        return Response(200, [text, b"\n"])
 
     def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
         selects = reads.predicate(resource, request.query)
         revision, items = self._store.snapshot(resource.storage)
-        if route.namespace:
-            items = [item for item in items if item.key[0] == route.namespace]
-        if selects is not None:
-            items = [item for item in items if selects(item)]
+        selected = []
+        for item in items:
+            namespace, _ = item.key
+            if route.namespace and namespace != route.namespace:
+                continue
+            if selects is None or selects(item):
+                selected.append(item)
+
         if not request.dry:
-            for item in items:
+            for item in selected:
                 self._delete_item(request, route, item)
         metadata = {"resourceVersion": str(revision)}
-        return Response(200, view.many(resource, items, metadata))
+        chunks = view.many(resource, selected, metadata)
+        return Response(200, chunks)
 
     def _delete_item(self, request: Request, route: Route, item: Stored) -> None:
         live = item.decode()
@@ -334,10 +381,14 @@ class Api:
         self._store.remove(resource.storage, obj)
         if resource is not CRDS:
             return
+
         spec = obj["spec"]
-        storage = f"{spec['names']['plural']}.{spec['group']}"
+        group = spec["group"]
+        plural = spec["names"]["plural"]
+        storage = f"{plural}.{group}"
         collection = self._store.collection(storage)
-        for item in list(collection.objects.values()):
+        items = list(collection.objects.values())
+        for item in items:
             self._store.remove(storage, item.decode())
         self.serve_crds()
 
@@ -511,14 +562,19 @@ def _updated(route: Route, live: Object, obj: Object) -> Object:
     """
     resource = route.resource
     system: Object = live["metadata"]
-    _check_identity(route, system, obj["metadata"])
+    given: Object = obj["metadata"]
+    _check_identity(route, system, given)
     content = live if route.subresource else obj
     new = _without(content, "metadata", "status")
-    metadata = {**obj["metadata"], **_system_owned(system)}
+
+    metadata = {**given, **_system_owned(system)}
     if route.subresource and resource.custom:
         metadata = dict(system)
-    elif _counts_generations(resource) and new != _without(live, "metadata", "status"):
-        metadata["generation"] = system.get("generation", 0) + 1
+    elif _counts_generations(resource):
+        before = _without(live, "metadata", "status")
+        if new != before:
+            metadata["generation"] = system.get("generation", 0) + 1
+
     has_main_status = not resource.status or resource is CRDS
     status_source = obj if route.subresource or has_main_status else live
     if "status" in status_source:
@@ -542,11 +598,15 @@ def _check_identity(route: Route, system: Object, metadata: Object) -> None:
         raise statuses.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({route.name})"
         )
-    uid = metadata.get("uid", system["uid"])
-    if uid != system["uid"]:
+
+    live_uid = system["uid"]
+    uid = metadata.get("uid", live_uid)
+    if uid != live_uid:
         cause = ("metadata.uid", f'Invalid value: "{uid}": field is immutable')
         raise requests.invalid(resource, route.name, [cause])
-    if metadata.get("resourceVersion") not in (None, "", system["resourceVersion"]):
+
+    version = metadata.get("resourceVersion")
+    if version not in (None, "", system["resourceVersion"]):
         raise requests.conflict(resource, route.name)
 
 
@@ -579,9 +639,12 @@ def _json_patch(target: Any, patch: Any) -> Any:
 
     Raises `StatusError`: 400 if malformed, 422 if unfit.
     """
-    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
+    is_list = isinstance(patch, list)
+    if not is_list or not all(isinstance(step, dict) for step in patch):
         raise statuses.bad_request("error decoding patch: a JSON patch is a list of operations")
-    root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
+
+    document = copy.deepcopy(target)
+    root: dict[str, Any] = {"": document}  # a JSON pointer begins with an empty name
     try:
         for step in patch:
             _json_patch_step(root, step)

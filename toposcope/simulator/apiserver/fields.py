@@ -115,10 +115,12 @@ def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
         unknown += _drop_unknown(value, schema, path)
         _fill_defaults(value, schema)
         for key, item in value.items():
-            unknown += settle(item, schema.field(key) or ANY, _join(path, key))
+            field = schema.field(key) or ANY
+            unknown += settle(item, field, _join(path, key))
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
-            unknown += settle(item, schema.items, f"{path}[{index}]")
+            item_path = f"{path}[{index}]"
+            unknown += settle(item, schema.items, item_path)
     return unknown
 
 
@@ -151,41 +153,51 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, 
     """Yield path and problem of each wrong field: types, enums, patterns and what is required."""
     if value is None and _is_nullable(schema):
         return
+
     problem = _own_problem(value, schema.rules, path)
     if problem is not None:
         yield problem
     elif isinstance(value, dict):
         yield from _validate_map(value, schema, path)
     elif isinstance(value, list):
+        of_item = schema.items or ANY
         for index, item in enumerate(value):
-            yield from validate(item, schema.items or ANY, f"{path}[{index}]")
+            item_path = f"{path}[{index}]"
+            yield from validate(item, of_item, item_path)
 
 
 def _validate_map(value: Object, schema: Schema, path: str) -> Iterator[tuple[str, str]]:
-    for name in schema.rules.get("required", ()):
+    required = schema.rules.get("required", ())
+    for name in required:
         if name not in value:
             yield _join(path, name), "Required value"
+
     for key, item in value.items():
-        yield from validate(item, schema.field(key) or ANY, _join(path, key))
+        field = schema.field(key) or ANY
+        item_path = _join(path, key)
+        yield from validate(item, field, item_path)
 
 
 def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, str] | None:
     """What is wrong with a value itself, not with what is in it."""
     if not _has_type(value, rules):
         return path, f"Invalid value: {path} in body must be of type {rules['type']}"
-    if rules.get("format") == "int32" and not _INT32_MIN <= value <= _INT32_MAX:
+    is_int32 = rules.get("format") == "int32"
+    if is_int32 and not _INT32_MIN <= value <= _INT32_MAX:
         problem = "Checked value must be of type integer with format int32 in"
         return "<nil>", f'Invalid value: "": {problem} {path}'
+
     choices = rules.get("enum")
     if choices is not None and value not in choices:
-        supported = ", ".join(_shown(choice) for choice in choices)
+        supported = ", ".join(map(_shown, choices))
         return path, f"Unsupported value: {_shown(value)}: supported values: {supported}"
+
     pattern = rules.get("pattern")
     if pattern is None or not isinstance(value, str):
         return None
-    if not _pattern(pattern).search(value):
-        return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
-    return None
+    if _pattern(pattern).search(value):
+        return None
+    return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
 
 
 def _has_type(value: Any, rules: Mapping[str, Any]) -> bool:
@@ -322,10 +334,16 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
     """Lay an applied value over the live one; the order of a list with keys is the applier's."""
-    if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
+    if isinstance(live, dict) and isinstance(applied, dict):
+        if schema.atomic:
+            return applied
         return _merge_maps(live, applied, schema)
-    if isinstance(live, list) and isinstance(applied, list) and _has_elements(schema):
+
+    if isinstance(live, list) and isinstance(applied, list):
+        if not _has_elements(schema):
+            return applied
         return _merge_lists(live, applied, schema)
+
     return applied
 
 
@@ -340,12 +358,17 @@ def _merge_maps(live: Object, applied: Object, schema: Schema) -> Object:
 def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
     old = _elements(live, schema)
     new = _elements(applied, schema)
-    merged = [item for element, item in old.items() if element not in new]
-    for element, item in new.items():
-        if element in old:
-            merged.append(merge(old[element], item, schema.items or ANY))
-        else:
+    of_item = schema.items or ANY
+    merged = []
+    for element, item in old.items():
+        if element not in new:
             merged.append(item)
+
+    for element, item in new.items():
+        laid_over = item
+        if element in old:
+            laid_over = merge(old[element], item, of_item)
+        merged.append(laid_over)
     return merged
 
 
@@ -456,15 +479,20 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
     before = leaves(live, schema)
     wanted = leaves(config, schema)
     listed = writer.own(path for path, value in wanted.items() if value != {})
-    mine, others = _mine(_claims(live), writer, "Apply")
+    claims = _claims(live)
+    mine, others = _mine(claims, writer, "Apply")
     changed = _changed(listed, before, wanted)
     _take_over(others, changed, force=force)
+
     owned_by_others: Paths = set()
     for claim in others:
         owned_by_others |= claim.paths
-    dropped = {path for path in mine.paths - listed - owned_by_others if path in before}
+    no_longer_owned = mine.paths - listed - owned_by_others
+    dropped = no_longer_owned & before.keys()
     dropped -= _shared_items(dropped, before, owned_by_others)
-    merged = without(merge(live, config, schema), dropped, schema)
+    laid_over = merge(live, config, schema)
+    merged = without(laid_over, dropped, schema)
+
     if changed or dropped or mine.paths != listed:
         mine.entry["time"] = writer.now
     mine.paths = listed
@@ -517,10 +545,13 @@ def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
     after = leaves(new_parts, schema)
     changed = writer.own(_changed(after, before, after))
     gone = writer.own(before.keys() - after.keys())
-    mine, others = _mine(_claims(live), writer, "Update")
+
+    claims = _claims(live)
+    mine, others = _mine(claims, writer, "Update")
     mine.paths -= gone
+    touched = changed | gone
     for claim in others:
-        claim.paths -= changed | gone
+        claim.paths -= touched
     if changed:
         mine.paths |= changed
         mine.entry["time"] = writer.now
@@ -529,12 +560,19 @@ def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
 
 def _different(live: Object, new: Object) -> tuple[Object, Object]:
     """What differs of two objects, down to the parts of metadata: a write changes few of many."""
-    keys = {"name"}  # so that metadata is never empty, which is a value of its own
+    old_parts: Object = {}
+    new_parts: Object = {}
     for key in live.keys() | new.keys():
-        if live.get(key, _ABSENT) != new.get(key, _ABSENT):
-            keys.add(key)
-    old_parts = {key: live[key] for key in live.keys() & keys}
-    new_parts = {key: new[key] for key in new.keys() & keys}
+        old = live.get(key, _ABSENT)
+        now = new.get(key, _ABSENT)
+        # The name always, so that metadata is never empty, which is a value of its own.
+        if old == now and key != "name":
+            continue
+        if key in live:
+            old_parts[key] = old
+        if key in new:
+            new_parts[key] = now
+
     if "metadata" in old_parts and "metadata" in new_parts:
         old_metadata, new_metadata = _different(old_parts["metadata"], new_parts["metadata"])
         old_parts["metadata"] = old_metadata
@@ -605,11 +643,15 @@ def _owner(entry: tuple[_Claim, Paths]) -> str:
 def _conflicts_text(causes: list[Object]) -> str:
     if len(causes) == 1:
         cause = causes[0]
-        return f"1 conflict: {cause['message']}: {cause['field']}"
+        message = cause["message"]
+        return f"1 conflict: {message}: {cause['field']}"
+
     lines: list[str] = []
     for cause in causes:
-        head = cause["message"].replace("conflict with", "conflicts with") + ":"
+        message = cause["message"].replace("conflict with", "conflicts with")
+        head = f"{message}:"
         if head not in lines:
             lines.append(head)
         lines.append(f"- {cause['field']}")
-    return f"{len(causes)} conflicts: " + "\n".join(lines)
+    text = "\n".join(lines)
+    return f"{len(causes)} conflicts: {text}"

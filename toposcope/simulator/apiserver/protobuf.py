@@ -33,15 +33,18 @@ def decoded(body: bytes) -> dict[str, Any]:
     Raises LookupError, with its version and kind, for a kind that is not known, and ValueError for
     bytes that are no protobuf.
     """
-    unknown = _message(body[len(MAGIC) :], _UNKNOWN)
+    content = body[len(MAGIC) :]
+    unknown = _message(content, _UNKNOWN)
     type_meta = unknown.get("type", {})
     version = type_meta.get("apiVersion", "")
     kind = type_meta.get("kind", "")
     fields = _KINDS.get(kind)
     if fields is None or version != "v1":
         raise LookupError(f"{version}, Kind={kind}")
-    content = _message(unknown.get("raw", b""), fields)
-    return {**type_meta, **content}
+
+    raw = unknown.get("raw", b"")
+    message = _message(raw, fields)
+    return {**type_meta, **message}
 
 
 def _message(data: bytes, fields: _Fields) -> dict[str, Any]:
@@ -54,11 +57,13 @@ def _message(data: bytes, fields: _Fields) -> dict[str, Any]:
         name, form = fields.get(number, ("", None))
         if form == "map":
             entry = _message(value, _ENTRY)
+            key = entry.get("key", "")
             entries = message.setdefault(name, {})
-            entries[entry.get("key", "")] = entry.get("value", "")
+            entries[key] = entry.get("value", "")
         elif isinstance(form, list):
+            item = _value(value, form[0])
             items = message.setdefault(name, [])
-            items.append(_value(value, form[0]))
+            items.append(item)
         elif name:
             decoded_value = _value(value, form)
             if decoded_value not in ("", {}):
@@ -86,17 +91,21 @@ def _parts(data: bytes) -> Iterator[tuple[int, Any]]:
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
-        if tag & 7 == 0:
+        number = tag >> 3
+        wire_type = tag & 7
+        if wire_type == 0:
             value, at = _varint(data, at)
-            yield tag >> 3, value
-        elif tag & 7 == 2:  # noqa: PLR2004 - protobuf's wire type of texts and messages
-            size, at = _varint(data, at)
-            if at + size > len(data):
-                raise ValueError("unexpected EOF")
-            yield tag >> 3, data[at : at + size]
-            at += size
-        else:
-            raise ValueError(f"wire type {tag & 7} is in none of the known messages")
+            yield number, value
+            continue
+        if wire_type != 2:  # noqa: PLR2004 - protobuf's wire type of texts and messages
+            raise ValueError(f"wire type {wire_type} is in none of the known messages")
+
+        size, at = _varint(data, at)
+        end = at + size
+        if end > len(data):
+            raise ValueError("unexpected EOF")
+        yield number, data[at:end]
+        at = end
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

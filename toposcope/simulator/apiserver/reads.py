@@ -37,10 +37,15 @@ _EXPIRED_TOKEN = (
 
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
-    of_labels = _requirements(query.get("labelSelector", ""))
-    of_fields = _requirements(query.get("fieldSelector", ""))
-    tests = [_label_test(requirement) for requirement in of_labels]
-    tests += [_field_test(resource, requirement) for requirement in of_fields]
+    tests = []
+    label_selector = query.get("labelSelector", "")
+    for requirement in _requirements(label_selector):
+        tests.append(_label_test(requirement))
+
+    field_selector = query.get("fieldSelector", "")
+    for requirement in _requirements(field_selector):
+        tests.append(_field_test(resource, requirement))
+
     if not tests:
         return None
     return lambda item: all(test(item) for test in tests)
@@ -82,24 +87,28 @@ def _equality_test(match: re.Match[str]) -> Predicate:
 
 def _set_test(match: re.Match[str]) -> Predicate:
     key = match["key"]
-    inside = match["how"] == "in"
-    values = {value.strip() for value in match["values"].split(",")}
-    return lambda item: (item.labels.get(key) in values) is inside
+    is_inside = match["how"] == "in"
+    values = set()
+    for value in match["values"].split(","):
+        values.add(value.strip())
+    return lambda item: (item.labels.get(key) in values) is is_inside
 
 
 def _field_test(resource: Resource, text: str) -> Predicate:
     match = _EQUALITY.fullmatch(text)
     if not match:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
+
     path = match["key"]
     expected = match["value"]
-    equal = match["how"] != "!="
+    is_equal = match["how"] != "!="
     if path == "metadata.name":
-        return lambda item: (item.key[1] == expected) is equal
+        return lambda item: (item.key[1] == expected) is is_equal
     if path not in resource.selectable:
         raise bad_request(f"field label not supported: {path}")
+
     names = path.split(".")
-    return lambda item: (_field_text(item, names) == expected) is equal
+    return lambda item: (_field_text(item, names) == expected) is is_equal
 
 
 def _field_text(item: Stored, names: Sequence[str]) -> str:
@@ -117,25 +126,29 @@ def _field_text(item: Stored, names: Sequence[str]) -> str:
 
 def list_objects(store: Store, request: Request, route: Route, view: View) -> Response:
     """Answer a list: a page of it, a selection, or an older version."""
+    resource = route.resource
     limit = request.number("limit")
-    revision, start = _open_token(request.query.get("continue", ""))
+    token = request.query.get("continue", "")
+    revision, start = _open_token(token)
     try:
-        current, items = store.snapshot(route.resource.storage, revision)
+        current, items = store.snapshot(resource.storage, revision)
     except StatusError:
         raise expired(_EXPIRED_TOKEN) from None
     # Later pages show what is there now under the first one's version: a watch from it repeats what
     # changed meanwhile.
     revision = revision or current
-    selects = predicate(route.resource, request.query)
+
+    selects = predicate(resource, request.query)
     items = _selected(items, start, route.namespace, selects)
     metadata: Object = {"resourceVersion": str(revision)}
-    if 0 < limit < len(items):
-        remaining = len(items) - limit
+    remaining = len(items) - limit
+    if limit > 0 and remaining > 0:
         items = items[:limit]
         metadata["continue"] = _token(revision, items[-1])
         if not selects:
             metadata["remainingItemCount"] = remaining
-    return Response(200, view.many(route.resource, items, metadata))
+    chunks = view.many(resource, items, metadata)
+    return Response(200, chunks)
 
 
 def _selected(
@@ -252,15 +265,21 @@ class _Watch:
 
         An object that stops matching is deleted for it.
         """
-        saw = self.sees(change.before)
-        if self.sees(change.after):
-            return self.line("MODIFIED" if saw else "ADDED", change.last)
-        if change.before is None or not saw:
+        before = change.before
+        saw = self.sees(before)
+        sees = self.sees(change.after)
+        if sees and saw:
+            return self.line("MODIFIED", change.last)
+        if sees:
+            return self.line("ADDED", change.last)
+        if before is None or not saw:
             return b""
         if change.after is None:
             return self.line("DELETED", change.last)
+
         # One that left the selection is shown as it was, at the version that took it out.
-        return self.line("DELETED", stored(change.before.decode(), change.revision))
+        as_it_was = stored(before.decode(), change.revision)
+        return self.line("DELETED", as_it_was)
 
 
 def _events(
@@ -293,10 +312,13 @@ def _events(
 
 def _initial_chunks(watch: _Watch, initial: Sequence[Stored], revision: int) -> Iterator[bytes]:
     seen = [item for item in initial if watch.sees(item)]
-    yield from _chunks(watch.line("ADDED", item) for item in seen)
+    lines = (watch.line("ADDED", item) for item in seen)
+    yield from _chunks(lines)
+
     wants_bookmarks = watch.bookmark_interval < inf
     if watch.initial_events and wants_bookmarks:
-        yield watch.bookmark(revision, {_INITIAL_EVENTS_END: "true"})
+        annotations = {_INITIAL_EVENTS_END: "true"}
+        yield watch.bookmark(revision, annotations)
 
 
 def _next_changes(

@@ -119,15 +119,22 @@ def conflict(resource: Resource, name: str, why: str = _MODIFIED) -> StatusError
 
 def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) -> StatusError:
     """422 with one cause for each wrong field: its path, and what is wrong with it."""
-    texts = [f"{path}: {message}" for path, message in causes]
-    text = texts[0]
+    texts = []
+    for path, message in causes:
+        texts.append(f"{path}: {message}")
+    text = ", ".join(texts)
     if len(texts) > 1:
-        text = f"[{', '.join(texts)}]"
+        text = f"[{text}]"
+
     kind = resource.kind
     if resource.group:
-        kind += f".{resource.group}"
-    message = f'{kind} "{name}" is invalid: {text}'
-    return StatusError(422, "Invalid", message, details=details(resource, name))
+        kind = f"{kind}.{resource.group}"
+    return StatusError(
+        422,
+        "Invalid",
+        f'{kind} "{name}" is invalid: {text}',
+        details=details(resource, name),
+    )
 
 
 def details(resource: Resource, name: str) -> Object:

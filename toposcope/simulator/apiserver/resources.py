@@ -113,11 +113,12 @@ class Resource:
 
     @cached_property
     def storage(self) -> str:
-        """Name of the collection that holds the objects, the same for all versions.
-
-        `leases.coordination.k8s.io`.
-        """
-        return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
+        """Name of the collection of all versions' objects, such as `leases.coordination.k8s.io`."""
+        if self.stored_as:
+            return self.stored_as
+        if self.group:
+            return f"{self.plural}.{self.group}"
+        return self.plural
 
     @cached_property
     def type_prefix(self) -> bytes:
@@ -134,11 +135,20 @@ def _built_in(
     *, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any
 ) -> Resource:
     """Describe a built-in kind, whose only version is v1."""
-    lists = {name: _keyed("type") for name in ("addresses", "conditions")}
-    schema = _object_schema(_struct(status=_struct(**lists)))
-    shown = tuple(Column(*column) for column in columns) or (AGE,)
+    status = _struct(
+        addresses=_keyed("type"),
+        conditions=_keyed("type"),
+    )
+    shown = tuple(Column(*column) for column in columns)
+    if not shown:
+        shown = (AGE,)
+    short_names = tuple(short.split())
     return Resource(
-        version="v1", short_names=tuple(short.split()), schema=schema, columns=shown, **rest
+        version="v1",
+        short_names=short_names,
+        schema=_object_schema(_struct(status=status)),
+        columns=shown,
+        **rest,
     )
 
 
@@ -188,8 +198,19 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        fields = version.get("selectableFields") or ()
-        columns = version.get("additionalPrinterColumns") or ()
+
+        columns = []
+        for column in version.get("additionalPrinterColumns") or ():
+            columns.append(_printer_column(column))
+        if not columns:
+            columns.append(AGE)
+        selectable = []
+        for selected in version.get("selectableFields") or ():
+            path = selected["jsonPath"]
+            selectable.append(path.lstrip("."))
+        subresources = version.get("subresources") or {}
+        schema = version["schema"]["openAPIV3Schema"]
+
         yield Resource(
             group=spec["group"],
             version=version["name"],
@@ -197,11 +218,11 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
             kind=names["kind"],
             namespaced=spec["scope"] == "Namespaced",
             short_names=tuple(names.get("shortNames", ())),
-            status="status" in (version.get("subresources") or {}),
+            status="status" in subresources,
             custom=True,
-            schema=_object_schema(version["schema"]["openAPIV3Schema"]),
-            columns=tuple(_printer_column(column) for column in columns) or (AGE,),
-            selectable=tuple(field["jsonPath"].lstrip(".") for field in fields),
+            schema=_object_schema(schema),
+            columns=tuple(columns),
+            selectable=tuple(selectable),
         )
 
 
@@ -382,9 +403,13 @@ def _preference(version: str) -> tuple[int, int, int]:
     """Sort key: GA before beta before alpha, newer first (apimachinery's version priority)."""
     number = version[1:]
     for rank, stage in enumerate(("beta", "alpha"), start=1):
-        if stage in version:
-            major, _, minor = number.partition(stage)
-            return rank, -int(major), -int(minor or 0)
+        if stage not in version:
+            continue
+        major, _, minor = number.partition(stage)
+        if not minor:
+            minor = "0"
+        return rank, -int(major), -int(minor)
+
     if number.isdigit():
         return 0, -int(number), 0
     return 0, 0, 0

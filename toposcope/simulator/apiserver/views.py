@@ -222,9 +222,11 @@ def _items_of(values: Sequence[Any]) -> list[Any]:
 
 def _age(timestamp: str, now: datetime) -> str:
     """Render a time as kubectl does: `42s`, `7m`, `3h12m`, `5d`, `2y40d`."""
-    elapsed = now - datetime.fromisoformat(timestamp)
+    created = datetime.fromisoformat(timestamp)
+    elapsed = now - created
     seconds = max(0, int(elapsed.total_seconds()))
-    for unit, smaller in itertools.pairwise((*_UNITS, _SECONDS)):
+    units = (*_UNITS, _SECONDS)
+    for unit, smaller in itertools.pairwise(units):
         count, rest = divmod(seconds, unit.seconds)
         if count < unit.shown_from:
             continue
