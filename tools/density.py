@@ -18,8 +18,6 @@ from typing import Final
 MOST_PATHS: Final = 10
 MARK: Final = "# dense:"
 FOLDERS: Final = (Path("toposcope"), Path("tools"))
-_PENDING: Final = Path("toposcope/integrations")
-"""Not counted unless it is named: its older files are still too dense."""
 
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -50,13 +48,9 @@ class Problem:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the problems of the given folders and files, or of all; 1 if there are any."""
-    if arguments:
-        files = _modules([Path(argument) for argument in arguments])
-    else:
-        files = [file for file in _modules(FOLDERS) if not file.is_relative_to(_PENDING)]
-
+    chosen = [Path(argument) for argument in arguments] or FOLDERS
     problems = []
-    for file in files:
+    for file in _modules(chosen):
         text = file.read_text()
         problems += problems_of(file, text)
 
