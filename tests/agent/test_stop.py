@@ -11,10 +11,18 @@ from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.run import _run_forever
 
 
-def library_that_hangs() -> Any:
-    """An NVML whose first call never returns; by then Kubernetes has sent the agent a SIGTERM."""
-    os.kill(os.getppid(), signal.SIGTERM)
-    signal.pause()
+class HangingLibrary:
+    """An NVML whose first call never returns; by then Kubernetes has sent the agent a SIGTERM.
+
+    The first call comes with the first probe, when the agent handles signals.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return self._hang
+
+    def _hang(self, *_: Any) -> None:
+        os.kill(os.getppid(), signal.SIGTERM)
+        signal.pause()
 
 
 class Agent:
@@ -44,7 +52,7 @@ def handlers() -> Iterator[None]:
 
 
 def test_sigterm_ends_an_agent_whose_nvml_call_hangs(tmp_path: Path) -> None:
-    with ProbeProcess(library_that_hangs, tmp_path, step_seconds=30.0) as probe:
+    with ProbeProcess(HangingLibrary, tmp_path, step_seconds=30.0) as probe:
         _run_forever(Agent(probe), probe, Watches())  # type: ignore[arg-type]
         worker = probe.worker
         assert worker is not None
