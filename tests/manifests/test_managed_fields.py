@@ -35,7 +35,7 @@ pytestmark = pytest.mark.real_api("RBAC, TokenRequest and admission policies")
 NAME: Final = "confined-own"
 OWN: Final = f"{NODES}/{NAME}"
 FEW, MANY = 150, 2100
-"""Generated writes for each program and state: in every run, and in a thorough one."""
+"""Generated writes for each program and state: in every run, and in the slow test."""
 PLAYED: Final = {FEW: 6, MANY: 40}
 """How many of the accepted outcomes are played to their end."""
 

@@ -184,7 +184,7 @@ def test_a_problem_in_a_pipe_has_its_line() -> None:
 
 @pytest.fixture
 def forged(tmp_path: Path) -> Callable[..., str]:
-    """Writes a saved file of so many equal nodes, which says that it has so many pods, and has one."""
+    """Writes a saved file of equal nodes whose pod count is forged: it holds one pod."""
 
     def write(nodes: int, pods: int | None = None, **changed: Any) -> str:
         fields: dict[str, Any] = {"warnings": [], "topologies": [], "published": [], "objects": []}

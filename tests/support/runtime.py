@@ -30,7 +30,7 @@ class ManualRuntime(Runtime):
 
 
 class Pauses(threading.Event):
-    """An event that never waits: it keeps how long it should have, and is set after so many pauses."""
+    """An event that never waits: it records the timeouts, and is set after a number of waits."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Pauses(threading.Event):
 
 
 class WatchRuntime(ManualRuntime):
-    """For one watch, which ends after so many pauses; so many seconds pass whenever it looks at the clock."""
+    """For one watch, which ends after a number of waits; each reading of the clock moves it on."""
 
     def __init__(self, most_pauses: int, passing: float = 0.0) -> None:
         super().__init__()

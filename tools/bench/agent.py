@@ -298,7 +298,7 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _cycle_costs(agent: _RunningAgent, cycles: int) -> tuple[float, ...]:
-    """Milliseconds of CPU of each of so many cycles."""
+    """Milliseconds of CPU of each cycle."""
     pids = [process.pid for process in agent.after_probes(2)]
     worker = pids[-1]
     costs = []
@@ -312,7 +312,7 @@ def _cycle_costs(agent: _RunningAgent, cycles: int) -> tuple[float, ...]:
 
 
 def _waiting_cost(agent: _RunningAgent, seconds: float) -> float:
-    """Milliseconds of CPU in a minute of waiting, measured for so many seconds."""
+    """Milliseconds of CPU a minute of waiting costs, measured for `seconds`."""
     pids = [process.pid for process in agent.after_probes(1)]
     time.sleep(_SETTLED)
 

@@ -96,7 +96,7 @@ def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) ->
 
 
 def _decoding(nodes: int, runs: int) -> Sample:
-    """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them."""
+    """Seconds of CPU to decode Nodes into the facts that the controller keeps."""
     count = min(nodes, _DECODED)
     objects = [msgspec.json.encode(node) for node in large_cluster(count)]
     decode = NODE_JSON.decode
@@ -239,7 +239,7 @@ def at_rest(server: ApiServer) -> tuple[int, int]:
 
 
 def moves(client: ApiClient, count: int) -> Iterator[tuple[str, str]]:
-    """So many changes, each a node and its new rack: one of its own, and then the old one."""
+    """Changes, each a node and its new rack: first a rack of its own, then the old one again."""
     request = Request("GET", NODES, {"limit": "100"})
     nodes = client.call(request)["items"]
     for number in range(count):

@@ -1,6 +1,6 @@
 ------------------------------ MODULE Levels ------------------------------
 (* One inferred level of a ClusterTopology: when it is reported as expired, when Grove's binding keeps it for          *)
-(* workloads, and when it is taken from schedulers: toposcope/api/effective_levels.py and controller/assess.           *)
+(* workloads, and when it is taken from schedulers: toposcope/hierarchy/effective_levels.py and controller/assess.     *)
 (*                                                                                                                   *)
 (* Assumed: a watch shows the nodes as they were at some time; a pass reads the status that was stored last; there is  *)
 (* a pass a tick, and what comes and goes between two of them (a second) is not seen. Absences are a controller's only *)
