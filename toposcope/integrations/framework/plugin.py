@@ -102,6 +102,8 @@ class Plugin:
     """Kinds that its publisher reads besides."""
     changes_checked: tuple[Kind, ...] = ()
     """Kinds that have rules about updates: `check` compares them with the existing object."""
+    leaves_out_incomplete_nodes: bool = False
+    """Whether a node without one of the levels is out of its whole topology."""
     admits: bool = False
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()

@@ -172,7 +172,7 @@ class _Set:
         if self.topology:
             constraints.check_levels(self.topology, note)
 
-        operator = self._cluster.grove
+        operator = self._cluster.profiles
         if operator and not operator.topology_aware:
             fix = "enable it in Grove's chart: config.topologyAwareScheduling.enabled: true"
             for constraint in constraints:
@@ -199,7 +199,7 @@ class _Set:
             check_unchanged(self._template, old_template, self.constraints, self._old)
         return check_schedulers(
             root,
-            self._cluster.grove,
+            self._cluster.profiles,
             constrained=self.constrained,
             submitted=before is None or is_change(root, before),
         )
