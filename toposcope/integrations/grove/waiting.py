@@ -20,6 +20,7 @@ from toposcope.integrations.grove.api import (
     CLIQUE,
     CLIQUE_GROUP,
     GANG,
+    LEVELS_UNAVAILABLE,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
     SCALED_GROUP,
@@ -29,7 +30,6 @@ from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_BACKEND,
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
-CONDITION: Final = "TopologyLevelsUnavailable"
 _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
 _MISSING: Final = frozenset(
@@ -63,7 +63,7 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     if not workload.asks_for_levels:
         return
     for ref, document in workload.members(POD_CLIQUE_SETS):
-        reported = features.condition(document, CONDITION)
+        reported = features.condition(document, LEVELS_UNAVAILABLE)
         yield _check_condition(ref, reported)
         yield from _check_scheduler(workload)
         if reported is None or reported.reason != _DISABLED:
@@ -75,7 +75,7 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
     if reported is None:
         return features.unknown(
             f"Grove has not reported on the topology constraints of {ref.handle}: "
-            f"it has no condition {CONDITION}",
+            f"it has no condition {LEVELS_UNAVAILABLE}",
             "either its operator has not reconciled it yet, "
             "or it is older than 0.1.0-alpha.9 and topology-aware "
             "scheduling is disabled",
@@ -238,7 +238,7 @@ def _drift_details(binding: features.Resource) -> list[str]:
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
-        reported = features.condition(document, CONDITION)
+        reported = features.condition(document, LEVELS_UNAVAILABLE)
         if reported and reported.status != "False":
             yield features.SchedulerMessage(ref.handle, str(reported))
 

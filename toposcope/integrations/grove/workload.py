@@ -17,7 +17,7 @@ from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Workload, starts_with
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.document import Field, Note, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
@@ -39,7 +39,6 @@ from toposcope.integrations.grove.api import (
 from toposcope.integrations.grove.constraint import (
     Constraint,
     Constraints,
-    Note,
     check_schema,
     known_topology,
 )
