@@ -12,6 +12,7 @@
 | `export.py` | `FORMATS`: the topology in its formats | export |
 
 A system has the files that it has a part for; `registry` lists the systems and loads their parts.
+What the demo and the tests serve and show of a system is in its folder `demo`.
 """
 
 import functools
