@@ -83,6 +83,14 @@ def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
     return f"{text} and {more} more"
 
 
+def enumerated(names: Sequence[str], word: str = "and") -> str:
+    """All names in a sentence: `rack, block and zone`."""
+    *others, last = names
+    if not others:
+        return last
+    return f"{', '.join(others)} {word} {last}"
+
+
 def first_few(names: Sequence[str], few: int = 3) -> str:
     """The first few names."""
     shown = names[:few]

@@ -39,7 +39,7 @@ def test_sub_groups_inside_each_other_without_end() -> None:
 
 @each_case("tables/integrations.yaml")
 def test_the_schedulers_of_a_configuration(scheduler: dict[str, Any], cluster: str) -> None:
-    known, configured = CLUSTERS[cluster].grove, profiles_of({"scheduler": scheduler})
+    known, configured = CLUSTERS[cluster].profiles, profiles_of({"scheduler": scheduler})
     assert known
     assert (configured.enabled, configured.default) == (known.enabled, known.default)
 

@@ -147,7 +147,7 @@ def _real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]
 
 def _fill(api: AdminApi, nodes: int) -> None:
     """Create the CRDs, the Nodes and the ClusterTopology. Raises MeasurementError."""
-    for crd in (manifests.cluster_topology_crd(), manifests.crd("grove_binding")):
+    for crd in (manifests.cluster_topology_crd(), manifests.crd("grove/binding")):
         api.install_crd(crd)
 
     with ThreadPoolExecutor(_LOADERS) as pool:

@@ -29,8 +29,8 @@ _PATIENCE: Final = 60.0
 _END: Final = 10.0
 CRDS: Final = (
     manifests.cluster_topology_crd(),
-    manifests.crd("grove_binding"),
-    manifests.crd("kai_topology"),
+    manifests.crd("grove/binding"),
+    manifests.crd("kai/topology"),
 )
 """What the controller's servers serve beside the built-in kinds."""
 

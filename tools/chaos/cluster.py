@@ -58,8 +58,8 @@ def crds() -> dict[str, dict[str, Any]]:
     """Name of each published kind to a CRD for it: small stand-ins."""
     kueue = yaml.safe_load((_HERE / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
     return {
-        "grove": manifests.crd("grove_binding"),
-        "kai": manifests.crd("kai_topology"),
+        "grove": manifests.crd("grove/binding"),
+        "kai": manifests.crd("kai/topology"),
         "kueue": kueue,
     }
 

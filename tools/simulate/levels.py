@@ -132,7 +132,7 @@ class Levels:
 
     def require(self) -> None:
         """Have a workload require the level through Grove's binding."""
-        self._world.add_crd(manifests.crd("grove_podcliqueset"))
+        self._world.add_crd(manifests.crd("grove/podcliqueset"))
         self._world.api.create(_SETS, _SET)
 
     def release(self) -> None:

@@ -1,7 +1,8 @@
-"""Levels of the hierarchy, and which of them Grove, KAI, Kueue and Dynamo all accept.
+"""Levels of the hierarchy, and which of them all schedulers accept.
 
-Each rule is the strictest of the four; a level that keeps all of them can be published anywhere.
-Sources: Grove's and KAI's CRDs, Kueue's CRD, Dynamo's webhook.
+Each rule is the strictest of Grove's, KAI's, Kueue's (their CRDs) and Dynamo's (its webhook); a
+level that keeps all of them can be published anywhere. Who has which rule is said here alone: what
+is below the integrations cannot ask them.
 """
 
 import re
@@ -10,8 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.label_keys import HOSTNAME, own_input
+from toposcope.text import enumerated
 
+LISTING_NODE_LABELS: Final = ("KAI", "Kueue")
+"""Schedulers whose Topology lists node labels: they take the fewest levels."""
+JOINING_BY_DOTS: Final = LISTING_NODE_LABELS[0]
+"""Who names a domain by the values of its levels, joined by dots."""
+NESTING: Final = ("Grove", *LISTING_NODE_LABELS)
+"""Schedulers to whom a domain is a value within the domain around it."""
 MAX_LEVELS: Final = 16
+LEVELS_TAKEN: Final = f"{enumerated(LISTING_NODE_LABELS)} take {MAX_LEVELS}"
 _MAX_LENGTH: Final = 63
 _DOMAIN: Final = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEY: Final = re.compile(
@@ -50,7 +59,7 @@ def level_problems(levels: Sequence[Level]) -> list[str]:
     """
     problems: list[str] = []
     if len(levels) > MAX_LEVELS:
-        problems.append(f"spec.levels has {len(levels)} entries; KAI and Kueue take {MAX_LEVELS}")
+        problems.append(f"spec.levels has {len(levels)} entries; {LEVELS_TAKEN}")
     domains: set[str] = set()
     keys: set[str] = set()
     last = len(levels) - 1
@@ -100,7 +109,9 @@ def domain_problem(domain: str) -> str:
 def key_problem(key: str) -> str:
     """Why this node label cannot carry a level; empty when it can."""
     if len(key) > _MAX_LENGTH:
-        return f"{key!r} has {len(key)} characters with its prefix; Grove takes {_MAX_LENGTH}"
+        return (
+            f"{key!r} has {len(key)} characters with its prefix; {NESTING[0]} takes {_MAX_LENGTH}"
+        )
     if own_input(key):
         return (
             f"{key!r} is written from the levels, so it cannot carry one; "

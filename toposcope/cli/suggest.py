@@ -20,13 +20,15 @@ from toposcope.cli.output import (
 )
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.dra.supply import LINKS
+from toposcope.integrations.registry import LEAVING_OUT_FROM_ADMISSION
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
 from toposcope.snapshot.suggest import Suggestion, suggest
-from toposcope.text import by_numbers, first_few, plural
+from toposcope.text import by_numbers, enumerated, first_few, plural
 
 _FEW_NAMES: Final = 3
 _SMALL_SHARE: Final = 0.02
+_SCHEDULERS: Final = enumerated(LEAVING_OUT_FROM_ADMISSION)
 """A kind with a smaller share of the nodes more likely lacks a label than differs in hardware."""
 
 
@@ -138,7 +140,7 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
         them = plural(len(lacking), "it", "them")
         yield f"{have} have {path}, and each level is nested in the one before."
         yield (
-            f"A level is missing on {first_few(lacking, few)}: Kueue and KAI leave {them} out. "
+            f"A level is missing on {first_few(lacking, few)}: {_SCHEDULERS} leave {them} out. "
             f"Label {them} (toposcope nodes --state left-out), "
             "or take the level out of spec.levels, which takes it from all."
         )
@@ -180,7 +182,7 @@ def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[
             lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
             yield (
                 f"{lack} a level of {suggestion.name}, "
-                f"and Kueue and KAI leave such a node out: {first_few(lacking)}"
+                f"and {_SCHEDULERS} leave such a node out: {first_few(lacking)}"
             )
 
     names = {suggestion.name for suggestion in suggestions}

@@ -24,6 +24,7 @@ from toposcope.cli.output import (
 )
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
+from toposcope.integrations.registry import LEAVING_OUT
 from toposcope.snapshot.filters import FAULTS, Mark
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
@@ -43,7 +44,7 @@ from toposcope.snapshot.tree import (
     shared_gpus,
     tree,
 )
-from toposcope.text import first_few, plural
+from toposcope.text import enumerated, first_few, plural
 
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
@@ -370,7 +371,8 @@ def _page(
     if lacking_nodes:
         nodes = f"{counted(lacking_nodes, 'node')} with {counted(lacking_gpus, 'GPU')}"
         lack, them = plural(lacking_nodes, "lacks", "lack"), plural(lacking_nodes, "it", "them")
-        text = f"! of these, {nodes} {lack} a level: KAI and Kueue leave {them} out"
+        schedulers = enumerated(LEAVING_OUT)
+        text = f"! of these, {nodes} {lack} a level: {schedulers} leave {them} out"
         yield screen.paint(text, "yellow")
 
     if scope.without_agent:

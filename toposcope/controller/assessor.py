@@ -114,7 +114,7 @@ class Assessor:
     def _bound(
         self, levels: Mapping[str, Sequence[Level]], workloads: Workloads
     ) -> Mapping[str, Collection[str]] | None:
-        """The domains that workloads require through Grove's binding; None: unknown."""
+        """The domains that workloads require through a binding; None: unknown."""
         requests = workloads.bound_requests()
         if requests is None:
             return None

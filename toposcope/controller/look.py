@@ -30,7 +30,7 @@ class Workloads(Protocol):
         """The requests of each workload that has some."""
 
     def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]] | None:
-        """Those of workloads whose constraints depend on Grove's binding.
+        """Those of workloads whose constraints depend on a binding that translates levels.
 
         None: not all can be read now.
         """
@@ -54,7 +54,7 @@ class Pass:
     workloads_listed: bool
     """Whether all workloads have been listed: only then is a missing request no request."""
     bound: Mapping[str, Collection[str]] | None
-    """By topology: the domains that workloads require through Grove's binding; None: unknown."""
+    """By topology: the domains that workloads require through a binding; None: unknown."""
     by_value: Mapping[str, str]
     """Workload that groups by this label's value alone, per label key."""
     rebuilds: Sequence[Rebuild]
@@ -73,7 +73,7 @@ class Pass:
     def idle(self) -> Sequence[Topology]:
         """The topologies that may be deleted with their segment.
 
-        What Grove's workloads are bound to is no more deleted than its levels are removed.
+        What workloads are bound to is no more deleted than its levels are removed.
         """
         if self.bound is None:
             return ()

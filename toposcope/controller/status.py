@@ -34,7 +34,9 @@ from toposcope.controller.status_size import fit_to_size
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.coverage import Coverage
 from toposcope.integrations.framework.published import Published
+from toposcope.integrations.registry import PUBLISHING_TITLES
 from toposcope.kube.errors import ApiError
+from toposcope.text import enumerated
 
 _INT32: Final = 2**31 - 1
 _MOST: Final = 64
@@ -116,8 +118,9 @@ def published_condition(
         return Condition(PUBLISHED, "True", "PublishingOff", text)
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
+    systems = enumerated(PUBLISHING_TITLES, "or")
     text = (
-        "This cluster serves no resource of Grove, KAI, Kueue or Volcano that spec.publish allows; "
+        f"This cluster serves no resource of {systems} that spec.publish allows; "
         "install one of them to have it published"
     )
     return Condition(PUBLISHED, "True", "NothingServed", text)

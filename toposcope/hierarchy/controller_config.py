@@ -23,7 +23,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from toposcope.api.label_keys import CHASSIS, HOSTNAME, NVLINK_DOMAIN, PREFIX
 from toposcope.api.label_values import is_label_value
-from toposcope.api.levels import MAX_LEVELS, domain_problem, key_problem
+from toposcope.api.levels import LEVELS_TAKEN, MAX_LEVELS, domain_problem, key_problem
 from toposcope.api.yaml_text import YamlSyntaxError, compose
 from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, Advice, Catalogue
@@ -172,7 +172,7 @@ class _Reading:
         if problem:
             raise entry.bad("name", problem)
         if len(self._keys) >= MAX_LEVELS:
-            text = f"one domain too many; KAI and Kueue take {MAX_LEVELS} levels"
+            text = f"one domain too many; {LEVELS_TAKEN} levels"
             raise _BadError(node, at, text)
 
         place = self._place(entry)

@@ -13,13 +13,13 @@ from operator import not_
 from typing import Final, NamedTuple, TypeAlias
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
-from toposcope.api.levels import Level
+from toposcope.api.levels import JOINING_BY_DOTS, NESTING, Level
 from toposcope.api.requirement import Labelled
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
 from toposcope.hierarchy.platforms import PLACEHOLDERS
 from toposcope.hierarchy.table import Table, table_of
-from toposcope.text import listing
+from toposcope.text import enumerated, listing
 
 MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's
@@ -355,7 +355,7 @@ def _crossing(
     )
     sentence = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
-        f"Grove, KAI and Kueue treat it as one {narrow.domain} domain in each, "
+        f"{enumerated(NESTING)} treat it as one {narrow.domain} domain in each, "
         f"kube-scheduler's gangs and pod affinity as one in all; {advice}"
     )
     return CrossedLevels(
@@ -523,7 +523,7 @@ def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> s
         many = f" ({len(alike)} such names in all)"
     return (
         f"{first_words} and {second_words} "
-        f"are one {domain} domain to KAI, "
+        f"are one {domain} domain to {JOINING_BY_DOTS}, "
         "which joins values by dots: "
         f"{reading!r}{many}; "
         f"write one of {broadest.key} and {narrowest.key} without dots, "

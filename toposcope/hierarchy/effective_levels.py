@@ -6,10 +6,10 @@ before its labels must not take the rack level from every running workload. It l
 no node has carried it, or the catalogue has not known it, for the grace period. No nodes, or nodes
 not yet listed, are no evidence.
 
-Grove drops the hard constraints of existing PodGangs as soon as its binding lacks their level
-(operator, main of August 2026): their pods land anywhere and stay there. So its binding keeps an
-expired level for as long as workloads bound to it require the level, and for the grace period after
-that.
+A system whose binding translates levels drops the hard constraints of existing gangs as soon as
+the binding lacks their level (its operator, main of August 2026): their pods land anywhere and stay
+there. So the binding keeps an expired level for as long as workloads bound to it require the level,
+and for the grace period after that.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class EffectiveLevels:
     expired: frozenset[Level]
     """Gone from all nodes for longer than the grace period."""
     retained: frozenset[Level] = frozenset()
-    """Expired ones that Grove's binding keeps for workloads."""
+    """Expired ones that a binding keeps for workloads."""
 
     @property
     def path(self) -> str:
@@ -99,11 +99,12 @@ def effective_levels(
     *,
     catalogue: Catalogue = BUILT_IN,
     bound: Container[str] | None = (),
+    retains: bool = True,
 ) -> EffectiveLevels:
     """The effective levels over the selected `nodes`: at least one, or there is no evidence.
 
-    `bound` are the domains that workloads require through Grove's binding. None: that is not known,
-    so the binding keeps what it has.
+    `bound` are the domains that workloads require through a binding that translates levels. None:
+    that is not known, so the binding keeps what it has. `retains`: such a binding is published.
     """
     look = _Look(
         topology=topology,
@@ -112,6 +113,7 @@ def effective_levels(
         now=now,
         catalogue=catalogue,
         bound=bound,
+        retains=retains,
         before=_before(topology, catalogue),
     )
     expired = look.expired()
@@ -131,6 +133,7 @@ class _Look:
     now: float
     catalogue: Catalogue
     bound: Container[str] | None
+    retains: bool
     before: tuple[Level, ...]
     """The levels of the spec, or those that were in effect."""
 
@@ -159,7 +162,7 @@ class _Look:
         return column.distinct > 0
 
     def retained(self, expired: Iterable[Level]) -> frozenset[Level]:
-        """The expired levels that Grove's binding keeps."""
+        """The expired levels that a binding keeps."""
         retained = set()
         for level in expired:
             if self._is_retained(level):
@@ -167,9 +170,9 @@ class _Look:
         return frozenset(retained)
 
     def _is_retained(self, level: Level) -> bool:
-        """Whether Grove's binding keeps an expired level."""
+        """Whether a binding keeps an expired level."""
         topology = self.topology
-        if topology.retain or topology.publish.get("grove") == "Never":
+        if topology.retain or not self.retains:
             return False
         last = reported(topology)
         was_retained = level in last.retained
@@ -194,8 +197,8 @@ class _Look:
         carried = {}
         for level in inferred_levels(self.topology, self.nodes, self.catalogue):
             carried[level.domain] = level
-        # A domain that nodes carry by another key now needs no retention: Grove's workloads name
-        # the domain.
+        # A domain that nodes carry by another key now needs no retention: bound workloads name the
+        # domain.
         gone = [level for level in expired if level.domain not in carried]
         retained = self.retained(gone)
         ordered = self._ordered(carried | self._kept(expired, carried, retained))

@@ -11,6 +11,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from toposcope.api.cluster_topology import Topology
 from toposcope.integrations.framework.level_requests import Annotated, LevelRequest, WatchedKind
 from toposcope.integrations.framework.plugin import GangMark, Part, Plugin
 from toposcope.integrations.framework.published import PublishedKind, finalizers
@@ -60,6 +61,17 @@ ANNOTATING_GROUPS: Final = frozenset(
 PUBLISHED: Final[tuple[PublishedKind, ...]] = tuple(
     kind for plugin in PLUGINS for kind in plugin.published
 )
+PUBLISHING_TITLES: Final = tuple(plugin.title for plugin in PLUGINS if plugin.published)
+"""The systems that something is published for."""
+LEAVING_OUT: Final = tuple(plugin.title for plugin in PLUGINS if plugin.leaves_out_incomplete_nodes)
+"""The systems to which a node without one of the levels is out of the whole topology."""
+_TRANSLATED: Final = frozenset(kind.translated_by for kind in WATCHED if kind.translated_by)
+TRANSLATING: Final = tuple(
+    plugin for plugin in PLUGINS if any(kind.group in _TRANSLATED for kind in plugin.published)
+)
+"""The systems whose published resource, the binding, translates the levels of workloads."""
+_BINDINGS: Final = frozenset(kind.option for plugin in TRANSLATING for kind in plugin.published)
+"""Their fields in `spec.publish`."""
 FOLLOWED: Final[tuple[PublishedKind, ...]] = (
     *PUBLISHED,
     *(kind for plugin in PLUGINS for kind in plugin.followed),
@@ -69,11 +81,16 @@ CHANGES_CHECKED: Final[tuple[Kind, ...]] = tuple(
     kind for plugin in PLUGINS for kind in plugin.changes_checked
 )
 """Kinds that have rules about updates."""
-DECISIVE: Final[tuple[Kind, ...]] = (
-    *(kind for plugin in PLUGINS if plugin.admits for kind in plugin.decisive),
-    *(kind for plugin in PLUGINS if not plugin.admits for kind in plugin.decisive),
+_FROM_ADMISSION: Final = tuple(sorted(PLUGINS, key=attrgetter("admits"), reverse=True))
+"""Those that admit workloads first."""
+DECISIVE: Final[tuple[Kind, ...]] = tuple(
+    kind for plugin in _FROM_ADMISSION for kind in plugin.decisive
 )
 """What decides about a place besides topologies: of those that admit workloads first."""
+LEAVING_OUT_FROM_ADMISSION: Final = tuple(
+    plugin.title for plugin in _FROM_ADMISSION if plugin.leaves_out_incomplete_nodes
+)
+"""`LEAVING_OUT`, those that admit workloads first."""
 GANG_MARKS: Final[tuple[GangMark, ...]] = tuple(
     sorted((mark for plugin in PLUGINS for mark in plugin.gang_marks), key=attrgetter("maker"))
 )
@@ -89,6 +106,11 @@ def read_annotations(places: Annotated) -> Iterator[LevelRequest]:
     for plugin in PLUGINS:
         if plugin.read_annotations:
             yield from plugin.read_annotations(places)
+
+
+def is_bound(topology: Topology) -> bool:
+    """Whether a binding is published from the topology, which retains the levels that it lost."""
+    return any(topology.publish.get(option) != "Never" for option in _BINDINGS)
 
 
 def needed_groups(kind: WatchedKind) -> frozenset[str]:

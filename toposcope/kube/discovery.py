@@ -29,7 +29,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """`podcliquesets.grove.io`, as a CRD is called.
+        """`clustertopologies.gpu.topology`, as a CRD is called.
 
         Kubectl takes this for this kind and no other.
         """

@@ -113,7 +113,7 @@ def verb_of(request: Request) -> str:
 def resource_of(request: Request) -> str:
     """As in `kubectl get`.
 
-    `nodes`, `topologies.kai.scheduler`, `clustertopologies.gpu.topology/status`. Requests that ask
+    `nodes`, `deployments.apps`, `clustertopologies.gpu.topology/status`. Requests that ask
     what is served are about `discovery`.
     """
     below = parts(request.path)

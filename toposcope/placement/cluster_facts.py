@@ -47,7 +47,7 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
         node_labels=_node_labels(snapshot),
         exclusive_pods=_exclusive_pods(snapshot),
         unserved=_unserved(snapshot),
-        grove=snapshot.scheduler_profiles,
+        profiles=snapshot.scheduler_profiles,
         domain_of=snapshot.catalogue.domain_of,
         read=read,
         objects=_objects(snapshot),

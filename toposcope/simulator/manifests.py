@@ -6,6 +6,7 @@ from typing import Any, Final
 from toposcope.api.yaml_text import load
 
 _HERE: Final = Path(__file__).parent
+_SYSTEMS: Final = _HERE.parent / "integrations"
 _FILE: Final = "gpu.topology_clustertopologies.yaml"
 
 
@@ -18,16 +19,19 @@ def cluster_topology_crd() -> dict[str, Any]:
 
 
 def crd(kind: str) -> dict[str, Any]:
-    """A small stand-in: `grove_binding`, `grove_podcliqueset` or `kai_topology`."""
-    return _load(_HERE / f"{kind}_crd.yaml")
+    """A small stand-in for a kind of a system, `SYSTEM/KIND`: in the `demo` of its folder."""
+    system, name = kind.split("/")
+    return _load(_SYSTEMS / system / "demo" / f"{name}_crd.yaml")
 
 
 def pending() -> list[dict[str, Any]]:
-    """A namespace, and in it a workload for each scheduler that waits."""
-    return [
-        load(text.encode())
-        for text in (_HERE / "pending.yaml").read_text(encoding="utf-8").split("\n---\n")
-    ]
+    """A namespace, and in it workloads that wait."""
+    files = [_HERE / "pending.yaml", *sorted(_SYSTEMS.glob("*/demo/pending.yaml"))]
+    documents = []
+    for file in files:
+        for text in file.read_text(encoding="utf-8").split("\n---\n"):
+            documents.append(load(text.encode()))
+    return documents
 
 
 def _load(file: Path) -> dict[str, Any]:

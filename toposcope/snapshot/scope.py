@@ -16,6 +16,7 @@ from toposcope.hierarchy.coverage import cover, nodes_needed, partly_carried, so
 from toposcope.hierarchy.effective_levels import LevelTimers, effective_levels, inferred_levels
 from toposcope.hierarchy.node import OWN_NAME, NodeFacts, Traits
 from toposcope.hierarchy.table import Table
+from toposcope.integrations.registry import is_bound
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.snapshot.model import NodeView, Snapshot
 
@@ -170,7 +171,14 @@ def _under(topology: Topology, scope: Scope) -> Scope:
     last_keys = {level.key for level in topology.last_levels}
     table = scope.table_with(scope.catalogue.level_keys | last_keys)
     # Timers begin now: a level that no node carries stays until the controller drops it.
-    effective = effective_levels(topology, table, LevelTimers(), 0.0, catalogue=scope.catalogue)
+    effective = effective_levels(
+        topology,
+        table,
+        LevelTimers(),
+        0.0,
+        catalogue=scope.catalogue,
+        retains=is_bound(topology),
+    )
     return replace(scope, origin=Origin.OBSERVED, levels=effective.levels)
 
 

@@ -75,7 +75,7 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     api: ApiUnderTest, clients: Clients, capsys: pytest.CaptureFixture[str], cluster: str
 ) -> None:
     api.share_crd(manifests.cluster_topology_crd())
-    api.install_crd(manifests.crd("kai_topology"))
+    api.install_crd(manifests.crd("kai/topology"))
     for name, labels in CLUSTERS[cluster].items():
         make_node(api, name, labels)
     code = main(["suggest", "--kubeconfig", str(api.kubeconfig)])

@@ -74,9 +74,8 @@ class _Unchecked:
 
 
 def _only_where_all_have_it(
-    topology: Topology, nodes: Table, _timers: LevelTimers, now: float, *, catalogue: Catalogue, bound: object
+    topology: Topology, nodes: Table, _timers: LevelTimers, now: float, *, catalogue: Catalogue, **_bindings: object
 ) -> EffectiveLevels:
-    del bound  # what workloads require
     bare = dataclasses.replace(topology, status={})
     return effective_levels(bare, nodes, LevelTimers(), now, catalogue=catalogue)
 

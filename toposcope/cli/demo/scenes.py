@@ -5,7 +5,7 @@ import shutil
 import signal
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -33,7 +33,7 @@ from toposcope.controller.options import Options as ControllerOptions
 from toposcope.controller.run import run as run_controller
 from toposcope.errors import ToposcopeError
 from toposcope.hardware.matrix_annotation import parse
-from toposcope.integrations.grove.api import BINDINGS
+from toposcope.integrations.grove import demo
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError, KubeError
@@ -48,11 +48,9 @@ _GRACE_SECONDS: Final = 2
 _PATIENCE_SECONDS: Final = 60.0
 _MERGE: Final = "application/merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_KAI: Final = "/apis/kai.scheduler/v1alpha1/topologies"
 _PENDING: Final = {
     "Namespace": "/api/v1/namespaces",
     "Pod": "/api/v1/namespaces/demo/pods",
-    "PodCliqueSet": "/apis/grove.io/v1alpha1/namespaces/demo/podcliquesets",
 }
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
 _CONDITION_HEADER: Final = ("TYPE", "STATUS", "REASON", "MESSAGE")
@@ -63,8 +61,7 @@ _CLUSTER_TOPOLOGY: Final = {
     "spec": {
         "required": ["rack"],
         "gracePeriod": f"{_GRACE_SECONDS}s",
-        # Grove's operator makes KAI's Topology from the binding; `_operate` does it here.
-        "publish": {"kai": "Never"},
+        "publish": demo.PUBLISH,  # `_operate` makes what is left out here
     },
 }
 _HOME: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME_NAMESPACE}}
@@ -128,9 +125,10 @@ class Demo:
         Only to keep: the required levels of a PodCliqueSet stay published.
         """
         with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as client:
-            _post(client, _CRDS, manifests.crd("grove_podcliqueset"))
+            _post(client, _CRDS, manifests.crd(demo.KEPT))
             for document in manifests.pending():
                 _post(client, _PENDING[document["kind"]], document)
+            _post(client, demo.PENDING_PATH, demo.PENDING)
 
     def _show_page(self) -> None:
         """Serve the page of the cluster, from a process of its own."""
@@ -200,8 +198,8 @@ class Demo:
         server.write_kubeconfig(unfinished)
         with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
             _post(client, _CRDS, manifests.cluster_topology_crd())
-            _post(client, _CRDS, manifests.crd("grove_binding"))
-            _post(client, _CRDS, manifests.crd("kai_topology"))
+            for kind in demo.SERVED:
+                _post(client, _CRDS, manifests.crd(kind))
             _post(client, "/api/v1/namespaces", _HOME)
             _post(client, PATH, _CLUSTER_TOPOLOGY)
 
@@ -211,19 +209,20 @@ class Demo:
         return 0
 
     def _operate(self) -> None:
-        """Keep KAI's Topology as the binding says, as Grove's operator does."""
+        """Keep the scheduler's Topology as the binding says, as the operator does."""
         shown: list[dict[str, str]] = []
-        with closing(ApiClient(load(str(self._kubeconfig)), "grove-operator")) as client:
+        topologies = demo.topologies_path()
+        with closing(ApiClient(load(str(self._kubeconfig)), demo.OPERATOR)) as client:
             while True:
                 time.sleep(_GRACE_SECONDS / 4)
                 with contextlib.suppress(KubeError):
-                    binding = client.call(Request("GET", BINDINGS.target(_NAME).path, {}))
-                    levels = [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
+                    binding = client.call(Request("GET", demo.binding_path(_NAME), {}))
+                    levels = demo.node_labels(binding)
                     if levels == shown:
                         continue
                     if shown:  # its levels cannot be changed
-                        client.call(Request("DELETE", f"{_KAI}/{_NAME}", {}))
-                    _post(client, _KAI, _kai_topology(binding, levels))
+                        client.call(Request("DELETE", f"{topologies}/{_NAME}", {}))
+                    _post(client, topologies, demo.topology_of(binding))
                     shown = levels
 
     def _agent(self, node: SimulatedNode) -> int:
@@ -366,10 +365,8 @@ class Demo:
         colour = "green" if status == "True" else "bold red"
         reason = f" ({condition['reason']}) {condition['message']}"
         self._fact("condition  ", f"{LEVELS_AVAILABLE}=", (status, colour), reason)
-        binding = self._get(BINDINGS.target(_NAME).path)
-        self._fact(
-            "grove sees ", " > ".join(level["domain"] for level in binding["spec"]["levels"])
-        )
+        binding = self._get(demo.binding_path(_NAME))
+        self._fact(demo.TITLE, " > ".join(level["domain"] for level in binding["spec"]["levels"]))
         event = max(self._events(), key=lambda event: event["eventTime"])
         about = f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
         self._fact("event      ", about)
@@ -382,25 +379,6 @@ class Demo:
 
 def _post(client: ApiClient, path: str, document: Mapping[str, Any]) -> None:
     client.call(Request("POST", path, {}, msgspec.json.encode(document)))
-
-
-def _kai_topology(
-    binding: Mapping[str, Any], levels: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
-    """KAI's Topology that the binding owns."""
-    owner = {
-        "apiVersion": binding["apiVersion"],
-        "kind": binding["kind"],
-        "name": _NAME,
-        "controller": True,
-        "uid": binding["metadata"]["uid"],
-    }
-    return {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": _NAME, "ownerReferences": [owner]},
-        "spec": {"levels": levels},
-    }
 
 
 def _cells(condition: Mapping[str, Any]) -> list[str]:

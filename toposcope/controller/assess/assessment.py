@@ -34,6 +34,7 @@ from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.effective_levels import EffectiveLevels, effective_levels, reported
 from toposcope.hierarchy.node import NodeFacts, fabric_of
 from toposcope.hierarchy.table import Table, table_of
+from toposcope.integrations.registry import is_bound
 
 _MIXED: Final = (
     "; but {} goes by the value alone and mixes them: let it ask for a label of spec.uniqueValues"
@@ -53,7 +54,7 @@ class Evidence:
     preferred: Collection[str] = ()
     """Domains that workloads prefer."""
     bound: Container[str] | None = ()
-    """Domains that workloads require through Grove's binding; None: that is not known."""
+    """Domains that workloads require through a binding; None: that is not known."""
     by_value: Mapping[str, str] = field(default_factory=dict)
     """Workload that groups by this label's value alone, per label key."""
     held: Table | None = None
@@ -93,8 +94,8 @@ class Assessment:
     publishable: tuple[Level, ...] | None = None
     """The levels for published resources; None: leave them as they are."""
     bindable: tuple[Level, ...] | None = None
-    """Those for Grove's binding, and for the KAI Topology made of it, with retained ones; None as
-    above."""
+    """Those for a binding that translates levels, and for what is made of it, with retained ones;
+    None as above."""
     health: Health = field(default_factory=Health)
     rails: Rails = field(default_factory=Rails)
     segments: Segments | None = None
@@ -129,7 +130,13 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     seen = _as_seen(table, chosen, evidence.held)
 
     effective = effective_levels(
-        topology, seen, memory.levels, now, catalogue=catalogue, bound=evidence.bound
+        topology,
+        seen,
+        memory.levels,
+        now,
+        catalogue=catalogue,
+        bound=evidence.bound,
+        retains=is_bound(topology),
     )
     levels = effective.levels
     coverage = hierarchy.cover(levels, chosen)

@@ -19,11 +19,21 @@ from toposcope.api.conditions import (
 )
 from toposcope.controller.memory import Memory
 from toposcope.hierarchy.coverage import Coverage
+from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.registry import TRANSLATING
 
-_KEPT: Final = (
-    " (kept in Grove's binding, because without it Grove drops the hard constraints of workloads; "
-    "until a node carries it, KAI places no gang that asks this topology for any level)"
-)
+
+def _kept_by(system: Plugin) -> str:
+    """Why the binding of a system keeps a level, and what comes of it."""
+    return (
+        f"kept in {system.title}'s binding, "
+        f"because without it {system.title} drops the hard constraints of workloads; "
+        f"until a node carries it, {system.scheduler} places no gang "
+        "that asks this topology for any level"
+    )
+
+
+_KEPT: Final = f" ({'; '.join(_kept_by(system) for system in TRANSLATING)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,7 @@ def judge(
 ) -> Verdict:
     """Judge the required domains, which make the condition, and the preferred ones.
 
-    At least one node is selected. The message adds that `retained` domains are kept in Grove's
-    binding.
+    At least one node is selected. The message adds that `retained` domains are kept in a binding.
     """
     wanted = sorted(set(required))
     optional = sorted(set(preferred))

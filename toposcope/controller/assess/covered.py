@@ -18,13 +18,15 @@ from toposcope.hierarchy.coverage import (
 )
 from toposcope.hierarchy.node import Traits
 from toposcope.hierarchy.table import Table
-from toposcope.text import listing, plural
+from toposcope.integrations.registry import LEAVING_OUT_FROM_ADMISSION
+from toposcope.text import enumerated, listing, plural
 
 _MOST_LEVELS: Final = 2
 """Labels of each kind that are no level and are described: a message is read by people."""
 _NAMES_LENGTH: Final = 1200
 _LEFT_OUT: Final = (
-    "Kueue and KAI leave a node without one of the levels out of the whole topology, "
+    f"{enumerated(LEAVING_OUT_FROM_ADMISSION)} leave a node without one of the levels "
+    "out of the whole topology, "
     "kube-scheduler leaves it out of gangs that ask for that level; "
     "label it, or select other nodes (spec.nodeSelector)"
 )

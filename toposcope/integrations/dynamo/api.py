@@ -8,6 +8,7 @@ reads both.
 from collections.abc import Iterator
 from typing import Final
 
+from toposcope.integrations.dynamo.provider import CONSTRAINED, GROUP
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import (
     ANNOTATIONS,
@@ -17,11 +18,7 @@ from toposcope.integrations.framework.level_requests import (
     WatchedKind,
     requests_at,
 )
-from toposcope.integrations.grove.api import CONSTRAINED
-from toposcope.integrations.grove.api import GROUP as GROVE
 
-GROVE_PATHWAY: Final = "nvidia.com/enable-grove"
-"""Annotation that turns Grove off: nobody else keeps pods together for Dynamo."""
 TOPOLOGY_NAMES: Final = ("topologyProfile", "clusterTopologyName")
 """The field that names the topology: in v1alpha1, and since."""
 
@@ -82,7 +79,7 @@ def _transfer(policy: Field) -> Iterator[LevelRequest]:
 
 
 def _overrides(spec: Field) -> Iterator[LevelRequest]:
-    """What stands in `providerOverride`s, for Grove."""
+    """What stands in `providerOverride`s."""
     clique_set = spec / "providerOverride" / "value"
     constraints = [clique_set / "spec" / "template" / "topologyConstraint"]
     for component in (spec / "components").items():
@@ -123,5 +120,5 @@ DEPLOYMENTS: Final = WatchedKind(
     },
     requests,
     short=("dgd",),
-    translated_by=GROVE,
+    translated_by=GROUP,
 )

@@ -1,8 +1,8 @@
 """Names of components that are too long to make names of pods.
 
 A pod is called after the PodCliqueSet, the component and, where a replica spans several nodes, the
-role. Dynamo cuts the name of the PodCliqueSet down to what its components leave of Grove's 45
-characters, but not below 8. Source: Dynamo's webhook, main of 2026-08.
+role. Dynamo cuts the name of the PodCliqueSet down to what its components leave of the 45
+characters that the provider takes, but not below 8. Source: Dynamo's webhook, main of 2026-08.
 """
 
 from collections.abc import Sequence

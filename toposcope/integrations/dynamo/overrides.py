@@ -5,11 +5,12 @@ webhook looks at their frame, and not at the levels in them: Grove judges those 
 creates the PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from toposcope.integrations.dynamo.pathway import Pathway
+from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
@@ -22,11 +23,13 @@ from toposcope.integrations.grove.constraint import (
     known_topology,
 )
 from toposcope.integrations.grove.update import RECREATE, change
+from toposcope.integrations.grove.workload import notes_of, pod_gangs
 
 LEADER, WORKER = "leader", "worker"
 SUFFIXES: Final = {LEADER: "ldr", WORKER: "wkr"}
 """What the name of the clique of a role ends in."""
 _GROVE: Final = "grove.io/v1alpha1"
+OverriddenConstraint: TypeAlias = Constraint
 _SET, _CLIQUE, _GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
 _COMBINED: Final = (
     "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; "
@@ -176,6 +179,18 @@ def _check_names(owner: Field, known: set[str]) -> None:
         if name not in known:
             text = "is Dynamo-owned or not enabled for provider override"
             field.error("dynamo/override", text, f"write {allowed} alone")
+
+
+def gangs_of(
+    whole: Group, scaling_groups: Mapping[str, int], cliques: Mapping[str, int]
+) -> tuple[Group, ...]:
+    """What starts together; by name, how many replicas or pods at least."""
+    return tuple(pod_gangs(whole, scaling_groups, cliques))
+
+
+def notes_on(whole: Group, gangs: Sequence[Group]) -> list[str]:
+    """What `check` says of gangs that do not all start together."""
+    return list(notes_of(whole, gangs))
 
 
 @dataclass(frozen=True, slots=True)

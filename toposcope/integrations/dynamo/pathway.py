@@ -1,18 +1,18 @@
-"""Who runs a deployment's pods: Grove, which keeps them together, or something that does not.
+"""Who runs a deployment's pods: who keeps them together, or something that does not.
 
-Dynamo decides at creation, by `nvidia.com/enable-grove`, and writes the answer into an annotation
-of its own. Rules and messages: the webhook, main of 2026-08; older ones, through 1.4, know
-`nvidia.com/enable-grove` alone.
+Dynamo decides at creation, by the annotation `SWITCH`, and writes the answer into an annotation of
+its own. Rules and messages: the webhook, main of 2026-08; older ones, through 1.4, know `SWITCH`
+alone.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toposcope.integrations.dynamo.api import GROVE_PATHWAY
+from toposcope.integrations.dynamo.provider import NAME, SWITCH, TITLE
 from toposcope.integrations.framework.document import Field
 
 PROVIDER: Final = "nvidia.com/workload-provider"
-_PROVIDERS: Final = ("component", "grove")
+_PROVIDERS: Final = ("component", NAME)
 _IMMUTABLE: Final = "field is immutable"
 
 
@@ -24,11 +24,11 @@ class Pathway:
     """The annotation that decides."""
     provider: str
     why_not: str = ""
-    """Why it is not Grove's, in Dynamo's words; empty where it is."""
+    """Why it keeps no pods together, in Dynamo's words; empty where it is."""
 
     @property
-    def grove(self) -> bool:
-        """Whether Grove keeps the pods together."""
+    def keeps_together(self) -> bool:
+        """Whether the provider keeps the pods together."""
         return not self.why_not
 
 
@@ -45,13 +45,13 @@ def pathway_of(root: Field, before: Field | None) -> Pathway:
     if provider:
         return _by_provider(field, provider)
 
-    switch = annotations / GROVE_PATHWAY
+    switch = annotations / SWITCH
     value = str(switch.value)
     if value.lower() != "false":
-        return Pathway(switch, "grove")
+        return Pathway(switch, NAME)
     why = (
-        "requires the Grove pathway; remove or unset annotation "
-        f'"{GROVE_PATHWAY}" (currently "{switch.value}")'
+        f"requires the {TITLE} pathway; remove or unset annotation "
+        f'"{SWITCH}" (currently "{switch.value}")'
     )
     return Pathway(switch, "component", why)
 
@@ -67,16 +67,16 @@ def _check_written(field: Field, written: Any) -> None:
 
 def _by_provider(field: Field, provider: Any) -> Pathway:
     """The pathway of the workload provider that an annotation names."""
-    if provider == "grove":
-        return Pathway(field, "grove")
+    if provider == NAME:
+        return Pathway(field, NAME)
     if provider == "component":
-        why = f'requires the Grove pathway, but workload provider "{provider}" is selected'
+        why = f'requires the {TITLE} pathway, but workload provider "{provider}" is selected'
         return Pathway(field, "component", why)
     known = ", ".join(f'"{name}"' for name in _PROVIDERS)
     text = f'Unsupported value: "{provider}": supported values: {known}'
     field.error("dynamo/provider", text, "remove it")
     why = (
-        "requires the Grove pathway, "
+        f"requires the {TITLE} pathway, "
         f'but annotation "{PROVIDER}" has unsupported value "{provider}"'
     )
     return Pathway(field, str(provider), why)

@@ -1,4 +1,4 @@
-"""NVIDIA Dynamo: deployments of inference graphs, which Grove places."""
+"""NVIDIA Dynamo: deployments of inference graphs."""
 
 from typing import Final
 

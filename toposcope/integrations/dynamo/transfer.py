@@ -10,10 +10,10 @@ from typing import Any, Final
 from toposcope.api.label_values import NAME
 from toposcope.integrations.dynamo.api import transfer_policy
 from toposcope.integrations.dynamo.pathway import Pathway
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.dynamo.provider import TITLE, TRANSFER_RULE
+from toposcope.integrations.framework.document import Field, Note
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.grove.constraint import Note
 
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEY: Final = re.compile(
@@ -48,9 +48,9 @@ def check_transfer(
         _check_label(key, key.text() or "", cluster)
     elif not NAME.fullmatch(topology):
         note(name, "dynamo/transfer-topology", _NOT_A_NAME, cluster.missing(topology))
-    elif not pathway.grove:
-        fix = "leave the pods to Grove, or name the node label in labelKey instead"
-        note(name, "dynamo/transfer-grove", pathway.why_not, fix)
+    elif not pathway.keeps_together:
+        fix = f"leave the pods to {TITLE}, or name the node label in labelKey instead"
+        note(name, TRANSFER_RULE, pathway.why_not, fix)
     else:
         _check_topology(policy, name, cluster, note)
 

@@ -1,14 +1,19 @@
-"""Dynamo: it passes a deployment's constraints on to Grove in a PodCliqueSet; and its messages."""
+"""Dynamo: it passes a deployment's constraints on in a PodCliqueSet; and its messages."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from toposcope.api.conditions import Condition
 from toposcope.integrations.dynamo.api import DEPLOYMENTS
+from toposcope.integrations.dynamo.provider import (
+    LEVELS_UNAVAILABLE,
+    PATHWAY_RULE,
+    POD_CLIQUE_SETS,
+    TITLE,
+    TOPOLOGIES,
+)
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.waiting import Waiting
-from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, POD_CLIQUE_SETS
-from toposcope.integrations.grove.waiting import CONDITION
 from toposcope.text import shell
 
 
@@ -33,8 +38,8 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Its condition where it is not True, or only because Dynamo treats Grove's Unknown as True."""
-    unsure = _unsure_of_grove(workload)
+    """Its condition where it is not True, or only because Dynamo treats Unknown as True."""
+    unsure = _unsure_of_levels(workload)
     for ref, document in workload.members(DEPLOYMENTS):
         own = features.condition(document, "TopologyLevelsAvailable")
         if own is None:
@@ -43,15 +48,16 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
             yield features.SchedulerMessage(ref.handle, str(own))
         elif unsure:
             words = (
-                f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
+                f"unreliable: {TITLE} reports Unknown ({unsure.reason}), "
+                "which Dynamo treats as True"
             )
             yield features.SchedulerMessage(ref.handle, str(own), words)
 
 
-def _unsure_of_grove(workload: features.WorkloadObjects) -> Condition | None:
-    """The first condition of a PodCliqueSet by which Grove does not know of its levels."""
+def _unsure_of_levels(workload: features.WorkloadObjects) -> Condition | None:
+    """The first condition of a PodCliqueSet by which the provider does not know of its levels."""
     for _, document in workload.members(POD_CLIQUE_SETS):
-        reported = features.condition(document, CONDITION)
+        reported = features.condition(document, LEVELS_UNAVAILABLE)
         if reported and reported.status == "Unknown":
             return reported
     return None
@@ -60,7 +66,7 @@ def _unsure_of_grove(workload: features.WorkloadObjects) -> Condition | None:
 class _Dynamo(Waiting):
     subjects = (DEPLOYMENTS,)
     readers = ("Dynamo",)
-    topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
+    topology_kinds = TOPOLOGIES
     topology_rules = (
         "dynamo/topology-exists",
         "dynamo/topology-name",
@@ -73,7 +79,7 @@ class _Dynamo(Waiting):
         "dynamo/some-domain",
     )
     hierarchy_rules = ("dynamo/hierarchy",)
-    feature_rules = ("dynamo/grove-pathway",)
+    feature_rules = (PATHWAY_RULE,)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)

@@ -3,8 +3,8 @@
 Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which
 says the same of both versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod
 in `extraPodSpec`; v1beta1 has a whole pod template, or one for each role. The topology is looked up
-on the Grove pathway only, and when the deployment is created: levels that go later keep no change
-from being accepted. Dynamo makes a clique of each component, and a scaling group of one with
+on the pathway of `provider` only, and when the deployment is created: levels that go later keep no
+change from being accepted. Dynamo makes a clique of each component, and a scaling group of one with
 several nodes, so that each of its replicas is kept together by itself.
 """
 
@@ -15,14 +15,18 @@ from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
 from toposcope.api.levels import Level
+from toposcope.integrations.dynamo import provider
 from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
 from toposcope.integrations.dynamo.names import NamedPart, check_names
 from toposcope.integrations.dynamo.overrides import (
     SUFFIXES,
     Overridden,
+    OverriddenConstraint,
     Overrides,
     check_overrides,
     check_overrides_unchanged,
+    gangs_of,
+    notes_on,
     override_of_root,
     overrides_of,
     read_overrides,
@@ -31,7 +35,14 @@ from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, Suggestion, handle_of, kind_of, name_of
+from toposcope.integrations.framework.document import (
+    Field,
+    Note,
+    Suggestion,
+    handle_of,
+    kind_of,
+    name_of,
+)
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import (
@@ -42,8 +53,6 @@ from toposcope.integrations.framework.system import (
     is_change,
 )
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.grove.constraint import Constraint, Note
-from toposcope.integrations.grove.workload import notes_of, pod_gangs
 
 _LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
 """Where one of these is broken, it is not known what has to stay together."""
@@ -182,7 +191,7 @@ class _Deployment:
             # Of a change Dynamo looks at nothing but what may not change.
             self._note = Field.warn
 
-        look = self.pathway.grove
+        look = self.pathway.keeps_together
         self.top = _top(root, self.parts, cluster, self._note, look=look)
         self.levels: dict[str, Level | None] = {}
         for part in self.parts:
@@ -190,7 +199,7 @@ class _Deployment:
             self.levels[part.name] = level
 
     def check(self) -> Overrides:
-        """Note what else is wrong; what stands in overrides for Grove."""
+        """Note what else is wrong; what stands in overrides."""
         pathway = self.pathway
         check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
         overrides = _overrides(self._spec, self.parts, self._cluster)
@@ -199,7 +208,7 @@ class _Deployment:
         else:
             self._check_changed(self._before, overrides)
 
-        if pathway.grove:
+        if pathway.keeps_together:
             _warn_of_host(self.top, self.parts, self.levels)
         else:
             _warn_not_enforced(pathway, self.top, self.parts)
@@ -215,7 +224,7 @@ class _Deployment:
         for part in self.parts:
             check_roles(part.field, part.nodes)
             named.append(NamedPart(part.name, part.field, part.nodes))
-        if self.pathway.grove:
+        if self.pathway.keeps_together:
             deployment = name_of(self._root)
             check_names(deployment, named)
 
@@ -229,7 +238,7 @@ class _Deployment:
     @property
     def misunderstood(self) -> bool:
         """Whether it is not known what has to stay together."""
-        if not self.pathway.grove:
+        if not self.pathway.keeps_together:
             return False
         if _misunderstood(self.top, self.parts, self.levels):
             return True
@@ -251,7 +260,7 @@ class _Deployment:
                 scaling_groups[group.name] = part.least
             else:
                 cliques[group.name] = part.least
-        return tuple(pod_gangs(whole, scaling_groups, cliques))
+        return gangs_of(whole, scaling_groups, cliques)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -268,7 +277,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     invalid = deployment.misunderstood
     notes = [LEVELS_FIRST]
     if not invalid:
-        notes = list(notes_of(whole, gangs))
+        notes = notes_on(whole, gangs)
     workload = Workload(
         system="Dynamo",
         handle=handle_of(root),
@@ -283,7 +292,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 SYSTEM: Final = System(
-    "Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove"
+    "Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, provider.NAME
 )
 READERS: Final = (SYSTEM,)
 
@@ -455,7 +464,7 @@ def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
 
 
 def _kept(
-    group: Group, own: Level | None, constraint: Constraint | None, overrides: Overrides
+    group: Group, own: Level | None, constraint: OverriddenConstraint | None, overrides: Overrides
 ) -> Group:
     """The group with its own level, and those of an override."""
     topology = overrides.topology
@@ -500,7 +509,7 @@ def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Grou
     return _kept(replica, own, constraint, overrides)
 
 
-def _overridden_roles(part: _Component, overrides: Overrides) -> dict[str, Constraint]:
+def _overridden_roles(part: _Component, overrides: Overrides) -> dict[str, OverriddenConstraint]:
     """The constraints that are set in overrides of a component's roles."""
     overridden = {}
     for role in SUFFIXES:
@@ -548,7 +557,7 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
     value = written.lower()
     text = f"with {key.rstrip(']')}: {value!r} topology constraints are neither checked nor kept"
     fix = "remove the annotation, or the constraints"
-    annotation.warn("dynamo/grove-pathway", text, fix)
+    annotation.warn(provider.PATHWAY_RULE, text, fix)
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:

@@ -286,3 +286,11 @@ class PodGroupMember:
 
 
 PodGroupMembers = Mapping[PodGroupName, tuple[PodGroupMember, ...]]
+
+
+def starts_with(scheduler: str, minimum: int, total: int) -> str:
+    """The note on a gang that is smaller than its pods."""
+    return (
+        f"room is checked for {minimum} of {total} pods: {scheduler} starts these together, "
+        "the others where there is room left"
+    )

@@ -3,7 +3,7 @@
 A value of the wrong type becomes a finding, and reading goes on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
@@ -234,6 +234,10 @@ class Field:
             shown = shown[:_MAX_SHOWN] + "..."
         message = f"is {shown}, expected {expected}"
         self.error("type", message, fix)
+
+
+Note = Callable[[Field, str, str, str], None]
+"""`Field.error`, or `Field.warn` where what would be refused of a new object is accepted."""
 
 
 def kind_of(document: Any) -> tuple[str, str]:

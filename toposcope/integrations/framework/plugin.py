@@ -12,6 +12,7 @@
 | `export.py` | `FORMATS`: the topology in its formats | export |
 
 A system has the files that it has a part for; `registry` lists the systems and loads their parts.
+What the demo and the tests serve and show of a system is in its folder `demo`.
 """
 
 import functools
@@ -102,6 +103,8 @@ class Plugin:
     """Kinds that its publisher reads besides."""
     changes_checked: tuple[Kind, ...] = ()
     """Kinds that have rules about updates: `check` compares them with the existing object."""
+    leaves_out_incomplete_nodes: bool = False
+    """Whether a node without one of the levels is out of its whole topology."""
     admits: bool = False
     """Whether it holds workloads back before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()

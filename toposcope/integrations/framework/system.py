@@ -82,8 +82,8 @@ class ClusterFacts:
     """The pods of kube-scheduler's own."""
     unserved: frozenset[str] = frozenset()
     """Names of kinds that the cluster is known not to serve."""
-    grove: SchedulerProfiles | None = None
-    """Of Grove's operator; None: not known."""
+    profiles: SchedulerProfiles | None = None
+    """Of the operator that names schedulers by profile; None: not known."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)

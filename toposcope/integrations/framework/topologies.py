@@ -1,6 +1,6 @@
 """Rules that several systems' topologies share: a list of node labels, broadest first.
 
-From schema and CEL of the CRDs of KAI 0.17 and Kueue 0.19; others make a Topology of theirs.
+From schema and CEL of the schedulers' CRDs; other systems make such a Topology of theirs.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.api.levels import MAX_LEVELS, Level
+from toposcope.api.levels import LISTING_NODE_LABELS, MAX_LEVELS, Level
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import (
@@ -28,6 +28,7 @@ _KEY: Final = re.compile(
     re.ASCII,
 )
 _MAX_KEY: Final = 316
+_OWNERS: Final = " or ".join(f"{title}'s" for title in LISTING_NODE_LABELS)
 HOSTNAME_LAST: Final = (
     "the kubernetes.io/hostname label can only be used at the lowest level of topology"
 )
@@ -57,7 +58,7 @@ def read_node_labels(document: Any, catalogue: Catalogue = BUILT_IN) -> Topology
 
     Raises UnreadableDocumentError.
     """
-    topology = decoded(document, _Topology, "Topology of KAI's or Kueue's")
+    topology = decoded(document, _Topology, f"Topology of {_OWNERS}")
     entries = topology.spec.levels
     keys = [entry.node_label for entry in entries]
     aliases = [entry.alias for entry in entries]

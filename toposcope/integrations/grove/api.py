@@ -113,6 +113,8 @@ POD_CLIQUE_SETS: Final = WatchedKind(
     translated_by=GROUP,
 )
 
+LEVELS_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
+"""Condition of a PodCliqueSet."""
 CLIQUE_GROUP: Final = "clique"
 SCALED_GROUP: Final = "scaling group"
 """Kinds of the groups of a PodCliqueSet."""

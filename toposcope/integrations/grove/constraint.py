@@ -5,17 +5,14 @@ the same.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.integrations.framework.document import Field, Suggestion
+from toposcope.integrations.framework.document import Field, Note, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import clique_names
-
-Note = Callable[[Field, str, str, str], None]
-"""`Field.error`, or `Field.warn` where Grove accepts what it would refuse of a new set."""
 
 _DOMAIN: Final = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _MAX_DOMAIN: Final = 63

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.export import ExportOptions, LevelsFormat, Variant
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.grove import topology
+from toposcope.integrations.grove import backend, topology
 
 
 def _binding(levels: TopologyLevels, _options: ExportOptions) -> Mapping[str, Any]:
@@ -43,8 +43,8 @@ FORMATS: Final = (
                 "alpha.9",
                 _values,
                 "from v0.1.0-alpha.9 on the levels are in a ClusterTopologyBinding: "
-                "--format grove; cliques without schedulerName go to KAI, "
-                "in the queue of the label kai.scheduler/queue",
+                f"--format grove; cliques without schedulerName go to {backend.TITLE}, "
+                f"in the queue of the label {backend.QUEUE}",
             ),
             Variant(
                 "alpha.4",

@@ -1,4 +1,4 @@
-"""What only the cluster shows of Grove's workloads: whether KAI has the levels."""
+"""What only the cluster shows of Grove's workloads: whether the scheduler has the levels."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -12,10 +12,11 @@ from toposcope.integrations.framework.placement import (
     ViewedResource,
 )
 from toposcope.integrations.framework.system import ClusterFacts, SchedulerProfiles
+from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.plugin import PLUGIN
 from toposcope.integrations.grove.schedulers import profiles_of
-from toposcope.integrations.grove.waiting import named_kai_topology
+from toposcope.integrations.grove.waiting import topology_named_by
 from toposcope.text import listing
 
 _BINDINGS: Final = frozenset({BINDINGS.kind, OLDER_TOPOLOGIES.kind})
@@ -28,25 +29,25 @@ class _Placement(Placement):
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """That KAI has no Topology for it, or one without a level that is asked for."""
+        """That the scheduler has no Topology for it, or one without a level that is asked for."""
         if cluster.reads != PLUGIN.name or not workload.topology or not workload.placeable:
             return
-        kai = cluster.read["kai"]
+        read = cluster.read[backend.TOPOLOGIES.option]
         binding = _binding(view, workload.topology)
-        if kai.stand_in or binding is None:
+        if read.stand_in or binding is None:
             return
-        name = named_kai_topology(binding.document) or binding.name
-        if name not in kai.by_name:
+        name = topology_named_by(binding.document) or binding.name
+        if name not in read.by_name:
             yield _finding(
-                f"KAI has no Topology {name}",
-                "Grove's operator makes it of the binding with KAI v0.12 or later; "
-                "else Toposcope (spec.publish.kai)",
+                f"{backend.TITLE} has no Topology {name}",
+                f"Grove's operator makes it of the binding with {backend.TITLE} v0.12 or later; "
+                f"else Toposcope (spec.publish.{backend.TOPOLOGIES.option})",
             )
             return
-        lacking = _lacking(workload, kai.by_name[name])
+        lacking = _lacking(workload, read.by_name[name])
         if lacking:
             yield _finding(
-                f"KAI's Topology {name} lacks {listing(lacking, len(lacking))}",
+                f"{backend.TITLE}'s Topology {name} lacks {listing(lacking, len(lacking))}",
                 f"give it the levels of {binding.handle}",
             )
 
@@ -69,7 +70,7 @@ def _lacking(workload: Workload, topology: TopologyLevels) -> list[str]:
 
 def _finding(what: str, fix: str) -> Finding:
     message = f"{what}, so it cannot keep Grove's pods together"
-    return Finding("grove/kai-topology", "error", "", message, fix)
+    return Finding(backend.TOPOLOGY_RULE, "error", "", message, fix)
 
 
 PLACEMENT: Final = _Placement()

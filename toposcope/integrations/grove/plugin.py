@@ -1,4 +1,4 @@
-"""Grove: PodCliqueSets, whose pods KAI places, and bindings that name the levels."""
+"""Grove: PodCliqueSets, whose pods its backend places, and bindings that name the levels."""
 
 from typing import Final
 
@@ -9,6 +9,7 @@ from toposcope.integrations.framework.plugin import (
     Plugin,
     RequiredField,
 )
+from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import (
     BINDINGS,
     GANG,
@@ -21,7 +22,7 @@ PLUGIN: Final = Plugin(
     package=__package__,
     name="grove",
     title="Grove",
-    scheduler="KAI",
+    scheduler=backend.TITLE,
     watched=(POD_CLIQUE_SETS,),
     changes_checked=(POD_CLIQUE_SETS,),
     published=(BINDINGS, OLDER_TOPOLOGIES),

@@ -23,11 +23,10 @@ from toposcope.integrations.framework.published import (
 from toposcope.integrations.framework.publishing import objects
 from toposcope.integrations.framework.publishing.immutable_topology import Patience
 from toposcope.integrations.framework.publishing.publisher import SystemPublishing
-from toposcope.integrations.grove import kai_reference
+from toposcope.integrations.grove import backend, topology_reference
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
 from toposcope.integrations.grove.topology import differences
 from toposcope.integrations.grove.topology import target as grove_target
-from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
@@ -49,7 +48,7 @@ class _Found:
     topology: Topology
     binding: Document | None
     obstacle: Document | None
-    """A KAI Topology that the binding does not name, and that Grove may not have made."""
+    """A Topology of this name that the binding does not name, and Grove may not have made."""
 
 
 class GrovePublisher:
@@ -86,7 +85,7 @@ class GrovePublisher:
     def retract(self, topology: Topology) -> Published | None:
         """Delete the binding if it is ours; None when nothing of ours is left. Raises KubeError.
 
-        The KAI Topology that Grove made from it goes with it; one of ours, which it names, stays.
+        The Topology that Grove made from it goes with it; one of ours, which it names, stays.
         """
         target = grove_target(self._resources(), topology.name)
         if target is None:
@@ -107,27 +106,27 @@ class GrovePublisher:
             return objects.terminating(target, binding, (), _SOON_SECONDS)
 
         named = False
-        kai = None
-        if not kai_reference.is_named_by_others(binding):
-            kai = find(self._client, KAI_TOPOLOGIES.target(target.name).path)
-            kai_served = kai is not None or self._serves_kai()
-            named = kai_reference.should_name(topology, binding, kai, served=kai_served)
-            if not (named or kai_served):
-                return _without_kai(target)
+        existing = None
+        if not topology_reference.is_named_by_others(binding):
+            existing = find(self._client, backend.TOPOLOGIES.target(target.name).path)
+            served = existing is not None or self._serves_topologies()
+            named = topology_reference.should_name(topology, binding, existing, served=served)
+            if not (named or served):
+                return _without_backend(target)
 
         found = _Found(
             target=target,
             topology=topology,
             binding=binding,
-            obstacle=None if named else kai,
+            obstacle=None if named else existing,
         )
         return self._keep(found, levels, named=named)
 
     def _keep(self, found: _Found, levels: Sequence[Level], *, named: bool) -> Published:
-        """Make the binding have `levels`, and name the KAI Topology or not."""
+        """Make the binding have `levels`, and name the backend's Topology or not."""
         target, binding = found.target, found.binding
-        body = kai_reference.body_of(target, found.topology, levels, binding, named=named)
-        if binding is not None and kai_reference.matches(binding, body):
+        body = topology_reference.body_of(target, found.topology, levels, binding, named=named)
+        if binding is not None and topology_reference.matches(binding, body):
             waiting = self._clear(found, None)
             return waiting or self._in_sync(target, binding)
         try:
@@ -135,14 +134,15 @@ class GrovePublisher:
         except ApiError as error:
             return _refused(target, error, named=named)
 
-    def _serves_kai(self) -> bool:
-        resources = objects.served_resources(self._client, KAI_TOPOLOGIES.api_version())
-        return KAI_TOPOLOGIES.plural in resources
+    def _serves_topologies(self) -> bool:
+        """Whether the backend's kind is served."""
+        resources = objects.served_resources(self._client, backend.TOPOLOGIES.api_version())
+        return backend.TOPOLOGIES.plural in resources
 
     def _in_sync(self, target: Target, binding: Document) -> Published:
-        """The binding is as it should be; `Waiting` while Grove says its KAI Topology is not."""
-        drift = kai_reference.reported_drift(binding)
-        if kai_reference.is_named_by_others(binding):
+        """The binding is as it should be; `Waiting` while Grove says its Topology is not."""
+        drift = topology_reference.reported_drift(binding)
+        if topology_reference.is_named_by_others(binding):
             return target.in_sync(drift)
         if drift:
             return target.not_in_sync("Waiting", drift, self._patience.again_in(target.name))
@@ -160,38 +160,41 @@ class GrovePublisher:
         return found.target.in_sync()
 
     def _clear(self, found: _Found, body: Document | None) -> Published | None:
-        """Make way for the KAI Topology that Grove makes of the binding; what is still in its way.
+        """Make way for the Topology that Grove makes of the binding; what is still in its way.
 
         `body` is what is about to be written, None when nothing is.
         """
-        target, kai = found.target, found.obstacle
-        if kai is None or kai_reference.made_from(kai, found.binding):
+        target, obstacle = found.target, found.obstacle
+        if obstacle is None or topology_reference.made_from(obstacle, found.binding):
             return None
-        if is_ours(kai, found.topology):
-            return self._remove_ours(target, kai, body)
-        if kai_reference.made_by_grove(kai, target.name):
-            text = "the KAI Topology of an earlier binding of this name is not gone yet"
+        if is_ours(obstacle, found.topology):
+            return self._remove_ours(target, obstacle, body)
+        if topology_reference.made_by_grove(obstacle, target.name):
+            text = (
+                f"the {backend.TITLE} Topology of an earlier binding of this name is not gone yet"
+            )
             return target.not_in_sync("Waiting", text, _SOON_SECONDS)
         text = (
-            f"a KAI Topology named {target.name} exists that neither Grove nor Toposcope created, "
+            f"a {backend.TITLE} Topology named {target.name} exists "
+            "that neither Grove nor Toposcope created, "
             "and Grove's operator does not start while a binding has that name; delete the "
             "Topology, or give the ClusterTopology another name, or set spec.publish.grove to Never"
         )
         return target.not_in_sync("Conflict", text)
 
     def _remove_ours(
-        self, target: Target, kai: Document, body: Document | None
+        self, target: Target, existing: Document, body: Document | None
     ) -> Published | None:
-        """Delete our KAI Topology, which is not to be published any more; what that waits for.
+        """Delete our Topology, which is not to be published any more; what that waits for.
 
         It goes once it is sure that Grove accepts the binding without it.
         """
-        if body is not None and not finalizers(kai):
+        if body is not None and not finalizers(existing):
             objects.try_create(self._client, target, body)
-        ours = KAI_TOPOLOGIES.target(target.name)
+        ours = backend.TOPOLOGIES.target(target.name)
         why = "so that Grove can make its own"
-        holders = finalizers(kai)
-        waiting = objects.remove(self._client, ours, kai, why, holders)
+        holders = finalizers(existing)
+        waiting = objects.remove(self._client, ours, existing, why, holders)
         if waiting is None:
             return None
         text = f"{waiting.handle} {waiting.message}"
@@ -252,21 +255,23 @@ class GrovePublisher:
         return ""
 
 
-def _without_kai(target: Target) -> Published:
-    """Hold the binding back: Grove could not make a KAI Topology of it, and would not start."""
+def _without_backend(target: Target) -> Published:
+    """Hold the binding back: Grove could not make a Topology of it, and would not start."""
     text = (
-        "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables "
-        "kai-scheduler, does not start while there is a ClusterTopologyBinding and no such kind; "
-        "install KAI v0.12 or later, or set spec.publish.grove to Never"
+        f"this cluster does not serve {backend.TITLE}'s Topology, "
+        "and Grove's operator, whose chart enables "
+        f"{backend.SCHEDULER}, does not start "
+        "while there is a ClusterTopologyBinding and no such kind; "
+        f"install {backend.TITLE} v0.12 or later, or set spec.publish.grove to Never"
     )
     return target.not_in_sync("NotServed", text)
 
 
 def _refused(target: Target, error: ApiError, *, named: bool) -> Published:
-    """The answer to a write that failed, with what to do where Grove refuses the entry for KAI."""
+    """The answer to a write that failed, with what to do where Grove refuses the entry."""
     answer = target.failed(error)
     if named and answer.reason == "Rejected":
-        fix = kai_reference.refusal_fix(target, error)
+        fix = topology_reference.refusal_fix(target, error)
         if fix:
             return replace(answer, message=f"{error.message}; {fix}")
     return answer

@@ -2,27 +2,27 @@
 
 A clique that names no scheduler gets that of the default profile in the configuration of Grove's
 operator: default-scheduler, unless `scheduler.defaultProfileName` says otherwise; Grove's charts
-through v0.1.0-alpha.12 do not set it. KAI is the only backend that is topology-aware: Grove refuses
+through v0.1.0-alpha.12 do not set it. One backend alone is topology-aware: Grove refuses
 constraints with volcano and lpx-scheduler, and accepts them with default-scheduler, which ignores
 them. Rules and messages: Grove's webhook, main of 2026-08-19; it has profiles since v0.1.0-alpha.8,
-and wants a queue of KAI's since after v0.1.0-alpha.12.
+and wants a queue of that backend since after v0.1.0-alpha.12.
 """
 
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.integrations.kai.api import KAI_SCHEDULER, QUEUE
+from toposcope.integrations.grove import backend
 
 KUBE_SCHEDULER: Final = "default-scheduler"
 _REFUSING: Final = ("volcano", "lpx-scheduler")
 """Backends that refuse constraints, and that the charts do not enable (v0.1.0-alpha.10 did)."""
-_CHARTS: Final = SchedulerProfiles((KUBE_SCHEDULER, KAI_SCHEDULER), KUBE_SCHEDULER)
+_CHARTS: Final = SchedulerProfiles((KUBE_SCHEDULER, backend.SCHEDULER), KUBE_SCHEDULER)
 WHERE: Final = "kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml"
 """Shows the configuration of Grove's operator."""
-USE_KAI: Final = (
-    f"write schedulerName: {KAI_SCHEDULER} in the podSpec of every clique, "
-    f"and label the set with {QUEUE}"
+USE_BACKEND: Final = (
+    f"write schedulerName: {backend.SCHEDULER} in the podSpec of every clique, "
+    f"and label the set with {backend.QUEUE}"
 )
 
 
@@ -66,14 +66,14 @@ def check_schedulers(
         _note_several(fields, names, default)
     elif not _check_profile(fields[0], name, profiles, constrained=constrained):
         return ""
-    if name == KAI_SCHEDULER and submitted:
+    if name == backend.SCHEDULER and submitted:
         _check_queue(root, cliques)
     return name
 
 
 def _note_several(fields: list[Field], names: list[str], default: str) -> None:
     """Note the first clique with another scheduler than the first one."""
-    fix = f"write schedulerName: {KAI_SCHEDULER} in the podSpec of every clique"
+    fix = f"write schedulerName: {backend.SCHEDULER} in the podSpec of every clique"
     if not all(field.text() for field in fields):
         fix += f"; where it is not set, Grove takes {default}"
     text = "the schedulerName for all pods have to be the same"
@@ -96,7 +96,7 @@ def _check_profile(
 
     if name in _REFUSING:
         text = f"{name} scheduler backend does not support topologyConstraint"
-        field.error("grove/scheduler-enabled", text, USE_KAI)
+        field.error("grove/scheduler-enabled", text, USE_BACKEND)
     if name == KUBE_SCHEDULER:
         if not field.text() and profiles is None:
             _warn_of_default(field)
@@ -105,7 +105,7 @@ def _check_profile(
             f"{KUBE_SCHEDULER} keeps no topology constraint: "
             "Grove accepts it, and the pods land anywhere"
         )
-        field.warn("grove/scheduler-name", text, USE_KAI)
+        field.warn("grove/scheduler-name", text, USE_BACKEND)
     return True
 
 
@@ -115,7 +115,7 @@ def _check_disabled(field: Field, name: str, *, certain: bool) -> None:
             "schedulerName must be an enabled scheduler backend; "
             "this scheduler is not enabled in OperatorConfiguration"
         )
-        fix = f"write {KAI_SCHEDULER}, or enable a profile {name} in Grove's chart"
+        fix = f"write {backend.SCHEDULER}, or enable a profile {name} in Grove's chart"
         field.error("grove/scheduler-enabled", text, fix)
     else:
         text = (
@@ -130,12 +130,15 @@ def _warn_of_default(field: Field) -> None:
         f"without it, Grove's default profile gets the pods: {KUBE_SCHEDULER} in its charts, "
         "which keeps no topology constraint"
     )
-    fix = f"{USE_KAI}; or see whether scheduler.defaultProfileName is {KAI_SCHEDULER}: {WHERE}"
+    fix = (
+        f"{USE_BACKEND}; "
+        f"or see whether scheduler.defaultProfileName is {backend.SCHEDULER}: {WHERE}"
+    )
     field.warn("grove/scheduler-default", text, fix)
 
 
 def _check_queue(root: Field, cliques: list[Field]) -> None:
-    """Note a missing queue of KAI's, and queues that differ; set and cliques may name one."""
+    """Note a missing queue of the backend, and queues that differ; set and cliques may name one."""
     own = _queue(root / "metadata")
     by_clique = [_queue(clique) for clique in cliques]
     queues = set(by_clique)
@@ -146,27 +149,27 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
             if queue not in ("", own):
                 clique_name = (clique / "name").text() or ""
                 text = (
-                    f'KAI queue on {name} is "{own}" but PodClique template '
+                    f'{backend.TITLE} queue on {name} is "{own}" but PodClique template '
                     f'"{clique_name}" resolves to "{queue}"'
                 )
                 clique.error("grove/queue", text, "name one queue")
                 return
     elif not queues:
         labels = root / "metadata" / "labels"
-        text = f"no KAI queue is configured on {name} or its PodClique templates"
-        fix = f"label the set with {QUEUE}: Grove after v0.1.0-alpha.12 refuses it without"
+        text = f"no {backend.TITLE} queue is configured on {name} or its PodClique templates"
+        fix = f"label the set with {backend.QUEUE}: Grove after v0.1.0-alpha.12 refuses it without"
         labels.warn("grove/queue", text, fix)
     elif len(queues) > 1:
         where = root / "spec" / "template" / "cliques"
         listed = " ".join(sorted(queues))
-        text = f"conflicting KAI queues on {name} PodClique templates: [{listed}]"
+        text = f"conflicting {backend.TITLE} queues on {name} PodClique templates: [{listed}]"
         where.error("grove/queue", text, "name one queue")
 
 
 def _queue(metadata: Field) -> str:
     """The queue in a label, else in an annotation; empty without either."""
     for place in ("labels", "annotations"):
-        queue = (metadata / place / QUEUE).text()
+        queue = (metadata / place / backend.QUEUE).text()
         if queue:
             return queue
     return ""

@@ -2,9 +2,9 @@
 
 The older one is that of v0.1.0-alpha.4 to alpha.8. Helm values: up to v0.1.0-alpha.8 the levels
 stand in `config.topologyAwareScheduling`, and the operator makes its ClusterTopology of them; since
-alpha.9 the values only switch the feature on, and the levels are in the bindings. Both make KAI the
-default scheduler, which alone keeps constraints: the charts leave that at default-scheduler.
-Scheduler profiles came with alpha.8; earlier versions ignore them.
+alpha.9 the values only switch the feature on, and the levels are in the bindings. Both make the
+backend the default scheduler, which alone keeps constraints: the charts leave that at
+default-scheduler. Scheduler profiles came with alpha.8; earlier versions ignore them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ import msgspec
 from toposcope.api.levels import Level
 from toposcope.integrations.framework import levels as formats
 from toposcope.integrations.framework.published import PublishedKind, Target
+from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
-from toposcope.integrations.kai.api import KAI_SCHEDULER
 
 OLDER_DOMAINS: Final = ("region", "zone", "datacenter", "block", "rack", "host", "numa")
 """What the older CRD's enum allows, which is also how many levels it takes."""
 
-_SCHEDULER: Final = {"scheduler": {"defaultProfileName": KAI_SCHEDULER}}
+_SCHEDULER: Final = {"scheduler": {"defaultProfileName": backend.SCHEDULER}}
 
 
 def target(resources: Collection[str], name: str) -> Target | None:

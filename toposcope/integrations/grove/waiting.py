@@ -1,4 +1,4 @@
-"""Grove: whether its scheduling is topology-aware, PodGangs constrained, KAI's Topology there.
+"""Grove: whether its scheduling is topology-aware, PodGangs constrained, its Topology there.
 
 Also its messages. Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and
 later. Grove compares names only and reads no node, so its condition is quoted and not taken as the
@@ -14,24 +14,22 @@ from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.waiting import CopyName, Waiting
+from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import (
     BINDINGS,
     CLIQUE,
     CLIQUE_GROUP,
     GANG,
+    LEVELS_UNAVAILABLE,
     OLDER_TOPOLOGIES,
     POD_CLIQUE_SETS,
     SCALED_GROUP,
     SCALING_GROUP,
 )
-from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_KAI, WHERE
-from toposcope.integrations.kai.api import KAI_SCHEDULER
-from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
-from toposcope.integrations.kai.waiting import check_topology
+from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_BACKEND, WHERE
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
-CONDITION: Final = "TopologyLevelsUnavailable"
 _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
 _MISSING: Final = frozenset(
@@ -65,7 +63,7 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     if not workload.asks_for_levels:
         return
     for ref, document in workload.members(POD_CLIQUE_SETS):
-        reported = features.condition(document, CONDITION)
+        reported = features.condition(document, LEVELS_UNAVAILABLE)
         yield _check_condition(ref, reported)
         yield from _check_scheduler(workload)
         if reported is None or reported.reason != _DISABLED:
@@ -77,7 +75,7 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
     if reported is None:
         return features.unknown(
             f"Grove has not reported on the topology constraints of {ref.handle}: "
-            f"it has no condition {CONDITION}",
+            f"it has no condition {LEVELS_UNAVAILABLE}",
             "either its operator has not reconciled it yet, "
             "or it is older than 0.1.0-alpha.9 and topology-aware "
             "scheduling is disabled",
@@ -128,15 +126,15 @@ def _reads_older_topology(workload: features.WorkloadObjects) -> bool:
 
 
 def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Of Grove's schedulers only KAI keeps pods together."""
-    others = sorted(workload.schedulers - {KAI_SCHEDULER})
+    """Of Grove's schedulers only the backend keeps pods together."""
+    others = sorted(workload.schedulers - {backend.SCHEDULER})
     if not others:
         return
     names = [name or KUBE_SCHEDULER for name in others]
     who = " and ".join(names)
     text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
     look = shell(WHERE)
-    yield features.failed(text, USE_KAI, _RECREATE, commands=(look,))
+    yield features.failed(text, USE_BACKEND, _RECREATE, commands=(look,))
 
 
 def _packs(value: Any) -> bool:
@@ -150,42 +148,60 @@ def _packs(value: Any) -> bool:
     return False
 
 
-def _check_kai(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Whether KAI has a Topology for each binding that the workload uses."""
+def _check_topologies(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+    """Whether the scheduler has a Topology for each binding that the workload uses."""
     for demand in workload.workloads:
         if demand.system not in ("Dynamo", "Grove"):
             continue
         binding = workload.resource(demand)
         if binding is None:
             continue
-        named = named_kai_topology(binding.document)
+        named = topology_named_by(binding.document)
         describe = shell("kubectl describe clustertopologybinding {}", binding.name)
         creator = _creator(binding, named)
-        yield check_topology(workload, named or binding.name, creator, (describe,))
+        yield _check_topology(workload, named or binding.name, creator, (describe,))
+
+
+def _check_topology(
+    workload: features.WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]
+) -> features.Step:
+    """Whether the scheduler has the Topology of this name.
+
+    `creator` says, in a sentence, who is expected to create it.
+    """
+    if workload.published(name, backend.TOPOLOGIES):
+        return features.passed(f"{backend.TITLE} has the Topology {name}")
+    why = workload.store.why_unknown(backend.TOPOLOGIES)
+    if why:
+        text = f"cannot tell whether {backend.TITLE} has the Topology {name}: {why}"
+        return features.unknown(text)
+    message = f"{backend.TITLE} has no Topology {name}, so it cannot keep Grove's pods together"
+    get = shell("kubectl get {}", backend.TOPOLOGIES.name)
+    return features.failed(message, creator, commands=(get, *commands))
 
 
 def _creator(binding: features.Resource, named: str) -> str:
     if not named:
         return (
-            "Grove creates it from the binding while its operator runs and KAI v0.12 or later is "
-            "installed"
+            "Grove creates it from the binding while its operator runs "
+            f"and {backend.TITLE} v0.12 or later is installed"
         )
     who = "its author has to"
     if named == binding.name:
-        who = "Toposcope does, unless spec.publish.kai is Never"
+        who = f"Toposcope does, unless spec.publish.{backend.TOPOLOGIES.option} is Never"
     return (
         f"{binding.handle} names it in spec.schedulerTopologyBindings, "
         f"so Grove does not create it: {who}"
     )
 
 
-def named_kai_topology(binding: features.Object) -> str:
-    """The KAI Topology that a binding names, so that Grove creates none.
+def topology_named_by(binding: features.Object) -> str:
+    """The Topology that a binding names, so that Grove creates none.
 
     Empty when it names none.
     """
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
-        if (entry / "schedulerName").text() == KAI_SCHEDULER:
+        if (entry / "schedulerName").text() == backend.SCHEDULER:
             return (entry / "topologyReference").text() or ""
     return ""
 
@@ -201,7 +217,7 @@ def _check_drift(binding: features.Resource, describe: Command) -> features.Step
     details = _drift_details(binding)
     message = f"Grove reports on {binding.handle}: {reported}"
     if reported.status == "True":
-        list_topologies = shell("kubectl get {}", KAI_TOPOLOGIES.name)
+        list_topologies = shell("kubectl get {}", backend.TOPOLOGIES.name)
         return features.failed(message, *details, commands=(describe, list_topologies))
     return features.unknown(message, *details, commands=(describe,))
 
@@ -222,7 +238,7 @@ def _drift_details(binding: features.Resource) -> list[str]:
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
-        reported = features.condition(document, CONDITION)
+        reported = features.condition(document, LEVELS_UNAVAILABLE)
         if reported and reported.status != "False":
             yield features.SchedulerMessage(ref.handle, str(reported))
 
@@ -311,12 +327,12 @@ class _Grove(Waiting):
     hierarchy_rules = ("grove/hierarchy",)
     feature_rules = (
         "grove/scheduler-name",
-        "grove/kai-topology",
+        backend.TOPOLOGY_RULE,
     )
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         yield from _check(workload)
-        yield from _check_kai(workload)
+        yield from _check_topologies(workload)
 
     def settles(self, finding: Finding, workload: features.WorkloadObjects) -> bool:
         # the pods say who it is
@@ -328,7 +344,7 @@ class _Grove(Waiting):
     def made_from(self, resource: features.Resource) -> tuple[str, Kind] | None:
         if kind_of(resource.document) != BINDINGS.key:
             return None
-        return named_kai_topology(resource.document) or resource.name, KAI_TOPOLOGIES
+        return topology_named_by(resource.document) or resource.name, backend.TOPOLOGIES
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
         return _copy_namer(group) if system == _SYSTEM else None

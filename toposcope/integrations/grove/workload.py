@@ -3,12 +3,12 @@
 A constraint holds for each replica of the object that has it. Rules: `constraint`, `admission`,
 `schedulers` and, for changes, `update`.
 
-KAI places each PodGang at once. Source: Grove v0.1.0-alpha.12
-(podcliqueset/components/podgang/syncflow.go), KAI 0.17. The base PodGang of a replica of the set
-holds its cliques and, of each scaling group, `minAvailable` replicas; every further replica is a
-PodGang of its own, with the scaling group's constraint or else the set's. A PodGang starts with
-`minAvailable` pods of each clique; KAI adds the others one by one, where the clique's constraint
-leaves room.
+The backend places each PodGang at once. Source: Grove v0.1.0-alpha.12
+(podcliqueset/components/podgang/syncflow.go), the backend's 0.17. The base PodGang of a replica of
+the set holds its cliques and, of each scaling group, `minAvailable` replicas; every further replica
+is a PodGang of its own, with the scaling group's constraint or else the set's. A PodGang starts
+with `minAvailable` pods of each clique; the backend adds the others one by one, where the clique's
+constraint leaves room.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.constraints import Group, Workload, starts_with
+from toposcope.integrations.framework.document import Field, Note, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
@@ -28,6 +28,7 @@ from toposcope.integrations.framework.system import (
     is_change,
 )
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
+from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.admission import check_parts
 from toposcope.integrations.grove.api import (
     CLIQUE_GROUP,
@@ -38,17 +39,14 @@ from toposcope.integrations.grove.api import (
 from toposcope.integrations.grove.constraint import (
     Constraint,
     Constraints,
-    Note,
     check_schema,
     known_topology,
 )
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
 from toposcope.integrations.grove.update import check_unchanged, is_repair
-from toposcope.integrations.kai.api import KAI_SCHEDULER
-from toposcope.integrations.kai.gang_size import starts_with
 
 _SCALED: Final = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: "
+    f"{backend.TITLE} places replicas of a scaling group beyond its minAvailable by themselves: "
     "not always in the {} of the others"
 )
 
@@ -88,7 +86,7 @@ def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
     minimum = _pods_of(gangs)
     total = _pods_of([whole])
     if minimum < total:
-        yield starts_with(minimum, total)
+        yield starts_with(backend.TITLE, minimum, total)
     if len(gangs) > 1 and whole.required:
         yield _SCALED.format(whole.required.domain)
 
@@ -134,8 +132,8 @@ _LEVEL_RULES: Final = frozenset(
 _NOT_KEPT: Final = (
     f"{KUBE_SCHEDULER} keeps no topology constraint: where its pods would land is not known"
 )
-_NEVER_BY_KAI: Final = (
-    "KAI 0.17 schedules nothing whose preferred level is broader than its required one"
+_NEVER_PLACED: Final = (
+    f"{backend.TITLE} 0.17 schedules nothing whose preferred level is broader than its required one"
 )
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
@@ -172,7 +170,7 @@ class _Set:
         if self.topology:
             constraints.check_levels(self.topology, note)
 
-        operator = self._cluster.grove
+        operator = self._cluster.profiles
         if operator and not operator.topology_aware:
             fix = "enable it in Grove's chart: config.topologyAwareScheduling.enabled: true"
             for constraint in constraints:
@@ -199,7 +197,7 @@ class _Set:
             check_unchanged(self._template, old_template, self.constraints, self._old)
         return check_schedulers(
             root,
-            self._cluster.grove,
+            self._cluster.profiles,
             constrained=self.constrained,
             submitted=before is None or is_change(root, before),
         )
@@ -221,11 +219,11 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
         notes = (_NOT_KEPT,)
     elif redundant:
-        notes = (_NEVER_BY_KAI,)
+        notes = (_NEVER_PLACED,)
     placeable = not notes
 
     gangs: tuple[Group, ...] = ()
-    if scheduler == KAI_SCHEDULER and "grove/hierarchy" not in rules:
+    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
         gangs = _gangs_of(root / "spec" / "template", group)
         notes = notes or tuple(notes_of(group, gangs))
     workload = Workload(
@@ -268,7 +266,7 @@ def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) 
             redundant = True
             required_path = constraint.required_field.path
             text = f"{field.path} is coarser than {required_path} and is redundant"
-            fix = f"remove it, or name a narrower level: {_NEVER_BY_KAI}"
+            fix = f"remove it, or name a narrower level: {_NEVER_PLACED}"
             field.warn("grove/preferred-no-effect", text, fix)
         elif steps_down == 0:
             text = (

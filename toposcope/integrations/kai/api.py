@@ -22,7 +22,7 @@ from toposcope.kube.discovery import Kind
 TOPOLOGIES: Final = PublishedKind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), "kai")
 QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
 KAI_SCHEDULER: Final = "kai-scheduler"
-"""What pods write into `schedulerName`, and Grove's bindings name."""
+"""What pods write into `schedulerName`."""
 
 PREFIX: Final = "kai.scheduler/"
 TOPOLOGY: Final = PREFIX + "topology"
@@ -98,7 +98,7 @@ POD_GROUPS: Final = WatchedKind(
     ("v2alpha2",),
     {"spec": {**_CONSTRAINED, "subGroups": [_CONSTRAINED]}},
     requests,
-    # Grove's PodCliqueSet is watched itself.
+    # The workload that has a PodGang is watched itself.
     derived_from=frozenset({"PodGang"}),
     short=("pg",),
 )

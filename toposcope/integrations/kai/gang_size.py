@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from toposcope.integrations.framework import constraints
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.pods import Structure
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER, GROUP_OF, SKIP_GROUPER
@@ -111,10 +112,7 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
 
 def starts_with(minimum: int, total: int) -> str:
     """The note on a gang that is smaller than its pods."""
-    return (
-        f"room is checked for {minimum} of {total} pods: KAI starts these together, "
-        "the others where there is room left"
-    )
+    return constraints.starts_with("KAI", minimum, total)
 
 
 def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods: int) -> None:

@@ -19,6 +19,7 @@ PLUGIN: Final = Plugin(
     watched=(POD_GROUPS,),
     read_annotations=annotated,
     published=(TOPOLOGIES,),
+    leaves_out_incomplete_nodes=True,
     decisive=(QUEUES,),
     gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
     pod_metadata=("kai.scheduler/", GROUP_OF),

@@ -11,24 +11,6 @@ from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, TOPOLOGIES
 from toposcope.integrations.kai.bound_gangs import check_bound
 from toposcope.integrations.kai.messages import meaning_of_no_room
 from toposcope.kube.discovery import Kind
-from toposcope.text import Command, shell
-
-
-def check_topology(
-    workload: features.WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]
-) -> features.Step:
-    """Whether KAI has the Topology of this name.
-
-    `creator` says, in a sentence, who is expected to create it.
-    """
-    if workload.published(name, TOPOLOGIES):
-        return features.passed(f"KAI has the Topology {name}")
-    why = workload.store.why_unknown(TOPOLOGIES)
-    if why:
-        return features.unknown(f"cannot tell whether KAI has the Topology {name}: {why}")
-    message = f"KAI has no Topology {name}, so it cannot keep Grove's pods together"
-    get = shell("kubectl get {}", TOPOLOGIES.name)
-    return features.failed(message, creator, commands=(get, *commands))
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:

@@ -22,6 +22,7 @@ PLUGIN: Final = Plugin(
     read_annotations=annotated,
     published=(TOPOLOGIES,),
     followed=(FLAVORS,),
+    leaves_out_incomplete_nodes=True,
     admits=True,
     decisive=READ,
     names_topology=False,  # the flavor does

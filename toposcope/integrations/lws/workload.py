@@ -106,8 +106,8 @@ def sub_groups(
     """The sub-groups of one group: their pods, and how many are alike.
 
     The leader belongs to the first one, as an extra pod where size - 1 is divisible; or to none
-    (`LeaderExcluded`). Source: SubGroupPolicy in the LeaderWorkerSet API; only KAI has a last one
-    that is not full.
+    (`LeaderExcluded`). Source: SubGroupPolicy in the LeaderWorkerSet API; one scheduler
+    alone has a last one that is not full.
     """
     leader, worker = structure.sets[0], structure.sets[-1]
     remaining = sum(pod_set.count for pod_set in structure.sets) - 1

@@ -7,7 +7,7 @@ from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.integrations.framework.configuration import Configuration, Document
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.integrations.osmo.scheduler import TOPOLOGIES
 from toposcope.integrations.osmo.topology import (
     POOL,
     is_topology_of,
@@ -19,7 +19,7 @@ from toposcope.integrations.osmo.topology import (
 
 
 class _OsmoConfiguration(Configuration):
-    """Pools, of whose topology keys OSMO makes KAI's Topology, and the schedulers of backends."""
+    """Pools, of whose topology keys OSMO makes Topologies, and the schedulers of backends."""
 
     plain_field = "topology_keys"
     plain_title = "OSMO's topology_keys"
@@ -53,8 +53,8 @@ def _with_pool(cluster: ClusterFacts, pool: TopologyLevels) -> ClusterFacts:
             levels = [pool.by_key(level.key) or level for level in topology.levels]
             by_name[name] = replace(topology, levels=tuple(levels))
 
-    read_by_kai = replace(known, by_name=by_name)
-    return replace(cluster, read={**cluster.read, TOPOLOGIES.option: read_by_kai})
+    read_topologies = replace(known, by_name=by_name)
+    return replace(cluster, read={**cluster.read, TOPOLOGIES.option: read_topologies})
 
 
 CONFIGURATION: Final = _OsmoConfiguration()

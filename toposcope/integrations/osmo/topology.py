@@ -3,7 +3,7 @@
 They come as JSON or
 YAML, as `osmo config show POOL` prints and `osmo config update POOL` takes them: all pools under
 `pools`, an object of pools by name, or one pool. None of them is an object of the Kubernetes API.
-OSMO makes KAI's Topology of a pool's `topology_keys`, in their order.
+OSMO makes the scheduler's Topology of a pool's `topology_keys`, in their order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,12 +22,12 @@ from toposcope.integrations.framework.levels import (
 )
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import HOSTNAME_LAST, check_order
+from toposcope.integrations.osmo import scheduler
 
 UNNAMED: Final = "cluster"
 """A pool's name is not its topology's: this one stands for it."""
 _KEYS: Final = "topology_keys"
 _SETTINGS: Final = "scheduler_settings"
-_KAI: Final = "kai"
 _MADE: Final = "osmo-pool"
 
 
@@ -78,7 +78,7 @@ def topology_of(pool: str) -> str:
 
 
 def is_topology_of(name: str, pool: str | None) -> bool:
-    """Whether a KAI Topology is OSMO's, of this pool; None: of any."""
+    """Whether a Topology is OSMO's, of this pool; None: of any."""
     suffix = f"-{pool}-topology" if pool else "-topology"
     return name.startswith(f"{_MADE}-") and name.endswith(suffix)
 
@@ -133,7 +133,7 @@ def _claims(document: Mapping[str, Any]) -> bool:
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    del before  # keys can be changed; OSMO makes KAI's Topology anew
+    del before  # keys can be changed; OSMO makes the Topology anew
     for name, pool in _named(root, "pools", _KEYS):
         _check_pool(name, pool, cluster)
     return Reading(subject="OSMO pools and backends")
@@ -159,7 +159,8 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
 
     if len(entries) > MAX_LEVELS:
         text = (
-            f"KAI's Topology, which OSMO makes of these keys, takes {MAX_LEVELS} levels; "
+            f"{scheduler.TITLE}'s Topology, which OSMO makes of these keys, "
+            f"takes {MAX_LEVELS} levels; "
             f"here are {len(entries)}"
         )
         keys.error("osmo/pool-keys", text, "leave out keys that no workflow uses")
@@ -169,7 +170,7 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
             (entry / "label").warn(
                 "osmo/pool-label",
                 f"no node carries the label {label!r}; "
-                "KAI leaves out nodes that lack a key of the pool, so no "
+                f"{scheduler.TITLE} leaves out nodes that lack a key of the pool, so no "
                 "workflow with topology starts",
                 did_you_mean(label, cluster.node_labels),
             )
@@ -177,14 +178,14 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
 
 def _check_scheduler(name: str, pool: Field, cluster: ClusterFacts) -> None:
     backend = (pool / "backend").text() or ""
-    scheduler = cluster.schedulers.get(backend)
-    if scheduler and scheduler.lower() != _KAI and (pool / _KEYS).value:
+    used = cluster.schedulers.get(backend)
+    if used and used.lower() != scheduler.TYPE and (pool / _KEYS).value:
         (pool / _KEYS).error(
             "osmo/pool-scheduler",
             f'Topology keys cannot be set for pool "{name}" because backend "{backend}" uses '
-            f'scheduler "{scheduler}" '
+            f'scheduler "{used}" '
             "which does not support topology constraints",
-            'set scheduler_settings.scheduler_type of the backend to "kai", '
+            f'set scheduler_settings.scheduler_type of the backend to "{scheduler.TYPE}", '
             "or remove topology_keys",
         )
 
@@ -204,7 +205,8 @@ def _check_unique(entries: list[Field]) -> None:
 
     for field, value in _repeated(entries, "label"):
         text = (
-            f"{value!r} is the label of two keys; OSMO accepts that, KAI's Topology does not: "
+            f"{value!r} is the label of two keys; "
+            f"OSMO accepts that, {scheduler.TITLE}'s Topology does not: "
             "nodeLabel must be unique"
         )
         field.error("osmo/pool-label-twice", text, "give each key a label of its own")

@@ -3,10 +3,11 @@
 from typing import Final
 
 from toposcope.integrations.framework.waiting import Waiting
+from toposcope.integrations.osmo.scheduler import TOPOLOGY_RULE
 
 
 class _Osmo(Waiting):
-    feature_rules = ("osmo/kai-topology",)
+    feature_rules = (TOPOLOGY_RULE,)
 
 
 WAITING: Final = _Osmo()

@@ -24,6 +24,7 @@ from toposcope.integrations.framework.node_affinity import (
 )
 from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
+from toposcope.integrations.osmo import scheduler
 from toposcope.integrations.osmo.pod_group import (
     Requirement,
     Task,
@@ -66,7 +67,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(first, stages=tuple(others))
 
 
-SYSTEM: Final = System("OSMO", _claims, _read, "kai")
+SYSTEM: Final = System("OSMO", _claims, _read, scheduler.TOPOLOGIES.option)
 READERS: Final = (SYSTEM,)
 
 
@@ -105,7 +106,7 @@ class _Workflow:
             self._pool_name: str | None = self._pool.configured.name
         else:
             self._pool_name = (self._flow / "pool").text()
-        self._kai_topology = self._find_kai_topology()
+        self._made_topology = self._find_made_topology()
         self._resources = self._read_resources(root)
 
         self._requirements = {}
@@ -115,8 +116,8 @@ class _Workflow:
         for name, field in self._resources.items():
             self._pods[name] = _pods(name, field)
 
-    def _find_kai_topology(self) -> str | None:
-        """The name of the KAI Topology that OSMO has made of the pool."""
+    def _find_made_topology(self) -> str | None:
+        """The name of the Topology that OSMO has made of the pool."""
         if self._pool.levels and self._pool.stand_in:
             return self._pool.levels.name
         for name in self._cluster.topologies:
@@ -136,7 +137,7 @@ class _Workflow:
     def workloads(self) -> list[Workload]:
         """One workload for each group of tasks; a task outside of groups is a group of its own."""
         groups = self._groups()
-        topology_ready = self._check_kai_topology()
+        topology_ready = self._check_made_topology()
         workloads = []
         for group in groups:
             tasks = [self._task(task) for task in group.tasks]
@@ -168,27 +169,27 @@ class _Workflow:
             groups.append(_TaskGroup(name, task, (task,)))
         return groups
 
-    def _check_kai_topology(self) -> bool:
-        """Whether KAI has the pool's Topology with all levels asked for; true if not known."""
+    def _check_made_topology(self) -> bool:
+        """Whether the pool's Topology has all levels asked for; true if not known."""
         if not self._has_requirements or not self._cluster.knows_topologies:
             return True
 
-        if self._kai_topology is None:
+        if self._made_topology is None:
             of = f" of pool {self._pool_name}" if self._pool_name else ""
-            text = f"KAI has no Topology{of} ({topology_of(self._pool_name or '*')})"
+            text = f"{scheduler.TITLE} has no Topology{of} ({topology_of(self._pool_name or '*')})"
             fix = self._fix_of_missing_topology()
         else:
-            missing = self._missing_keys(self._kai_topology)
+            missing = self._missing_keys(self._made_topology)
             if not missing:
                 return True
-            text = f"KAI's Topology {self._kai_topology} lacks {', '.join(missing)}"
+            text = f"{scheduler.TITLE}'s Topology {self._made_topology} lacks {', '.join(missing)}"
             fix = (
                 "OSMO makes it anew when the pool's topology_keys change: "
                 "osmo config show POOL NAME"
             )
 
         text += ", so it starts no task with a requirement"
-        (self._flow / "pool").error("osmo/kai-topology", text, fix)
+        (self._flow / "pool").error(scheduler.TOPOLOGY_RULE, text, fix)
         return False
 
     def _fix_of_missing_topology(self) -> str:
@@ -197,9 +198,9 @@ class _Workflow:
             return "OSMO makes it of the pool's topology_keys: osmo config show POOL NAME"
         return cluster.missing("")
 
-    def _missing_keys(self, kai_topology: str) -> list[str]:
-        """The label keys that are asked for and no level of KAI's Topology has."""
-        topology = self._cluster.topologies[kai_topology]
+    def _missing_keys(self, made_topology: str) -> list[str]:
+        """The label keys that are asked for and no level of the Topology has."""
+        topology = self._cluster.topologies[made_topology]
         missing = set()
         for requirements in self._requirements.values():
             for requirement in requirements:
@@ -252,7 +253,7 @@ class _Workflow:
         )
         if not asks:
             return workload
-        return replace(workload, topology=self._kai_topology, levels=pool.levels)
+        return replace(workload, topology=self._made_topology, levels=pool.levels)
 
     def _notes(self, *, asks: bool, alone: bool, placeable: bool) -> tuple[str, ...]:
         notes = []

@@ -7,7 +7,7 @@ from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.integrations.framework.configuration import Configuration, Document
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.integrations.runai.scheduler import TOPOLOGIES
 from toposcope.integrations.runai.topology import NETWORK_TOPOLOGY, levels_of, read
 
 
@@ -27,7 +27,7 @@ class _RunaiConfiguration(Configuration):
         known = cluster.topologies
         if topology.name not in known:
             cluster = replace(cluster, topologies={**known, topology.name: topology})
-        # Run:ai's scheduler is KAI, and reads what Run:ai makes of it
+        # its scheduler reads what Run:ai makes of it
         return cluster.with_topology(TOPOLOGIES.option, topology)
 
 

@@ -1,4 +1,4 @@
-"""Run:ai: workloads of its projects, which its own build of KAI places."""
+"""Run:ai: workloads of its projects, which its own scheduler places."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """Run:ai's network topologies, as its API takes and returns them.
 
-Each is a name and node labels, the farthest first. Each node pool has one. Run:ai makes KAI's
-Topology of it, so KAI's rules hold too.
+Each is a name and node labels, the farthest first. Each node pool has one. Run:ai makes its
+scheduler's Topology of it, so the rules of that hold too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ from toposcope.integrations.framework.topologies import (
     check_count,
     check_order,
 )
+from toposcope.integrations.runai.scheduler import TITLE
 
 _SOURCE: Final = "Run:ai network topology"
 _RULE: Final = "runai/topology-levels"
@@ -93,7 +94,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     keys = _keys(levels)
     if before is not None and keys != _keys(before / "levels"):
         fix = "make a new network topology and give that to the node pool"
-        levels.error("runai/topology-immutable", "levels are immutable in KAI's Topology", fix)
+        levels.error("runai/topology-immutable", f"levels are immutable in {TITLE}'s Topology", fix)
 
     check_count(levels, keys, _RULE, "the farthest first")
     _check_keys(levels, keys, cluster)

@@ -1,9 +1,9 @@
-"""Run:ai: its workloads are scheduled by KAI's Topology."""
+"""Run:ai: its workloads are scheduled by its scheduler's Topology."""
 
 from typing import Final
 
 from toposcope.integrations.framework.waiting import Waiting
-from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.integrations.runai.scheduler import TOPOLOGIES
 
 
 class _RunAi(Waiting):

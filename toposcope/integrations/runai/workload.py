@@ -1,4 +1,4 @@
-"""Run:ai: KAI's annotations, and what Run:ai adds to distributed workloads that have none.
+"""Run:ai: its scheduler's annotations, and what it adds to distributed workloads without them.
 
 Those get a preferred placement at the lowest level of the node pool's network topology, from where
 the scheduler goes upward; each segment gets the same. A LeaderWorkerSet is placed replica by
@@ -15,21 +15,16 @@ from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.kai import api
-from toposcope.integrations.kai import workload as kai
+from toposcope.integrations.runai import scheduler
 
 SCHEDULER: Final = "runai-scheduler"
 _PROJECT: Final = "runai-"
 """The namespace of a project is called `runai-<project>`; Run:ai sets the scheduler of every
 workload in it.
 """
-_POOL_LABELS: Final = ("kai.scheduler/node-pool", "runai/node-pool")
+_POOL_LABELS: Final = (scheduler.NODE_POOL, "runai/node-pool")
 _DISTRIBUTED: Final = frozenset({"kubeflow.org", "ray.io", JOBSET[0], LEADER_WORKER_SET[0]})
 """API groups of the workloads that Run:ai treats as distributed."""
-_KAI_ALONE: Final = frozenset({"kai/scheduler-name", "kai/no-level"})
-"""Rules of KAI that do not hold where Run:ai sets the scheduler, and adds levels where there are
-none.
-"""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -42,8 +37,8 @@ def _claims(document: Mapping[str, Any]) -> bool:
     namespace = (root / "metadata" / "namespace").text() or ""
     schedulers = set()
     for pod_set in structure.sets:
-        scheduler = pod_set.template / "spec" / "schedulerName"
-        schedulers.add(scheduler.text())
+        named = pod_set.template / "spec" / "schedulerName"
+        schedulers.add(named.text())
 
     if SCHEDULER in schedulers:
         return True
@@ -60,9 +55,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if topology:
         document = _completed(document, topology)
 
-    reading = kai.SYSTEM.read(document, cluster, None if before is None else before.value)
+    reading = scheduler.system().read(document, cluster, None if before is None else before.value)
     for finding in reading.findings:
-        if finding.rule not in _KAI_ALONE:
+        if finding.rule not in scheduler.NOT_HERE:
             root.findings.append(finding)
 
     workload = reading.workload
@@ -73,8 +68,13 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(replace(workload, system=SYSTEM.name, queue="", notes=notes))
 
 
-SYSTEM: Final = System("Run:ai", _claims, _read, "kai", instead_of=kai.SYSTEM.name)
-"""Its scheduler reads KAI's annotations itself."""
+SYSTEM: Final = System(
+    "Run:ai",
+    _claims,
+    _read,
+    scheduler.TOPOLOGIES.option,
+    instead_of=scheduler.TITLE,
+)
 READERS: Final = (SYSTEM,)
 
 
@@ -91,17 +91,17 @@ def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
 
 def _asks(annotations: Field) -> bool:
     """Whether the workload asks for a placement itself."""
-    return any((annotations / key).text() for key in api.PLACEMENTS)
+    return any((annotations / key).text() for key in scheduler.PLACEMENTS)
 
 
 def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
     """The node pool's topology: the one that the workload names, else the only one there is."""
     annotations = root / "metadata" / "annotations"
-    named = annotations / api.TOPOLOGY
+    named = annotations / scheduler.TOPOLOGY
     name = named.text()
     if name:
         topology = cluster.topologies.get(name)
-        if topology is None and not _asks(annotations):  # else KAI's rules say so
+        if topology is None and not _asks(annotations):  # else the scheduler's rules say so
             text = f"Requested topology {name} does not exist"
             named.error("runai/topology-exists", text, cluster.missing(name))
         return topology
@@ -113,7 +113,7 @@ def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
             "which topology the workload's node pool has is not known "
             f"({names}), "
             "so the placement that Run:ai prefers by itself is left out",
-            f"set {api.TOPOLOGY} to the node pool's network topology",
+            f"set {scheduler.TOPOLOGY} to the node pool's network topology",
         )
     return cluster.only_topology
 
@@ -130,18 +130,18 @@ def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping
     structure = structure_of(root) or Structure(())
     for pod_set in structure.sets:
         if _has_bare_segments(pod_set.annotations, own):
-            _annotate(pod_set.template.value, {api.SEGMENT_PREFERRED: lowest})
+            _annotate(pod_set.template.value, {scheduler.SEGMENT_PREFERRED: lowest})
 
     if not _asks(own):
-        _annotate(copy, {api.TOPOLOGY: topology.name, api.PREFERRED: lowest})
+        _annotate(copy, {scheduler.TOPOLOGY: topology.name, scheduler.PREFERRED: lowest})
     return copy
 
 
 def _has_bare_segments(of_pods: Field, of_workload: Field) -> bool:
     """Whether the pods come in segments for which no level is asked."""
-    if not (of_pods / api.SEGMENT_SIZE or of_workload / api.SEGMENT_SIZE):
+    if not (of_pods / scheduler.SEGMENT_SIZE or of_workload / scheduler.SEGMENT_SIZE):
         return False
-    for key in (api.SEGMENT_REQUIRED, api.SEGMENT_PREFERRED):
+    for key in (scheduler.SEGMENT_REQUIRED, scheduler.SEGMENT_PREFERRED):
         if (of_pods / key).text():
             return False
 

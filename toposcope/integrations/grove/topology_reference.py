@@ -1,8 +1,8 @@
-"""Who writes the KAI Topology of a name, and the entry by which Grove's binding names ours.
+"""Who writes the backend's Topology of a name, and the entry by which Grove's binding names ours.
 
-From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a KAI Topology for
-every ClusterTopologyBinding that does not name one; where the binding names one, it only compares.
-Grove's operator does not start while a binding without that entry stands beside a KAI Topology of
+From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a Topology for every
+ClusterTopologyBinding that does not name one; where the binding names one, it only compares.
+Grove's operator does not start while a binding without that entry stands beside a Topology of
 its name that it did not make. No write here leads to that state, even if this controller crashes
 after any of them:
 
@@ -10,7 +10,7 @@ after any of them:
   is deleted.
 - Ours is created again, because its levels changed or somebody deleted it: the entry stays in
   between.
-- Ours is to go (`spec.publish.kai: Never`): first the Topology, then the entry. In between the
+- Ours is to go (`Never` in `spec.publish`): first the Topology, then the entry. In between the
   entry names nothing: Grove reports that and starts, and the next pass finds a leftover entry of
   ours. The other way round, a binding without the entry would stand beside our Topology until the
   next pass.
@@ -23,18 +23,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import PREFIX
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.published import Target, is_ours
+from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.topology import entries as level_entries
-from toposcope.integrations.kai.api import KAI_SCHEDULER
 from toposcope.kube.errors import ApiError
 
-NAMED: Final = f"{PREFIX}names-kai-topology"
-"""Annotation of a binding: Toposcope wrote its entry for KAI, which names the Topology in the
-value.
-"""
 REFERENCES: Final = {
     BINDINGS.kind: "schedulerTopologyBindings",
     OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences",
@@ -44,19 +39,19 @@ _REFUSALS: Final = ("scheduler backend", "schedulerTopology")
 """One of these is in each message with which Grove's webhook refuses an entry."""
 
 
-def names_kai_topology(binding: Mapping[str, Any]) -> bool:
-    """Whether the binding names a KAI Topology that others write, so that Grove makes none."""
+def names_topology(binding: Mapping[str, Any]) -> bool:
+    """Whether the binding names a Topology that others write, so that Grove makes none."""
     spec = binding.get("spec") or {}
     for field in REFERENCES.values():
         entries = spec.get(field) or ()
-        if any(entry["schedulerName"] == KAI_SCHEDULER for entry in entries):
+        if any(entry["schedulerName"] == backend.SCHEDULER for entry in entries):
             return True
     return False
 
 
-def made_by_grove(kai: Mapping[str, Any], name: str) -> bool:
-    """Whether Grove made the KAI Topology from a binding of that name, maybe an earlier one."""
-    owner = _controller(kai)
+def made_by_grove(existing: Mapping[str, Any], name: str) -> bool:
+    """Whether Grove made the Topology from a binding of that name, maybe an earlier one."""
+    owner = _controller(existing)
     api_version = str(owner.get("apiVersion"))
     group, _, _ = api_version.partition("/")
     if group != BINDINGS.group:
@@ -66,12 +61,12 @@ def made_by_grove(kai: Mapping[str, Any], name: str) -> bool:
     return owner.get("name") == name
 
 
-def made_from(kai: Mapping[str, Any], binding: Mapping[str, Any] | None) -> bool:
-    """Whether Grove made the KAI Topology from this very binding."""
+def made_from(existing: Mapping[str, Any], binding: Mapping[str, Any] | None) -> bool:
+    """Whether Grove made the Topology from this very binding."""
     if binding is None:
         return False
     uid: str = binding["metadata"]["uid"]
-    return uid == _controller(kai).get("uid")
+    return uid == _controller(existing).get("uid")
 
 
 def _controller(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -84,8 +79,8 @@ def _controller(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_named_by_others(binding: Mapping[str, Any] | None) -> bool:
-    """Whether an admin named a KAI Topology in the binding: that entry is not ours to change."""
-    if binding is None or not names_kai_topology(binding):
+    """Whether an admin named a Topology in the binding: that entry is not ours to change."""
+    if binding is None or not names_topology(binding):
         return False
     return _annotation(binding) is None
 
@@ -93,27 +88,27 @@ def is_named_by_others(binding: Mapping[str, Any] | None) -> bool:
 def should_name(
     topology: Topology,
     binding: Mapping[str, Any] | None,
-    kai: Mapping[str, Any] | None,
+    existing: Mapping[str, Any] | None,
     *,
     served: bool,
 ) -> bool:
-    """Whether the binding should name the KAI Topology of its name, which is `kai` now.
+    """Whether the binding should name the Topology of its name, which is `existing` now.
 
     The binding is None where it is not created yet; not for one in which others have named a
-    Topology. `served` says whether the API server has KAI's kind.
+    Topology. `served` says whether the API server has the Topology's kind.
     """
-    named = binding is not None and names_kai_topology(binding)
-    mode = topology.publish.get("kai")
+    named = binding is not None and names_topology(binding)
+    mode = topology.publish.get(backend.TOPOLOGIES.option)
     never = mode == "Never"
 
-    if kai is None:
-        # Ours will be created again, unless Never; and without KAI's kind Grove does not start with
+    if existing is None:
+        # Ours will be created again, unless Never; and without its kind Grove does not start with
         # anything else.
         return named and not (never and served)
-    if is_ours(kai, topology):
+    if is_ours(existing, topology):
         return not never
     # Somebody else's that came later needs the entry as well; Grove's own does not.
-    return named and not made_from(kai, binding)
+    return named and not made_from(existing, binding)
 
 
 def body_of(
@@ -138,15 +133,15 @@ def body_of(
 
     body = target.body(topology, spec)
     if named:
-        body["metadata"]["annotations"] = {NAMED: target.name}
+        body["metadata"]["annotations"] = {backend.NAMED: target.name}
     return body
 
 
 def _entries(existing: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
     """Those for other schedulers, and one that names our Topology unless its name is empty."""
-    entries = [entry for entry in existing if entry["schedulerName"] != KAI_SCHEDULER]
+    entries = [entry for entry in existing if entry["schedulerName"] != backend.SCHEDULER]
     if name:
-        entries.append({"schedulerName": KAI_SCHEDULER, "topologyReference": name})
+        entries.append({"schedulerName": backend.SCHEDULER, "topologyReference": name})
     return entries
 
 
@@ -160,20 +155,20 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
-    """What Grove says of a KAI Topology that the binding names; empty unless it says it differs."""
+    """What Grove says of a Topology that the binding names; empty unless it says it differs."""
     status = binding.get("status") or {}
     generation = binding["metadata"].get("generation")
     is_current = status.get("observedGeneration") == generation
-    if not is_current or not names_kai_topology(binding):
+    if not is_current or not names_topology(binding):
         return ""
 
     reports = []
     for report in status.get("schedulerTopologyStatuses") or ():
-        if report["schedulerName"] != KAI_SCHEDULER or report["inSync"]:
+        if report["schedulerName"] != backend.SCHEDULER or report["inSync"]:
             continue
         name = report["topologyReference"]
         message = report.get("message") or "not in sync"
-        reports.append(f"Grove says of KAI's Topology {name}: {message}")
+        reports.append(f"Grove says of {backend.TITLE}'s Topology {name}: {message}")
     return "; ".join(reports)
 
 
@@ -182,13 +177,15 @@ def refusal_fix(target: Target, error: ApiError) -> str:
     if not any(phrase in error.message for phrase in _REFUSALS):
         return ""
     return (
-        f"the binding names the KAI Topology {target.name}, which Toposcope keeps, and Grove "
-        f"refuses that: enable the backend {KAI_SCHEDULER} in Grove's configuration, or set "
-        "spec.publish.grove to Never; or set spec.publish.kai to Never, and the Topology is "
+        f"the binding names the {backend.TITLE} Topology {target.name}, "
+        "which Toposcope keeps, and Grove "
+        f"refuses that: enable the backend {backend.SCHEDULER} in Grove's configuration, or set "
+        f"spec.publish.{target.option} to Never; "
+        f"or set spec.publish.{backend.TOPOLOGIES.option} to Never, and the Topology is "
         "deleted so that Grove makes its own"
     )
 
 
 def _annotation(document: Mapping[str, Any]) -> str | None:
     annotations: Mapping[str, str] = document["metadata"].get("annotations") or {}
-    return annotations.get(NAMED)
+    return annotations.get(backend.NAMED)

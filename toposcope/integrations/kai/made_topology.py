@@ -1,0 +1,62 @@
+"""The Topology that Grove's operator makes of its binding: all that KAI's files know of Grove."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.integrations.framework.published import Target
+from toposcope.integrations.grove import topology_reference
+from toposcope.integrations.grove.api import BINDINGS
+from toposcope.integrations.grove.topology import target
+from toposcope.integrations.kai.api import KAI_SCHEDULER, TOPOLOGIES
+
+Document = Mapping[str, Any]
+
+BINDING_API: Final = BINDINGS.api_version()
+LEFT_OVER: Final = (
+    "is still the one that Grove made from a ClusterTopologyBinding that is gone; it goes with it"
+)
+NOT_NAMED: Final = "stays as it is until Grove's ClusterTopologyBinding names it"
+MAKES_ITS_OWN: Final = "so that Grove can make its own"
+MADE: Final = "made by Grove from its ClusterTopologyBinding"
+OF_ANOTHER_BINDING: Final = (
+    "Grove makes it from a ClusterTopologyBinding of this name that Toposcope did not "
+    "write; give the ClusterTopology another name"
+)
+NOT_IN_LINE: Final = "Grove has not brought it in line with its ClusterTopologyBinding yet"
+NOT_MADE_YET: Final = (
+    "Grove makes it from its ClusterTopologyBinding and has not yet; is Grove's operator "
+    f"running, with {KAI_SCHEDULER} enabled? If KAI is used without Grove, set "
+    f"spec.publish.{BINDINGS.option} to Never; "
+    f"if it is not used, spec.publish.{TOPOLOGIES.option}"
+)
+
+
+def binding_target(resources: Collection[str], name: str) -> Target | None:
+    """The binding of this name, where its API serves these resources; None: it cannot be there."""
+    return target(resources, name)
+
+
+def is_made(existing: Document, name: str) -> bool:
+    """Whether the operator made the Topology from a binding of that name, maybe an earlier one."""
+    return topology_reference.made_by_grove(existing, name)
+
+
+def is_made_from(existing: Document, binding: Document | None) -> bool:
+    """Whether the operator made the Topology from this very binding."""
+    return topology_reference.made_from(existing, binding)
+
+
+def is_leftover(existing: Document, name: str, binding: Document | None) -> bool:
+    """Whether the operator made the Topology from a binding that is gone."""
+    return is_made(existing, name) and not is_made_from(existing, binding)
+
+
+def is_left_to_operator(topology: Topology, binding: Document | None) -> bool:
+    """Whether the operator, which is installed, makes the Topology of this name.
+
+    Perhaps only once its binding is written.
+    """
+    if binding is not None:
+        return not topology_reference.names_topology(binding)
+    return topology.publish.get(BINDINGS.option, "Auto") == "Auto"
