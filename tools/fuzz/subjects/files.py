@@ -253,6 +253,8 @@ def saved(case: Any) -> Outcome:
 _HEAD: Final = len(MAGIC) + 2
 _GZIP: Final = 31
 """zlib's word for gzip's form."""
+_GZIP_TRAILER: Final = 8
+"""Bytes: CRC and length of what was compressed."""
 _NODES: Final = 8
 
 
@@ -313,23 +315,84 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+@dataclasses.dataclass(frozen=True)
+class _Damaged:
+    """The file with some of its bytes changed, then cut short."""
+
+    cut: int
+    """How many bytes are missing at its end."""
+    changes: list[tuple[int, int]]
+    """Places and the bytes that stand there instead."""
+
+    def content(self) -> bytes:
+        whole = _whole()
+        damaged = bytearray(whole)
+        start = len(MAGIC)
+        for at, value in self.changes:
+            place = start + at % (len(whole) - start)
+            damaged[place] = value
+        end = len(damaged) - self.cut % len(whole)
+        return bytes(damaged[:end])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rotten:
+    """The file with one byte changed in a part before it was compressed; its CRC is the old one."""
+
+    part: str
+    place: int
+    mask: int
+    """The bits that change, 1 to 255."""
+
+    def content(self) -> bytes:
+        plain = bytearray(msgspec.msgpack.encode(_parts()[self.part]))
+        whole = zlib.compress(plain, wbits=_GZIP)
+        plain[self.place % len(plain)] ^= self.mask
+        rotten = zlib.compress(plain, wbits=_GZIP)
+        return _with_part(self.part, rotten[:-_GZIP_TRAILER] + whole[-_GZIP_TRAILER:])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Forged:
+    """The file with another document in one part, its CRC made to fit."""
+
+    part: str
+    document: Any
+
+    def content(self) -> bytes:
+        return _with_part(self.part, _zipped(self.document))
+
+
 @st.composite
-def _forgeries(draw: DrawFn) -> tuple[str, Any]:
+def _forgeries(draw: DrawFn) -> _Forged:
     parts = _parts()
     name = draw(st.sampled_from(sorted(parts)))
     forged = spoiled([parts[name]], "n0", "nvidia.com/gpu", "rack")
-    return name, draw(forged)
+    return _Forged(name, draw(forged))
 
 
 _CHANGES: Final = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4)
-_DAMAGE: Final = st.tuples(st.one_of(st.just(0), st.just(0), st.integers(0, 5000)), _CHANGES)
+_DAMAGE: Final = st.builds(
+    _Damaged,
+    st.one_of(st.just(0), st.just(0), st.integers(0, 5000)),
+    _CHANGES,
+)
+_ROT: Final = st.builds(
+    _Rotten,
+    st.sampled_from(["cluster", "matrices", "pods"]),
+    st.integers(0, 5000),
+    st.integers(1, 255),
+)
 
 
-@subject("a damaged snapshot is reported and never read in part", st.one_of(_DAMAGE, _forgeries()))
-def packed(case: Any) -> Outcome:
+@subject(
+    "a damaged snapshot is reported and never read in part",
+    st.one_of(_DAMAGE, _ROT, _forgeries()),
+)
+def packed(case: _Damaged | _Rotten | _Forged) -> Outcome:
     """The whole cluster, or a sentence; never part of one as if it were all."""
     path = Path(tempfile.gettempdir()) / "cluster.snapshot"
-    path.write_bytes(_forged(*case) if isinstance(case[0], str) else _damaged(*case))
+    path.write_bytes(case.content())
     try:
         snapshot = read_packed(path, every)
         facts = _facts(snapshot)
@@ -337,7 +400,7 @@ def packed(case: Any) -> Outcome:
         for problem in error.problems:
             refusal(problem)
         return "refused"
-    if not isinstance(case[0], str):
+    if not isinstance(case, _Forged):
         held(
             len(facts["nodes"]) == _NODES,
             f"{len(facts['nodes'])} of {_NODES} nodes are read without a word",
@@ -354,22 +417,10 @@ def packed(case: Any) -> Outcome:
     return "taken"
 
 
-def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
-    whole = _whole()
-    damaged = bytearray(whole)
-    start = len(MAGIC)
-    for at, value in changes:
-        place = start + at % (len(whole) - start)
-        damaged[place] = value
-    end = len(damaged) - cut % len(whole)
-    return bytes(damaged[:end])
-
-
-def _forged(name: str, content: Any) -> bytes:
-    """The file with another content in one part, its checksum made to fit."""
-    parts = {
-        part: _zipped(content if part == name else honest) for part, honest in _parts().items()
-    }
+def _with_part(name: str, compressed: bytes) -> bytes:
+    """The file with one part in the place of its own."""
+    parts = {part: _zipped(document) for part, document in _parts().items()}
+    parts[name] = compressed
     return _whole()[:_HEAD] + msgspec.msgpack.encode(parts)
 
 
