@@ -6,6 +6,7 @@ Both return an answer in the words that users see, so that a test says `assert a
 import copy
 import io
 import json
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,8 @@ from toposcope.snapshot.documents import Document
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import Place
+
+_COLUMNS = 100
 
 
 @dataclass(frozen=True)
@@ -74,22 +77,31 @@ class Read:
         ]
 
     @property
+    def asks_for_nothing(self) -> bool:
+        """Whether a system reads it and finds nothing to place."""
+        return self.reading is not None and self.reading.workload is None
+
+    @property
     def workload(self) -> str:
-        """What is kept together where, its pods, and what is placed at once; empty: it asks for nothing."""
-        lines = [line for workload in self._workloads() for line in _lines_of_workload(workload)]
+        """What is kept together where, its pods, what is placed at once, and which other topologies may be chosen.
+
+        Lines of more than 100 columns are wrapped.
+        """
+        lines: list[str] = []
+        for workload in self._workloads():
+            for line in _lines_of_workload(workload):
+                lines += _wrapped(line)
+        for other in self.reading.alternatives if self.reading else ():
+            lines.append(f"or on {other.topology}")
         return "\n".join(lines)
 
     @property
     def notes(self) -> list[str]:
         """What is noted on the workload, then on its later stages."""
-        return [note for workload in self._workloads() for note in workload.notes]
-
-    @property
-    def alternatives(self) -> list[str | None]:
-        """The other topologies that the system could choose."""
-        if self.reading is None:
-            return []
-        return [workload.topology for workload in self.reading.alternatives]
+        notes: list[str] = []
+        for workload in self._workloads():
+            notes += workload.notes
+        return notes
 
     def _workloads(self) -> list[Workload]:
         if self.reading is None or self.reading.workload is None:
@@ -189,6 +201,11 @@ def snapshot_of(objects: Iterable[Any], served: Mapping[str, bool]) -> Snapshot:
     """A cluster of these objects, saved and read; `served`: whether it serves each kind."""
     saved = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
     return replace(load_files(["-"], io.BytesIO(saved.encode())), served=dict(served))
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, _COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _lines_of_workload(workload: Workload) -> Iterator[str]:
