@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.paths import ROOT
-from tests.support.recorded import record_questions
+from tests.support.recorded import asking_tests, record_questions
 from tests.support.sentences import blanked, coded, differences
 
 DECIDE = "from tests.support.decisions import decide; decide(sys.argv[1], sys.argv[2])"
@@ -30,7 +30,7 @@ def decisions(file: Path, questions: Path, *before: str) -> dict[str, dict[str, 
 
 def test_no_decision_depends_on_a_sentence(tmp_path: Path) -> None:
     questions = tmp_path / "questions"
-    record_questions(questions)
+    record_questions(questions, asking_tests())
     plain = decisions(tmp_path / "plain", questions)
     other = decisions(tmp_path / "coded", questions, INSTALL)
     assert [name for name, cases in plain.items() if "ended by" in cases] == []

@@ -1,4 +1,4 @@
-"""What OSMO's PodGroup loses, on random trees; its pools. The rules are in tests/fixtures/integrations/osmo.yaml."""
+"""What OSMO's PodGroup loses, on random trees; its pools. The rules: tests/integrations/osmo/."""
 
 import random
 from typing import Any

@@ -20,7 +20,6 @@ from tests.explain.causes import CAUSES, QUESTIONS
 from tests.explain.test_observed import Message
 from tests.integrations import test_recorded_answers
 from tests.placement import test_rows
-from tests.support import readings
 from tests.support.checking import checker_of, reading_of
 from tests.support.cluster import History
 from tests.support.living_agent import Node
@@ -90,10 +89,6 @@ def documents_read(asked: Questions) -> Cases:
         if isinstance(question, ReadQuestion):
             reading = reading_of(question.systems, question.document, question.cluster, question.before)
             yield name, _understood(reading)
-    for name, table in readings.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                yield f"{name}: {case} {number}", _understood(table.read(row))
 
 
 def documents_without_a_cluster(asked: Questions) -> Cases:
@@ -102,12 +97,6 @@ def documents_without_a_cluster(asked: Questions) -> Cases:
         if isinstance(question, ReadQuestion) and isinstance(question.document, dict):
             alone = WithoutCluster(BUILT_IN, [question.document])
             yield name, _checked(alone.check(question.document))
-    for name, table in readings.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                document = table.document(row.of, row.edits)
-                if isinstance(document, dict):
-                    yield f"{name}: {case} {number}", _checked(WithoutCluster(BUILT_IN, [document]).check(document))
 
 
 def workloads_checked(asked: Questions) -> Cases:

@@ -3,14 +3,13 @@
 import copy
 import functools
 import re
-from collections.abc import Mapping
 from textwrap import dedent
 from typing import Any
 
 from tests.support.paths import ROOT
 from toposcope.api.yaml_text import load
 
-Edits = Mapping[str, Any]
+Edits = dict[str, Any]
 """A value by its place: `spec.template.cliques[0].name`, as findings name it; None leaves nothing there."""
 DOCUMENTS = ROOT / "tests" / "documents"
 _STEP = re.compile(r"\[([^\]]+)\]|([^.\[]+)")

@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 
 _FILE = "TOPOSCOPE_RECORD_QUESTIONS"
 _CHECKING = "from tests.support.checking import"
+_SERVER = "from tests.support.api import"
 _TEST = "PYTEST_CURRENT_TEST"
 
 
@@ -52,12 +53,18 @@ def pytest_sessionfinish() -> None:
     Path(os.environ[_FILE]).write_bytes(pickle.dumps(_questions))
 
 
-def record_questions(file: Path) -> None:
-    """Run the tests that use tests/support/checking.py, and write all that they asked."""
+def asking_tests() -> list[str]:
+    """The files of tests that use tests/support/checking.py, and no API server."""
     tests = []
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        if _CHECKING in path.read_text(encoding="utf-8"):
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if _CHECKING in text and _SERVER not in text:
             tests.append(str(path))
+    return tests
+
+
+def record_questions(file: Path, tests: Sequence[str]) -> None:
+    """Run these tests, and write all that they asked."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.recorded", *tests]
     environment = os.environ | {"PYTHONPATH": str(ROOT), _FILE: str(file)}
     subprocess.run(command, check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)

@@ -13,6 +13,7 @@ from tests.integrations.clusters import (
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.grove.schedulers import profiles_of
 
 pytestmark = pytest.mark.regression
 
@@ -91,6 +92,25 @@ def read_unchanged(edits: Edits | None = None) -> Read:
     """Read what stands in the cluster already, word for word."""
     existing = document("grove/podcliqueset", edits)
     return read("Grove", existing, CLUSTER, before=existing)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "cluster"),
+    [
+        pytest.param({"profiles": [{"name": "kai-scheduler"}]}, GROVE_WITH_KAI, id="kai"),
+        pytest.param(
+            {"profiles": [{"name": "kai-scheduler"}], "defaultProfileName": "kai-scheduler"},
+            GROVE_WITH_KAI_BY_DEFAULT,
+            id="kai-by-default",
+        ),
+        pytest.param({"profiles": [{"name": "volcano"}]}, GROVE_WITH_VOLCANO, id="volcano"),
+    ],
+)
+def test_configuration_says_which_schedulers_are_enabled(configuration: Any, cluster: ClusterFacts) -> None:
+    profiles = profiles_of({"scheduler": configuration})
+    assert cluster.profiles
+    assert profiles.enabled == cluster.profiles.enabled
+    assert profiles.default == cluster.profiles.default
 
 
 def test_pods_without_constraint_may_name_no_scheduler() -> None:

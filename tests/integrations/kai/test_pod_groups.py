@@ -1,5 +1,7 @@
 """KAI's PodGroup: its tree of sub-groups, and what KAI refuses of it."""
 
+from typing import Any
+
 import pytest
 from tests.integrations.clusters import CLUSTER
 from tests.support.checking import Read, error, read
@@ -111,6 +113,14 @@ def test_misspelt_field_is_refused() -> None:
             fix="did you mean 'minMember'? KAI 0.17 has no such field: kubectl refuses it, Helm loses it",
         )
     ]
+
+
+def test_sub_groups_inside_each_other_without_end_are_refused() -> None:
+    chain: list[dict[str, Any]] = [{"name": "s0"}]
+    for number in range(1, 3000):
+        chain.append({"name": f"s{number}", "parent": f"s{number - 1}"})
+    answer = read_kai("podgroup", {"spec": {"subGroups": chain}})
+    assert answer.findings[0].rule == "kai/sub-group-depth"
 
 
 def test_equal_sub_group_names_are_refused() -> None:

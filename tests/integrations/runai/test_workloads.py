@@ -4,7 +4,10 @@ import pytest
 from tests.integrations.clusters import NODE_POOL, TWO_NODE_POOLS
 from tests.support.checking import Read, advice, error, read
 from tests.support.documents import Edits, document, text
+from tests.support.workloads import accepted
+from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.readings import readings
 
 pytestmark = pytest.mark.regression
 
@@ -243,3 +246,20 @@ def test_runai_scheduler_counts_in_every_namespace() -> None:
             Worker: 3 Worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
+
+
+def test_network_topology_counts_for_the_workloads_of_the_run() -> None:
+    topology = document(
+        "runai/network-topology", {"levels": ["cloud.provider.com/topology-block", RACK, "kubernetes.io/hostname"]}
+    )
+    workload = document("runai/pytorchjob", {TOPOLOGY: "default-topology", REQUIRED: RACK, PREFERRED: None})
+    known = with_documents(ClusterFacts(node_labels=NODE_POOL.node_labels), [topology, workload])
+    (reading,) = readings(workload, known)
+    (whole,) = accepted(reading).groups
+    assert whole.required
+    assert whole.required.key == RACK
+
+
+def test_workload_of_a_project_is_read_by_runai_alone() -> None:
+    (reading,) = readings(document("runai/pytorchjob"), NODE_POOL)
+    assert accepted(reading).system == "Run:ai"
