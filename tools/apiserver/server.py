@@ -59,21 +59,35 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """Look in KUBEBUILDER_ASSETS, on PATH and in the cache, which is filled when Go is there."""
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets:
-        if is_built(Path(assets)):
-            return Binaries.in_folder(Path(assets))
-        raise UnavailableError(f"KUBEBUILDER_ASSETS={assets} does not hold etcd and kube-apiserver")
-    etcd, apiserver = shutil.which("etcd"), shutil.which("kube-apiserver")
-    if etcd and apiserver:
-        return Binaries(Path(etcd), Path(apiserver))
+    """The programs that are there; else they are built. Raises UnavailableError."""
+    binaries = installed_binaries()
+    if binaries is not None:
+        return binaries
     try:
         return Binaries.in_folder(build())
     except BuildError as error:
         raise UnavailableError(
             f"no kube-apiserver in {cache_folder()} and it cannot be built: {error}"
         ) from error
+
+
+def installed_binaries() -> Binaries | None:
+    """The programs in KUBEBUILDER_ASSETS, on PATH or in the cache, the first of them; else None.
+
+    Raises UnavailableError for a KUBEBUILDER_ASSETS without them.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        if is_built(Path(assets)):
+            return Binaries.in_folder(Path(assets))
+        raise UnavailableError(f"KUBEBUILDER_ASSETS={assets} does not hold etcd and kube-apiserver")
+    etcd = shutil.which("etcd")
+    apiserver = shutil.which("kube-apiserver")
+    if etcd and apiserver:
+        return Binaries(Path(etcd), Path(apiserver))
+    if is_built(cache_folder()):
+        return Binaries.in_folder(cache_folder())
+    return None
 
 
 class RealApiServer:
