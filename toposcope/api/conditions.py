@@ -23,6 +23,8 @@ NO_RAILS: Final = "NoRails"
 don't show it."""
 SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
+STATUS_REFUSED: Final = "StatusRefused"
+"""The reason of `Ready` where only the conditions of a status are current."""
 
 IN_SYNC: Final = "InSync"
 """The reason of `Published` where all that should be published is."""

@@ -14,6 +14,7 @@ from toposcope.api.conditions import (
     LEVELS_AVAILABLE,
     PUBLISHED,
     READY,
+    STATUS_REFUSED,
     UNAVAILABLE_LEVELS,
     Condition,
     ready,
@@ -277,7 +278,7 @@ def refused_summary(refusal: ApiError) -> Condition:
         "apply the CRD of this version (manifests/crds), "
         f"and if that does not help, report a bug with this message: {refusal.message}"
     )
-    return Condition(READY, "False", "StatusRefused", text)
+    return Condition(READY, "False", STATUS_REFUSED, text)
 
 
 def old_schema_summary(problem: str) -> Condition:
