@@ -11,7 +11,7 @@ from zlib import crc32
 
 from toposcope.agent.boards import board_of, trained_off, wired_links
 from toposcope.agent.container_runtime import withheld
-from toposcope.agent.fabric import attached, fabric_reasons, gpu_fabric, node_fabric, registration
+from toposcope.agent.fabric import attached, fabric_problems, gpu_fabric, node_fabric, registration
 from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
 from toposcope.agent.nvml.gateway import LOST
@@ -182,9 +182,15 @@ def conclude(
         state = hw.State.UNKNOWN
     elif remaining:
         state = hw.State.DEGRADED
-    sentences = [fault.sentence for fault in remaining]
-    reasons = dict.fromkeys([*sentences, *notes, *_unsaid(topology)])
-    return topology._replace(state=state, reasons=tuple(reasons))
+    by_sentence: dict[str, hw.NodeFault] = {}
+    for fault in remaining:
+        by_sentence.setdefault(fault.sentence, hw.NodeFault(fault.kind, fault.gpu))
+    reasons = dict.fromkeys([*by_sentence, *notes, *_unsaid(topology)])
+    return topology._replace(
+        state=state,
+        reasons=tuple(reasons),
+        faults=tuple(by_sentence.values()),
+    )
 
 
 def expecting(gpu: hw.Gpu, links: int) -> hw.Gpu:
@@ -206,6 +212,7 @@ def weak_links(gpus: Sequence[hw.Gpu]) -> list[Fault]:
             subject=gpu.uuid or gpu.pci,
             where=f"GPU {gpu.index}",
             detail=f"{gpu.links_active} of {gpu.links_expected}",
+            gpu=gpu.index,
         )
         faults.append(fault)
     return faults
@@ -222,11 +229,12 @@ def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
     wired: list[int | None] = []
     for gpu, links in zip(raw.gpus, by_board, strict=True):
         missing = nvlinks.missing_ends(gpu.pci)
+        expected = links
         if missing and not trained_off(gpu):
-            by_others = nvlinks.active(gpu.pci) + missing
-            wired.append(max(links or 0, by_others))
-        else:
-            wired.append(links)
+            active = nvlinks.active(gpu.pci)
+            by_others = active + missing
+            expected = max(links or 0, by_others)
+        wired.append(expected)
     return tuple(wired)
 
 
@@ -335,7 +343,7 @@ class _Numa:
             self._cpus[node.id] = cpus
             self._all |= cpus
         if len(raw.numa) == 1:
-            self._only = raw.numa[0].id
+            (self._only,) = self._cpus
         self.functions = {function.address: function for function in raw.gpu_functions}
 
     def of(self, function: RawPci | None) -> int | None:
@@ -580,10 +588,13 @@ def _nvml_levels(raw: RawNode) -> _Table:
     levels = {}
     for pair in raw.ancestors:
         levels[pair.a, pair.b] = _ANCESTOR.get(pair.level)
-    table = _Table(len(raw.gpus))
-    for i, j in _pairs(len(raw.gpus)):
-        indices = (raw.gpus[j].index, raw.gpus[i].index)
-        table.put(i, j, levels.get(indices))
+    indices = [gpu.index for gpu in raw.gpus]
+    count = len(indices)
+    table = _Table(count)
+    for i, j in _pairs(count):
+        pair_of_indices = indices[j], indices[i]
+        level = levels.get(pair_of_indices)
+        table.put(i, j, level)
     return table
 
 
@@ -598,10 +609,11 @@ def _sysfs_levels(functions: Sequence[RawPci | None], numa: _Numa) -> _Table:
 
 def _nvlink_counts(raw: RawNode, nvlinks: NvLinks) -> _Table:
     """The active NVLinks between each pair of GPUs."""
-    table = _Table(len(raw.gpus))
-    for i, j in _pairs(len(raw.gpus)):
-        first, second = raw.gpus[j], raw.gpus[i]
-        links = nvlinks.links(first.pci, second.pci)
+    addresses = [gpu.pci for gpu in raw.gpus]
+    count = len(addresses)
+    table = _Table(count)
+    for i, j in _pairs(count):
+        links = nvlinks.links(addresses[j], addresses[i])
         table.put(i, j, links)
     return table
 
@@ -714,6 +726,7 @@ def _nameless_losses(raw: RawNode) -> Iterator[Fault]:
             subject=f"index {fault.index}",
             where=f"GPU {fault.index}",
             detail=fault.text,
+            gpu=fault.index,
         )
 
 
@@ -739,6 +752,7 @@ def _lost(fault: RawFault, address: str) -> Fault:
         subject=address,
         where=f"GPU {fault.index} ({address})",
         detail=fault.text,
+        gpu=fault.index,
     )
 
 
@@ -751,11 +765,16 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
     for gpu in gpus:
         identity = _checksum(gpu.uuid or gpu.pci)
         by_identity.append(gpu._replace(index=identity))
-    sentences = fabric_reasons(gpus)
-    lasting = fabric_reasons(by_identity)
-    for sentence, lasting_sentence in zip(sentences, lasting, strict=True):
-        subject = f"{_checksum(lasting_sentence):08x}"
-        yield Fault(FaultKind.FABRIC, subject=subject, detail=sentence)
+    problems = fabric_problems(gpus)
+    lasting = fabric_problems(by_identity)
+    for problem, lasting_problem in zip(problems, lasting, strict=True):
+        subject = f"{_checksum(lasting_problem.sentence):08x}"
+        yield Fault(
+            FaultKind.FABRIC,
+            subject=subject,
+            detail=problem.sentence,
+            gpu=problem.gpu,
+        )
 
 
 def _checksum(text: str) -> int:
