@@ -206,9 +206,12 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
     best = compared.baseline
     dark = {*seen.trained_off, *seen.absent, *compared.gone}
     to_dark = baseline.links_to(best, gpu.pci, dark)
-    before = best.links.get(gpu.pci, 0) - to_dark
-    if best.accepted is not None and gpu.pci in best.links:
+    most = best.links.get(gpu.pci, 0)
+    before = most - to_dark
+    is_known = gpu.pci in best.links
+    if is_known and best.accepted is not None:
         return before
+
     by_board = seen.wired[position] or 0
     return max(before, by_board)
 

@@ -83,12 +83,16 @@ def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict
     Those whose value is unknown now stay as they are.
     """
     ours, theirs = owners(metadata)
-    labels = nvidia_labels_for(description)
-    wanted = {key: value for key, value in labels.items() if key not in theirs}
+    wanted = {}
+    for key, value in nvidia_labels_for(description).items():
+        if key not in theirs:
+            wanted[key] = value
+
+    unknown = description.labels.unknown
     carried = metadata.get("labels") or {}
     for key in ours - theirs:
         source = _SOURCES.get(key)
-        if key in carried and source in description.labels.unknown:
+        if key in carried and source in unknown:
             wanted[key] = carried[key]
     return wanted
 
