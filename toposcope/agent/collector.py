@@ -253,7 +253,7 @@ class Usage(NamedTuple):
 def usage(worker: int | None) -> dict[str, Usage]:
     """What `agent` (this process) and `worker` (a process id) use.
 
-    One that is gone or unreadable is left out.
+    A process that is gone or unreadable is left out.
     """
     used = {}
     for name, pid in (("agent", os.getpid()), ("worker", worker)):

@@ -56,10 +56,7 @@ _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 
 
 class Examination(NamedTuple):
-    """One probe, understood.
-
-    The topology, and what is wrong with it whatever the node has shown before.
-    """
+    """What one probe means: the topology, and what is wrong with it whatever the node has shown."""
 
     topology: hw.NodeTopology
     """Without state and reasons: `conclude` adds them."""
@@ -219,10 +216,7 @@ def weak_links(gpus: Sequence[hw.Gpu]) -> list[Fault]:
 
 
 def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
-    """NVLinks that each GPU should have up.
-
-    By its board, and by the links that others have to it.
-    """
+    """NVLinks that each GPU should have up, by its board and the links that others have to it."""
     switches = len(raw.switch_functions)
     absent = len(absent_gpus(raw))
     by_board = wired_links(raw.gpus, nvlinks, switches, absent)
@@ -241,7 +235,7 @@ def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
 def _without_fabric(gpu: RawGpu) -> RawGpu:
     """The GPU, without the error of its fabric query if it can be in no multi-node fabric.
 
-    Those need NVLink 4.
+    Multi-node fabrics need NVLink 4.
     """
     too_old = gpu.architecture is not None and gpu.architecture < _FIRST_WITH_FABRIC
     is_card = gpu.name is not None and board_of(gpu.name) is None
@@ -305,7 +299,7 @@ def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
 def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
     """Whether anything was said about the path between two GPUs.
 
-    Else its cell is SYS for want of a better word.
+    If not, its cell is SYS for want of a better word.
     """
     cell = matrix.cells[a][b]
     if nv_links(cell):
@@ -328,10 +322,9 @@ def _product_open(products: Sequence[str | None]) -> bool:
 
 
 class _Numa:
-    """NUMA nodes of devices.
+    """NUMA nodes of devices: what the kernel reports, else the node whose CPUs are local.
 
-    As the kernel reports them, else the node whose CPUs are local to the device. A machine with a
-    single node has everything on it, whatever the firmware says of its devices.
+    A machine with a single node has everything on it, whatever the firmware says of its devices.
     """
 
     def __init__(self, raw: RawNode) -> None:
@@ -406,7 +399,7 @@ def _module(gpu: RawGpu) -> int | None:
 def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
     """Whether NVML said all about a GPU's links.
 
-    One without any, on a board where others have some, was not read.
+    A GPU without any, on a board where others have some, was not read.
     """
     if not raw.nvlinks_read or not nvlinks.known(gpu.pci):
         return False
@@ -456,7 +449,7 @@ def _owners(function: RawDataDirect, nics: Sequence[RawNic]) -> list[int]:
 def _in_row_order(raw: RawNode) -> list[RawDataDirect]:
     """The Data Direct functions in the order of their NICs, as nvidia-smi numbers them.
 
-    Those of unknown NICs come last.
+    Functions of unknown NICs come last.
     """
     after_all = [len(raw.nics)]
     return sorted(raw.data_direct, key=lambda function: _owners(function, raw.nics) or after_all)
@@ -677,10 +670,7 @@ def _passed_through(function: RawPci) -> bool:
 
 
 def absent_gpus(raw: RawNode) -> tuple[str, ...]:
-    """Addresses of the GPUs on the PCI bus that NVML should list and does not.
-
-    Those that are lost are among them.
-    """
+    """Addresses of GPUs on the PCI bus that NVML should list and does not, lost ones included."""
     seen = {gpu.pci for gpu in raw.gpus}
     return tuple([address for address in expected_gpus(raw) if address not in seen])
 

@@ -104,7 +104,7 @@ def in_rack(gpu: RawGpu) -> bool:
 def missing_from_rack(gpu: RawGpu) -> bool:
     """Whether the GPU's rack has a fabric and the GPU is in none.
 
-    That is a fault, whatever the node has shown before.
+    This is a fault, whatever the node has shown before.
     """
     return in_rack(gpu) and not gpu.fabric_error and not attached(gpu.fabric)
 

@@ -299,10 +299,7 @@ class Agent:
             self._repairs.request()
 
     def _begin_repair(self) -> bool:
-        """Whether this sync repairs what others changed.
-
-        Then the Node is read and written at once.
-        """
+        """Whether this sync repairs what others changed: it reads and writes the Node at once."""
         next_sync = self._began + PROBE_SECONDS
         if not self._repairs.begin(before=next_sync):
             return False

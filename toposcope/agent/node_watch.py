@@ -34,7 +34,7 @@ class Keys(Protocol):
 class NodeWatch:
     """Calls `changed` when keys of ours change and are not as they should be.
 
-    Also when what they depend on changes, and when the NICs have other neighbours.
+    It also does when what they depend on changes, and when the NICs have other neighbours.
     """
 
     def __init__(

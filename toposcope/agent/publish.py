@@ -362,7 +362,7 @@ class Removal(NamedTuple):
 def removal(metadata: Mapping[str, Any]) -> Removal:
     """How to remove the keys under our prefix, and the keys of others that only we own.
 
-    Those under our prefix go even if they are co-owned.
+    Keys under our prefix go even if they are co-owned.
     """
     path = f"{NODES}/{metadata['name']}"
     requests = []

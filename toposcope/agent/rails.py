@@ -117,7 +117,7 @@ class RailMemory:
     def _elsewhere(self, topology: NodeTopology) -> set[str]:
         """Rails whose RDMA device a pod took along.
 
-        That nobody sees their neighbour does not mean that it is lost.
+        Nobody sees their neighbours then, which does not mean that these are lost.
         """
         elsewhere = set(self._rails) if topology.hidden_nics else set()
         for nic in topology.nics:

@@ -97,8 +97,8 @@ def _transition_time(condition: Condition, before: Mapping[str, Any]) -> str:
 def ready(conditions: Iterable[Condition]) -> Condition:
     """The summary: ready if all conditions that are not advisory hold.
 
-    Else it has the messages of those that do not. Where there is nothing to publish, or publishing
-    is off or a dry run, it is ready for that reason.
+    If not, it has the messages of those that do not hold. Where there is nothing to publish, or
+    publishing is off or a dry run, it is ready for that reason.
     """
     unpublished = None
     failing = []

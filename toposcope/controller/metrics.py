@@ -351,9 +351,8 @@ class RequestMetrics:
 class WatchMetrics(Collector):
     """An `Observer` of every watched collection.
 
-    It counts in plain numbers: it is called for each event of each node.
-
-    Each collection has one thread that counts, so nothing is lost without a lock.
+    It counts in plain numbers, because it is called for each event of each node. Each collection
+    has one thread that counts, so it needs no lock.
     """
 
     def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:

@@ -74,7 +74,7 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """In brackets how many nodes carry a label whose value names no place, and the value.
+    """How many nodes carry a label whose value names no place, and the value, in brackets.
 
     Empty if none does.
     """
@@ -149,7 +149,7 @@ def nodes_needed(total: int, percent: int) -> int:
 def widely_carried(
     keys: Collection[str], nodes: Iterable[NodeFacts], percent: int
 ) -> dict[str, int]:
-    """Those of `keys` that at least `percent` of the nodes carry, and how many do.
+    """The `keys` that at least `percent` of the nodes carry, and how many do.
 
     A placeholder counts as no value.
     """

@@ -54,7 +54,7 @@ class ChannelError(ToposcopeError):
 
 
 class Channel:
-    """One end.
+    """One end of the channel.
 
     `connection` is a SOCK_SEQPACKET socket, `memory` the descriptor of the memory that both ends
     map.

@@ -138,7 +138,7 @@ class StatusWriter:
     def _log_hints(self, topology: Topology, hints: Iterable[Diagnostic]) -> None:
         """Log each hint once for all topologies: mostly it is about the same nodes.
 
-        Each has its own in its status.
+        Every topology has its own hints in its status.
         """
         for hint in hints:
             key = hint.key, hint.reason
