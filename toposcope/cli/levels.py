@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, names_of, show_document, without_agent
+from toposcope.cli.output import counted, level_notes, names_of, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
@@ -43,7 +43,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         if scope.without_agent:
             remarks.append(without_agent(scope))
         wide = arguments.output == "wide"
-        screen.show(_page(screen, levels, remarks, crossings.notes, wide=wide))
+        notes = [*level_notes(scope).values(), *crossings.notes]
+        screen.show(_page(screen, levels, remarks, notes, wide=wide))
 
     well = not problems and not scope.without_agent
     return errors.exit_code(ok=well and not any(level.problem for level in levels))
@@ -58,6 +59,7 @@ def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str])
     return {
         "topology": scope.name or None,
         "origin": scope.origin.value,
+        **level_notes(scope),
         "nodes": len(scope.nodes),
         "withoutAgent": names_of(scope.without_agent),
         "levels": [_level(level) for level in levels],

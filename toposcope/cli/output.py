@@ -91,6 +91,13 @@ def without_agent(scope: Scope) -> str:
     return f"not counted: {waiting} {has} no label {GPUS}: {names}; {IS_IT_RUNNING}"
 
 
+def level_notes(scope: Scope) -> dict[str, str]:
+    """The field of a document that says which levels it has, where status and labels disagree."""
+    if scope.disagreement is None:
+        return {}
+    return {"note": scope.disagreement.note}
+
+
 def names_of(nodes: Iterable[NodeView]) -> list[str]:
     """The names of nodes."""
     return [node.name for node in nodes]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, gpus_of, show_document
+from toposcope.cli.output import counted, gpus_of, level_notes, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
@@ -175,6 +175,7 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
 
     return {
         "topology": scope.name or None,
+        **level_notes(scope),
         "healthy": not findings,
         "controller": controller.words,
         "nodes": len(scope.nodes),
@@ -212,6 +213,10 @@ def _page(
     yield f"{name}: {verdict}"
     for title, text in _rows(document(scope, controller, findings)).items():
         yield from _wrapped(f"  {title:<12}", text, most=2)
+
+    for note in level_notes(scope).values():
+        for line in _wrapped("note: ", note, most=None):
+            yield screen.paint(line, "dim")
 
     shown = findings if wide else findings[:_MOST_FINDINGS]
     for finding in shown:

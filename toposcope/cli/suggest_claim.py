@@ -18,7 +18,7 @@ from toposcope.cli.output import (
     yaml_text,
 )
 from toposcope.cli.terminal import Screen, complain
-from toposcope.hardware.matrix_annotation import reasons
+from toposcope.hardware.matrix_annotation import gpu_faults
 from toposcope.integrations.dra.allocation import Claims, Request
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE
@@ -87,7 +87,7 @@ class _Suggested:
 def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print DeviceTaintRules for the GPUs that agents find fault with."""
     snapshot = load_snapshot(arguments, published=True, matrices=True)
-    faults = {node.name: reasons(node.matrix) for node in snapshot.nodes}
+    faults = {node.name: gpu_faults(node.matrix) for node in snapshot.nodes}
     rules = []
     for rule, why in taint_rules(_machines(snapshot), faults):
         node = rule["spec"]["deviceSelector"]["pool"]

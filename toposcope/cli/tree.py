@@ -17,6 +17,7 @@ from toposcope.cli import command, errors, summary
 from toposcope.cli.output import (
     counted,
     gpus_of,
+    level_notes,
     names_of,
     path_of,
     show_document,
@@ -254,6 +255,7 @@ def document(
     entry: dict[str, Any] = {
         "topology": scope.name or None,
         "origin": scope.origin.value,
+        **level_notes(scope),
         "levels": [{"domain": level.domain, "key": level.key} for level in scope.levels],
     }
     lacking_nodes, lacking_gpus = left_out(root)
@@ -377,6 +379,9 @@ def _page(
 
     if scope.without_agent:
         yield screen.paint(f"! {without_agent(scope)}", "yellow")
+
+    for note in level_notes(scope).values():
+        yield screen.paint(f"note: {note}", "dim")
 
 
 def _heading(scope: Scope) -> str:

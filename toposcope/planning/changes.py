@@ -77,7 +77,7 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
         )
         nodes.append(node)
     nodes.sort(key=lambda node: node.name)
-    return replace(snapshot, nodes=tuple(nodes))
+    return replace(snapshot, nodes=tuple(nodes), has_changed_nodes=True)
 
 
 def _new_names(like: str, taken: Container[str]) -> Iterator[str]:

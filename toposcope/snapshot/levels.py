@@ -7,7 +7,7 @@ from statistics import median_low
 from typing import Any, NamedTuple
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
-from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED
+from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED, Condition
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import (
     Coverage,
@@ -242,24 +242,37 @@ class Crossings(NamedTuple):
 
 
 def crossings_of(scope: Scope) -> Crossings:
-    """What crosses; whether somebody mixes reused names, where the controller says so.
+    """What crosses; the controller, which knows who schedules, decides whether that is a problem.
 
-    The controller knows who schedules.
+    Without its verdict about the spec as it is now, only reused names are none.
     """
-    crossed = crossings(scope.levels, scope.table())
-    reported = None
-    if scope.topology:
-        reported = condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT)
-
-    if crossed and reported and reported.status == "False" and reported.reason == NAMES_MIXED:
-        return Crossings(problems=[reported.message], notes=[])
-
-    found = Crossings(problems=[], notes=[])
-    for crossing in crossed:
-        sentences = found.notes if crossing.reused else found.problems
+    computed = Crossings(problems=[], notes=[])
+    for crossing in crossings(scope.levels, scope.table()):
+        sentences = computed.notes if crossing.reused else computed.problems
         sentences.append(crossing.sentence)
 
-    return found
+    topology = scope.topology
+    verdict = condition({"status": topology.status}, HIERARCHY_CONSISTENT) if topology else None
+    if topology is None or verdict is None:
+        return computed
+
+    return _as_reported(computed, verdict, is_current=topology.has_current_status)
+
+
+def _as_reported(computed: Crossings, verdict: Condition, *, is_current: bool) -> Crossings:
+    """What crosses, by the controller's verdict where that is about this spec."""
+    crossed = bool(computed.problems or computed.notes)
+    is_inconsistent = verdict.status == "False"
+    if crossed and is_inconsistent and verdict.reason == NAMES_MIXED:
+        return Crossings(problems=[verdict.message], notes=[])
+    if not is_current:
+        return computed
+    if verdict.status == "True":
+        return Crossings(problems=[], notes=[*computed.problems, *computed.notes])
+    if is_inconsistent and not computed.problems:
+        return Crossings(problems=[verdict.message], notes=computed.notes)
+
+    return computed
 
 
 def _sizes(path: Sequence[Level], table: Table) -> Sizes | None:

@@ -218,6 +218,8 @@ class Snapshot:
     """
     objects: tuple[Mapping[str, Any], ...] = ()
     """What else decides what schedulers admit: queues, quota, admitted workloads, LimitRanges."""
+    has_changed_nodes: bool = False
+    """Whether this is how the cluster would be: no status of a controller tells of these nodes."""
     scheduler_profiles: SchedulerProfiles | None = None
     """What the configuration of an operator says of schedulers; None: not known."""
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
+from toposcope.api.conditions import READY, STATUS_REFUSED
 from toposcope.api.label_keys import GPUS, PREFIX
 from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
@@ -16,6 +17,7 @@ from toposcope.hierarchy.coverage import cover, nodes_needed, partly_carried, so
 from toposcope.hierarchy.effective_levels import LevelTimers, effective_levels, inferred_levels
 from toposcope.hierarchy.node import OWN_NAME, NodeFacts, Traits
 from toposcope.hierarchy.table import Table
+from toposcope.integrations.framework.features import condition
 from toposcope.integrations.registry import is_bound
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -40,6 +42,27 @@ class TopologyNotFoundError(ToposcopeError):
 
 
 @dataclass(frozen=True, slots=True)
+class Disagreement:
+    """The controller's status and the labels of the nodes tell of different levels."""
+
+    is_by_status: bool
+    """Whether the scope goes by the status; else by labels, because the status is stale."""
+    others: tuple[Level, ...]
+    """The levels by which the scope does not go."""
+
+    @property
+    def note(self) -> str:
+        """Which levels are shown, and what the others are."""
+        others = _path(self.others)
+        if self.is_by_status:
+            return f"these are the levels of the controller's status; by labels they are {others}"
+        return (
+            "these are the levels by labels, because the controller's status is not of this spec; "
+            f"it has {others}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Levels, broadest first, and the nodes they apply to, by name."""
 
@@ -51,6 +74,7 @@ class Scope:
     """Which label carries which level."""
     without_agent: tuple[NodeView, ...] = ()
     """Nodes with GPUs that are not among `nodes` only because no agent has labelled them."""
+    disagreement: Disagreement | None = None
     _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
     """Tables built so far, by their labels."""
 
@@ -62,7 +86,7 @@ class Scope:
     @property
     def path(self) -> str:
         """The levels in one line."""
-        return " > ".join(level.domain for level in self.levels) or "no levels"
+        return _path(self.levels)
 
     def table(self) -> Table:
         """The nodes by their level labels, for everything that counts domains."""
@@ -136,7 +160,10 @@ def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
         without_agent=tuple(_awaited(topology, snapshot.nodes)),
     )
 
-    return _under(topology, bare)
+    scope = _under(topology, bare)
+    if scope.origin is not Origin.OBSERVED or snapshot.has_changed_nodes:
+        return scope
+    return _as_reported(topology, scope)
 
 
 def _inferred(snapshot: Snapshot) -> Scope:
@@ -180,6 +207,27 @@ def _under(topology: Topology, scope: Scope) -> Scope:
         retains=is_bound(topology),
     )
     return replace(scope, origin=Origin.OBSERVED, levels=effective.levels)
+
+
+def _as_reported(topology: Topology, scope: Scope) -> Scope:
+    """The scope with the levels of the controller's status, unless that is stale."""
+    reported = topology.last_levels
+    if "levels" not in topology.status or reported == scope.levels:
+        return scope
+
+    ready = condition({"status": topology.status}, READY)
+    is_refused = ready is not None and ready.reason == STATUS_REFUSED
+    if topology.has_current_status and not is_refused:
+        disagreement = Disagreement(is_by_status=True, others=scope.levels)
+        return replace(scope, levels=reported, disagreement=disagreement)
+    if not reported:
+        return scope
+
+    return replace(scope, disagreement=Disagreement(is_by_status=False, others=reported))
+
+
+def _path(levels: Iterable[Level]) -> str:
+    return " > ".join(level.domain for level in levels) or "no levels"
 
 
 def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView]:

@@ -160,13 +160,15 @@ def _summary(
 
 
 def _problems(scope: Scope, conditions: Sequence[protocol.ConditionView]) -> list[str]:
-    """What is wrong with the spec, and levels that do not nest.
+    """What is wrong with the spec, levels in dispute, and levels that do not nest.
 
     What a condition says is not said twice.
     """
     problems: list[str] = []
     if scope.topology:
         problems += scope.topology.problems
+    if scope.disagreement:
+        problems.append(scope.disagreement.note)
     for condition in conditions:
         if condition.type == HIERARCHY_CONSISTENT:
             return problems
