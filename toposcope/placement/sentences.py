@@ -152,7 +152,7 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             enough = f"there is enough of everything for {group}{inside}"
             return f"{enough}, but not where all of its pods fit at once"
         case "domains":
-            copies = _copies(shortage.copies, group)
+            copies = _copies(shortage.copies, shortage.group)
             need = f"{copies} need {one} each to themselves"
             return f"{need}; there are {shortage.room_for}"
         case "pod":
@@ -186,7 +186,7 @@ def _for_too_few_copies(shortage: Shortage, one: str) -> str:
     each = f"{needs} each"
     if one:
         each = f"{one} each with {needs}"
-    copies = _copies(shortage.copies, shortage.group.name)
+    copies = _copies(shortage.copies, shortage.group)
     return f"{copies} need {each}; there is room for {shortage.room_for}"
 
 
@@ -226,21 +226,20 @@ def _needs(shortage: Shortage) -> str:
 
 
 def _needs_groups(shortage: Shortage, inner: Group) -> str:
-    copies = _copies(shortage.needs, inner.name)
+    copies = _copies(shortage.needs, inner)
     level = inner.required
     if level and level != shortage.level:
         return f"room for {copies}, one {level.domain} each,"
     return f"room for {copies}"
 
 
-def _copies(count: int, name: str) -> str:
+def _copies(count: int, group: Group) -> str:
     """`3 slices of workers`, `3 copies of decode`."""
-    part, of, whole = name.partition(" of ")
-    if of and " " not in part:
-        parts = plural(count, part)
-        return f"{count} {parts} of {whole}"
+    if group.part:
+        parts = plural(count, group.part)
+        return f"{count} {parts} of {group.own_name}"
     copies = plural(count, "copy", "copies")
-    return f"{count} {copies} of {name}"
+    return f"{count} {copies} of {group.name}"
 
 
 def _lacks(lack: Lack) -> str:

@@ -10,12 +10,7 @@ from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
-    ClusterFacts,
-    Reading,
-    ReadTopologies,
-)
+from toposcope.integrations.framework.system import ClusterFacts, Reading, ReadTopologies
 from toposcope.integrations.readings import READS, readings
 from toposcope.integrations.registry import PLUGINS
 from toposcope.placement.check import Checked
@@ -78,7 +73,7 @@ class WithoutCluster:
         for option in READS.values():
             known = _AnyTopology(self._known(option), self._levels)
             read[option] = ReadTopologies(known, "no cluster")
-        self._facts = replace(facts, read=read)
+        self._facts = replace(facts, read=read, is_room_checked=False)
 
     def _known(self, option: str) -> Mapping[str, TopologyLevels]:
         """The topologies among the documents; one of any name where another object says which."""
@@ -106,11 +101,10 @@ class WithoutCluster:
         if workload is None:
             return reading
 
-        notes = [note for note in workload.notes if note != LEVELS_FIRST]
         workload = replace(
             workload,
             topology=workload.topology or None,
-            notes=(*notes, NOT_CHECKED),
+            notes=(*workload.notes, NOT_CHECKED),
         )
         return replace(reading, workload=workload)
 

@@ -46,7 +46,6 @@ from toposcope.integrations.framework.document import (
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
     ClusterFacts,
     Reading,
     System,
@@ -275,7 +274,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gangs = deployment.gangs(whole)
 
     invalid = deployment.misunderstood
-    notes = [LEVELS_FIRST]
+    notes = list(cluster.levels_first)
     if not invalid:
         notes = notes_on(whole, gangs)
     workload = Workload(
@@ -497,13 +496,13 @@ def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Grou
     constrained = []
     for role, pods in by_role.items():
         if role in overridden:
-            group = Group.of_kind(f"{role} of", part.name, (pods,))
+            group = Group.part_of(part.name, role, (pods,))
             kept = _kept(group, None, overridden[role], overrides)
             constrained.append(kept)
         else:
             free.append(pods)
 
-    replica = Group.of_kind("replica of", part.name, tuple(free))
+    replica = Group.part_of(part.name, "replica", tuple(free))
     replica = replace(replica, groups=tuple(constrained), copies=part.replicas)
     constraint = overrides.components[part.name]
     return _kept(replica, own, constraint, overrides)

@@ -42,8 +42,8 @@ class Pods:
     """What they get devices by, which `requests` say nothing of."""
 
 
-JOB_OF: Final = "job of"
-"""Kind of the group that one of a ReplicatedJob's Jobs is."""
+JOB: Final = "job"
+"""The part of a ReplicatedJob that one of its Jobs is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,23 @@ class Group:
     kind: str = ""
     """What its system calls such a group: `clique`, `pod set`; empty where nobody goes by it."""
     own_name: str = ""
-    """Its name among those of its kind."""
+    """Its name among those of its kind, or that of what it is a part of."""
+    part: str = ""
+    """What one copy is to `own_name`: `replica`, `slice`; empty: a group in its own right."""
 
     @staticmethod
     def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
         """A group that is called by its kind and its own name."""
         return Group(f"{kind} {own_name}", pods, kind=kind, own_name=own_name)
+
+    @staticmethod
+    def part_of(whole: str, part: str, pods: tuple[Pods, ...] = ()) -> "Group":
+        """A group of which each copy is a part of something with a name: a `replica` of it."""
+        return Group(f"{part} of {whole}", pods, own_name=whole, part=part)
+
+    def around(self, pods: tuple[Pods, ...] = (), groups: tuple["Group", ...] = ()) -> "Group":
+        """A group of the same name that asks for nothing."""
+        return Group(self.name, pods, groups, own_name=self.own_name, part=self.part)
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it, with how often each exists in one copy of this one."""
@@ -143,8 +154,10 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
         if group.is_empty:
             continue
         if group.unconstrained:
-            group = Group(group.name, groups=(group,))  # noqa: PLW2901 - its pods lose their groups
-        simpler.append(group.simplified())
+            # its pods lose their groups
+            simpler.append(group.around(groups=(group,)).simplified())
+        else:
+            simpler.append(group.simplified())
     return tuple(simpler)
 
 

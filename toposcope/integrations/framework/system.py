@@ -14,8 +14,7 @@ from toposcope.integrations.framework.constraints import (
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 
-LEVELS_FIRST: Final = "room is not checked before the levels are right"
-"""The note on a workload whose levels are wrong: what would fit without them means nothing."""
+_LEVELS_FIRST: Final = "room is not checked before the levels are right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +93,16 @@ class ClusterFacts:
     """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
     held: Held = field(default_factory=dict)
     """What is held for pods that were admitted and that have no node yet."""
+    is_room_checked: bool = True
+    """False: nothing is known of nodes, so no verdict follows, whatever the levels."""
+
+    @property
+    def levels_first(self) -> tuple[str, ...]:
+        """The note on a workload whose levels are wrong.
+
+        What would fit without them means nothing. Empty where no room is checked anyway.
+        """
+        return (_LEVELS_FIRST,) if self.is_room_checked else ()
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The same for a system that reads one kind of topology resource."""

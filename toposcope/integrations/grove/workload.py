@@ -21,7 +21,6 @@ from toposcope.integrations.framework.document import Field, Note, handle_of, ki
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
     ClusterFacts,
     Reading,
     System,
@@ -214,18 +213,21 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
     rules = {finding.rule for finding in root.findings}
     notes: tuple[str, ...] = ()
+    placeable = False
     if not _LEVEL_RULES.isdisjoint(rules):
-        notes = (LEVELS_FIRST,)
+        notes = cluster.levels_first
     elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
         notes = (_NOT_KEPT,)
     elif redundant:
         notes = (_NEVER_PLACED,)
-    placeable = not notes
+    else:
+        placeable = True
 
     gangs: tuple[Group, ...] = ()
     if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
         gangs = _gangs_of(root / "spec" / "template", group)
-        notes = notes or tuple(notes_of(group, gangs))
+        if placeable:
+            notes = tuple(notes_of(group, gangs))
     workload = Workload(
         system="Grove",
         handle=handle_of(root),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import JOB_OF, Group, Pods, Workload
+from toposcope.integrations.framework.constraints import JOB, Group, Pods, Workload
 from toposcope.integrations.framework.document import (
     Field,
     handle_of,
@@ -161,7 +161,7 @@ def _first(fields: Iterable[Field]) -> Field | None:
 
 def _jobs(pod_set: PodSet) -> Group:
     """The Jobs of one ReplicatedJob, each of which is a copy."""
-    return replace(Group.of_kind(JOB_OF, pod_set.name, (pod_set.pods,)), copies=pod_set.jobs)
+    return replace(Group.part_of(pod_set.name, JOB, (pod_set.pods,)), copies=pod_set.jobs)
 
 
 def _on_nodes_of(pods: Pods, job: str) -> Pods:

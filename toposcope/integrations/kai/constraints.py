@@ -12,7 +12,7 @@ from typing import Final
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean, did_you_mean_key
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts
+from toposcope.integrations.framework.system import ClusterFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Constraints:
     def notes(self) -> tuple[str, ...]:
         """Why it is not placeable."""
         if self._invalid:
-            return (LEVELS_FIRST,)
+            return self.cluster.levels_first
         if self.placeable:
             return ()
         names = ", ".join(self._topologies)

@@ -323,11 +323,8 @@ def _partitions_of(task: _Task, count: int) -> Group:
     policy = task.field / "partitionPolicy"
     size = (policy / "partitionSize").number(1) or 1
     pods = task.pod_set.some(size)
-    return Group(
-        f"partition of {task.pod_set.name}",
-        (pods,),
-        copies=count // size,
-    )
+    partition = Group.part_of(task.pod_set.name, "partition", (pods,))
+    return replace(partition, copies=count // size)
 
 
 def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iterator[str]:
