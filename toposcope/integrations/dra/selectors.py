@@ -43,7 +43,7 @@ class _UndecidedError(ToposcopeError):
 def matches(expression: str, device: Device) -> bool | None:
     """Whether the selector holds for the device; None: an error in CEL, or not known."""
     tree = _parsed(expression)
-    if tree is None or any(isinstance(value, list) for value in device.attributes.values()):
+    if tree is None or any(isinstance(value, tuple) for value in device.attributes.values()):
         return None
     try:
         found = _value(tree, device)

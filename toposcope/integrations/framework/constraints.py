@@ -227,6 +227,8 @@ class Decision:
     topology: str | None = None
     """The topology that they were assigned on; None: nodes are left to another scheduler."""
     notes: tuple[str, ...] = ()
+    has_fewer_pods: bool = False
+    """Whether it takes fewer pods than the workload asks for."""
     partly: bool = False
     """Whether only some of many copies were tried, for the sake of time: the others may find no
     room.

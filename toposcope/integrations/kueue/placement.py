@@ -8,8 +8,13 @@ from toposcope.integrations.framework.constraints import Admission, Decision, Gr
 from toposcope.integrations.framework.placement import ClusterView, Placement, Question
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
-from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, WORKLOAD, WORKLOAD_OF
+from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, VERSION, WORKLOAD, WORKLOAD_OF
 from toposcope.integrations.kueue.queues import BoundNodes, held, kept
+
+_FEWER: Final = (
+    f"{VERSION} admits fewer pods than the workload asks for (job-min-parallelism), "
+    "and whether these find room is not checked"
+)
 
 
 class _Placement(Placement):
@@ -34,7 +39,7 @@ class _Placement(Placement):
         if verdict.fits or decision.partly or not _is_on_nodes(decision):
             return verdict
         if not decision.placed:
-            return verdict
+            return verdict.limited("unclear", _FEWER) if decision.has_fewer_pods else verdict
         # What the verdict leaves out may be of another flavor than the one that is taken.
         return Verdict("fits", _placed(decision))
 

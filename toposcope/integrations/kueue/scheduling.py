@@ -16,6 +16,7 @@ from toposcope.integrations.framework.constraints import Decision, OfferedNode, 
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.integrations.framework.system import Held
+from toposcope.integrations.kueue.api import VERSION
 from toposcope.integrations.kueue.assignment import (
     Assigner,
     Assignment,
@@ -29,7 +30,6 @@ from toposcope.text import plural
 
 _Key = TypeVar("_Key")
 
-VERSION: Final = "Kueue 0.19"
 _MOST_EVALUATIONS: Final = 200_000
 """Of a node for a pod set: copies beyond it are left to the search for room, which knows equal
 pods.
@@ -129,6 +129,7 @@ class KueueAdmission:
             placed=tuple(placed),
             topology=topology,
             notes=notes,
+            has_fewer_pods=bool(trial.notes),
             partly=copies < self.copies,
         )
 
@@ -212,6 +213,7 @@ class _Trial:
         self._last: dict[FlavorResource, int] = {}
         """What the last copy used."""
         self.notes: list[str] = []
+        """On copies that are admitted with fewer pods."""
 
     def admit(self) -> list[_OnTopology] | _Refusal:
         """One copy, flavor after flavor as long as one is left to try."""
@@ -224,7 +226,9 @@ class _Trial:
             cycle = self._attempt(counts, tried)
             result = cycle.result
             if isinstance(result, _Refusal):
-                result = self._reduced(counts, tried) or result
+                reduced = self._reduced(counts, tried)
+                if reduced is not None:
+                    result = reduced
             if not isinstance(result, _Refusal):
                 return result
             refusals.append(result)
@@ -242,12 +246,12 @@ class _Trial:
             if pod_set.slices and count < pod_set.slices[0].size:
                 return _less_than_a_slice(pod_set, count)
 
-        cycle = self._attempt(fewer, tried)
+        result = self._attempt(fewer, tried).result
+        if isinstance(result, _Refusal):
+            return None
         pods = f"{sum(fewer)} of {sum(counts)} pods"
         self.notes.append(f"admitted with {pods}: the workload allows fewer (job-min-parallelism)")
-        if isinstance(cycle.result, _Refusal):
-            return None
-        return cycle.result
+        return result
 
     def _most_that_fit(self, counts: Sequence[int], tried: _Tried) -> list[int] | None:
         """The pods of each pod set, found by bisection as Kueue does; None: not even the least."""
