@@ -71,7 +71,8 @@ def advice(verdict: Verdict) -> Iterator[str]:
 
 def _tolerations(remedy: Remedy) -> Iterator[str]:
     taint = plural(len(remedy.taints), "taint")
-    taints = listing(list(map(str, remedy.taints)), _MOST_NAMES)
+    all_taints = [str(each) for each in remedy.taints]
+    taints = listing(all_taints, _MOST_NAMES)
     nodes = _nodes(len(remedy.nodes))
     names = listing(remedy.nodes, _MOST_NAMES)
     yield f"would fit if its pods tolerated {taint} {taints} of {nodes}: {names}"
@@ -81,9 +82,12 @@ def _tolerations(remedy: Remedy) -> Iterator[str]:
 
 
 def _with_more_nodes(remedy: Remedy, domain: str) -> str:
-    act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
+    act = "were drained"
+    if remedy.act == "open":
+        act = "were Ready and not cordoned"
     if remedy.pods:
-        act = f"{act} of {listing(remedy.pods, _MOST_NAMES)}"
+        pods = listing(remedy.pods, _MOST_NAMES)
+        act = f"{act} of {pods}"
     nodes = _nodes(len(remedy.nodes))
     names = listing(remedy.nodes, _MOST_NAMES)
     return f"would fit if {nodes} of {domain} {act}: {names}"
@@ -126,7 +130,9 @@ def _in_domains(verdict: Verdict, best: Best) -> str:
     if count == 1 and verdict.roomy_exact:
         return f"{level} {text}"
     domains = plural(count, level)
-    least = "" if verdict.roomy_exact else "at least "
+    least = ""
+    if not verdict.roomy_exact:
+        least = "at least "
     return f"{least}{count} {domains} could take it now, best {text}"
 
 
@@ -172,7 +178,9 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
     group = shortage.group.name
     needs = _needs(shortage)
-    free = " free" if verdict.kind == "full" else ""
+    free = ""
+    if verdict.kind == "full":
+        free = " free"
     has = f"any{free}"
     if shortage.largest:
         most = number_of(shortage.resource, shortage.largest, shortage.needs)
@@ -285,7 +293,9 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
 
 def _step(step: Step) -> str:
     group, level = step.group, step.level
-    must = "must" if level == group.required else "would like to"
+    must = "would like to"
+    if level == group.required:
+        must = "must"
     domains = plural(step.domains, level.domain)
     have = plural(step.roomy, "has", "have")
     return (
@@ -313,7 +323,9 @@ def left_out(verdict: Verdict) -> Iterator[str]:
     """Nodes that were left out, and why."""
     for left in verdict.excluded:
         count = len(left.nodes)
-        nodes = "1 node is" if count == 1 else f"{count} nodes are"
+        nodes = f"{count} nodes are"
+        if count == 1:
+            nodes = "1 node is"
         reason = why(left.exclusion)
         names = listing(left.nodes, _MOST_NAMES)
         yield f"{nodes} left out: {reason} ({names})"
@@ -321,4 +333,5 @@ def left_out(verdict: Verdict) -> Iterator[str]:
 
 def why(exclusion: Exclusion) -> str:
     """Why pods cannot use a node, as `left_out` says it: `has taint gpu:NoSchedule`."""
-    return _EXCLUSIONS[exclusion.kind].format(exclusion.detail)
+    template = _EXCLUSIONS[exclusion.kind]
+    return template.format(exclusion.detail)

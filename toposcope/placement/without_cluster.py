@@ -33,7 +33,7 @@ _INDIRECT: Final = frozenset([plugin.name for plugin in PLUGINS if not plugin.na
 
 
 class _AnyTopology(dict[str, TopologyLevels]):
-    """Those that are known, and for any other name one with all levels of the catalogue."""
+    """The known topologies; any other name has one with all levels of the catalogue."""
 
     def __init__(self, known: Mapping[str, TopologyLevels], levels: tuple[Level, ...]) -> None:
         super().__init__(known)
@@ -83,7 +83,7 @@ class WithoutCluster:
         return {"": TopologyLevels("", self._levels)}
 
     def check(self, document: Mapping[str, Any]) -> tuple[Checked, ...]:
-        """As `Checker.check`, with no verdict, and a note of what was not checked. Never raises."""
+        """What `Checker.check` says, without a verdict and with a note on that. Never raises."""
         checked = []
         for reading in readings(document, self._facts):
             checked.append(Checked(self._without_existence(reading), None))
