@@ -27,7 +27,7 @@ _OBSTACLES: Final[Mapping[str, Taint]] = {
     "not Ready": Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
     "cordoned": Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
 }
-"""kube-scheduler takes an obstacle for this taint, which a pod can tolerate."""
+"""The scheduler takes an obstacle for this taint, which a pod can tolerate."""
 
 
 @dataclass(frozen=True, slots=True)

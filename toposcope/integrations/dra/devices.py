@@ -90,7 +90,7 @@ class NodeDevices:
     def gpus(self) -> tuple[Device, ...]:
         """The whole GPUs.
 
-        One that two devices stand for, one of them for virtual machines, counts once.
+        A GPU that a second device stands for, for virtual machines, counts once.
         """
         by_uuid = {}
         for device in self.devices:
@@ -270,7 +270,7 @@ def _read_device(pool: _PoolKey, device: Field) -> Device:
 
 
 def _taints(device: Field) -> tuple[Taint, ...]:
-    """Those that keep claims away."""
+    """The taints that keep claims away."""
     taints = []
     for taint in (device / "taints").items():
         key = text_at(taint, "key")

@@ -186,10 +186,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _attribute(tree: ast.expr, device: Device) -> Any:
-    """`device.attributes["domain"].name`, or with the name in brackets.
-
-    None where the device lacks it.
-    """
+    """The value of `device.attributes["domain"].name` or `["name"]`; None: the device lacks it."""
     match tree:
         case ast.Attribute(ast.Subscript() as domain, name) | ast.Subscript(
             ast.Subscript() as domain, ast.Constant(str() as name)

@@ -65,7 +65,7 @@ _IMMUTABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """One component: its replicas are `nodes` pods each."""
+    """A component, whose replicas are `nodes` pods each."""
 
     name: str
     field: Field

@@ -59,11 +59,8 @@ class Group:
     copies: int = 1
     anti_affinity: str = ""
     """Groups with the same pod label here, and their copies, never share a domain of the required
-    level.
-
-    As for pod anti-affinity, a domain is then the value of the level's label alone, whatever lies
-    above it.
-    """
+    level. As for pod anti-affinity, a domain is then the value of the level's label alone, whatever
+    lies above it."""
     kind: str = ""
     """What its system calls such a group: `clique`, `pod set`; empty where nobody goes by it."""
     own_name: str = ""
@@ -101,7 +98,7 @@ class Group:
         return True
 
     def simplified(self) -> "Group":
-        """The same without empty groups.
+        """The group without empty groups.
 
         Pods that need not stay together belong to the group around them. A group that asks for
         nothing itself and has nothing but one other group in it gives way to that one.
@@ -195,7 +192,7 @@ class OfferedNode(Protocol):
 
     @property
     def taints(self) -> Sequence[Taint]:
-        """Those that repel pods."""
+        """The taints that repel pods."""
 
     @property
     def obstacle(self) -> str:
@@ -240,15 +237,15 @@ class Admission(Protocol):
 
     @property
     def own(self) -> frozenset[tuple[str, str]]:
-        """Namespace and name of what it has admitted of this workload already.
+        """Namespace and name of the objects by which this workload is admitted already.
 
-        That holds nothing against it.
+        What they hold counts as free for it.
         """
 
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
-        """What it would do now.
+        """What the scheduler would do now.
 
-        With `emptied`: if nothing else were running or admitted, and all nodes were Ready.
+        `emptied`: as if nothing else were running or admitted, and all nodes were Ready.
         """
 
 

@@ -78,7 +78,7 @@ class ClusterFacts:
     pod_groups: PodGroupMembers = field(default_factory=dict)
     """The pods of PodGroups that schedulers make."""
     gangs: Mapping[PodGroupName, tuple[Pods, ...]] = field(default_factory=dict)
-    """The pods of kube-scheduler's own."""
+    """The pods of Kubernetes' own gangs, by PodGroup."""
     unserved: frozenset[str] = frozenset()
     """Names of kinds that the cluster is known not to serve."""
     profiles: SchedulerProfiles | None = None
@@ -88,7 +88,7 @@ class ClusterFacts:
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)
     """By the kind that is read, as `spec.publish` names it."""
     reads: str = ""
-    """Which of them `topologies` are."""
+    """The kind that `topologies` are of."""
     objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
     held: Held = field(default_factory=dict)
@@ -105,14 +105,14 @@ class ClusterFacts:
         return (_LEVELS_FIRST,) if self.is_room_checked else ()
 
     def seen_by(self, reads: str) -> "ClusterFacts":
-        """The same for a system that reads one kind of topology resource."""
+        """The facts for a system that reads one kind of topology resource."""
         known = self.read.get(reads)
         if known is None:
             return self
         return replace(self, topologies=known.by_name, reads=reads)
 
     def with_topology(self, option: str, topology: TopologyLevels) -> "ClusterFacts":
-        """The same with one more topology resource, unless the cluster has one of that name."""
+        """The facts with one more topology resource, unless the cluster has one of that name."""
         known = self.read.get(option, ReadTopologies({}))
         if not known.served:
             return self

@@ -51,9 +51,9 @@ _SCALED: Final = (
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """What starts together.
+    """The gangs of a set: what starts together.
 
-    By name of group, `least` is `minAvailable` of scaling groups, `pods` that of cliques.
+    `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group.
     """
     base = []
     scaled = []
@@ -100,7 +100,7 @@ def _pods_of(groups: Iterable[Group]) -> int:
 
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
-    """The same with the pods of each clique that start together."""
+    """The group with only those pods of each clique that start together."""
     kinds = []
     for kind in group.pods:
         started = pods.get(group.name, kind.count)
@@ -178,7 +178,7 @@ class _Set:
     def _note(self) -> Note:
         """How Grove takes wrong levels.
 
-        Of a change to an object it checks none, unless they lacked their topology's name.
+        It does not check those of a change, unless they lacked their topology's name.
         """
         if self._old is None or not is_change(self._root, self._before):
             return Field.error

@@ -124,7 +124,7 @@ class _Tree:
         return replace(_jobs(pod_set), pods=(pods,), required=level, anti_affinity=JOB_KEY)
 
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
-        """Each Job on the nodes that carry its name; their taint is tolerated."""
+        """A group for each Job, on the nodes that carry its name, whose taint it tolerates."""
         if self._cluster.lacks_label(NAMESPACED_JOB):
             text = f"no node carries the label {NAMESPACED_JOB}"
             fix = (

@@ -20,10 +20,7 @@ _Path = tuple[str, ...]
 
 
 def check_bound(explained: WaitingWorkload) -> Step | None:
-    """Whether the waiting pods find room in the domain that holds the others.
-
-    None where they are not bound to one.
-    """
+    """Whether the waiting pods find room in the domain that holds the others; None: none does."""
     for workload in explained.workloads:
         gang = _bound_gang(explained, workload)
         if gang:
@@ -128,7 +125,7 @@ def _of_size(group: Group, count: int) -> Group:
 
 
 def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iterator[str]:
-    """Where all of its pods would fit, were they to start anew and together."""
+    """What to do so that all of its pods start together, if they would fit."""
     whole = _of_size(workload.groups[0], total)
     anew = replace(workload, groups=(whole,), gang=True)
     verdict = explained.verdict(anew)

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 
 @dataclass(frozen=True, slots=True)
 class WrittenConstraint:
-    """One constraint as it was written.
+    """A constraint as it was written.
 
     `owner` is what KAI's messages call it: `workload`, `sub-group 1`.
     """
@@ -30,7 +30,7 @@ class WrittenConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint, understood."""
+    """A constraint, understood."""
 
     required: Level | None = None
     preferred: Level | None = None
@@ -78,7 +78,7 @@ class Constraints:
         *,
         dropped_without_level: bool = False,
     ) -> Constraint:
-        """One constraint; `above` is that of the group around it.
+        """Understand a constraint; `above` is that of the group around it.
 
         A topology without levels is an error of the scheduler's, except where the grouper drops it
         (`dropped_without_level`).

@@ -87,7 +87,7 @@ _Tried = list[dict[str, int]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KueueAdmission:
-    """One workload in one queue."""
+    """How one workload is admitted in one queue."""
 
     pod_sets: tuple[OrderedPods, ...]
     queue: Queue

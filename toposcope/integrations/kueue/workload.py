@@ -134,7 +134,7 @@ class _Submitted:
     def admission(self, queue: Queue) -> KueueAdmission:
         """The pod sets as Kueue admits them.
 
-        One workload for each copy, and for each pod where it sees them apart.
+        It admits a workload for each copy, or for each pod where it takes pods apart.
         """
         topologies = {}
         for name, topology in self.cluster.topologies.items():
@@ -205,9 +205,9 @@ class _Submitted:
 
 
 def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
-    """One workload for each topology that it may get.
+    """A workload for each topology that it may get.
 
-    Where the queue is known, those of its flavors.
+    Where the queue is known, these are those of its flavors.
     """
     root, cluster = submitted.root, submitted.cluster
     queued = bool(queue_name(root, cluster))
@@ -227,7 +227,7 @@ def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
 
 
 def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
-    """One workload for each flavor of the queue that comes into question."""
+    """A workload for each flavor of the queue that it may get."""
     requests = submitted.requests
     places: Sequence[_Place]
     wants_topology = any(request.explicit for request in requests)
@@ -256,7 +256,7 @@ def _without_topology(queue: Queue) -> list[_Place]:
 
 
 def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> Reading:
-    """One workload for each topology, where the queue's flavors are not known."""
+    """A workload for each topology, where the queue's flavors are not known."""
     requests = submitted.requests
     places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
     placeable = bool(places) or not any(_asked_levels(requests))
@@ -290,7 +290,7 @@ def _of_any_queue(
 
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
-    """For a queue that is not known: one flavor with more quota than there can be."""
+    """A queue that stands for an unknown one: its flavor has more quota than there can be."""
     quota: dict[tuple[str, str], int] = {}
     for request in requests:
         for resource, _ in request.pod_set.pods.requests:
@@ -566,9 +566,9 @@ def _warn_no_common_topology(named: Sequence[NamedLevel]) -> None:
 
 
 def _ordered(requests: list[Request], complete: list[TopologyLevels]) -> list[TopologyLevels]:
-    """The topologies whose order the request keeps to.
+    """The topologies whose order the requests keep to.
 
-    Where there is none, an error says what is wrong with it.
+    Where there is none, an error says what is wrong.
     """
     ordered = []
     for topology in complete:
@@ -634,7 +634,7 @@ def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
 
 
 def _least(root: Field, pod_set: PodSet) -> int | None:
-    """With how many pods the set may be admitted, too; None: with all only."""
+    """The fewest pods that the set may be admitted with; None: all of them."""
     kind = kind_of(root.value)
     if kind == api.WORKLOADS.key:
         for written in (root / "spec" / "podSets").items():
@@ -662,7 +662,7 @@ def _min_parallelism(annotation: Field, count: int) -> int | None:
 
 
 def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group:
-    """So many pods of a pod set, in its slices."""
+    """`count` pods of a pod set, in its slices."""
     pod_set = request.pod_set
     level = _level_of(request, topology)
     group = Group.of_kind(api.POD_SET, pod_set.name)

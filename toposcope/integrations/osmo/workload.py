@@ -135,7 +135,7 @@ class _Workflow:
         return dict((root / "resources").properties())
 
     def workloads(self) -> list[Workload]:
-        """One workload for each group of tasks; a task outside of groups is a group of its own."""
+        """A workload for each group of tasks; a task outside of groups is a group of its own."""
         groups = self._groups()
         topology_ready = self._check_made_topology()
         workloads = []

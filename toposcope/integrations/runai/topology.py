@@ -1,7 +1,7 @@
 """Run:ai's network topologies, as its API takes and returns them.
 
-Each is a name and node labels, the farthest first. Each node pool has one. Run:ai makes its
-scheduler's Topology of it, so the rules of that hold too.
+A network topology is a name and node labels, the farthest first. Every node pool has one. Run:ai
+makes its scheduler's Topology of it, so the rules of that hold too.
 """
 
 from collections.abc import Mapping, Sequence

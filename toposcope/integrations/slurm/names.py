@@ -47,10 +47,8 @@ class NamedLevel:
     key: str
     style: Style = Style.VALUE
     prefixed: bool = False
-    """Whether names begin with the level's domain, as a node has the name of a domain.
-
-    That is a node outside of it, or one of several in it.
-    """
+    """Whether names begin with the level's domain: a node outside of a domain, or one of several in
+    it, has the domain's name."""
 
     def lone(self, value: str, node: str) -> bool:
         """Whether this is the domain of a node that is alone in it and gave it its name."""
@@ -166,9 +164,9 @@ def _steps(
 def units(
     topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]
 ) -> str | None:
-    """Slurm's `topology` of a node: its leaf switch and its block.
+    """Slurm's `topology` of a node: its leaf switch and its block; None: it has neither.
 
-    None if it lacks the levels of both. `value_of` says the node's domain value by label key.
+    `value_of` says the node's domain value by label key.
     """
     units_of_node = []
     tree = _path(names.tree, value_of)

@@ -1,9 +1,9 @@
 """HyperNodes: a topology as Volcano's scheduler reads it.
 
-One object for each domain of each level above the host. Tiers are numbers that hold for the whole
-cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's domain.
-Members are named one by one: a selector by labels makes the scheduler look at all nodes with every
-change of one, and keeps nodes that have left. Source: Volcano 1.15
+There is an object for each domain of each level above the host. Tiers are numbers that hold for the
+whole cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's
+domain. Members are named one by one: a selector by labels makes the scheduler look at all nodes
+with every change of one, and keeps nodes that have left. Source: Volcano 1.15
 (pkg/scheduler/api/hyper_node_info.go).
 """
 
@@ -352,13 +352,11 @@ def levels_of_tiers(
     specs: Mapping[str, Field],
     inside: Mapping[str, Names | None],
 ) -> dict[int, Level | None]:
-    """The level of each tier whose HyperNodes have some of these `nodes`.
+    """The level of each tier whose HyperNodes have some of these `nodes`; None: of no level.
 
-    None: they are the domains of none. A HyperNode whose nodes are not known may have some of them,
-    and is the domain of no level.
-
-    `levels` are those that get HyperNodes; `specs` and the nodes `inside` are those of each that
-    there is.
+    A HyperNode whose nodes are not known may have some of them, and is the domain of no level.
+    `levels` are those that get HyperNodes; `specs` and `inside` say the spec and the nodes of each
+    HyperNode that exists.
     """
     drawn = _drawn_domains(levels, nodes)
     names_by_tier = _names_by_tier(nodes, specs, inside)

@@ -53,10 +53,7 @@ class _Limit:
 
 
 def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
-    """The level of each tier that has HyperNodes of this topology.
-
-    None: they are no level that labels make.
-    """
+    """The level of each tier that has HyperNodes of this topology; None: it is no level."""
     return {int(tier): topology.by_key(key) for tier, key in topology.aliases}
 
 
