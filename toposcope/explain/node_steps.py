@@ -18,7 +18,7 @@ from toposcope.explain.topology_steps import (
 )
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
-from toposcope.integrations.framework.constraints import Group, Pods, Workload, simplified
+from toposcope.integrations.framework.constraints import Pods, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.integrations.framework.verdict import Shortage, Verdict
 from toposcope.integrations.framework.waiting import levels_command, tree_command
@@ -340,7 +340,7 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
         return None
 
     rest = replace(pod_kinds[0], count=count)
-    group = Group(groups[0].name, (rest,))
+    group = groups[0].around((rest,))
     return replace(workload, groups=(group,))
 
 

@@ -80,7 +80,7 @@ def _known() -> str:
 
 
 def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
-    """The same, with what the documents configure: topology resources, pools, queues, backends.
+    """The facts with what the documents configure: topology resources, pools, queues, backends.
 
     A topology of the cluster takes precedence over a document of the same name; for the pods of a
     group the documents do.

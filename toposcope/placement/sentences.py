@@ -71,7 +71,8 @@ def advice(verdict: Verdict) -> Iterator[str]:
 
 def _tolerations(remedy: Remedy) -> Iterator[str]:
     taint = plural(len(remedy.taints), "taint")
-    taints = listing(list(map(str, remedy.taints)), _MOST_NAMES)
+    all_taints = [str(each) for each in remedy.taints]
+    taints = listing(all_taints, _MOST_NAMES)
     nodes = _nodes(len(remedy.nodes))
     names = listing(remedy.nodes, _MOST_NAMES)
     yield f"would fit if its pods tolerated {taint} {taints} of {nodes}: {names}"
@@ -81,9 +82,12 @@ def _tolerations(remedy: Remedy) -> Iterator[str]:
 
 
 def _with_more_nodes(remedy: Remedy, domain: str) -> str:
-    act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
+    act = "were drained"
+    if remedy.act == "open":
+        act = "were Ready and not cordoned"
     if remedy.pods:
-        act = f"{act} of {listing(remedy.pods, _MOST_NAMES)}"
+        pods = listing(remedy.pods, _MOST_NAMES)
+        act = f"{act} of {pods}"
     nodes = _nodes(len(remedy.nodes))
     names = listing(remedy.nodes, _MOST_NAMES)
     return f"would fit if {nodes} of {domain} {act}: {names}"
@@ -126,7 +130,9 @@ def _in_domains(verdict: Verdict, best: Best) -> str:
     if count == 1 and verdict.roomy_exact:
         return f"{level} {text}"
     domains = plural(count, level)
-    least = "" if verdict.roomy_exact else "at least "
+    least = ""
+    if not verdict.roomy_exact:
+        least = "at least "
     return f"{least}{count} {domains} could take it now, best {text}"
 
 
@@ -152,7 +158,7 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             enough = f"there is enough of everything for {group}{inside}"
             return f"{enough}, but not where all of its pods fit at once"
         case "domains":
-            copies = _copies(shortage.copies, group)
+            copies = _copies(shortage.copies, shortage.group)
             need = f"{copies} need {one} each to themselves"
             return f"{need}; there are {shortage.room_for}"
         case "pod":
@@ -172,7 +178,9 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
     group = shortage.group.name
     needs = _needs(shortage)
-    free = " free" if verdict.kind == "full" else ""
+    free = ""
+    if verdict.kind == "full":
+        free = " free"
     has = f"any{free}"
     if shortage.largest:
         most = number_of(shortage.resource, shortage.largest, shortage.needs)
@@ -186,7 +194,7 @@ def _for_too_few_copies(shortage: Shortage, one: str) -> str:
     each = f"{needs} each"
     if one:
         each = f"{one} each with {needs}"
-    copies = _copies(shortage.copies, shortage.group.name)
+    copies = _copies(shortage.copies, shortage.group)
     return f"{copies} need {each}; there is room for {shortage.room_for}"
 
 
@@ -226,21 +234,20 @@ def _needs(shortage: Shortage) -> str:
 
 
 def _needs_groups(shortage: Shortage, inner: Group) -> str:
-    copies = _copies(shortage.needs, inner.name)
+    copies = _copies(shortage.needs, inner)
     level = inner.required
     if level and level != shortage.level:
         return f"room for {copies}, one {level.domain} each,"
     return f"room for {copies}"
 
 
-def _copies(count: int, name: str) -> str:
+def _copies(count: int, group: Group) -> str:
     """`3 slices of workers`, `3 copies of decode`."""
-    part, of, whole = name.partition(" of ")
-    if of and " " not in part:
-        parts = plural(count, part)
-        return f"{count} {parts} of {whole}"
+    if group.part:
+        parts = plural(count, group.part)
+        return f"{count} {parts} of {group.own_name}"
     copies = plural(count, "copy", "copies")
-    return f"{count} {copies} of {name}"
+    return f"{count} {copies} of {group.name}"
 
 
 def _lacks(lack: Lack) -> str:
@@ -286,7 +293,9 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
 
 def _step(step: Step) -> str:
     group, level = step.group, step.level
-    must = "must" if level == group.required else "would like to"
+    must = "would like to"
+    if level == group.required:
+        must = "must"
     domains = plural(step.domains, level.domain)
     have = plural(step.roomy, "has", "have")
     return (
@@ -314,7 +323,9 @@ def left_out(verdict: Verdict) -> Iterator[str]:
     """Nodes that were left out, and why."""
     for left in verdict.excluded:
         count = len(left.nodes)
-        nodes = "1 node is" if count == 1 else f"{count} nodes are"
+        nodes = f"{count} nodes are"
+        if count == 1:
+            nodes = "1 node is"
         reason = why(left.exclusion)
         names = listing(left.nodes, _MOST_NAMES)
         yield f"{nodes} left out: {reason} ({names})"
@@ -322,4 +333,5 @@ def left_out(verdict: Verdict) -> Iterator[str]:
 
 def why(exclusion: Exclusion) -> str:
     """Why pods cannot use a node, as `left_out` says it: `has taint gpu:NoSchedule`."""
-    return _EXCLUSIONS[exclusion.kind].format(exclusion.detail)
+    template = _EXCLUSIONS[exclusion.kind]
+    return template.format(exclusion.detail)

@@ -100,5 +100,6 @@ def _labels_of(name: str, like: NodeView) -> dict[str, str]:
 
 
 def occupied(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:
-    """With more pods, which have nodes."""
-    return replace(snapshot, pods=(*(snapshot.pods or ()), *pods))
+    """The snapshot with more pods, each of which has a node."""
+    running = snapshot.pods or ()
+    return replace(snapshot, pods=(*running, *pods))

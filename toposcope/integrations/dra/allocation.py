@@ -1,4 +1,4 @@
-"""How often a pod's claims can be met on one node, as kube-scheduler's allocator would meet them.
+"""How often a pod's claims can be met on one node, as the scheduler's allocator would meet them.
 
 Two numbers: so many pods find devices whatever the allocator chooses for each, and no more than so
 many can. Rules: the allocator of k8s.io/dynamic-resource-allocation 0.36
@@ -35,8 +35,7 @@ class Copies(NamedTuple):
     least: int
     most: int
     error: bool = False
-    """Whether a selector may be in error for a device: kube-scheduler then gives up on all nodes.
-    """
+    """Whether a selector may be in error for a device: the scheduler then gives up on all nodes."""
 
 
 UNKNOWN: Final = Copies(0, MANY)
@@ -52,10 +51,7 @@ class Request:
     tolerations: tuple[Toleration, ...] = ()
 
     def takes(self, device: Device) -> bool | None:
-        """Whether it could get the device.
-
-        None: the selectors, which come before taints, cannot be evaluated.
-        """
+        """Whether it could get the device; None where a selector, before any taint, fails."""
         for selector in self.selectors:
             matching = matches(selector, device)
             if not matching:
@@ -101,7 +97,7 @@ class Claims:
 
     @classmethod
     def of(cls, documents: Iterable[Mapping[str, Any]]) -> "Claims":
-        """Those among these objects."""
+        """The claims, templates and classes among these objects."""
         claims = cls()
         for document in documents:
             root = Field(document)

@@ -40,7 +40,7 @@ class ComputeDomain:
 
 
 def compute_domains(documents: Iterable[Mapping[str, Any]]) -> tuple[ComputeDomain, ...]:
-    """Those that have nodes; other kinds are skipped."""
+    """The ComputeDomains that have nodes; other kinds are skipped."""
     domains = []
     for document in documents:
         if kind_of(document) == COMPUTE_DOMAIN.key:

@@ -18,7 +18,8 @@ class Version(str):
     __slots__ = ()
 
 
-Attribute = str | int | bool | list[Any]
+Attribute = str | int | bool | tuple[str | int, ...]
+"""Of several values a tuple, so that any attribute can be in a set."""
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 _WHOLE: Final = frozenset({"", "gpu", "vfio", "amdgpu"})
@@ -65,6 +66,16 @@ class Device:
         value = self.attribute(name)
         return value if isinstance(value, str) else ""
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All texts of an attribute that has one or several."""
+        value = self.attribute(name)
+        values = value if isinstance(value, tuple) else (value,)
+        texts = []
+        for text in values:
+            if text and isinstance(text, str):
+                texts.append(text)
+        return tuple(texts)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
@@ -79,7 +90,7 @@ class NodeDevices:
     def gpus(self) -> tuple[Device, ...]:
         """The whole GPUs.
 
-        One that two devices stand for, one of them for virtual machines, counts once.
+        A GPU that a second device stands for, for virtual machines, counts once.
         """
         by_uuid = {}
         for device in self.devices:
@@ -143,8 +154,9 @@ class Inventory:
 
 def _names(device: Device) -> set[str]:
     """What a device says that it is, or is a part of."""
-    names = {device.text(attribute) for attribute in _SAME}
-    names.discard("")
+    names: set[str] = set()
+    for attribute in _SAME:
+        names.update(device.texts(attribute))
     return names
 
 
@@ -258,7 +270,7 @@ def _read_device(pool: _PoolKey, device: Field) -> Device:
 
 
 def _taints(device: Field) -> tuple[Taint, ...]:
-    """Those that keep claims away."""
+    """The taints that keep claims away."""
     taints = []
     for taint in (device / "taints").items():
         key = text_at(taint, "key")
@@ -273,8 +285,10 @@ def _taints(device: Field) -> tuple[Taint, ...]:
 def _value(kind: str, value: Field) -> Any:
     if kind == "version":
         return Version(value.text() or "")
-    if isinstance(value.value, str | int | list):
+    if isinstance(value.value, str | int):
         return value.value
+    if isinstance(value.value, list):
+        return tuple([part for part in value.value if isinstance(part, str | int)])
     return None
 
 

@@ -41,7 +41,7 @@ _LATER: Final = "Grove's webhook refuses the PodCliqueSet later"
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One `providerOverride`."""
+    """A `providerOverride`."""
 
     field: Field
     target: str

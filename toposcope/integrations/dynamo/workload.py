@@ -46,7 +46,6 @@ from toposcope.integrations.framework.document import (
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
     ClusterFacts,
     Reading,
     System,
@@ -66,7 +65,7 @@ _IMMUTABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """One component: its replicas are `nodes` pods each."""
+    """A component, whose replicas are `nodes` pods each."""
 
     name: str
     field: Field
@@ -79,7 +78,8 @@ class _Component:
     @property
     def least(self) -> int:
         """How many replicas start together; Dynamo's webhook sets 1 where nothing is set."""
-        return (self.field / "minAvailable").number(1, least=1)
+        min_available = self.field / "minAvailable"
+        return min_available.number(1, least=1)
 
     @property
     def constraint(self) -> Field:
@@ -90,7 +90,9 @@ def _components(spec: Field) -> Iterator[_Component]:
     for name, field in components(spec):
         pod_spec = _pod_spec(field)
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
-        by_role = _role_specs(field) if nodes > 1 else {}
+        by_role = {}
+        if nodes > 1:
+            by_role = _role_specs(field)
         added = []
         if _is_older(field):
             added.append(_main_container(field))
@@ -99,7 +101,8 @@ def _components(spec: Field) -> Iterator[_Component]:
         if len(by_role) == len(SUFFIXES):
             for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
-                pods[role] = pods_of(f"{name} {role}", count, own_spec or pod_spec, *added)
+                spec_of_role = own_spec or pod_spec
+                pods[role] = pods_of(f"{name} {role}", count, spec_of_role, *added)
         else:
             pods[""] = pods_of(name, nodes, pod_spec, *added)
         yield _Component(
@@ -199,7 +202,7 @@ class _Deployment:
             self.levels[part.name] = level
 
     def check(self) -> Overrides:
-        """Note what else is wrong; what stands in overrides."""
+        """Note what else is wrong; returns what the overrides say."""
         pathway = self.pathway
         check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
         overrides = _overrides(self._spec, self.parts, self._cluster)
@@ -249,9 +252,9 @@ class _Deployment:
         return False
 
     def gangs(self, whole: Group) -> tuple[Group, ...]:
-        """What starts together.
+        """What starts together: a scaling group or a clique for each component (graph.go).
 
-        Each multinode component becomes a scaling group, each other one a clique (graph.go).
+        Components of several nodes become scaling groups, the others cliques.
         """
         scaling_groups = {}
         cliques = {}
@@ -268,14 +271,15 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     overrides = deployment.check()
     whole = _tree(root, deployment, overrides)
     topology = None
-    if any(group.required for group, _ in whole.everything()):
+    has_required = any(group.required for group, _ in whole.everything())
+    if has_required:
         topology = deployment.top.name or overrides.name
     gangs: tuple[Group, ...] = (whole,)
     if topology:
         gangs = deployment.gangs(whole)
 
     invalid = deployment.misunderstood
-    notes = [LEVELS_FIRST]
+    notes = list(cluster.levels_first)
     if not invalid:
         notes = notes_on(whole, gangs)
     workload = Workload(
@@ -298,9 +302,10 @@ READERS: Final = (SYSTEM,)
 
 
 def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:
+    own = override_of_root(spec)
     names = [component.name for component in parts]
     overridden = [component.overridden for component in parts]
-    return read_overrides(override_of_root(spec), overridden, names, cluster)
+    return read_overrides(own, overridden, names, cluster)
 
 
 def _any_constrained(parts: Sequence[_Component]) -> bool:
@@ -330,7 +335,8 @@ def _top(
     _check_name(constraint, name, cluster, note, look=look)
     topology = None
     if look:
-        topology = cluster.topologies.get(name.text() or "")
+        topology_name = name.text() or ""
+        topology = cluster.topologies.get(topology_name)
     pack = constraint / "packDomain"
     if not pack.text() and not constrained:
         text = "is required when no component topologyConstraint is set"
@@ -376,9 +382,11 @@ def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | 
         return None
     domain = domain or ""
     if not _DOMAIN.fullmatch(domain):
-        words = "write lower-case letters, digits and '-', as the topology names its levels"
         text = f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'"
-        pack.error("dynamo/domain-pattern", text, _fix(domain, topology) or words)
+        fix = _fix(domain, topology)
+        if not fix:
+            fix = "write lower-case letters, digits and '-', as the topology names its levels"
+        pack.error("dynamo/domain-pattern", text, fix)
         return None
     return _existing_level(pack, domain, topology, note)
 
@@ -395,7 +403,8 @@ def _existing_level(
         if pack.path.startswith("spec.topologyConstraint"):
             kind = "ClusterTopologyBinding"
         text = f'does not exist in {kind} "{topology.name}"; available domains: [{available}]'
-        note(pack, "dynamo/domain-exists", text, _fix(domain, topology))
+        fix = _fix(domain, topology)
+        note(pack, "dynamo/domain-exists", text, fix)
     return level
 
 
@@ -497,13 +506,13 @@ def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Grou
     constrained = []
     for role, pods in by_role.items():
         if role in overridden:
-            group = Group.of_kind(f"{role} of", part.name, (pods,))
+            group = Group.part_of(part.name, role, (pods,))
             kept = _kept(group, None, overridden[role], overrides)
             constrained.append(kept)
         else:
             free.append(pods)
 
-    replica = Group.of_kind("replica of", part.name, tuple(free))
+    replica = Group.part_of(part.name, "replica", tuple(free))
     replica = replace(replica, groups=tuple(constrained), copies=part.replicas)
     constraint = overrides.components[part.name]
     return _kept(replica, own, constraint, overrides)

@@ -74,7 +74,7 @@ class Hierarchy(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the topology; empty where there is none."""
+        """The topology's name; empty where there is none."""
 
     @property
     def levels(self) -> tuple[Level, ...]:

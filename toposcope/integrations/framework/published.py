@@ -74,7 +74,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One object that may be published, and the outcomes of that.
+    """An object that may be published, and the outcomes of that.
 
     `option` is its field in `spec.publish`.
     """

@@ -86,7 +86,7 @@ class Constraints:
 
     @classmethod
     def of(cls, template: Field) -> "Constraints":
-        """Those of a set's template."""
+        """The constraints of a set's template."""
         groups = list((template / "podCliqueScalingGroups").items())
         cliques = (template / "cliques").items()
         return cls(
@@ -97,7 +97,7 @@ class Constraints:
         )
 
     def __iter__(self) -> Iterator[Constraint]:
-        """Those that are set, in the order of Grove's checks."""
+        """The constraints that are set, in the order of Grove's checks."""
         for constraint in (self.top, *self.cliques, *self.groups):
             if constraint:
                 yield constraint
@@ -177,9 +177,9 @@ class _Names:
         self.problems = 0
 
     def resolve(self, constraint: Constraint, inherited: str) -> str:
-        """The name of one, its own or inherited.
+        """The topology's name of one constraint, its own or inherited.
 
-        Empty where it is not set, has no name, or another than above.
+        It is empty where the constraint is not set, has no name, or another than the one above.
         """
         if not constraint:
             return ""

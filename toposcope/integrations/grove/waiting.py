@@ -1,8 +1,8 @@
-"""Grove: whether its scheduling is topology-aware, PodGangs constrained, its Topology there.
+"""Grove's messages, and whether it keeps the pods of PodGangs together.
 
-Also its messages. Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and
-later. Grove compares names only and reads no node, so its condition is quoted and not taken as the
-truth about levels.
+That needs topology-aware scheduling, constraints on PodGangs and a Topology. Reasons of the
+condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
+reads no node, so its condition is quoted and not taken as the truth about levels.
 """
 
 import re
@@ -126,7 +126,7 @@ def _reads_older_topology(workload: features.WorkloadObjects) -> bool:
 
 
 def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Of Grove's schedulers only the backend keeps pods together."""
+    """Whether the pods' scheduler is the only one of Grove's that keeps them together."""
     others = sorted(workload.schedulers - {backend.SCHEDULER})
     if not others:
         return
@@ -196,10 +196,7 @@ def _creator(binding: features.Resource, named: str) -> str:
 
 
 def topology_named_by(binding: features.Object) -> str:
-    """The Topology that a binding names, so that Grove creates none.
-
-    Empty when it names none.
-    """
+    """The Topology that a binding names, so that Grove creates none; empty: it names none."""
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == backend.SCHEDULER:
             return (entry / "topologyReference").text() or ""

@@ -175,10 +175,7 @@ class _Tree:
         self._by_name.setdefault(name, subgroup)
 
     def _parent(self, subgroup: Field) -> str:
-        """The name of its parent.
-
-        Empty for the PodGroup itself, and where the parent does not exist.
-        """
+        """The name of its parent; empty: the PodGroup itself, or a parent that does not exist."""
         field = subgroup / "parent"
         parent = field.text()
         if parent is None:
@@ -345,8 +342,8 @@ def pods_of_group(
 ) -> tuple[tuple[Pods, ...], str]:
     """`minimum` pods of a sub-group with their requests, and a note about them.
 
-    Of the whole group where `subgroup` is empty. No pods: their requests are not known, and the
-    note says why.
+    Where `subgroup` is empty they are those of the whole group. Where there are none, their
+    requests are not known, and the note says why.
     """
     kinds: Counter[Pods] = Counter()
     for member in members:

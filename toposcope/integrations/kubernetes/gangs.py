@@ -187,7 +187,7 @@ def _first_of_each_name(namespace: str, cluster: ClusterFacts) -> dict[str, Fiel
 
 
 def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
-    """One PodGroup, for the document that it, or its pods, are in."""
+    """The workload of a PodGroup, for the document that it, or its pods, are in."""
     name = name_of(group, "PodGroup")
     namespace = namespace_of(group)
     pods = cluster.gangs.get((namespace, name), ())
@@ -308,7 +308,7 @@ class _Counted:
 def _gang(
     root: Field, name: str, spec: Field, members: _Members, cluster: ClusterFacts
 ) -> Workload:
-    """One PodGroup, or a Job's own."""
+    """The workload of a PodGroup, or of a Job's own gang."""
     level = _level(spec, cluster)
     gang = spec / "schedulingPolicy" / "gang"
     least = _min_count(name, gang, members)
@@ -341,7 +341,7 @@ def _min_count(name: str, gang: Field, members: _Members) -> int | None:
 
 
 def _counted(members: _Members, least: int | None, level: Level | None) -> _Counted:
-    """Which pods must start together; `least` is minCount, None where they are no gang."""
+    """The pods that must start together; `least` is minCount, None where they are no gang."""
     kinds = members.kinds()
     if not kinds:
         note = (
@@ -383,9 +383,9 @@ def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool)
 
 
 def largest(kinds: Sequence[Pods]) -> Pods:
-    """As many pods, each of which takes what the largest takes of everything.
+    """As many pods, each of which takes of everything what the largest pod takes.
 
-    They go where each of these may go. Where all of them fit, pods taken one by one always do: as
+    They go where each of the pods may go. Where all of them fit, the pods fit one by one, too: as
     long as one is left, some node has room for it.
     """
     count = 0

@@ -283,10 +283,7 @@ def _nvlink(gpu: ET.Element, target: str, count: int, target_class: str) -> None
 
 
 def cpu_mask(cpus: str) -> str | None:
-    """The kernel's list of CPUs as its mask in hexadecimal: `0-3,32` is `00000001,0000000f`.
-
-    None for no such list.
-    """
+    """The kernel's list of CPUs as a mask, `0-3,32` as `00000001,0000000f`; None: it is no list."""
     mask = 0
     try:
         for cpu in parse_list(cpus):

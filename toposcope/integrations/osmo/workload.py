@@ -23,7 +23,7 @@ from toposcope.integrations.framework.node_affinity import (
     NodeFilter,
 )
 from toposcope.integrations.framework.pods import amounts_of
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.osmo import scheduler
 from toposcope.integrations.osmo.pod_group import (
     Requirement,
@@ -135,7 +135,7 @@ class _Workflow:
         return dict((root / "resources").properties())
 
     def workloads(self) -> list[Workload]:
-        """One workload for each group of tasks; a task outside of groups is a group of its own."""
+        """A workload for each group of tasks; a task outside of groups is a group of its own."""
         groups = self._groups()
         topology_ready = self._check_made_topology()
         workloads = []
@@ -267,7 +267,7 @@ class _Workflow:
         if not alone:
             notes.append(_BY_ITSELF)
         if not placeable:
-            notes.append(LEVELS_FIRST)
+            notes += self._cluster.levels_first
         return tuple(notes)
 
     def _task(self, task: Field) -> Task:

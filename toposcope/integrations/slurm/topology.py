@@ -1,6 +1,6 @@
 """Slurm's `topology.yaml` (25.05 and later) and `topology.conf`.
 
-For the plugins topology/tree and topology/block. Source of the forms: topology.yaml(5) and
+They are for the plugins topology/tree and topology/block. Source: topology.yaml(5) and
 topology.conf(5).
 """
 
@@ -63,10 +63,8 @@ class Blocks:
     level: Level
     blocks: tuple[Block, ...]
     sizes: tuple[int, ...]
-    """In nodes: the smallest block, then its doublings.
-
-    Each doubling lies in one domain of the level above.
-    """
+    """The sizes in nodes: the smallest block, then its doublings, each within one domain of the
+    level above."""
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
     too_small: tuple[str, ...] = ()
@@ -272,10 +270,10 @@ def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str
 
 
 def _refuse_unfit(paths: Iterable[Path]) -> None:
-    """Refuse values that no label can have.
+    """Raise ExportError for values that no label can have.
 
     In a line of topology.conf their blanks and `=` would add parameters. A saved file may hold
-    them, an API server does not. Raises ExportError.
+    them, an API server does not.
     """
     unfit: set[str] = set()
     for path in paths:

@@ -53,10 +53,7 @@ class _Limit:
 
 
 def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
-    """The level of each tier that has HyperNodes of this topology.
-
-    None: they are no level that labels make.
-    """
+    """The level of each tier that has HyperNodes of this topology; None: it is no level."""
     return {int(tier): topology.by_key(key) for tier, key in topology.aliases}
 
 
@@ -323,11 +320,8 @@ def _partitions_of(task: _Task, count: int) -> Group:
     policy = task.field / "partitionPolicy"
     size = (policy / "partitionSize").number(1) or 1
     pods = task.pod_set.some(size)
-    return Group(
-        f"partition of {task.pod_set.name}",
-        (pods,),
-        copies=count // size,
-    )
+    partition = Group.part_of(task.pod_set.name, "partition", (pods,))
+    return replace(partition, copies=count // size)
 
 
 def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iterator[str]:
