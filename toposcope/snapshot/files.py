@@ -96,7 +96,6 @@ class _Builder:
         can_reread = source.name != STDIN and source.stream is None
         if self._takes_lists and can_reread and not self._read(source, None, self._add_list):
             return []
-
         return self._read(source, stdin, None)  # with the line of each problem
 
     def _read(
@@ -116,11 +115,9 @@ class _Builder:
                 self._put(document)
             except InputError as error:
                 problems += error.problems
-
             self._count += 1
             if not self._count % _REPORT_EVERY:
                 self._report(document.place)
-
         return problems
 
     def _report(self, place: Place) -> None:
@@ -252,7 +249,6 @@ def _names_in(values: Mapping[str, Any]) -> dict[str, str]:
     metadata = values.get("metadata")
     if not isinstance(metadata, dict):
         return {}
-
     names = {}
     for field_name in ("name", "namespace"):
         name = metadata.get(field_name)
@@ -321,7 +317,6 @@ def load_files(
         problems: list[Problem] = []
         for source in plain:
             problems += builder.read(source, stdin)
-
     if problems:
         raise InputError(*problems)
 
@@ -332,7 +327,6 @@ def _put_objects(saved: Iterable[Snapshot], others: Collector | None) -> None:
     """Give what saved snapshots have to whoever wants it."""
     if others is None:
         return
-
     for snapshot in saved:
         for document in snapshot.objects:
             if others.wants(*kind_of(document)):
