@@ -495,7 +495,7 @@ def _rows(
             gpus=line.left_gpus,
             free=line.left_free,
             marks={},
-            alike=True,
+            are_equal=True,
         )
         yield _Row(f"{indent}{_LAST}! {_lost(line.left_out, line.lacking)}", lost, of_many)
 
@@ -512,7 +512,7 @@ def _text(line: Line, *, named: bool) -> str:
         return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
 
     several = " = ".join(f"{name}s" for name in line.levels)
-    if not line.alike:
+    if not line.are_equal:
         return f"{count:,} more unhealthy {several}: {_span(line.names)}"
 
     text = f"{count:,} {several}, each {_holding(line)}"

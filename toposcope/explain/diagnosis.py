@@ -19,23 +19,21 @@ _MAX_MESSAGES: Final = 8
 
 
 def meaning(text: str) -> str:
-    """What a message means, whoever sent it; empty where none is known."""
+    """The meaning of a message, whoever sent it; empty: unknown."""
     known = features.meaning_of(text)
     for system in waiting():
         known = known or system.meaning(text)
-
     return known
 
 
 def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
-    """What schedulers report of it, each message once.
+    """What schedulers report about the workload, without repetitions.
 
-    First the conditions of the objects that they created for it, then messages about its pods.
+    Conditions of the objects that schedulers created for it come first, then messages about pods.
     """
     messages: list[features.SchedulerMessage] = []
     for system in waiting():
         messages += system.messages(context)
-
     messages += _pod_messages(context)
     for message in dict.fromkeys(messages):
         if message.meaning:
@@ -45,7 +43,7 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
 
 def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
-    """Why its pods wait, the message of most pods first."""
+    """The reasons why its pods wait, the most frequent one first."""
     pods_by_text: dict[str, list[PodView]] = {}
     for pod in context.waiting:
         if not pod.waiting:
@@ -53,24 +51,18 @@ def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
         pods = pods_by_text.setdefault(pod.waiting, [])
         pods.append(pod)
 
-    most_pods_first = sorted(
-        pods_by_text.values(),
-        key=len,
-        reverse=True,
-    )
-
+    most_pods_first = sorted(pods_by_text.values(), key=len, reverse=True)
     for pods in most_pods_first[:_MAX_MESSAGES]:
         first, *others = pods
         scheduler = first.scheduler or "the scheduler"
         about = f"{scheduler} on pod/{first.name}"
         if others:
             about += f" and {len(others)} more"
-
         yield features.SchedulerMessage(about, first.waiting)
 
 
 def check_features(context: Context) -> features.Step:
-    """Everything that keeps the pods together is enabled: the first that is not."""
+    """Every feature that keeps the pods together is enabled."""
     for finding in context.findings(topology_steps.FEATURE_RULES, severity="warning"):
         if not topology_steps.is_settled(context, finding):
             return features.failed(topology_steps.objection(finding), finding.fix)
@@ -88,7 +80,6 @@ def check_features(context: Context) -> features.Step:
     worst = [*failed, *unknown]
     if worst:
         return worst[0]
-
     enabled = "; ".join(passed)
     return features.passed(enabled or "nothing has to be enabled for it")
 
@@ -108,9 +99,9 @@ CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The answers to all questions about one workload, each found when it is asked for.
+    """The answers to all questions about one workload, each computed when it is asked for.
 
-    Asking never raises.
+    No answer raises an exception.
     """
 
     context: Context
@@ -122,7 +113,6 @@ class Diagnosis:
         for name, check in CHECKS.items():
             step = check(self.context)
             steps.append(replace(step, name=name))
-
         return tuple(steps)
 
     @cached_property
@@ -141,7 +131,6 @@ class Diagnosis:
         for step in self.steps:
             if step.outcome is Outcome.FAILED:
                 return step
-
         return None
 
     @property
@@ -149,5 +138,4 @@ class Diagnosis:
         """Whether nothing failed, and what runs is placed as it asks."""
         if self.answer is not None:
             return False
-
         return all(placement.kept is not False for placement in self.placements)

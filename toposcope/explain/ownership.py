@@ -29,9 +29,9 @@ class Ownership:
     chain: tuple[Ref, ...]
     """The subject, its owner, the owner's owner and so on, as far as they can be read."""
     members: tuple[Ref, ...]
-    """Every object that the topmost owner owns, directly or not, itself included; without pods."""
+    """The topmost owner and every object that it owns, directly or not; without pods."""
     pods: tuple[PodView, ...]
-    """Those that have not finished."""
+    """Its pods that have not finished."""
     unread_owner: Ref | None = None
     """An owner that the topmost object names and that cannot be read."""
 
@@ -47,7 +47,6 @@ def subject_of(
     """The object of this kind and name. Raises ObjectNotFoundError."""
     wanted = namespace or store.namespace
     existing = _existing(store, snapshot, kind)
-
     namespaces = []
     matching = []
     for ref in existing:
@@ -65,7 +64,6 @@ def subject_of(
         raise ObjectNotFoundError(
             f"{called} exists in several namespaces; choose one with -n: {choice}"
         )
-
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
 
@@ -73,16 +71,14 @@ def subject_of(
     hint = _did_you_mean(name, existing, wanted)
     if namespaces:
         hint = f"; it is in namespace {', '.join(sorted(namespaces))}"
-
     raise ObjectNotFoundError(f"there is no {called}{where}{hint}")
 
 
 def _existing(store: ObjectStore, snapshot: Snapshot, kind: Kind) -> set[Ref]:
-    """The objects of a kind, in whatever namespace."""
+    """The objects of a kind in all namespaces."""
     existing = {ref for ref, _ in store.of_kind(kind)}
     if kind is POD:
         existing.update(map(_pod_ref, snapshot.pods or ()))
-
     return existing
 
 
@@ -91,7 +87,6 @@ def _did_you_mean(name: str, existing: Collection[Ref], namespace: str | None) -
     for ref in existing:
         if namespace in (None, ref.namespace):
             names.add(ref.name)
-
     close = get_close_matches(name, sorted(names), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -122,15 +117,15 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
 def _pods_of(
     snapshot: Snapshot, owners: "_Owners", chain: tuple[Ref, ...], members: Collection[Ref]
 ) -> Iterator[PodView]:
-    """The pods that the topmost owner owns, and those that name one of the groups among members."""
+    """The pods that the topmost owner owns, and those that name a group among its members."""
     groups = frozenset(members)
-    namespace, top = chain[0].namespace, chain[-1]
+    namespace = chain[0].namespace
+    top = chain[-1]
     for pod in snapshot.pods or ():
         if pod.namespace != namespace:
             continue
-
-        is_owned = owners.top(_pod_ref(pod)) == top
-        if is_owned or not groups.isdisjoint(_groups_of(pod)):
+        pod_top = owners.top(_pod_ref(pod))
+        if pod_top == top or not groups.isdisjoint(_groups_of(pod)):
             yield pod
 
 
@@ -145,7 +140,7 @@ def _groups_of(pod: PodView) -> Iterator[Ref]:
 def _written_groups(
     store: ObjectStore, pods: Collection[PodView], members: Collection[Ref]
 ) -> list[Ref]:
-    """Groups that people wrote, and that the pods name: these have no owner."""
+    """Groups that the pods name and that people wrote by hand: these have no owner."""
     groups = set()
     for system in waiting():
         if not system.groups_are_written:
@@ -154,7 +149,6 @@ def _written_groups(
             group = system.group_of(pod)
             if group and group in store.objects:
                 groups.add(group)
-
     return sorted(groups.difference(members), key=attrgetter("name"))
 
 
@@ -174,7 +168,6 @@ class _Owners:
         for pod in snapshot.pods or ():
             pod_ref = _pod_ref(pod)
             self._owners[pod_ref] = _pod_owner(pod)
-
         for ref, document in store.objects.items():
             self._owners[ref] = owner_of(document)
 
@@ -189,7 +182,6 @@ class _Owners:
                 break
 
             chain.append(owner)
-
         return tuple(chain)
 
     def top(self, ref: Ref) -> Ref:
@@ -199,6 +191,5 @@ class _Owners:
 def _pod_owner(pod: PodView) -> Ref | None:
     if pod.owner is None:
         return None
-
     group = pod.owner.api_version.rpartition("/")[0]
     return Ref(group, pod.owner.kind, pod.namespace, pod.owner.name)

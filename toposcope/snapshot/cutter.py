@@ -79,12 +79,10 @@ class Cutter:
             # to come.
             if match and (self._ended or match.end() + _OVERLAP < len(self._buffer)):
                 return self.take(match.start() - self._at)
-
             if match:
                 searched = match.start() - self._at
             else:
                 searched = max(begin, len(self._buffer) - _OVERLAP) - self._at
-
             if self._more():
                 begin = self._at + searched
             elif not match:
@@ -102,7 +100,6 @@ class Cutter:
                 return memoryview(self._buffer)[self._at : end]
             if not self._more():
                 break
-
         return None
 
     def take(self, length: int) -> bytes:
@@ -116,7 +113,6 @@ class Cutter:
         end = self._at + length
         if self._count_lines:
             self.line += self._buffer.count(b"\n", self._at, end)
-
         self.offset += length
         self._at = end
         if end == len(self._buffer):
@@ -130,7 +126,6 @@ class Cutter:
             chunk = self._read(_CHUNK)
             if not chunk:
                 self._ended = True
-
             chunks.append(chunk)
             size += len(chunk)
             self.check(size)
@@ -149,7 +144,6 @@ class Cutter:
         self._total += len(chunk)
         if self._total > self._limit * OF_FILE:
             raise TooLargeError("the file, unpacked,", self._limit * OF_FILE, self._limit)
-
         return chunk
 
     def _fill(self) -> None:
@@ -162,14 +156,12 @@ class Cutter:
         self.check(held)
         if self._ended:
             return False
-
         # As much again as there is: a piece of any length is then copied only a few times.
         within_limit = min(held, self._limit - held)
         chunk = self._read(max(_CHUNK, within_limit))
         if not chunk:
             self._ended = True
             return False
-
         self._buffer = self._buffer[self._at :] + chunk
         self._at = 0
         return True

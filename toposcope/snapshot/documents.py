@@ -142,7 +142,6 @@ class Document:
             if self.values is None and not isinstance(error, msgspec.ValidationError):
                 raise InputError(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
-
         return decoded
 
     @property
@@ -162,7 +161,6 @@ class Document:
             is_short = len(memoryview(self.text)) <= _LONGEST_LOCATED
             text = bytes(self.text) if is_short else b""
             field, line = locate(text, path.rstrip("`"), self.inside)
-
         place = _down(self.place, line - 1)
         return InputError(Problem(place, field, type_words(words)))
 
@@ -219,7 +217,6 @@ def documents(
         limit=limit,
         of_any_kind=of_any_kind,
     )
-
     for given in names:
         source = given if isinstance(given, Source) else Source(given)
         if source.name == STDIN:
@@ -246,7 +243,6 @@ def _files(source: Source) -> Sequence[Source]:
     path = Path(source.name)
     if source.stream is not None or not path.is_dir():
         return [source]
-
     files = []
     for file in sorted(path.rglob("*")):
         if file.name.endswith(SUFFIXES) and file.is_file():
@@ -254,7 +250,6 @@ def _files(source: Source) -> Sequence[Source]:
 
     if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
-
     return files
 
 
@@ -276,7 +271,6 @@ class _Reader:
                     "written by toposcope save: give it as a file of its own, --from FILE"
                 )
                 return
-
         content: Any = Prefixed(head, stream, self._reading.on_read)
         if head == _GZIP:
             content = gzip.GzipFile(fileobj=content)
@@ -308,7 +302,6 @@ class _Reader:
                 cutter.skip(len(before) + len(json[0]))
                 number = yield from self._json(cutter, number)
                 continue
-
             if layout := cutter.starts_with(_YAML_ITEMS, after=len(before)):
                 number += 1
                 cutter.take(len(before) + len(layout[0]))
@@ -329,7 +322,6 @@ class _Reader:
                 number += 1
                 place = Place(self._name, number, line=line)
                 yield from self._yaml_document(place, text)
-
             if is_last:
                 return
 
@@ -338,7 +330,6 @@ class _Reader:
         layout = cutter.starts_with(_JSON_ITEMS)
         if layout is None:
             return (yield from self._json_documents(cutter, number))
-
         cutter.take(len(layout[0]))
         yield from self._json_items(Place(self._name, number + 1), cutter, layout)
         return number + 1
@@ -352,7 +343,6 @@ class _Reader:
         pieces: list[bytes] = []
         size, enough = 0, 1
         place = Place(self._name, number, line=cutter.line)
-
         while True:
             piece = cutter.until(_JSON_NEXT, skip=1)
             pieces.append(cutter.rest() if piece is None else piece)
@@ -395,9 +385,7 @@ class _Reader:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 return error
-
             return begin + int(trailing[1]) - 1  # msgspec counts from 1 here
-
         return len(text)
 
     def _braces(self, place: Place, text: bytes, error: Exception) -> Iterator[Document]:
@@ -427,9 +415,7 @@ class _Reader:
                 if taken:
                     item += taken
                     continue
-
                 one_by_one = cutter.offset + looked_at
-
             item += 1
             line = cutter.line
             text = cutter.until(marks.end)
@@ -459,7 +445,6 @@ class _Reader:
         if taken:
             self._count(taken)
             cutter.skip(len(items) + len(marks.closing) + len(marks.separator))
-
         return taken, len(items)
 
     def _json_object(
@@ -475,7 +460,6 @@ class _Reader:
             nested = f"lists are nested more than {_DEEPEST_LIST} levels deep"
             self._report(Problem(place, "items", nested))
             return
-
         named = _NAMED.match(text)
         if named and not named[2].endswith(b"List"):
             version = named[1].decode(errors="replace")
@@ -492,12 +476,10 @@ class _Reader:
                 for number, item in enumerate(_elements(items), 1):
                     at = replace(place, item=number, line=0)
                     yield from self._json_object(at, item, of_list, depth + 1)
-
                 return
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))
             return
-
         version = head.api_version or inherited.api_version
         of_object = _Type(version, head.kind or inherited.kind)
         yield from self._json_document(place, of_object, text)
@@ -524,7 +506,6 @@ class _Reader:
         most = limit // part
         if len(memoryview(text)) <= most:
             return False
-
         self._report(Problem(place, "", str(TooLargeError(what, most, limit))))
         return True
 
@@ -550,7 +531,6 @@ class _Reader:
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
         if self._too_large(place, "a YAML document", text, _OF_YAML):
             return
-
         try:
             values = load(without_unread(text))
         except YamlSyntaxError:
@@ -591,9 +571,7 @@ class _Reader:
                 values=values,
                 inside=inside,
             )
-
             return
-
         of_list = _item_type(str(kind or "List"), version)
         yield from self._items_of_yaml(place, text, values["items"], of_list, f"{inside}.items")
 
@@ -603,7 +581,6 @@ class _Reader:
         if not isinstance(items, list | None):
             self._report(Problem(place, inside.lstrip("."), "is not a list"))
             return
-
         for index, item in enumerate(items or ()):
             at = replace(place, item=index + 1)
             yield from self._yaml_object(at, text, item, of_list, f"{inside}[{index}]")
@@ -636,7 +613,6 @@ def _items_of(head: _Head, inherited: _Type, text: bytes | msgspec.Raw) -> memor
     is_list = head.kind.endswith("List") or not (head.kind or inherited.kind)
     if not is_list:
         return None
-
     items = memoryview(decoder(_List).decode(text).items)
     return None if bytes(items[:4]) == b"null" else items
 
@@ -646,7 +622,6 @@ def _skip_mark(cutter: Cutter) -> bool:
     is_marked = bool(cutter.starts_with(_MARK))
     if is_marked:
         cutter.skip(1)
-
     return is_marked
 
 
@@ -655,7 +630,6 @@ def _after_blank(text: bytes, begin: int) -> int:
     for pattern in (_BLANK, _JSON):
         found = pattern.match(text, begin)
         begin = found.end() if found else begin
-
     return begin
 
 
@@ -666,7 +640,6 @@ def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
     """
     if bytes(array[:1]) != b"[":
         raise msgspec.ValidationError("Expected `array` - at `$.items`")
-
     last = len(array) - 1
     begin = _after_gap(array, 1)
     while begin < last:
@@ -677,7 +650,6 @@ def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 raise
-
             end = begin + int(trailing[1]) - 1
 
         yield msgspec.Raw(array[begin:end])
@@ -694,7 +666,6 @@ def _item_type(kind: str, version: str) -> _Type:
     """Kind and version of the items of a typed list such as NodeList."""
     if kind == "List":
         return _UNTYPED
-
     return _Type(version, kind.removesuffix("List"))
 
 

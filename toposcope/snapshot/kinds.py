@@ -25,10 +25,8 @@ def keepers() -> Mapping[tuple[str, str], Keep]:
     for plugin in PLUGINS:
         for kind in plugin.decisive:
             found[kind.key] = _keeper(plugin)
-
     for kind in (*dra.READ, *dra.ASKED):
         found[kind.key] = dra.kept
-
     return found
 
 
@@ -36,7 +34,6 @@ def _keeper(plugin: Plugin) -> Keep:
     part = plugin.part(Part.PLACEMENT)
     if part is None:
         return _whole
-
     keep: Keep = part.PLACEMENT.kept
     return keep
 

@@ -81,7 +81,6 @@ class LevelView:
             return f"not a level of the topology, because {self._too_few}"
         if not self.missing:
             return ""
-
         if self.missing == 1:
             lack = "1 node lacks it and falls"
         else:
@@ -95,7 +94,6 @@ class LevelView:
         lack = f"{self.missing:,} nodes lack"
         if self.missing == 1:
             lack = "1 node lacks"
-
         all_nodes = self.nodes + self.missing
         everybody = "all" if self.needed == all_nodes else "at least"
         return f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
@@ -118,7 +116,6 @@ class _Requests:
 def _requests(topology: Topology | None) -> _Requests:
     if topology is None:
         return _Requests(spec=(), workloads={}, preferring={})
-
     return _Requests(
         spec=topology.required,
         workloads=_workloads(topology.status, "requiredBy"),
@@ -139,12 +136,10 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     partial = _partial_levels(scope)
     table = scope.table_with(level.key for level in (*scope.levels, *partial))
     views = []
-
     for place, coverage in enumerate(cover(scope.levels, table)):
         path = scope.levels[: place + 1]
         sizes = _sizes(path, table) if sized else None
         views.append(_view(coverage, requests, needed=needed, sizes=sizes, in_topology=True))
-
     for level in partial:
         (coverage,) = cover([level], table)
         sizes = _sizes([level], table) if sized else None
@@ -153,11 +148,9 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     present: set[str] = set()
     for view in views:
         present.update((view.domain, view.key))
-
     for name in requests.names:
         if name not in present:
             views.append(_missing_view(name, requests, needed=needed, nodes=len(scope.nodes)))
-
     return tuple(views)
 
 
@@ -165,7 +158,6 @@ def _partial_levels(scope: Scope) -> tuple[Level, ...]:
     """The levels that the topology could have if more nodes carried them."""
     if scope.origin is Origin.SPEC:
         return ()
-
     table = scope.table_with(scope.catalogue.level_keys)
     return partly_carried(scope.levels, table, scope.catalogue)
 
@@ -224,12 +216,10 @@ def left_out_of(scope: Scope) -> list[NodeView]:
     lacking = lacking_any(scope.levels, table)
     if not lacking:
         return []
-
     left_out = []
     for node, group in zip(scope.nodes, table.group_of_node, strict=True):
         if lacking[group]:
             left_out.append(node)
-
     return left_out
 
 
@@ -280,7 +270,6 @@ def _sizes(path: Sequence[Level], table: Table) -> Sizes | None:
     counts = Counter(_carried_paths(path, table))
     if not counts:
         return None
-
     sizes = list(counts.values())
     return Sizes(
         smallest=min(sizes),
@@ -303,5 +292,4 @@ def _workloads(status: Mapping[str, Any], field: str) -> dict[str, int]:
     for entry in status.get(field) or ():
         if isinstance(entry, dict) and isinstance(entry.get("workloads"), int):
             counts[str(entry.get("domain", ""))] = entry["workloads"]
-
     return counts

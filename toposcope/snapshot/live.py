@@ -104,7 +104,6 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
     reader = _Reader(client, silent, decode.degraded)
     published = reader.published()
     objects = reader.objects()
-
     return Snapshot(
         source=source,
         taken_at=None,
@@ -122,7 +121,6 @@ def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """Only the ClusterTopologies: one small request. Raises KubeError."""
     reader = _Reader(client, silent, decode.degraded)
     topologies = reader.topologies()
-
     return Snapshot(
         source=source,
         taken_at=now,
@@ -175,7 +173,6 @@ class _Reader:
                 scheduler_profiles=profiles,
                 warnings=(*self.warnings, *self._decode.warnings()),
             )
-
             return with_devices(snapshot)
 
     def _nodes(self, name: str | None, topologies: tuple[Topology, ...]) -> list[NodeView]:
@@ -185,7 +182,6 @@ class _Reader:
         except ApiError as error:
             if not error.forbidden:
                 raise
-
             message = forbidden("nodes", "there is nothing to show", error)
             raise ForbiddenError(message, topologies) from error
 
@@ -193,18 +189,15 @@ class _Reader:
         query = dict(_UNFINISHED)
         if node:
             query["fieldSelector"] += f",spec.nodeName={node}"
-
         try:
             pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
         except ApiError as error:
             if not error.forbidden:
                 raise
-
             self.warnings.append(
                 forbidden("pods", "free GPUs are unknown", error, " in all namespaces")
             )
             return None
-
         return tuple(pod for pod in pods if pod)
 
     def topologies(self) -> tuple[Topology, ...]:
@@ -218,11 +211,9 @@ class _Reader:
                 return ()
             if not error.forbidden:
                 raise
-
             resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
             self.warnings.append(forbidden(resource, "levels come from node labels alone", error))
             return ()
-
         return tuple(sorted(found, key=attrgetter("name")))
 
     def published(self) -> tuple[Published, ...]:
@@ -232,7 +223,6 @@ class _Reader:
             refused: dict[str, ApiError] = {}
             resources += self._served(kind, partial(_published, kind.kind), refused)
             self._warn(refused, "what its scheduler reads is unknown")
-
         return tuple(resources)
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
@@ -268,7 +258,6 @@ class _Reader:
             devices += map(dra.kept, self._served(kind, read, refused, query))
             if kind is dra.SLICE and not devices:
                 break
-
         self._warn_of_devices(refused, devices, nodes)
         return tuple(devices)
 
@@ -295,7 +284,6 @@ class _Reader:
         """One warning for all kinds that must not be listed."""
         if not refused:
             return
-
         error = next(iter(refused.values()))
         self.warnings.append(forbidden(", ".join(refused), without, error))
 
@@ -318,10 +306,8 @@ class _Reader:
                     self.served.pop(kind.name, None)
                     refused[kind.name] = error
                     break
-
                 if not error.not_found:
                     raise
-
                 self.served[kind.name] = False
 
     def scheduler_profiles(self) -> SchedulerProfiles | None:
@@ -330,7 +316,6 @@ class _Reader:
         for plugin in CONFIGURED:
             if any(self.served.get(kind.name) for kind in plugin.published):
                 every += self._configurations(plugin)
-
         return decode.only(every)
 
     def _configurations(self, plugin: Plugin) -> list[SchedulerProfiles | None]:
@@ -369,13 +354,11 @@ class _Reader:
                 raise UnreachableError(
                     f"the answer to GET {path} is not a list of {what}: {error}"
                 ) from error
-
             return page
 
         request = Request("GET", path, query)
         for page in pages(request, read_page, lambda page: page.metadata.token):
             self._progress(what, len(found), _share(len(found), page.metadata.left))
-
         return found
 
 
@@ -383,7 +366,6 @@ def _share(count: int, left: int | None) -> float | None:
     """The part of a list that has been read; None: not known."""
     if left is None:
         return None
-
     return count / max(1, count + left)
 
 

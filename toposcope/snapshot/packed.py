@@ -185,12 +185,10 @@ class _Table(Generic[_T]):
         place = self._place_of_object.get(id(value))
         if place is not None:
             return place
-
         content: Any = dict(value) if isinstance(value, Mapping) else value
         place = self._place_of_content.setdefault(_encoded(content), len(self.values))
         if place == len(self.values):
             self.values.append(content)
-
         self._place_of_object[id(value)] = place
         self._objects.append(value)
         return place
@@ -203,7 +201,6 @@ def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
         matrices=_zipped(_packed_matrices(snapshot.nodes)),
         pods=_zipped(_packed_pods(snapshot.pods or ())),
     )
-
     content = MAGIC + _VERSION + msgspec.msgpack.encode(parts)
     out.write(content)
     return len(content)
@@ -218,12 +215,10 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
     requested = _Table[dict[str, int]]()
     keys_of: dict[int, list[str]] = {}  # nodes with equal label keys share `places`
     rows = []
-
     for node in snapshot.nodes:
         node_keys = keys_of.get(id(node.places))
         if node_keys is None:
             node_keys = keys_of[id(node.places)] = list(node.places)
-
         values = [
             _OWN_NAME if value == node.name else strings.place(value) for value in node.values
         ]
@@ -240,9 +235,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
             conditions=conditions.place(node.conditions),
             requested=requested.place(by_pods),
         )
-
         rows.append(row)
-
     return _Cluster(
         taken_at=snapshot.taken_at,
         warnings=list(snapshot.warnings),
@@ -267,7 +260,6 @@ def _storable_sums(amounts: Requests) -> Requests:
     """Amounts that many pods request together, each within what a file can hold."""
     if not amounts or (max(amounts.values()) <= MOST and min(amounts.values()) >= -MOST):
         return amounts
-
     return {resource: max(-MOST, min(MOST, count)) for resource, count in amounts.items()}
 
 
@@ -278,7 +270,6 @@ def _document(topology: Topology) -> dict[str, Any]:
         "uid": topology.uid,
         "generation": topology.generation,
     }
-
     if topology.owner:
         metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
         metadata["ownerReferences"] = [{"controller": True, "kind": KIND, "uid": topology.owner}]
@@ -299,7 +290,6 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
     metadata = _Table[dict[str, str]]()
     wants = _Table[dict[str, Any]]()
     rows = []
-
     for pod in pods:
         row = _Pod(
             name=pod.name,
@@ -315,9 +305,7 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
             wants=wants.place(pod.wants),
             priority=pod.priority,
         )
-
         rows.append(row)
-
     return _Pods(
         rows, strings.values, requests.values, owners.values, metadata.values, wants.values
     )
@@ -344,7 +332,6 @@ def _storable(value: Any) -> Any:
         return value
     if value.bit_length() < sys.float_info.max_exp:
         return float(value)
-
     return math.inf if value > 0 else -math.inf
 
 
@@ -367,7 +354,6 @@ def unpacked(name: str, stream: Readable, keep_matrix: KeepMatrix, limit: int = 
     content = stream.read(most + 1)
     if len(content) > most:
         raise _input_error(name, str(TooLargeError("the snapshot", most, limit)))
-
     head = MAGIC + _VERSION
     if not content.startswith(head):
         raise _input_error(
@@ -396,7 +382,6 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
     _check_count("nodes", len(cluster.nodes), limit)
     nodes = _with_matrices(_node_views(cluster), parts.matrices, keep_matrix, limit)
     pods = _lazy_pods(name, parts.pods, cluster, limit)
-
     return Snapshot(
         source=name,
         taken_at=cluster.taken_at,
@@ -416,7 +401,6 @@ def _lazy_pods(name: str, content: bytes, cluster: _Cluster, limit: int) -> "_La
     count = cluster.pods
     if count is None:
         return None
-
     _check_count("pods", count, limit)
     requested = {}
     for node in cluster.nodes:
@@ -445,7 +429,6 @@ def _unzipped(content: bytes, kind: type[_T], most: int, limit: int) -> _T:
         raise TooLargeError("a part of the snapshot", most, limit)
     if not unzip.eof or unzip.unused_data:
         raise ValueError("the part does not end where it should")
-
     return msgspec.msgpack.decode(text, type=kind)
 
 
@@ -477,9 +460,7 @@ def _node_views(cluster: _Cluster) -> list[NodeView]:
             conditions=cluster.conditions[row.conditions],
             matrix=None,
         )
-
         views.append(view)
-
     return views
 
 
@@ -490,7 +471,6 @@ def _positions(keys: list[str]) -> dict[str, int]:
         if not key.isprintable() or key in positions:
             raise ValueError("a label key that the API server would refuse")
         positions[key] = len(positions)
-
     return positions
 
 
@@ -507,18 +487,14 @@ def _with_matrices(
     for number, node in enumerate(nodes):
         if keep_matrix(node.name, node.label(STATE) not in (None, State.OK)):
             wanted.append(number)
-
     if not wanted:
         return nodes
-
     matrices = _unzipped(packed_matrices, _Matrices, limit, limit)
     if len(matrices.places) != len(nodes):
         raise ValueError("a node needs a link matrix, or none")
-
     for number in wanted:
         matrix = matrices.distinct[matrices.places[number]]
         nodes[number] = msgspec.structs.replace(nodes[number], matrix=matrix)
-
     return nodes
 
 
@@ -555,7 +531,6 @@ def _pod_views(name: str, content: bytes, count: int, limit: int) -> tuple[PodVi
         packed = _unzipped(content, _Pods, limit // _OF_ROWS, limit)
         if len(packed.pods) != count:
             raise ValueError(f"{len(packed.pods)} pods instead of {count}")
-
         return tuple(_each_pod(packed))
     except TooLargeError as error:
         raise _input_error(name, str(error)) from error
@@ -570,7 +545,6 @@ def _each_pod(packed: _Pods) -> Iterator[PodView]:
     for place in names:
         if strings[place]:
             _check_name(strings[place])
-
     for row in packed.pods:
         _check_name(row.name)
         yield PodView(

@@ -98,7 +98,6 @@ class Scope:
         for has, table in self._tables.items():
             if wanted <= has:
                 return table
-
         self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
         return self._tables[wanted]
 
@@ -107,7 +106,6 @@ class Scope:
         for position, level in enumerate(self.levels):
             if name in (level.domain, level.key):
                 return position
-
         why = self._why_none(name) or _near(name, self.levels)
         raise LevelNotFoundError(f"there is no level {name!r}{why}; the levels are: {self.path}")
 
@@ -116,12 +114,10 @@ class Scope:
         if self.origin is Origin.SPEC:
             known = self.catalogue.domain_of.get(name, name) in self.catalogue.keys
             return ": spec.levels does not list it" if known else ""
-
         table = self.table_with(self.catalogue.level_keys)
         for level in partly_carried(self.levels, table, self.catalogue):
             if name in (level.domain, level.key):
                 return self._too_few(level, table)
-
         return ""
 
     def _too_few(self, level: Level, table: Table) -> str:
@@ -171,7 +167,6 @@ def _inferred(snapshot: Snapshot) -> Scope:
     catalogue = snapshot.catalogue
     nodes = with_gpus(snapshot.nodes)
     table = table_of(nodes, catalogue.level_keys, catalogue)
-
     without_agent: tuple[NodeView, ...] = ()
     # Without any agent all of them are the nodes.
     if not nodes or not nodes[0].without_agent:
@@ -194,7 +189,6 @@ def _under(topology: Topology, scope: Scope) -> Scope:
         return replace(scope, origin=Origin.SPEC, levels=topology.levels)
     if not scope.nodes:
         return replace(scope, origin=Origin.OBSERVED, levels=topology.last_levels)
-
     last_keys = {level.key for level in topology.last_levels}
     table = scope.table_with(scope.catalogue.level_keys | last_keys)
     # Timers begin now: a level that no node carries stays until the controller drops it.
@@ -236,7 +230,6 @@ def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView
     for requirement in topology.selector:
         if not requirement.key.startswith(PREFIX):
             others.append(requirement)
-
     for node in nodes:
         if not node.without_agent or topology.selects(node):
             continue
@@ -265,18 +258,15 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
     picks: dict[int, _Pick] = {}
     known: dict[object, Traits] = {}
     found = []
-
     for node in nodes:
         # Nodes with equal label keys share one mapping, which they keep alive; the same goes for
         # `allocatable`.
         pick = picks.get(id(node.places))
         if pick is None:
             pick = picks[id(node.places)] = _pick(node, keys)
-
         name, values = node.name, pick.values_of(node.values)
         if name in values:
             values = tuple([OWN_NAME if value == name else value for value in values])
-
         alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
         traits = known.get(alike)
         if traits is None:
@@ -287,9 +277,7 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
                 node.schedulable,
                 node.gpus,
             )
-
         found.append(NodeFacts(name, node.uid, traits))
-
     return found
 
 
@@ -306,11 +294,9 @@ def _pick(node: NodeView, keys: Collection[str]) -> _Pick:
     # Where no agent counts, others' labels say how many GPUs there are.
     counted = (GPUS,) if GPUS in node.places else SHARE_LABELS
     places = [node.places[key] for key in carried]
-
     for key in counted:
         if key in node.places:
             places.append(node.places[key])
-
     return _Pick(carried, _picker(places))
 
 
@@ -318,7 +304,6 @@ def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...
     """Gets the values at these places of a row."""
     if not places:
         return lambda _row: ()
-
     if len(places) == 1:
         (place,) = places
         return lambda row: (row[place],)
@@ -334,10 +319,8 @@ def choose_topology(topologies: Sequence[Topology], name: str | None) -> Topolog
         if name not in by_name:
             raise TopologyNotFoundError(_no_such_topology(name, by_name))
         return by_name[name]
-
     if MAIN in by_name:
         return by_name[MAIN]
-
     # Those that the controller made for segments belong to another one.
     whole = [topology for topology in topologies if not topology.owner]
     if len(whole) == 1:
@@ -346,7 +329,6 @@ def choose_topology(topologies: Sequence[Topology], name: str | None) -> Topolog
     if topologies:
         names = ", ".join(sorted(by_name))
         raise TopologyNotFoundError(f"there are several ClusterTopologies; name one of: {names}")
-
     return None
 
 
@@ -360,7 +342,6 @@ def _near(name: str, levels: Sequence[Level]) -> str:
     names: list[str] = []
     for level in levels:
         names += (level.domain, level.key)
-
     return _did_you_mean(name, names)
 
 

@@ -34,10 +34,8 @@ class Prefixed:
         missing = size - len(chunk)
         if missing > 0:
             chunk += self._stream.read(missing)
-
         if self._on_read:
             self._on_read(len(chunk))
-
         return chunk
 
 
@@ -56,7 +54,6 @@ class Source:
         if self.stream is not None:
             yield self.stream
             return
-
         with Path(self.name).open("rb") as file:
             yield file
 
@@ -78,10 +75,8 @@ def _source(name: str, keep: ExitStack) -> Source:
         if path.is_file():
             with path.open("rb") as file:
                 return Source(name, packed=file.read(len(MAGIC)) == MAGIC)
-
         stream = keep.enter_context(path.open("rb"))
         head = stream.read(len(MAGIC))
     except OSError:
         return Source(name)  # whoever reads it says why
-
     return Source(name, packed=head == MAGIC, stream=Prefixed(head, stream))

@@ -64,7 +64,6 @@ class Suggestion:
         if self.selector:
             expressions = [_expression(requirement) for requirement in self.selector]
             spec["nodeSelector"] = {"matchExpressions": expressions}
-
         if self.coverage != USUAL_COVERAGE:
             spec["minCoveragePercent"] = self.coverage
 
@@ -79,7 +78,6 @@ def _expression(requirement: Requirement) -> dict[str, Any]:
     }
     if requirement.values:
         expression["values"] = sorted(requirement.values)
-
     return expression
 
 
@@ -113,13 +111,11 @@ def suggest(
             labelled.append(node)
         elif node.has_gpus:
             unlabelled.append(node.name)
-
     fleet = _Fleet(labelled, catalogue, coverage)
     doubted = _doubted(fleet)
     reasons = _reasons(labelled, sorted(unlabelled), sorted(doubted))
     suggestions = []
     clear = [node for node in labelled if node.name not in doubted]
-
     for segment in _segments(clear, fleet):
         suggestion = _suggestion(segment, fleet)
         if isinstance(suggestion, str):
@@ -136,19 +132,16 @@ def _reasons(
     """Why some nodes are in no suggestion, before their levels are looked at."""
     if not labelled and not unlabelled:
         return ["there are no nodes with GPUs"]
-
     reasons = []
     if unlabelled:
         reasons.append(
             f"{_some(unlabelled)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?"
         )
-
     if doubted:
         reasons.append(
             f"{_some(doubted)} a placeholder (no-topology or an empty value) for a level; "
             "make sure it gets a value"
         )
-
     return reasons
 
 
@@ -156,13 +149,11 @@ def _segments(nodes: Sequence[NodeView], fleet: _Fleet) -> Sequence[Segment]:
     """The segments as the controller tells them; nodes that carry the same levels are one."""
     if not nodes:
         return ()
-
     catalogue = fleet.catalogue
     table = table_of(nodes, catalogue.level_keys | {GPUS}, catalogue)
     division = divide(table, catalogue, fleet.coverage)
     if division is None:
         division = whole(table, catalogue, fleet.coverage)
-
     return division.segments
 
 
@@ -171,7 +162,6 @@ def _doubted(fleet: _Fleet) -> frozenset[str]:
     level_keys = fleet.catalogue.level_keys
     placeholders = fleet.catalogue.placeholders
     doubted = set()
-
     for node in fleet.labelled:
         for key in level_keys.intersection(node.places):
             if node.label(key) in placeholders:
@@ -184,10 +174,8 @@ def _some(names: Sequence[str], few: int = 3) -> str:
     some = ", ".join(names[:few])
     if len(names) > few:
         some += ", ..."
-
     if len(names) == 1:
         return f"1 node has ({some})"
-
     return f"{len(names)} nodes have ({some})"
 
 
@@ -201,7 +189,6 @@ def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
     nodes = _selected(fleet.labelled, selector)
     if len(nodes) != segment.nodes:
         return f"{some} levels that no selector can separate from those of other nodes"
-
     keys = {level.key for level in segment.levels}
     complete, lacking = [], []
     for node in nodes:
@@ -212,7 +199,6 @@ def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
 
     table = table_of(complete or nodes, keys, fleet.catalogue)
     levels, crossings = _nested(segment.levels, table)
-
     return Suggestion(
         name="",
         levels=levels,
@@ -230,7 +216,6 @@ def _selected(nodes: Sequence[NodeView], selector: Sequence[Requirement]) -> tup
     for node in nodes:
         if all(requirement.holds(node) for requirement in selector):
             selected.append(node)
-
     return tuple(selected)
 
 
@@ -239,7 +224,6 @@ def _selector(segment: Segment, fleet: _Fleet) -> tuple[Requirement, ...]:
     requirements = [Requirement(GPUS, _EXISTS)]
     for key in segment.has:
         requirements.append(Requirement(key, _EXISTS))
-
     for key in segment.lacks:
         requirements.append(Requirement(key, _ABSENT))
 
@@ -248,7 +232,6 @@ def _selector(segment: Segment, fleet: _Fleet) -> tuple[Requirement, ...]:
         values = {node.label(level.key) for node in fleet.labelled}
         if not values.isdisjoint(placeholders):
             requirements.append(Requirement(level.key, _NOT_IN, placeholders))
-
     return tuple(requirements)
 
 
@@ -267,9 +250,7 @@ def _nested(
             for level in path:
                 if level not in levels:
                     crossings.append(_crossing(level, path, nodes))
-
             return levels, tuple(crossings)
-
     raise AssertionError("one level alone always nests")
 
 
@@ -290,7 +271,6 @@ def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:
     for broad, narrow in pairwise(levels):
         if not _nests(broad, narrow, nodes):
             return False
-
     return True
 
 
@@ -303,7 +283,6 @@ def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
     broad, narrow = _crossed_pair(level, path, nodes)
     parents: dict[str | None, str | None] = {}
     rows = zip(nodes.values(narrow.key), nodes.values(broad.key), strict=True)
-
     for value, parent in rows:
         first = parents.setdefault(value, parent)
         if first == parent:
@@ -316,7 +295,6 @@ def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
             value=str(value),
             parents=(a, b),
         )
-
     raise AssertionError("a level that does not nest has a value with two parents")
 
 
@@ -330,7 +308,6 @@ def _crossed_pair(level: Level, path: Sequence[Level], nodes: Table) -> tuple[Le
         pair = (other, level) if position < place else (level, other)
         if not _nests(*pair, nodes):
             return pair
-
     raise AssertionError("a level that was left out crosses another one")
 
 
@@ -345,15 +322,12 @@ def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
     uses = Counter(map(_name, suggestions))
     numbers: Counter[str] = Counter()
     named = []
-
     for suggestion in suggestions:
         name = _name(suggestion)
         if uses[name] > 1:
             numbers[name] += 1
             name = f"{name}-{numbers[name]}"
-
         named.append(replace(suggestion, name=name))
-
     return tuple(named)
 
 
@@ -371,5 +345,4 @@ def _slug(product: str) -> str:
     slug = ""
     for character in product.lower():
         slug += character if character.isascii() and character.isalnum() else "-"
-
     return slug.strip("-")
