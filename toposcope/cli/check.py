@@ -24,8 +24,7 @@ from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
-from toposcope.placement.sentences import advice, left_out, reasoning
-from toposcope.placement.sentences import answer as in_words
+from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural
@@ -397,8 +396,9 @@ def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[s
 
 
 def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str]:
-    head, _, rest = in_words(verdict).partition(":")
-    yield f"  {screen.paint(head, _VERDICT_STYLES[verdict.kind])}:{rest}"
+    head = screen.paint(HEADS[verdict.kind], _VERDICT_STYLES[verdict.kind])
+    yield f"  {head}: {grounds(verdict)}"
+
     lines = list(advice(verdict))
     if explain:
         lines += reasoning(verdict)

@@ -11,8 +11,8 @@ from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
     ClusterFacts,
+    Note,
     Reading,
     ReadTopologies,
 )
@@ -106,7 +106,7 @@ class WithoutCluster:
         if workload is None:
             return reading
 
-        notes = [note for note in workload.notes if note != LEVELS_FIRST]
+        notes = [note for note in workload.notes if note is not Note.LEVELS_FIRST]
         workload = replace(
             workload,
             topology=workload.topology or None,

@@ -3,7 +3,6 @@
 import gzip
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,8 +21,8 @@ from toposcope.ui.views import View, views_of
 
 log = logging.getLogger(__name__)
 
-MIN_PAUSE: Final = 0.5
-"""Seconds between two states at least; changes in between are batched."""
+MIN_PAUSE_SECONDS: Final = 0.5
+"""Between two states; changes in between are batched."""
 _PAUSE_FACTOR: Final = 2.0
 """The pause is so many times the CPU time before it: states take at most a third of one CPU."""
 _GZIP_LEVEL: Final = 5
@@ -47,8 +46,6 @@ class Broadcaster:
         source: Literal["cluster", "files"],
         epoch: str,
         runtime: Runtime = REAL,
-        *,
-        cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         self.facts = facts
         self.recent = RecentChanges()
@@ -58,8 +55,7 @@ class Broadcaster:
         """Called when there is a new state, from the broadcaster's thread."""
         self._source = source
         self._epoch = epoch
-        self._now = runtime.now
-        self._cpu_seconds = cpu_seconds
+        self._runtime = runtime
         self._revision = -1
         """The facts' revision that `state` shows."""
         self._packed = ("", b"")
@@ -70,12 +66,13 @@ class Broadcaster:
         while not stop.is_set():
             wake.wait()
             wake.clear()
-            began = self._cpu_seconds()
+            began = self._runtime.cpu_seconds()
             try:
                 self.tick()
             except Exception:
                 log.exception("cannot publish what changed; trying again with the next change")
-            stop.wait(max(MIN_PAUSE, _PAUSE_FACTOR * (self._cpu_seconds() - began)))
+            used = self._runtime.cpu_seconds() - began
+            stop.wait(max(MIN_PAUSE_SECONDS, _PAUSE_FACTOR * used))
 
     def tick(self) -> None:
         """Publish what has changed since the last call."""
@@ -93,7 +90,7 @@ class Broadcaster:
             self.recent.record(
                 before=Moment(before.views, before.cluster.by_name),
                 after=Moment(views, now.by_name),
-                at=_rfc3339(self._now()),
+                at=_rfc3339(self._runtime.now()),
             )
 
         self.state = State(f"{self._epoch}-{revision}", now, views)
@@ -117,7 +114,7 @@ class Broadcaster:
         if self._source == "files":
             return _rfc3339(self.facts.taken_at) if self.facts.taken_at else None
         seconds = stale.seconds if stale else self.facts.age()
-        return _rfc3339(self._now() - timedelta(seconds=seconds))
+        return _rfc3339(self._runtime.now() - timedelta(seconds=seconds))
 
     def news(self) -> protocol.News:
         """What every page receives."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, Final
 
 from toposcope.hierarchy.catalogue import BUILT_IN
@@ -14,8 +15,15 @@ from toposcope.integrations.framework.constraints import (
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 
-LEVELS_FIRST: Final = "room is not checked before the levels are right"
-"""The note on a workload whose levels are wrong: what would fit without them means nothing."""
+
+class Note(StrEnum):
+    """A note on a workload that code has to recognize; all other notes are for people alone."""
+
+    LEVELS_FIRST = "room is not checked before the levels are right"
+    """The levels are wrong: what would fit without them means nothing."""
+
+
+LEVELS_FIRST: Final[str] = Note.LEVELS_FIRST
 
 
 @dataclass(frozen=True, slots=True)
