@@ -23,7 +23,7 @@ from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain, fitted, shortened, wants_colour
-from toposcope.cli.tree import _fitted
+from toposcope.cli.tree import _Label
 from toposcope.text import escaped
 
 
@@ -71,9 +71,10 @@ def test_a_narrow_screen_goes_without_spare_columns_and_keeps_names_whole() -> N
 
 
 def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:
-    assert _fitted("├─ 17 hosts, each 4 GPUs: gb200-01 ... gb200-18", 34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
-    assert _fitted("└─ rack a-very-long-name-of-a-rack-7", 20) == "└─ rack a-…-a-rack-7"
-    assert _fitted("└─ rack 7", 20) == "└─ rack 7"
+    hosts = _Label("├─ 17 hosts, each 4 GPUs", "gb200-01 ... gb200-18")
+    assert hosts.fitted(34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
+    assert _Label("└─ rack a-very-long-name-of-a-rack-7").fitted(20) == "└─ rack a-…-a-rack-7"
+    assert _Label("└─ rack 7").fitted(20) == "└─ rack 7"
 
 
 def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:

@@ -54,19 +54,21 @@ class Progress:
 
     def text(self) -> str:
         """`reading nodes: 12,000, 8,000/s, 34%, 3 s left`, as far as it is known."""
-        text = f"{self._doing} {shortened(escaped(self._what), _LONGEST_NAME)}".rstrip()
+        what = shortened(escaped(self._what), _LONGEST_NAME)
+        text = f"{self._doing} {what}".rstrip()
         elapsed = self._runtime.monotonic() - self._began
         if not self._count:
-            return f"{text}, {elapsed:.0f} s" if elapsed >= 1 else text
+            if elapsed < 1:
+                return text
+            return f"{text}, {elapsed:.0f} s"
 
         text += f": {self._count:,}"
         if elapsed > 0:
-            text += f", {self._count / elapsed:,.0f}/s"
-
+            rate = self._count / elapsed
+            text += f", {rate:,.0f}/s"
         if self._share:
             remaining = elapsed * (1 - self._share) / self._share
             text += f", {self._share:.0%}, {_duration(remaining)} left"
-
         return text
 
     def _show(self) -> None:

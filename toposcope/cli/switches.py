@@ -44,7 +44,6 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(
             "which node? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)"
         )
-
     if not arguments.interval > 0:
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
 
