@@ -34,20 +34,22 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     levels = level_views(scope)
     crossings = crossings_of(scope)
     problems = [*_spec_problems(scope), *crossings.problems]
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(scope, levels, problems))
-    elif arguments.output == "name":
+    output = arguments.output
+    if output in ("json", "yaml"):
+        show_document(screen, output, document(scope, levels, problems))
+    elif output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
         remarks = list(problems)
         if scope.without_agent:
             remarks.append(without_agent(scope))
-        wide = arguments.output == "wide"
+        wide = output == "wide"
         notes = [*level_notes(scope).values(), *crossings.notes]
-        screen.show(_page(screen, levels, remarks, notes, wide=wide))
+        lines = _page(screen, levels, remarks, notes, wide=wide)
+        screen.show(lines)
 
-    well = not problems and not scope.without_agent
-    return errors.exit_code(ok=well and not any(level.problem for level in levels))
+    has_problems = bool(problems) or any(level.problem for level in levels)
+    return errors.exit_code(ok=not has_problems and not scope.without_agent)
 
 
 def _spec_problems(scope: Scope) -> Sequence[str]:
@@ -75,7 +77,6 @@ def _level(level: LevelView) -> dict[str, Any]:
             "median": level.sizes.median,
             "largest": level.sizes.largest,
         }
-
     return {
         "domain": level.domain,
         "key": level.key or None,
@@ -108,12 +109,11 @@ def _page(
     yield from columns(screen, _HEADER, rows, right=range(2, 7), spare=spare)
     for level in levels:
         if level.problem:
-            text = f"! {level.domain}: {level.problem}{_missing(level, wide=wide)}"
+            nodes = _missing(level, wide=wide)
+            text = f"! {level.domain}: {level.problem}{nodes}"
             yield screen.paint(text, "yellow")
-
     for problem in problems:
         yield screen.paint(f"! {problem}", "yellow")
-
     for note in notes:
         yield screen.paint(f"note: {note}", "dim")
 

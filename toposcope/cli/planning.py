@@ -80,7 +80,6 @@ class Plan(plan.Plan):
             raise CommandError(
                 f"no node is in {levels[-1].domain} {value!r}; toposcope tree shows the domains"
             )
-
         return tuple(names)
 
     def only(self, name: str) -> tuple[Gang, ...]:
@@ -149,7 +148,6 @@ def read(
 
     if required is not None and not arguments.files:
         read_required(arguments, required)
-
     return Plan(snapshot, scope, required or RequiredLevels())
 
 
@@ -183,7 +181,6 @@ def read_budgets(
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
             elif not error.not_found:  # the embedded API server has none
                 raise
-
     return collected
 
 

@@ -37,7 +37,6 @@ def _share(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a score; give a number from 0 to 1, such as 0.8"
         )
-
     return share
 
 
@@ -123,7 +122,6 @@ def _scorable(plan: Plan) -> int:
     for gang in plan.gangs:
         if len(gang.placed) > 1:
             count += 1
-
     return count
 
 
@@ -133,7 +131,6 @@ def _row(score: Score, *, wide: bool) -> list[str]:
     for spread in score.spreads:
         if wide or spread.empty < spread.worst:
             spans.append(f"{spread.level.domain} {spread.spans}")
-
     return [
         f"{score.value:.2f}",
         gang.handle,

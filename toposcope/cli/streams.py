@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or whose reader is gone: no command ends in a traceback."""
+"""Copes with standard streams that are closed, or whose reader is gone, without a traceback."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ _MOST: Final = 64 << 20
 
 
 def open_all() -> None:
-    """Reopen streams that were closed before the start (`2>&-`): else a file takes their place.
+    """Reopen streams that were closed before the start (`2>&-`); else a file takes their place.
 
     Writing to a closed standard output still fails and is reported; a closed standard error
     discards what it gets.
@@ -53,7 +53,6 @@ def read_small(name: str) -> bytes:
         raise OSError(errno.EFBIG, f"larger than {_MOST >> 20} MiB; is it the right file?", name)
     if is_pipe:
         _pipes[name] = content
-
     return content
 
 
@@ -77,7 +76,7 @@ def forget(stream: TextIO) -> None:
 
 
 def say(text: str) -> None:
-    """Print to standard error, where somebody still reads it."""
+    """Print to standard error, if anything still reads it."""
     try:
         print(escaped_lines(text), file=sys.stderr, flush=True)
     except OSError:
@@ -95,5 +94,4 @@ def flushed(code: int) -> int:
         forget(sys.stdout)
         say(f"toposcope: cannot write the output: {error.strerror or error}")
         return _ERROR
-
     return code

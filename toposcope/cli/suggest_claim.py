@@ -1,7 +1,4 @@
-"""What `toposcope suggest` prints besides topologies.
-
-A claim for linked GPUs, and taints for degraded ones.
-"""
+"""What `toposcope suggest` prints for devices: claims for linked GPUs, taints for degraded ones."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -92,7 +89,6 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     for rule, why in taint_rules(_machines(snapshot), faults):
         node = rule["spec"]["deviceSelector"]["pool"]
         rules.append(_Suggested(rule, [f"{node}: {why}"]))
-
     if rules:
         _write(screen, arguments, rules)
         complain(
@@ -101,12 +97,11 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
         )
     else:
         complain("note: no agent reports a faulty GPU that a DRA driver offers")
-
     return EXIT_OK
 
 
 def _machines(snapshot: Snapshot) -> list[Machine]:
-    """The nodes of which a driver offers GPUs."""
+    """The nodes whose GPUs a driver offers."""
     offered = snapshot.inventory.nodes
     machines = []
     for node in snapshot.nodes:
@@ -114,15 +109,11 @@ def _machines(snapshot: Snapshot) -> list[Machine]:
         candidate = machine(node.name, devices, node.matrix)
         if candidate.gpus:
             machines.append(candidate)
-
     return machines
 
 
 def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
-    """The only DeviceClass whose devices are no GPUs and have a place on the PCI bus.
-
-    Raises CommandError.
-    """
+    """The only DeviceClass of PCI devices that are no GPUs. Raises CommandError."""
     others: list[Device] = []
     for node in machines:
         for device in node.there.devices:
@@ -139,7 +130,6 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
         raise CommandError("--nic: there is no DeviceClass of NICs: --nic CLASS")
     if len(names) > 1:
         raise CommandError(f"--nic: choose one of {', '.join(sorted(names))}: --nic CLASS")
-
     return names[0]
 
 
@@ -175,5 +165,4 @@ def _write(screen: Screen, arguments: argparse.Namespace, suggested: Sequence[_S
         for suggestion in suggested:
             texts.append(yaml_text(suggestion.document, suggestion.comments))
         text = "---\n".join(texts)
-
     write_output(screen, text, file)

@@ -75,13 +75,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan, a line for each object."""
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP
-
     for program in plan.programs:
         yield from _lines("stop", program)
-
     for thing in (*plan.published, *plan.topologies, *plan.plans):
         yield from _lines("delete", thing)
-
     if plan.nodes:
         yield f"{'clean':<8}{plan.cleaned}"
 

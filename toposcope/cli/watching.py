@@ -39,7 +39,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> NoReturn:
     """Do the work again and again, until KeyboardInterrupt.
 
-    Raises what the first time raises; later this is said.
+    An error of the first time is raised, later ones are shown.
     """
     if arguments.files:
         raise CommandError("--watch follows a cluster, --from reads files; give one or the other")
@@ -88,10 +88,7 @@ def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
 
 
 def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
-    """What the reflectors have, as `load_live` reads it; `published` is read now.
-
-    Raises KubeError.
-    """
+    """The snapshot that the reflectors have; what is `published` is read now. Raises KubeError."""
     now = replace(facts.snapshot(), taken_at=datetime.now(UTC))
     if not published:
         return now
@@ -109,7 +106,7 @@ def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
 
 
 class _Page:
-    """What was printed last."""
+    """The page that was printed last."""
 
     def __init__(self, output: str) -> None:
         self._between = "" if output == "json" else "--- # {}\n"
@@ -119,9 +116,9 @@ class _Page:
         """The time since when there has been no answer; empty while there are answers."""
 
     def show(self, screen: Screen, text: str, said: str, stale: Stale | None) -> None:
-        """Print what differs.
+        """Print the page if it differs from the last one.
 
-        A terminal shows the whole afresh, a pipe gets it below a line with the time.
+        A terminal is cleared first, a pipe gets the page below a line with the time.
         """
         now = datetime.now().astimezone()
         if stale:
@@ -142,7 +139,6 @@ class _Page:
             screen.stream.write(_CLEAR + _cut(text, rows))
         elif text != self.text:
             self._append(screen, text, now)
-
         screen.stream.flush()
         if said:
             complain(said.rstrip())
@@ -156,7 +152,7 @@ class _Page:
 
 
 def _cut(text: str, rows: int) -> str:
-    """The first lines of a text, and how many there are besides."""
+    """The first lines of a text, and how many more there are."""
     lines = text.splitlines()
     shown = lines[:rows]
     if len(lines) > rows:
@@ -165,5 +161,5 @@ def _cut(text: str, rows: int) -> str:
 
 
 def _reasons(stale: Stale) -> str:
-    """Why collections cannot be read; mostly it is the same for all."""
+    """Why collections cannot be read, each reason once: mostly all have the same."""
     return "; ".join(dict.fromkeys(stale.why.values()))

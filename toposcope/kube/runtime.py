@@ -120,6 +120,10 @@ class Runtime:
         """Seconds that never go back; they stop while the machine is suspended."""
         return time.monotonic()
 
+    def cpu_seconds(self) -> float:
+        """The CPU time of the calling thread."""
+        return time.thread_time()
+
     def boot_time(self) -> float:
         """Seconds since boot, including suspend, during which CLOCK_MONOTONIC stops."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)

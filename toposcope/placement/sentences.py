@@ -1,6 +1,6 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -10,6 +10,7 @@ from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionK
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import (
     Best,
+    Kind,
     Lack,
     Placed,
     Remedy,
@@ -37,25 +38,36 @@ _EXCLUSIONS: Final = {
 }
 
 
+HEADS: Final[Mapping[Kind, str]] = {
+    "fits": "fits",
+    "full": "does not fit now",
+    "never": "cannot fit",
+    "unclear": "unclear",
+}
+"""The answer in a word or a few."""
+
+
 def answer(verdict: Verdict) -> str:
     """The answer in one line."""
+    head = HEADS[verdict.kind]
+    return f"{head}: {grounds(verdict)}"
+
+
+def grounds(verdict: Verdict) -> str:
+    """Where the workload fits, or what it lacks: what follows the head of the answer."""
     match verdict.kind:
         case "fits":
             where = _fits(verdict)
             if verdict.on_shares:
-                return f"fits: {where}, on shares of GPUs and not on GPUs"
-            return f"fits: {where}"
-        case "full":
-            refusal = _refusal(verdict)
-            return f"does not fit now: {refusal}"
-        case "never":
-            refusal = _refusal(verdict)
-            return f"cannot fit: {refusal}"
+                return f"{where}, on shares of GPUs and not on GPUs"
+            return where
+        case "full" | "never":
+            return _refusal(verdict)
         case "unclear" if verdict.limitation:
-            return f"unclear: {verdict.limitation}"
+            return verdict.limitation
         case "unclear":
             return (
-                "unclear: there is enough room in total, but no placement of all groups "
+                "there is enough room in total, but no placement of all groups "
                 "was found in the time allowed; the scheduler may find one"
             )
 

@@ -26,7 +26,7 @@ from toposcope.ui.source import FullNode, cached_view, gpu_uuids, last_write
 _TOPOLOGIES: Final = "ClusterTopologies"
 EXPECTED: Final = ("nodes", "pods", _TOPOLOGIES)
 _MAX_DECODED: Final = 200_000
-"""After so many objects a decoder is replaced: what it shares of gone pods must not pile up."""
+"""Objects after which a decoder is replaced: values of pods that are gone must not pile up."""
 _JOIN_SECONDS: Final = 5.0
 """How long to wait for a thread that reads a list."""
 _WITHOUT: Final[Mapping[str, str]] = {
@@ -36,7 +36,7 @@ _WITHOUT: Final[Mapping[str, str]] = {
     "so levels are inferred from node "
     "labels; grant list and watch on clustertopologies in gpu.topology",
 }
-"""What is lost without a collection: the page does without it and shows this."""
+"""What the page shows where it does without a collection."""
 
 
 class GetClient(ApiClient):
@@ -167,7 +167,6 @@ class LiveSource:
             required.warnings.append(
                 f"levels that only PodGangs and PodGroups require are unknown: {error}"
             )
-
         return required
 
 
@@ -222,10 +221,7 @@ class _RenewedDecoder:
 
 @dataclass(frozen=True, slots=True)
 class _Handler:
-    """Puts one collection into the facts: handler and observer of its reflector.
-
-    See `toposcope.kube.reflector`.
-    """
+    """Puts one collection into the facts: its reflector's handler and observer."""
 
     facts: Facts
     collection: str
@@ -240,13 +236,13 @@ class _Handler:
         self.facts.mark_synced(self.collection)
 
     def listed(self, path: str, reason: str) -> None:
-        """Of no interest to the page."""
+        """Ignored: the page shows no lists."""
 
     def heard(self, path: str) -> None:  # noqa: ARG002 - the protocol's
         self.facts.mark_alive(self.collection)
 
     def ended(self, path: str) -> None:
-        """Of no interest either."""
+        """Ignored, too: a stream that ends is opened again."""
 
     def failing(self, error: KubeError | None) -> None:
         """The collection cannot be read right now; the page does without some of them."""

@@ -18,8 +18,9 @@ def recorded_sysfs(root: Path, *, vf_rails: bool = False) -> list[Entry]:
     """
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
+    sysfs = Sysfs(Path(top), files, vf_rails=vf_rails)
     # A probe to which NVML is of no use still reads all of sysfs.
-    probe(Nvml(None), Sysfs(Path(top), files, vf_rails=vf_rails), NvmlReturn(UNKNOWN, "not asked"))
+    probe(Nvml(None), sysfs, NvmlReturn(UNKNOWN, "not asked"))
     return sorted(files.noted.values(), key=lambda entry: entry.path)
 
 
@@ -31,11 +32,12 @@ class _RecordingFiles(Files):
         self._top = top
 
     def entries(self, folder: str) -> list[tuple[str, int]]:
-        found = super().entries(folder)
+        entries = super().entries(folder)
         place = self._follow(folder)
-        if found and place:
-            self.noted[place] = Folder(place, sorted(name for name, _ in found))
-        return found
+        if entries and place:
+            names = sorted(name for name, _ in entries)
+            self.noted[place] = Folder(place, names)
+        return entries
 
     def text(self, path: str) -> str:
         text = super().text(path)
@@ -45,11 +47,11 @@ class _RecordingFiles(Files):
         return text
 
     def vpd(self, path: str) -> Vpd | None:
-        found = super().vpd(path)
+        vpd = super().vpd(path)
         place = self._follow(path)
-        if found is not None and place:
-            self.noted[place] = File(place, found.text)
-        return found
+        if vpd is not None and place:
+            self.noted[place] = File(place, vpd.text)
+        return vpd
 
     def real(self, path: str) -> str:
         self.lexists(path)
@@ -72,16 +74,18 @@ class _RecordingFiles(Files):
         None: out of the tree.
         """
         here = self._top
-        for part in path.removeprefix(f"{self._top}/").split("/"):
+        inside = f"{self._top}/"
+        parts = path.removeprefix(inside).split("/")
+        for part in parts:
             step = f"{here}/{part}"
             real = os.path.realpath(step)
-            if not real.startswith(f"{self._top}/"):
+            if not real.startswith(inside):
                 return None
             if real != step:
                 place = self._place(step)
-                self.noted[place] = Link(place, os.path.relpath(real, here))
+                target = os.path.relpath(real, here)
+                self.noted[place] = Link(place, target)
             here = real
-
         return self._place(here)
 
     def _place(self, path: str) -> str:
