@@ -9,6 +9,7 @@ answer, and nowhere else. Time passes only when nobody can run.
 import hashlib
 import heapq
 import random
+import threading
 from bisect import insort
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -296,23 +297,53 @@ class Lock(Condition):
         self.release()
 
 
-class Machine(runtime.Runtime):
+class ServerRuntime(runtime.Runtime):
+    """What the API server has of its machine: the simulation's clock and waits.
+
+    Its randomness has a seed of its own: how many uids it gives away changes no schedule.
+    """
+
+    def __init__(self, scheduler: Scheduler, seed: int = 0) -> None:
+        self._scheduler = scheduler
+        self._seed = seed
+
+    def monotonic(self) -> float:
+        return self._scheduler.now
+
+    def boot_time(self) -> float:
+        return self._scheduler.now
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self._scheduler.now)
+
+    def rng(self) -> random.Random:
+        return random.Random(self._seed)
+
+    def event(self) -> runtime.Event:
+        return Event(self._scheduler)
+
+    def lock(self) -> runtime.Lock:
+        return Lock(self._scheduler)
+
+    def condition(self, lock: threading.RLock) -> runtime.Condition:
+        del lock
+        return Condition(self._scheduler)
+
+    def freeze(self) -> None: ...
+
+
+class Machine(ServerRuntime):
     """What a simulated process has of its machine; `connect` makes its connections."""
 
     def __init__(
         self, scheduler: Scheduler, process: Process, connect: Callable[..., runtime.Connection]
     ) -> None:
-        self._scheduler = scheduler
+        super().__init__(scheduler)
         self._process = process
         self._connect = connect
 
-    def monotonic(self) -> float:
-        return self._scheduler.now
-
-    boot_time = monotonic
-
     def now(self) -> datetime:
-        return START + timedelta(seconds=self._scheduler.now + self._process.off)
+        return super().now() + timedelta(seconds=self._process.off)
 
     def host(self) -> str:
         return self._process.name
@@ -326,12 +357,6 @@ class Machine(runtime.Runtime):
     def rng(self) -> random.Random:
         return random.Random(self._scheduler.rng.getrandbits(64))
 
-    def event(self) -> runtime.Event:
-        return Event(self._scheduler)
-
-    def lock(self) -> runtime.Lock:
-        return Lock(self._scheduler)
-
     def thread(self, name: str, work: Callable[[], object]) -> runtime.Thread:
         self._process.check()
         return self._scheduler.thread(self._process, name, work)
@@ -341,5 +366,3 @@ class Machine(runtime.Runtime):
     ) -> runtime.Connection:
         del host, port, tls, name
         return self._connect(self._process, timeout)
-
-    def freeze(self) -> None: ...

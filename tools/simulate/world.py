@@ -55,6 +55,7 @@ from toposcope.controller.run import assemble
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import ApiClient
 from toposcope.kube.credentials import Cluster
+from toposcope.kube.runtime import Runtime
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
@@ -101,16 +102,11 @@ class Patience(Scale):
 class RecordedStore(Store):
     """Tells `seen` of each change (storage, object, whether it is gone), and can be set back."""
 
-    idle = inf
+    longest_silence_seconds = inf
 
-    def __init__(self, clock: Scheduler, seen: Callable[[str, Stored, bool], None]) -> None:
-        super().__init__(_HISTORY)
-        self._scheduler = clock
+    def __init__(self, runtime: Runtime, seen: Callable[[str, Stored, bool], None]) -> None:
+        super().__init__(_HISTORY, runtime)
         self._seen = seen
-        self.monotonic = lambda: clock.now
-
-    def condition(self) -> Any:
-        return scheduler.Condition(self._scheduler)
 
     def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().put(storage, obj)
@@ -475,17 +471,15 @@ class World(world.World):
         self.states: set[int] = set()
         """Hashes of the states that the cluster was in."""
         self.scheduler = Scheduler(random.Random(seed))
-        self.store = RecordedStore(self.scheduler, self._seen)
+        server_runtime = scheduler.ServerRuntime(self.scheduler)
+        self.store = RecordedStore(server_runtime, self._seen)
         self._state = 0
         self._changes = 0
         """Since the neighbours' last turn, of what they look at."""
         self.levels = Levels(self)
         self._essences: dict[tuple[str, Key], tuple[Any, int]] = {}
         self._rules: dict[str, Rules] = {}
-        uids = (f"00000000-0000-4000-8000-{number:012}" for number in range(10**12))
-        self.admin_api = Server(
-            self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0
-        )
+        self.admin_api = Server(self.store, bookmark_interval=60.0)
         self.admin_api.load(
             [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
         )
@@ -665,9 +659,9 @@ _ESSENTIAL: Final = frozenset(
 def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
     """`desired` of chaos, on a server and with a clock of their own."""
     clock = Scheduler(random.Random(0))
-    store = RecordedStore(clock, lambda *_: None)
-    uids = (f"copy-{number}" for number in range(10**12))
-    copied = Api(store, clock=lambda: START, new_uid=lambda: next(uids), bookmark_interval=60.0)
+    server_runtime = scheduler.ServerRuntime(clock, seed=1)
+    store = RecordedStore(server_runtime, lambda *_: None)
+    copied = Api(store, bookmark_interval=60.0)
     copied.load(
         {"apiVersion": "v1", "kind": "Node", **node} for node in api.get(cluster.NODES)["items"]
     )

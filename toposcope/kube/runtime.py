@@ -55,6 +55,26 @@ class Event(Protocol):
         """Wait so many seconds for it; whether it is set."""
 
 
+class Condition(Protocol):
+    """The part of `threading.Condition` that the simulated API server uses."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait so many seconds for a notification; whether one came."""
+
+    def notify_all(self) -> None:
+        """Wake all who wait."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
 class Thread(Protocol):
     """The part of `threading.Thread` that a program uses."""
 
@@ -151,6 +171,10 @@ class Runtime:
     def lock(self) -> Lock:
         """A new lock, to be held across requests."""
         return threading.Lock()
+
+    def condition(self, lock: threading.RLock) -> Condition:
+        """A new condition; who waits for it gives the lock back meanwhile."""
+        return threading.Condition(lock)
 
     def thread(self, name: str, work: Callable[[], object]) -> Thread:
         """Do `work` in a thread of its own, which ends with the process."""

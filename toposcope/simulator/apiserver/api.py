@@ -5,8 +5,8 @@ of CRDs are not evaluated. Deletion is immediate unless finalizers hold the obje
 """
 
 import copy
+import uuid
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -44,20 +44,13 @@ _Handler = Callable[[Request, Route, View], Response]
 
 
 class Api:
-    """All resources of one server over one store."""
+    """All resources of one server over one store, whose runtime gives the time and the uids."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Callable[[], datetime],
-        new_uid: Callable[[], str],
-        bookmark_interval: float,
-    ) -> None:
+    def __init__(self, store: Store, *, bookmark_interval: float) -> None:
         self.catalog = Catalog()
         self._store = store
-        self._clock = clock
-        self._new_uid = new_uid
+        self._runtime = store.runtime
+        self._rng = store.runtime.rng()
         self._bookmark_interval = bookmark_interval
         self.load(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -110,7 +103,7 @@ class Api:
 
         route = _route(self.catalog, parts)
         accept = request.headers.get("accept", "")
-        view = View.negotiate(accept, self._clock())
+        view = View.negotiate(accept, self._runtime.now())
         if request.method == "GET":
             return self._read(request, route, view)
 
@@ -442,7 +435,11 @@ class Api:
         )
 
     def _now(self) -> str:
-        return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self._runtime.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _new_uid(self) -> str:
+        bits = self._rng.getrandbits(128)
+        return str(uuid.UUID(int=bits, version=4))
 
 
 def _route(catalog: Catalog, parts: tuple[str, ...]) -> Route:

@@ -290,12 +290,12 @@ def _events(
     `initial` are the objects to send first (None: the client has them), which were current at
     `revision`.
     """
-    end = store.monotonic() + watch.timeout
+    end = store.runtime.monotonic() + watch.timeout
     if initial is not None:
         yield from _initial_chunks(watch, initial, revision)
-    next_bookmark = store.monotonic() + watch.bookmark_interval
-    while (now := store.monotonic()) < end:
-        patience = min(store.idle, end - now, max(next_bookmark - now, 0.0))
+    next_bookmark = store.runtime.monotonic() + watch.bookmark_interval
+    while (now := store.runtime.monotonic()) < end:
+        patience = min(store.longest_silence_seconds, end - now, max(next_bookmark - now, 0.0))
         try:
             changes, revision = _next_changes(store, watch, position, patience)
         except StatusError as error:
@@ -303,8 +303,8 @@ def _events(
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
-        if store.monotonic() >= next_bookmark:
-            next_bookmark = store.monotonic() + watch.bookmark_interval
+        if store.runtime.monotonic() >= next_bookmark:
+            next_bookmark = store.runtime.monotonic() + watch.bookmark_interval
             yield watch.bookmark(revision)
         elif not changes:
             yield b""

@@ -6,7 +6,6 @@ encoding.
 """
 
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from toposcope.kube.runtime import Condition, Runtime
 from toposcope.simulator.apiserver.statuses import expired
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
@@ -85,7 +85,7 @@ class Collection:
     watches of its own collection and no others.
     """
 
-    changed: threading.Condition
+    changed: Condition
     objects: dict[Key, Stored] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     start: int = 0
@@ -96,14 +96,11 @@ class Collection:
 class Store:
     """Every collection of one server; all methods are safe to call from any thread."""
 
-    monotonic = staticmethod(time.monotonic)
-    idle = 1.0
-    """How long a watch stays silent at most, in seconds.
+    longest_silence_seconds = 1.0
+    """How long a watch waits at most before it checks that its client is still there."""
 
-    The chance to notice that the client went away.
-    """
-
-    def __init__(self, history: int) -> None:
+    def __init__(self, history: int, runtime: Runtime) -> None:
+        self.runtime = runtime
         self.lock = threading.RLock()
         self.revision = 1
         self._history = history
@@ -114,13 +111,10 @@ class Store:
         with self.lock:
             collection = self._collections.get(storage)
             if collection is None:
-                collection = Collection(self.condition(), compacted=self.revision)
+                changed = self.runtime.condition(self.lock)
+                collection = Collection(changed, compacted=self.revision)
                 self._collections[storage] = collection
             return collection
-
-    def condition(self) -> threading.Condition:
-        """What the watches of a new collection wait for."""
-        return threading.Condition(self.lock)
 
     def wake_watches(self) -> None:
         """Have every watch look up from its wait though nothing has changed."""
