@@ -95,13 +95,14 @@ class Right(NamedTuple):
 
 def rights_of(rules: Iterable[Mapping[str, Any]]) -> list[Right]:
     """Each right of the rules of a SelfSubjectRulesReview."""
-    found = []
+    rights = []
     for rule in rules:
         names = tuple(rule.get("resourceNames") or ())
+        verbs = rule.get("verbs") or ()
         for group in rule.get("apiGroups") or ():
             for resource in rule.get("resources") or ():
-                found += [Right(group, resource, verb, names) for verb in rule.get("verbs") or ()]
-    return found
+                rights += [Right(group, resource, verb, names) for verb in verbs]
+    return rights
 
 
 class AccountRights:

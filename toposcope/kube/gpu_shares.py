@@ -244,8 +244,10 @@ def _unit(label: Label) -> Unit:
     strategies = label(_STRATEGY), label(_GKE_STRATEGY)
     if _MPS in strategies:
         return Unit.MPS_CLIENT
-    sliced = not _SHARING.isdisjoint(strategies) or _clients(label) > 1
-    return Unit.TIME_SLICE if sliced else Unit.SHARE
+    names_sharing = not _SHARING.isdisjoint(strategies)
+    if names_sharing or _clients(label) > 1:
+        return Unit.TIME_SLICE
+    return Unit.SHARE
 
 
 def _is_shared(label: Label) -> bool:
@@ -269,10 +271,17 @@ def _mig_profile(label: Label) -> str | None:
     With the strategy `single`, and as GKE's partitions.
     """
     product = label(_PRODUCT) or ""
-    match = _MIG_PRODUCT.fullmatch(product) or _PARTITION.fullmatch(label(_GKE_PARTITION) or "")
+    match = _MIG_PRODUCT.fullmatch(product)
+    if match is None:
+        partition = label(_GKE_PARTITION) or ""
+        match = _PARTITION.fullmatch(partition)
     if match is None and not product and label(_MIG_STRATEGY) == "single":
-        match = _MIG_ALL.fullmatch(label(_MIG_CONFIG) or "")
-    return match["profile"] if match else None
+        config = label(_MIG_CONFIG) or ""
+        match = _MIG_ALL.fullmatch(config)
+
+    if match is None:
+        return None
+    return match["profile"]
 
 
 def _labelled_gpus(label: Label, allocatable: Requests) -> int | None:
@@ -291,13 +300,15 @@ def _stale(label: Label, total: int, counted: int | None) -> bool:
     labelled = count_of(label(GPU_COUNT)) or 0
     if total <= labelled or counted is None or total < 2 * counted:
         return True
-    lost = label(STATE) in (State.DEGRADED, State.UNKNOWN)
-    return lost and total <= _MOST_GPUS
+    may_have_lost_some = label(STATE) in (State.DEGRADED, State.UNKNOWN)
+    return may_have_lost_some and total <= _MOST_GPUS
 
 
 def described(gpus: int, shares: Shares, free: int | None) -> str:
     """`its 4 GPUs are offered as 40 time slices (nvidia.com/gpu), 39 free`."""
     verb = plural(gpus, "GPU is", "GPUs are")
-    offered = f"{shares.total:,} {shares.described} ({shares.resource})"
-    sentence = f"its {gpus:,} {verb} offered as {offered}"
-    return sentence if free is None else f"{sentence}, {free:,} free"
+    pieces = f"{shares.total:,} {shares.described}"
+    sentence = f"its {gpus:,} {verb} offered as {pieces} ({shares.resource})"
+    if free is None:
+        return sentence
+    return f"{sentence}, {free:,} free"

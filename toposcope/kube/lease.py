@@ -117,13 +117,22 @@ def _collection(namespace: str) -> str:
 
 def _decoded(answer: Any) -> Lease:
     """Raises UnreachableError for an answer that is not a Lease."""
-    metadata = answer.get("metadata") if isinstance(answer, dict) else None
-    if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
-        raise UnreachableError(
-            f"the answer to a request for a Lease is not a Lease: {str(answer)[:80]!r}"
-        )
+    if not _is_lease(answer):
+        text = str(answer)[:80]
+        raise UnreachableError(f"the answer to a request for a Lease is not a Lease: {text!r}")
     spec = answer.get("spec")
-    return Lease(metadata, spec if isinstance(spec, dict) else {})
+    if not isinstance(spec, dict):
+        spec = {}
+    return Lease(answer["metadata"], spec)
+
+
+def _is_lease(answer: Any) -> bool:
+    if not isinstance(answer, dict):
+        return False
+    metadata = answer.get("metadata")
+    if not isinstance(metadata, dict):
+        return False
+    return all(metadata.get(key) for key in _METADATA)
 
 
 def _text(value: Any) -> str:

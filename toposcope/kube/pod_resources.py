@@ -54,18 +54,29 @@ def amount(resource: str, quantity: str | float) -> int:
     counts as that: Kubernetes caps quantities, and takes `1e30`. Raises QuantityError.
     """
     text = str(quantity).strip()
-    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    match = None
+    if len(text) <= _LONGEST:
+        match = _QUANTITY.fullmatch(text)
     if match is None:
         problem = f"{text[:_LONGEST]!r} is not a quantity"
         raise QuantityError(problem, "write a number such as 8, 500m or 2Gi")
+
     number, unit = match.groups()
-    if unit in _BINARY:
-        value = Decimal(number) * _BINARY[unit]
-    else:
-        value = Decimal(number).scaleb(int(unit[1:]) if unit not in _DECIMAL else _DECIMAL[unit])
+    value = _scaled(Decimal(number), unit)
     if resource == CPU:
         value *= 1000
-    return max(-MOST, min(MOST, int(value.to_integral_value(ROUND_CEILING))))
+    rounded = int(value.to_integral_value(ROUND_CEILING))
+    return max(-MOST, min(MOST, rounded))
+
+
+def _scaled(value: Decimal, unit: str) -> Decimal:
+    """The value in a unit such as `Ki`, `m` or `e3`."""
+    if unit in _BINARY:
+        return value * _BINARY[unit]
+    if unit in _DECIMAL:
+        return value.scaleb(_DECIMAL[unit])
+    exponent = unit[1:]
+    return value.scaleb(int(exponent))
 
 
 def amounts(quantities: Mapping[str, str | float] | None) -> dict[str, int]:

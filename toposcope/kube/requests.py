@@ -27,9 +27,13 @@ def apply(
     A field that an earlier apply named and this one does not is removed. `force` takes fields over
     from other managers. `metadata_only` asks for a small answer.
     """
-    query = {"fieldManager": manager, "force": "true" if force else "false"}
+    query = {
+        "fieldManager": manager,
+        "force": "true" if force else "false",
+    }
     accept = METADATA if metadata_only else "application/json"
-    return Request("PATCH", path, query, compact(body).encode(), APPLY, accept)
+    content = compact(body).encode()
+    return Request("PATCH", path, query, content, APPLY, accept)
 
 
 def get(path: str, *, metadata_only: bool = False) -> Request:

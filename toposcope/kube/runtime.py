@@ -101,7 +101,8 @@ class Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         """Raises OSError."""
         address: Any = (self.host.encode(), self.port)
-        self._opened = self.sock = socket.create_connection(address, self.timeout)
+        self.sock = socket.create_connection(address, self.timeout)
+        self._opened = self.sock
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def shut_down(self) -> None:

@@ -68,9 +68,11 @@ _DISCOVERY: Final[dict[str, tuple[Shape, ...]]] = {
 def parts(path: str) -> tuple[str, ...]:
     """Plural, name and subresource, as far as the path goes; none for discovery."""
     first, *rest = path.strip("/").split("/")
-    below = rest[2:] if first == "apis" else rest[1:]
-    if below[:1] == ["namespaces"] and len(below) > 2:  # noqa: PLR2004 - else the namespace itself
-        below = below[2:]
+    has_group = first == "apis"
+    below = rest[2:] if has_group else rest[1:]
+    match below:
+        case ["namespaces", _name, _plural, *_]:
+            below = below[2:]
     return tuple(below)
 
 

@@ -130,9 +130,10 @@ def read_capture(text: str, host: str | None = None) -> Capture:
 
     names = _header_names(header)
     heads = {name for name, _ in rows}
-    capture.devices = tuple(_split_names(names, heads))
-    different = set(capture.devices)
-    if len(different) < len(capture.devices):
+    devices = tuple(_split_names(names, heads))
+    capture.devices = devices
+    different = set(devices)
+    if len(different) < len(devices):
         raise CaptureError("the header names a device twice")
 
     columns = tuple(name for name in TAIL_COLUMNS if name in header)
@@ -245,9 +246,11 @@ def _agrees(matrix: Matrix, cells: Mapping[tuple[str, int], str]) -> bool:
 def _cells_of(matrix: Matrix) -> dict[tuple[str, int], str]:
     """The cells by row and column, as far as they can be read."""
     cells: dict[tuple[str, int], str] = {}
-    _, rows = unwrapped(matrix.lines[matrix.header :])
+    lines = matrix.lines[matrix.header :]
+    _, rows = unwrapped(lines)
     for name, row in rows:
-        row_cells, _ = leading_cells(row, len(name))
+        begins = len(name)
+        row_cells, _ = leading_cells(row, begins)
         for column, cell in enumerate(row_cells):
             cells[name, column] = cell
     return cells
@@ -316,10 +319,12 @@ def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -
     for column in capture.devices:
         match = _CELL.match(row, position)
         if match is None:
-            words = row[position:].split()
-            raise CaptureError(f"row {name}, column {column}: {_no_cell(words)}")
+            rest = row[position:]
+            problem = _no_cell(rest.split())
+            raise CaptureError(f"row {name}, column {column}: {problem}")
         # Old drivers wrote SOC for what has been SYS since.
-        capture.cells[name, column] = match[1].replace("SOC", "SYS")
+        cell = match[1].replace("SOC", "SYS")
+        capture.cells[name, column] = cell
         position = match.end()
 
     if _is_gpu(name):

@@ -315,8 +315,10 @@ def default_distances(
 def identity(*parts: object) -> uuid.UUID:
     """A UUID that depends on `parts` only: the same machine has the same serials in every run."""
     text = "/".join(map(str, parts))
-    hashed = hashlib.blake2b(text.encode(), digest_size=16)
-    return uuid.UUID(bytes=hashed.digest(), version=4)
+    content = text.encode()
+    hashed = hashlib.blake2b(content, digest_size=16)
+    digest = hashed.digest()
+    return uuid.UUID(bytes=digest, version=4)
 
 
 def with_identity(machine: Machine, name: str) -> Machine:
@@ -355,7 +357,11 @@ def with_identity(machine: Machine, name: str) -> Machine:
 
 def mig_uuids(machine: str, gpu: int, count: int) -> tuple[str, ...]:
     """UUIDs of the MIG devices of one of a machine's GPUs."""
-    return tuple(f"MIG-{identity(machine, 'gpu', gpu, 'mig', number)}" for number in range(count))
+    uuids = []
+    for number in range(count):
+        uuid_of_part = identity(machine, "gpu", gpu, "mig", number)
+        uuids.append(f"MIG-{uuid_of_part}")
+    return tuple(uuids)
 
 
 def serial_number(name: str, index: int) -> str:

@@ -613,6 +613,7 @@ def _pci_info(address: str, device_id: int) -> Any:
     slot, _, _ = address.rpartition(".")
     domain_text, bus_text, device_text = slot.split(":")
     domain = int(domain_text, 16)
+    legacy_domain = domain & 0xFFFF
     function = f"{bus_text}:{device_text}.0".upper()
 
     info = pynvml.nvmlPciInfo_t()
@@ -621,7 +622,7 @@ def _pci_info(address: str, device_id: int) -> Any:
     info.device = int(device_text, 16)
     info.pciDeviceId = device_id
     info.busId = f"{domain:08X}:{function}"
-    info.busIdLegacy = f"{domain & 0xFFFF:04X}:{function}"
+    info.busIdLegacy = f"{legacy_domain:04X}:{function}"
     return info
 
 

@@ -108,7 +108,8 @@ def place(
 
 def _bus_of(address: str) -> int:
     """The bus number of an address `DDDD:BB:DD.F`."""
-    domain, bus = address[:-8], address[-7:-5]
+    domain = address[:-8]
+    bus = address[-7:-5]
     return int(domain + bus, 16)
 
 

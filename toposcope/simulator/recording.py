@@ -214,7 +214,9 @@ def argument(value: Any) -> Argument:
 
 def is_recording(content: bytes) -> bool:
     """Whether a file's content calls itself a recording, in any version, damaged or not."""
-    return content.lstrip().startswith(b"{") and f'"{_FAMILY}/'.encode() in content
+    is_json = content.lstrip().startswith(b"{")
+    family = f'"{_FAMILY}/'
+    return is_json and family.encode() in content
 
 
 def decode(content: bytes, name: str) -> Recording:
@@ -278,8 +280,9 @@ class ReplayedNvml:
         self._answers: dict[bytes, list[Answer]] = {}
         for call in reversed(recording.calls):
             asked = question(call.name, call.arguments)
-            answers = self._answers.setdefault(asked, [])
-            answers.append(call.answer)
+            if asked not in self._answers:
+                self._answers[asked] = []
+            self._answers[asked].append(call.answer)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._functions:

@@ -103,14 +103,20 @@ class Api:
 
         route = _route(self.catalog, parts)
         accept = request.headers.get("accept", "")
-        view = View.negotiate(accept, self._runtime.now())
+        now = self._runtime.now()
+        view = View.negotiate(accept, now)
         if request.method == "GET":
             return self._read(request, route, view)
 
         handler = self._handler(request.method, route)
         if handler is None:
             message = "the server does not allow this method on the requested resource"
-            raise StatusError(405, "MethodNotAllowed", message, details={})
+            raise StatusError(
+                405,
+                "MethodNotAllowed",
+                message,
+                details={},
+            )
         with self._store.lock:
             return handler(request, route, view)
 
@@ -200,7 +206,10 @@ class Api:
         return self._save(request, route, obj)
 
     def _namespace_exists(self, name: str) -> bool:
-        return bool(name) and self._store.get("namespaces", ("", name)) is not None
+        if not name:
+            return False
+        key = ("", name)
+        return self._store.get("namespaces", key) is not None
 
     def _replace(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
@@ -210,10 +219,12 @@ class Api:
         item = self._existing(route)
         live = item.decode()
         live_uid = live["metadata"]["uid"]
-        _check_precondition(route, "UID", metadata.get("uid"), live_uid)
+        uid = metadata.get("uid")
+        _check_precondition(route, "UID", uid, live_uid)
 
         needs_version = resource.custom or resource.plural in ("leases", CRDS.plural)
-        if needs_version and not metadata.get("resourceVersion"):
+        version = metadata.get("resourceVersion")
+        if needs_version and not version:
             problem = "Invalid value: 0: must be specified for an update"
             cause = ("metadata.resourceVersion", problem)
             raise requests.invalid(resource, route.name, [cause])
@@ -262,7 +273,8 @@ class Api:
         resource = route.resource
         if not request.query.get("fieldManager"):
             problem = "fieldManager: Required value: is required for apply patch"
-            raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
+            message = f'PatchOptions.meta.k8s.io "" is invalid: {problem}'
+            raise StatusError(422, "Invalid", message)
 
         config = request.object()
         _check_applied_type(resource, config)
@@ -283,7 +295,8 @@ class Api:
         merged = fields.apply(live, config, resource.schema, writer, force=force)
         _settle(resource, merged)
         new = _updated(route, live, merged)
-        managed = merged["metadata"].get("managedFields", [])
+        merged_metadata = merged["metadata"]
+        managed = merged_metadata.get("managedFields", [])
         new["metadata"]["managedFields"] = managed
         saved = self._save(request, route, new, live)
         return _respond(route, view, saved)
@@ -482,10 +495,11 @@ def _namespace(parts: list[str]) -> tuple[str, list[str]]:
 
 def _check_schema(route: Route, obj: Object) -> None:
     """Raise `StatusError` (422) for an object that its CRD's schema does not allow."""
+    resource = route.resource
     typed = {**obj, "apiVersion": "", "kind": ""}
-    problems = list(fields.validate(typed, route.resource.schema))
+    problems = list(fields.validate(typed, resource.schema))
     if problems:
-        raise requests.invalid(route.resource, route.name, problems)
+        raise requests.invalid(resource, route.name, problems)
 
 
 def _may_go(metadata: Mapping[str, Any]) -> bool:
@@ -672,7 +686,11 @@ def _json_patch_step(root: dict[str, Any], step: Mapping[str, Any]) -> None:
 
 def _pointer(text: str) -> list[str]:
     """The names of a JSON pointer (RFC 6901)."""
-    return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")]
+    names = []
+    for token in text.split("/"):
+        name = token.replace("~1", "/").replace("~0", "~")
+        names.append(name)
+    return names
 
 
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {

@@ -116,11 +116,11 @@ def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
         _fill_defaults(value, schema)
         for key, item in value.items():
             field = schema.field(key) or ANY
-            unknown += settle(item, field, _join(path, key))
+            field_path = _join(path, key)
+            unknown += settle(item, field, field_path)
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
-            item_path = f"{path}[{index}]"
-            unknown += settle(item, schema.items, item_path)
+            unknown += settle(item, schema.items, f"{path}[{index}]")
     return unknown
 
 
@@ -181,7 +181,8 @@ def _validate_map(value: Object, schema: Schema, path: str) -> Iterator[tuple[st
 def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, str] | None:
     """What is wrong with a value itself, not with what is in it."""
     if not _has_type(value, rules):
-        return path, f"Invalid value: {path} in body must be of type {rules['type']}"
+        type_name = rules["type"]
+        return path, f"Invalid value: {path} in body must be of type {type_name}"
     is_int32 = rules.get("format") == "int32"
     if is_int32 and not _INT32_MIN <= value <= _INT32_MAX:
         problem = "Checked value must be of type integer with format int32 in"
@@ -190,14 +191,19 @@ def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, 
     choices = rules.get("enum")
     if choices is not None and value not in choices:
         supported = ", ".join(map(_shown, choices))
-        return path, f"Unsupported value: {_shown(value)}: supported values: {supported}"
+        shown = _shown(value)
+        problem = f"Unsupported value: {shown}: supported values: {supported}"
+        return path, problem
 
     pattern = rules.get("pattern")
     if pattern is None or not isinstance(value, str):
         return None
-    if _pattern(pattern).search(value):
+    compiled = _pattern(pattern)
+    if compiled.search(value):
         return None
-    return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
+    shown = _shown(value)
+    problem = f"Invalid value: {shown}: {path} in body should match '{pattern}'"
+    return path, problem
 
 
 def _has_type(value: Any, rules: Mapping[str, Any]) -> bool:
@@ -478,7 +484,11 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
     """
     before = leaves(live, schema)
     wanted = leaves(config, schema)
-    listed = writer.own(path for path, value in wanted.items() if value != {})
+    not_empty = []
+    for path, value in wanted.items():
+        if value != {}:
+            not_empty.append(path)
+    listed = writer.own(not_empty)
     claims = _claims(live)
     mine, others = _mine(claims, writer, "Apply")
     changed = _changed(listed, before, wanted)
@@ -644,14 +654,17 @@ def _conflicts_text(causes: list[Object]) -> str:
     if len(causes) == 1:
         cause = causes[0]
         message = cause["message"]
-        return f"1 conflict: {message}: {cause['field']}"
+        field = cause["field"]
+        return f"1 conflict: {message}: {field}"
 
     lines: list[str] = []
     for cause in causes:
-        message = cause["message"].replace("conflict with", "conflicts with")
-        head = f"{message}:"
+        message = cause["message"]
+        plural_message = message.replace("conflict with", "conflicts with")
+        head = f"{plural_message}:"
         if head not in lines:
             lines.append(head)
-        lines.append(f"- {cause['field']}")
+        field = cause["field"]
+        lines.append(f"- {field}")
     text = "\n".join(lines)
     return f"{len(causes)} conflicts: {text}"

@@ -170,7 +170,8 @@ def _selected(
 def _token(revision: int, last: Stored) -> str:
     """What a client sends back to get the page after an object."""
     content = {"rv": revision, "start": last.key}
-    encoded = base64.urlsafe_b64encode(msgspec.json.encode(content))
+    text = msgspec.json.encode(content)
+    encoded = base64.urlsafe_b64encode(text)
     return encoded.decode().rstrip("=")
 
 
@@ -290,12 +291,18 @@ def _events(
     `initial` are the objects to send first (None: the client has them), which were current at
     `revision`.
     """
-    end = store.runtime.monotonic() + watch.timeout
+    monotonic = store.runtime.monotonic
+    end = monotonic() + watch.timeout
     if initial is not None:
         yield from _initial_chunks(watch, initial, revision)
-    next_bookmark = store.runtime.monotonic() + watch.bookmark_interval
-    while (now := store.runtime.monotonic()) < end:
-        patience = min(store.longest_silence_seconds, end - now, max(next_bookmark - now, 0.0))
+    next_bookmark = monotonic() + watch.bookmark_interval
+    while (now := monotonic()) < end:
+        until_bookmark = max(next_bookmark - now, 0.0)
+        patience = min(
+            store.longest_silence_seconds,
+            end - now,
+            until_bookmark,
+        )
         try:
             changes, revision = _next_changes(store, watch, position, patience)
         except StatusError as error:
@@ -303,8 +310,8 @@ def _events(
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
-        if store.runtime.monotonic() >= next_bookmark:
-            next_bookmark = store.runtime.monotonic() + watch.bookmark_interval
+        if monotonic() >= next_bookmark:
+            next_bookmark = monotonic() + watch.bookmark_interval
             yield watch.bookmark(revision)
         elif not changes:
             yield b""

@@ -63,9 +63,18 @@ _EXPLAINED: Final = {
 
 def _object_schema(spec: Mapping[str, Any]) -> Schema:
     """Schema of a whole object from the schema of its own fields."""
-    types = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _META}
+    properties = {
+        **spec.get("properties", {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": _META,
+    }
     return compile_schema(
-        {**spec, "type": "object", "properties": {**spec.get("properties", {}), **types}}
+        {
+            **spec,
+            "type": "object",
+            "properties": properties,
+        }
     )
 
 
@@ -329,8 +338,11 @@ class Catalog:
     def _openapi_roots(self) -> Object:
         paths = {}
         for group, version in self._resources:
-            root = f"apis/{group}/{version}" if group else f"api/{version}"
-            paths[root] = {"serverRelativeURL": f"/openapi/v3/{root}"}
+            root = f"api/{version}"
+            if group:
+                root = f"apis/{group}/{version}"
+            url = f"/openapi/v3/{root}"
+            paths[root] = {"serverRelativeURL": url}
         return {"paths": paths}
 
     def _group(self, name: str) -> Object:
