@@ -1,9 +1,8 @@
-"""One clock and one scheduler.
+"""One clock and one scheduler for all threads of all simulated processes.
 
-Of all threads of all simulated processes one runs at a time, and a seed says which.
-
-A simulated thread is a greenlet: it gives way where it waits for time, an event, a lock or an
-answer, and nowhere else. Time passes only when nobody can run.
+One thread runs at a time, and a seed says which. A simulated thread is a greenlet: it gives way
+where it waits for time, an event, a lock or an answer, and nowhere else. Time passes only when
+nobody can run.
 """
 
 import hashlib
@@ -133,7 +132,8 @@ class Scheduler:
 
     def note(self, what: str) -> None:
         """Take down in the trace what happens."""
-        self._hash.update(f"{self.now:.6f} {what}\n".encode())
+        line = f"{self.now:.6f} {what}\n"
+        self._hash.update(line.encode())
 
     def thread(self, process: Process, name: str, work: Callable[[], object]) -> Thread:
         thread = Thread(self, process, name, work)
@@ -143,7 +143,9 @@ class Scheduler:
 
     def call(self, after: float, act: Callable[[], object]) -> None:
         """Have something done in so many seconds, which must not wait."""
-        heapq.heappush(self._due, (self.now + after, next(self._order), act, 0))
+        due = self.now + after
+        order = next(self._order)
+        heapq.heappush(self._due, (due, order, act, 0))
 
     def wait(self, seconds: float | None) -> bool:
         """Let others run until `wake`, at most so long; whether it was woken.
@@ -196,7 +198,7 @@ class Scheduler:
 
     def run(self, seconds: float) -> None:
         until = self.now + seconds
-        while self._ready or (self._due and self._due[0][0] <= until):
+        while self._ready or self._is_due(until):
             if self._ready:
                 turn = int(self.rng.random() * len(self._ready))
                 thread = self._ready.pop(turn)
@@ -211,6 +213,13 @@ class Scheduler:
                 what.waits = False
                 insort(self._ready, what, key=_NUMBER)
         self.now = until
+
+    def _is_due(self, until: float) -> bool:
+        """Whether something is to happen by then."""
+        if not self._due:
+            return False
+        first_due, *_ = self._due[0]
+        return first_due <= until
 
     def _switch(self, thread: Thread) -> None:
         if thread.process.stopped:

@@ -1,6 +1,6 @@
 """How long to wait after a failure before the next attempt: one schedule for every program.
 
-Without msgspec or dataclasses, because agents import it.
+It uses neither msgspec nor dataclasses, because agents import it.
 """
 
 import random

@@ -43,7 +43,7 @@ class Kind:
     def is_called(self, word: str) -> bool:
         """Whether kubectl takes `word` for this kind.
 
-        Kind, plural or short name, with or without the group.
+        It takes the kind, plural or a short name, with or without the group.
         """
         name, _, group = word.lower().partition(".")
         names = (self.kind.lower(), self.plural, *self.short)
@@ -152,8 +152,8 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
 def is_gone(client: ApiClient, path: str) -> bool:
     """Whether a collection that discovery no longer lists is really gone. Raises UnreachableError.
 
-    A server that has just started may list its groups before it has read its CRDs: no reason to
-    forget a workload.
+    A server that has just started may list its groups before it has read its CRDs, which is no
+    reason to forget a workload.
     """
     try:
         client.read(Request("GET", path, {"limit": "1"}))

@@ -1,9 +1,9 @@
 """What the API server and its webhooks say of an object, asked by a dry run.
 
-Everything is done but storing it. As `kubectl apply --server-side --dry-run=server` does it. An
-object that is not there yet is created, so that webhooks see a creation and unknown fields are
-named; one that is there is applied by kubectl's field manager, by force: other owners of a field (a
-controller, an earlier client-side apply) are no reason to refuse a workload.
+A dry run does everything but store the object, as `kubectl apply --server-side --dry-run=server`
+does. An object that does not exist yet is created, so that webhooks see a creation and unknown
+fields are named. An existing one is applied by kubectl's field manager, by force: other owners of a
+field (a controller, an earlier client-side apply) are no reason to refuse a workload.
 """
 
 import re

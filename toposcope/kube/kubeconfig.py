@@ -35,15 +35,15 @@ _REFUSED: Final = {
 }
 """Fields that would change where requests go or who sends them.
 
-To leave them out would be worse than to stop.
+To ignore them would be worse than to stop.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A part of a kubeconfig.
+    """A part of a kubeconfig: a context, a cluster, a user, or a whole file.
 
-    `path` is its file, `where` and a field's name begin messages about it.
+    `path` is its file. Messages about it begin with `where` and a field's name.
     """
 
     path: Path
@@ -240,9 +240,9 @@ def _entries(file: _Entry, section: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """A client certificate.
+    """A client certificate, and how to load it into a context.
 
-    How to load it into a context, and the files to be watched for its next version.
+    `files` are watched for its successor.
     """
 
     load: Callable[[ssl.SSLContext], None]
@@ -345,7 +345,7 @@ def _from_plugin(
 ) -> tuple[credentials.Token, _Identity]:
     """Ask the user's plugin for a token or a client certificate.
 
-    A token is renewed when it expires, a certificate is not.
+    A token is renewed when it expires; a certificate is not.
     """
     plugin = _plugin(user)
     try:

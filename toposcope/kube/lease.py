@@ -88,7 +88,7 @@ def read(client: ApiClient, namespace: str, name: str) -> Lease | None:
 
 
 def write(client: ApiClient, lease: Lease) -> Lease:
-    """Create the Lease, or replace the version it was read as; what is stored now.
+    """Create the Lease, or replace the version it was read as; return what is stored now.
 
     Raises ApiError with `conflict` or `not_found` when somebody else changed, made or deleted it
     meanwhile, and KubeError as every request does.
@@ -144,10 +144,7 @@ def _number(value: Any) -> int:
 
 
 def _stamp(now: datetime, last: Any) -> str:
-    """`now` as the API writes it.
-
-    Never equal to `last`, because a renewal must change something.
-    """
+    """`now` as the API writes it, and never equal to `last`: a renewal must change something."""
     stamp = _written(now)
     return _written(now + timedelta(microseconds=1)) if stamp == last else stamp
 

@@ -121,12 +121,11 @@ Requests = Mapping[str, int]
 
 @lru_cache(maxsize=1024)
 def is_gpu(resource: str) -> bool:
-    """Whether one piece of the resource is a whole GPU or accelerator.
+    """Whether one piece of the resource is a whole GPU or accelerator, as device plugins offer it.
 
-    As its vendor's device plugin offers it. With time slicing under the resource's own name a
-    device plugin offers one GPU several times, and says so only in the label
-    `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole
-    GPUs of ResourceSlices have the name of their driver.
+    With time slicing under the resource's own name, a device plugin offers one GPU several times,
+    and says so only in the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it
+    does for schedulers. Whole GPUs of ResourceSlices have the name of their driver.
     """
     return resource in _WHOLE
 
@@ -135,7 +134,7 @@ def is_gpu(resource: str) -> bool:
 def is_gpu_part(resource: str) -> bool:
     """Whether it is a part of a GPU, or a GPU shared under a name of its own.
 
-    MIG devices, `nvidia.com/gpu.shared`.
+    Examples are MIG devices and `nvidia.com/gpu.shared`.
     """
     return _PART.fullmatch(resource) is not None
 

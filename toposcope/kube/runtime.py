@@ -93,7 +93,7 @@ class Connection(http.client.HTTPConnection):
     """
 
     _opened: socket.socket | None = None
-    """The last socket.
+    """The last socket, to be shut down by another thread.
 
     http.client forgets it as soon as a server announces that it will close, and reads on.
     """
@@ -193,17 +193,14 @@ class Runtime:
     ) -> Connection:
         """A connection that is not open yet.
 
-        With `tls` the server's certificate must carry `name`.
+        With `tls`, the server's certificate must carry `name`.
         """
         if tls:
             return TlsConnection(host, port, timeout, tls, name)
         return Connection(host, port, timeout=timeout)
 
     def freeze(self) -> None:
-        """Exempt all objects there are from garbage collection.
-
-        They live as long as the process.
-        """
+        """Exempt all present objects from garbage collection: they live as long as the process."""
         gc.collect()
         gc.freeze()
 

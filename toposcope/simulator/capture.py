@@ -1,9 +1,7 @@
-"""A machine from a pasted link matrix.
+"""A machine from a pasted link matrix: one for which `nvidia-smi topo -m` prints those cells.
 
-The hardware that would make `nvidia-smi topo -m` print those cells.
-
-A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the
-PCI level of their pair; what stays open is filled in the plainest way and listed in
+A matrix says less than a machine is. PCI levels give a tree; NV cells give a wiring and hide the
+PCI level of their pair. What stays open is filled in the plainest way and listed in
 `Machine.notes`. The result is checked cell for cell: a capture that contradicts itself is refused.
 """
 
@@ -56,10 +54,10 @@ _DMA: Final = "_dma"
 _ETHERNET: Final = re.compile(r"roce.*|bnxt_re.*|irdma.*|qedr.*|.*_bond_?\d+")
 """Names of RDMA devices with Ethernet ports.
 
-Those that udev calls RoCE, NICs that know nothing else, and bonds.
+They are those that udev calls RoCE, NICs that know nothing else, and bonds.
 """
 _MOST_PORTS: Final = 18
-"""No GPU has had more NVLink ports so far.
+"""The most NVLink ports of a GPU so far.
 
 More links in a row than this can only be shared ones, through switches.
 """
@@ -69,7 +67,7 @@ _WIRED: Final = re.compile(
 )
 """Products whose boards wire every NVLink.
 
-A matrix of theirs without any shows a fault, or cannot show NVLink.
+A matrix of such a product without any NVLink shows a fault, or cannot show NVLink.
 """
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
@@ -97,7 +95,13 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
 
     implied = _implied_nodes(capture, claims)
     numa_nodes = _numa_nodes(capture, roots, claims, implied)
-    machine = _assemble(capture, name, functions, links, numa_nodes)
+    machine = _assemble(
+        capture,
+        name,
+        functions,
+        links,
+        numa_nodes,
+    )
     _compare(capture, cells, machine)
 
     notes = [*capture.notes, *numa_notes]
@@ -202,7 +206,7 @@ def _some(names: list[str]) -> str:
 
 
 def _grouped(members: Iterable[str], cells: Cells, levels: tuple[Ancestor, ...]) -> list[Group]:
-    """Devices that cells of these levels join, directly or through others.
+    """Groups of devices that cells of these levels join, directly or through others.
 
     Groups are in the order of the first of each.
     """
@@ -749,7 +753,7 @@ class _Runs:
 
 
 def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
-    """The CPUs of missing nodes where all nodes have as many, in order; else nothing.
+    """The CPUs of missing nodes where all nodes have equally many, in order; else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
     """

@@ -41,10 +41,7 @@ _RACKS: Final[dict[str, dict[str, str]]] = load(Path(__file__).with_name("racks.
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """A machine in a cluster.
-
-    The labels are those that the platform wrote before Toposcope came.
-    """
+    """A machine in a cluster, with the labels that the platform wrote before Toposcope came."""
 
     name: str
     machine: Machine
@@ -66,7 +63,7 @@ class SimulatedNode:
 def demo_cluster() -> tuple[SimulatedNode, ...]:
     """30 nodes in two blocks.
 
-    A GB200 NVL72 rack and a rack of L40S nodes in one, two racks of DGX H200 in the other.
+    One block has a GB200 NVL72 rack and a rack of L40S nodes, the other has two racks of DGX H200.
     """
     tray = load_profile("gb200-nvl72-tray")
     trays = [_tray(tray, "rack-1", index) for index in range(_TRAYS)]

@@ -40,11 +40,9 @@ class Wiring:
 
 
 def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[tuple[NvLink, ...]]:
-    """The links of every GPU, given PCI addresses.
+    """The links of every GPU, given PCI addresses. Raises WiringError.
 
-    Without `switches` the switched links end out of sight.
-
-    Raises WiringError.
+    Without `switches`, the switched links end out of sight.
     """
     links: list[list[NvLink]] = [[] for _ in gpus]
     for a, b, count in wiring.pairs:

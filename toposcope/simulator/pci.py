@@ -38,7 +38,8 @@ Port: TypeAlias = "Switch | Card"
 class RootComplex:
     """A host bridge.
 
-    `numa_node` -1: the firmware does not say. `bus` is `DDDD:BB`, None: the next free one.
+    `numa_node` is -1 where the firmware does not say. `bus` is `DDDD:BB`, None for the next free
+    one.
     """
 
     numa_node: int

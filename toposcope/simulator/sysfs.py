@@ -1,6 +1,4 @@
-"""A machine as the kernel shows it.
-
-The part of /sys that tells where PCI devices, CPUs and memory are.
+"""A machine as the kernel shows it: where PCI devices, CPUs and memory are, in /sys.
 
 `root` plays the role of /sys. Layout and formats: Documentation/ABI/testing/sysfs-bus-pci,
 sysfs-devices-system-cpu, stable/sysfs-devices-node and stable/sysfs-class-infiniband of the kernel.

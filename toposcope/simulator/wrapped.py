@@ -129,7 +129,7 @@ class _Rows:
     def _begins(self, name: str, line: str) -> bool:
         """Whether a row begins here.
 
-        Inside the matrix a device's name will do: its cells may be damaged.
+        Inside the matrix a device's name is enough, because its cells may be damaged.
         """
         if not self._after_blank and name in self._devices:
             return True

@@ -58,7 +58,7 @@ class Api:
         )
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Store objects as they are, but for what is missing in their metadata.
+        """Store objects as they are, with what their metadata lacks filled in.
 
         Each has `apiVersion` and `kind`.
         """
@@ -403,7 +403,7 @@ class Api:
     ) -> Stored:
         """Check and store an object if it differs from the live one.
 
-        A deleted one goes with its last finalizer.
+        An object that was deleted goes with its last finalizer.
         """
         resource = route.resource
         if live is not None and obj == live:
@@ -569,7 +569,7 @@ def _settle(resource: Resource, obj: Object) -> list[str]:
 def _updated(route: Route, live: Object, obj: Object) -> Object:
     """A new state of an existing object.
 
-    What belongs to the server or to the other endpoint is as it was.
+    What belongs to the server or to the other endpoint stays as it was.
     """
     resource = route.resource
     system: Object = live["metadata"]
@@ -631,8 +631,8 @@ def _without(obj: Object, *names: str) -> Object:
 def _merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386: maps merge, null deletes, everything else replaces.
 
-    Does for kubectl's strategic merges too, whose `$` directives only order or guard what is sent
-    besides.
+    This does for kubectl's strategic merges, too: their `$` directives only order or guard what is
+    sent besides.
     """
     if not isinstance(patch, dict):
         return patch

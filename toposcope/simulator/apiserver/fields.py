@@ -106,10 +106,7 @@ def _additional_properties(spec: Any) -> Schema | None:
 
 
 def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
-    """Drop fields that the schema does not know and nulls, fill in defaults, in place.
-
-    Return the unknown paths.
-    """
+    """Drop unknown fields and nulls, fill in defaults, all in place; return the unknown paths."""
     unknown: list[str] = []
     if isinstance(value, dict):
         unknown += _drop_unknown(value, schema, path)
@@ -379,9 +376,9 @@ def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[An
 
 
 def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
-    """Copy of `value` without these fields and items.
+    """Return a copy of `value` without these fields and items.
 
-    A map or list that loses its last one goes too, as None.
+    A map or list that loses its last entry goes too, as None.
     """
     if path in paths:
         return None
@@ -534,7 +531,7 @@ def _take_over(others: list[_Claim], changed: Paths, *, force: bool) -> None:
 def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Paths:
     """Items of lists to keep.
 
-    An item goes with all that is in it, unless somebody else has a field there.
+    An item goes with everything in it, unless somebody else has a field there.
     """
     shared = set()
     for path in dropped:
@@ -548,7 +545,7 @@ def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Pat
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
     """Record a create, update or patch.
 
-    What it changes is its own from now on, what it drops is nobody's.
+    Its manager owns what it changes from now on; nobody owns what it drops.
     """
     old_parts, new_parts = _different(live, new)
     before = leaves(old_parts, schema)
@@ -643,7 +640,12 @@ def _conflict(contested: list[tuple[_Claim, Paths]]) -> StatusError:
             }
             causes.append(cause)
     message = f"Apply failed with {_conflicts_text(causes)}"
-    return StatusError(409, "Conflict", message, details={"causes": causes})
+    return StatusError(
+        409,
+        "Conflict",
+        message,
+        details={"causes": causes},
+    )
 
 
 def _owner(entry: tuple[_Claim, Paths]) -> str:

@@ -231,7 +231,7 @@ def _open_token(token: str) -> tuple[int, Key]:
 class _Watch:
     """What one client wants to see.
 
-    `namespace` is empty for all, times are seconds, inf without bookmarks.
+    `namespace` is empty for all. Times are in seconds, and infinite without bookmarks.
     """
 
     resource: Resource
@@ -264,7 +264,7 @@ class _Watch:
     def event(self, change: Change) -> bytes:
         """Write a change as this client sees it.
 
-        An object that stops matching is deleted for it.
+        For it, an object that stops matching is deleted.
         """
         before = change.before
         saw = self.sees(before)

@@ -1,7 +1,4 @@
-"""Which resources exist.
-
-The built-in ones, those that CRDs add, and the documents that tell clients about them.
-"""
+"""Which resources exist: built-in ones, those of CRDs, and the documents that list them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -171,9 +168,9 @@ CRDS = _BUILT_IN[-1]
 
 
 def complete_crd(crd: Object, now: str) -> None:
-    """Fill in what the server derives, in place.
+    """Fill in, in place, what the server derives from a CRD.
 
-    These are the names of lists, and a status that serves it at once.
+    That is the name of its lists, and a status that serves it at once.
     """
     spec = crd["spec"]
     names = spec["names"]
@@ -293,7 +290,11 @@ class Catalog:
             case ("version",):
                 return _VERSION
             case ("api",):
-                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+                return {
+                    "kind": "APIVersions",
+                    "versions": ["v1"],
+                    "serverAddressByClientCIDRs": [],
+                }
             case ("apis",):
                 return self._group_list()
             case ("apis", group):
@@ -312,7 +313,11 @@ class Catalog:
             if group:
                 names[group] = None
         groups = [self._group(name) for name in names]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        return {
+            "kind": "APIGroupList",
+            "apiVersion": "v1",
+            "groups": groups,
+        }
 
     def _resource_list(self, group: str, version: str) -> Object:
         entries: list[Object] = []
@@ -354,7 +359,11 @@ class Catalog:
         for version in versions:
             entry = {"groupVersion": f"{name}/{version}", "version": version}
             entries.append(entry)
-        return {"name": name, "versions": entries, "preferredVersion": entries[0]}
+        return {
+            "name": name,
+            "versions": entries,
+            "preferredVersion": entries[0],
+        }
 
     def _served(self, group: str, version: str) -> dict[str, Resource]:
         if (group, version) not in self._resources:
@@ -371,7 +380,11 @@ class Catalog:
         reverse = ".".join(reversed(group.split(".")))
         for resource in self._served(group, version).values():
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
-            kind = {"group": group, "version": version, "kind": resource.kind}
+            kind = {
+                "group": group,
+                "version": version,
+                "kind": resource.kind,
+            }
             operation = {
                 "parameters": parameters,
                 "responses": {},

@@ -78,7 +78,7 @@ class Faults:
     ) -> None:
         """Answer the next `times` requests that `applies` accepts with an error.
 
-        `retry_after` in seconds.
+        `retry_after` is in seconds.
         """
         with self._lock:
             self._rejections.append(_Rejection(code, times, retry_after, applies))
@@ -126,7 +126,13 @@ class Faults:
             details["retryAfterSeconds"] = rejection.retry_after
             headers["Retry-After"] = str(rejection.retry_after)
         return Response.of(
-            StatusError(rejection.code, reason, message, details=details, headers=headers)
+            StatusError(
+                rejection.code,
+                reason,
+                message,
+                details=details,
+                headers=headers,
+            )
         )
 
 

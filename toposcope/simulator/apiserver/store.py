@@ -65,10 +65,7 @@ def stored(obj: Mapping[str, Any], revision: int) -> Stored:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One write: `before` is None for a creation, `after` for a deletion.
-
-    `last` is what a watch shows.
-    """
+    """One write: `before` is None for a creation, `after` for a deletion, `last` is for watches."""
 
     revision: int
     before: Stored | None
@@ -159,10 +156,7 @@ class Store:
         collection.changed.notify_all()
 
     def expire_history(self) -> None:
-        """Forget all changes.
-
-        Older revisions answer 410, and so do running watches that lag behind.
-        """
+        """Forget all changes: older revisions answer 410, and so do watches that lag behind."""
         with self.lock:
             # A revision of its own, so that even the newest one handed out counts as old.
             self.revision += 1
