@@ -87,7 +87,8 @@ def _change(
     api: AdminApi, watchers: "Watchers", pid: int, number: int
 ) -> tuple[float, float, float]:
     """Change the plan; milliseconds until half and all watches have it, and of server CPU."""
-    change = {"data": {FIELD: _plan(number)}}
+    data = {FIELD: _plan(number)}
+    change = {"data": data}
     path = f"{_PATH}/{CONFIG_MAP}"
     before = _settled(pid)
     began = time.monotonic()
@@ -130,7 +131,12 @@ def _server() -> Iterator[tuple[RealApiServer, AdminApi]]:
     unlimited = {"GOMEMLIMIT": _UNLIMITED}
     with (
         scratch() as folder,
-        RealApiServer(binaries, users=users, flags=_FLAGS, environment=unlimited) as server,
+        RealApiServer(
+            binaries,
+            users=users,
+            flags=_FLAGS,
+            environment=unlimited,
+        ) as server,
     ):
         api = AdminApi(
             "real",
@@ -181,7 +187,11 @@ def _let_watch(api: AdminApi) -> None:
 
 
 def _named(version: str, kind: str, name: str) -> dict[str, Any]:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name},
+    }
 
 
 def _settled(pid: int) -> float:

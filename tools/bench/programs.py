@@ -95,14 +95,16 @@ def drain() -> int:
     connection = _connection(account)
     parameters = [f"{name}={value}" for name, value in _INITIAL_EVENTS.items()]
     query = "&".join(parameters)
-    token = (account / "token").read_text()
+    token_file = account / "token"
+    token = token_file.read_text()
     headers = {"Authorization": f"Bearer {token}"}
     connection.request("GET", f"/api/v1/nodes?{query}", headers=headers)
     answer = connection.getresponse()
 
     tail = b""
     while chunk := answer.read1(1 << 15):
-        tail = (tail + chunk[-1000:])[-2000:]  # the mark may come in two parts
+        tail += chunk[-1000:]
+        tail = tail[-2000:]  # the mark may come in two parts
         if b"k8s.io/initial-events-end" in tail:
             return ready()
     return 1

@@ -65,8 +65,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         path = _resolved(at, link)
         if path is None:
             return match[0]
-        target = posixpath.relpath(_on_site(path), folder or ".")
-        return f"{opening}{target}{fragment or ''}{closing}"
+        page = _on_site(path)
+        target = posixpath.relpath(page, folder or ".")
+        anchor = fragment or ""
+        return f"{opening}{target}{anchor}{closing}"
 
     return _LINK.sub(fitted, markdown)
 
@@ -81,7 +83,7 @@ def _linked(at: str, text: str) -> Iterator[str]:
 def _resolved(at: str, target: str) -> str | None:
     """The file of the repository that a link in the file `at` leads to.
 
-    None where it leads elsewhere.
+    None where the link leads elsewhere.
     """
     if ":" in target or target.startswith("/"):
         return None

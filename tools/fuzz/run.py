@@ -143,7 +143,13 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
     """Fuzz one subject in a child process."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         note = Path(folder) / "case"
-        arguments = name, str(seconds), str(seed), str(batches or 0), str(note)
+        arguments = (
+            name,
+            str(seconds),
+            str(seed),
+            str(batches or 0),
+            str(note),
+        )
         done = python(folder, seconds + _GRACE, "tools.fuzz.run", *arguments)
         if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=Result)
@@ -164,7 +170,7 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
 def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
     """Let coverage choose the cases of a subject.
 
-    What came of it in a few words, and the finding if there is one.
+    Returns what came of it in a few words, and the finding if there is one.
     """
     if importlib.util.find_spec("atheris") is None:
         return "left out: atheris is not installed (it has no wheel for this platform)", ""
@@ -194,7 +200,7 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
 def python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a module with temporary files in a folder.
 
-    One that takes longer than `seconds` is killed, and says so.
+    A module that takes longer than `seconds` is killed, and the result says so.
     """
     command, environment = [sys.executable, "-m", *arguments], {**os.environ, "TMPDIR": folder}
     try:
@@ -225,8 +231,9 @@ def main() -> None:
     result = fuzz(subject, seconds, seed, batches, note=note)
     faulthandler.cancel_dump_traceback_later()
 
-    grown = process.memory_info().rss - before
-    result.grew = max(0, grown) / (1 << 20)
+    after = process.memory_info().rss
+    grown = max(0, after - before)
+    result.grew = grown / (1 << 20)
     encoded = msgspec.json.encode(result)
     sys.stdout.buffer.write(encoded)
 
