@@ -29,7 +29,7 @@ _UNMARKED: Final[Mapping[Mark, int]] = {}
 
 
 class _Fact(NamedTuple):
-    """What is counted of a node; equal nodes share one."""
+    """The facts about a node that are counted; equal nodes share one object."""
 
     gpus: int
     free: int | None
@@ -67,7 +67,7 @@ class Domain:
             yield from child.hosts
 
     def leave_out(self, names: Sequence[str], fact: _Fact) -> None:
-        """Note equal nodes, already counted, that lack the next level."""
+        """Add the names of equal nodes that lack the next level; they are counted already."""
         count = len(names)
         self.left_out += names
         self.left_gpus += fact.gpus * count
@@ -332,11 +332,11 @@ class Line:
     """One line of the outline with those below it."""
 
     levels: tuple[str, ...]
-    """What the domains are: `rack`; `nvlink-domain`, `host` where each is both; or the topology."""
+    """The kind of the domains: `rack`; `nvlink-domain`, `host` where each is both."""
     names: tuple[str, ...]
     """The domains on the line."""
     nodes: int
-    """Of all the domains together, as are `gpus`, `free` and `marks`."""
+    """The sum over all the domains, as are `gpus`, `free` and `marks`."""
     gpus: int
     free: int | None
     marks: Mapping[Mark, int]

@@ -103,7 +103,7 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
 
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
     """Where no controller has been: the kinds of nodes, when there are several."""
-    suggestions = suggest(snapshot.nodes, snapshot.catalogue).found
+    suggestions = suggest(snapshot.nodes, snapshot.catalogue).suggestions
     if len(suggestions) < 2:  # noqa: PLR2004 - see above
         return
     for suggestion in suggestions:
