@@ -161,12 +161,14 @@ class Cutter:
         self.check(held)
         if self._ended:
             return False
+
         # As much again as there is: a piece of any length is then copied only a few times.
         within_limit = min(held, self._limit - held)
         chunk = self._read(max(_CHUNK, within_limit))
         if not chunk:
             self._ended = True
             return False
+
         self._buffer = self._buffer[self._at :] + chunk
         self._at = 0
         return True

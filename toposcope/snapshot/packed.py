@@ -186,6 +186,7 @@ class _Table(Generic[_T]):
         place = self._place_of_object.get(id(value))
         if place is not None:
             return place
+
         content: Any = value
         if isinstance(value, Mapping):
             content = dict(value)
@@ -193,6 +194,7 @@ class _Table(Generic[_T]):
         place = self._place_of_content.setdefault(_encoded(content), new_place)
         if place == new_place:
             self.values.append(content)
+
         self._place_of_object[id(value)] = place
         self._objects.append(value)
         return place

@@ -203,6 +203,7 @@ def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
     marked = dict.fromkeys(marks, 1) if marks else _UNMARKED
     depth = inside.depth + 1
     children = inside.children
+
     for value, name in members:
         if value is None:
             inside.leave_out([name], fact)
