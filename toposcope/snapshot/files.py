@@ -115,9 +115,11 @@ class _Builder:
                 self._put(document)
             except InputError as error:
                 problems += error.problems
+
             self._count += 1
             if not self._count % _REPORT_EVERY:
                 self._report(document.place)
+
         return problems
 
     def _report(self, place: Place) -> None:
