@@ -171,7 +171,7 @@ def _left_out(suggestion: Suggestion) -> Iterator[str]:
         level = f"{crossing.level.domain} ({crossing.level.key})"
         first, second, *_ = crossing.parents
         yield (
-            f"Left out: {level} and {crossing.other.domain} do not nest: "
+            f"Left out: {level} and {crossing.crossed.domain} do not nest: "
             f"{crossing.value!r} lies under {first!r} and {second!r}."
         )
 
