@@ -29,9 +29,10 @@ class Taint:
     effect: str
 
     def __str__(self) -> str:
-        if not self.value:
-            return f"{self.key}:{self.effect}"
-        return f"{self.key}={self.value}:{self.effect}"
+        text = self.key
+        if self.value:
+            text += f"={self.value}"
+        return f"{text}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)

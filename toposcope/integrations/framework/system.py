@@ -230,8 +230,11 @@ class System:
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
         root = Field(document)
-        existing = None if before is None else Field(before)
-        reading = self.reader(root, cluster.seen_by(self.reads), existing)
+        existing = None
+        if before is not None:
+            existing = Field(before)
+        facts = cluster.seen_by(self.reads)
+        reading = self.reader(root, facts, existing)
         findings = dict.fromkeys(root.findings)
         return replace(reading, findings=tuple(findings))
 
