@@ -1,6 +1,6 @@
 """Whether a workload would fit, with the evidence.
 
-That is the domains with room, or what is missing where and what would help.
+The evidence is the domains with room, or what is missing where and what would help.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ class Version(str):
 
 
 Attribute = str | int | bool | tuple[str | int, ...]
-"""Of several values a tuple, so that any attribute can be in a set."""
+"""Several values are a tuple, so that any attribute can be in a set."""
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 _WHOLE: Final = frozenset({"", "gpu", "vfio", "amdgpu"})

@@ -24,7 +24,7 @@ TOPOLOGY_NAMES: Final = ("topologyProfile", "clusterTopologyName")
 
 
 def components(spec: Field) -> Iterator[tuple[str, Field]]:
-    """Each component with its name, in the order of the document."""
+    """The components with their names, in the order of the document."""
     yield from (spec / "services").properties()
     for component in (spec / "components").items():
         name = (component / "name").text()

@@ -23,7 +23,7 @@ class NamedPart:
     name: str
     field: Field
     nodes: int
-    """Of one replica."""
+    """The nodes of one replica."""
 
     @property
     def longest_clique(self) -> str:

@@ -115,9 +115,9 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes a pod may use.
+    """The nodes that a pod may use.
 
-    Compared by value, so that equal filters are evaluated once for a node.
+    Filters are compared by value, so that equal ones are evaluated once for a node.
     """
 
     selector: tuple[tuple[str, str], ...] = ()

@@ -82,7 +82,7 @@ class ClusterFacts:
     unserved: frozenset[str] = frozenset()
     """Names of kinds that the cluster is known not to serve."""
     profiles: SchedulerProfiles | None = None
-    """Of the operator that names schedulers by profile; None: not known."""
+    """What the operator that names schedulers by profile is set to; None: not known."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)

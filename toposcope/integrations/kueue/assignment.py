@@ -92,7 +92,7 @@ class Assignment:
 class _Domain:
     path: Path
     leaf: int
-    """Of a domain of the lowest level: the position of its node."""
+    """Where the domain is of the lowest level: the position of its node."""
     children: "list[_Domain]" = field(default_factory=list)
     pods: int = 0
     slices: int = 0

@@ -52,7 +52,7 @@ FLAVORS_UNKNOWN: Final = (
 )
 _QUEUE_FIRST: Final = "room is not checked before the queue is right"
 _MOST_DIGITS: Final = 9
-"""Of a number of pods."""
+"""The digits of a number of pods."""
 _UNLIMITED: Final = 1 << 62
 """More quota than there can be."""
 

@@ -140,7 +140,7 @@ class Group:
     numa: int
     """-1: not known, as NCCL writes it."""
     switches: tuple[tuple[int, ...], ...]
-    """Those that share a switch; several such switches hang from one above them."""
+    """The devices that share a switch; several such switches hang from one above them."""
 
 
 def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:

@@ -202,7 +202,7 @@ def _by_size(members: Mapping[Path, Sequence[str]], least: int) -> tuple[list[Pa
 
 
 def _with_only_node(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
-    """Each domain with the node that is alone in it; None if there are several."""
+    """By domain: the node that is alone in it; None if there are several."""
     domains: dict[Path, str | None] = {}
     for path, nodes in members.items():
         domains[path] = None
@@ -242,7 +242,7 @@ def _named_block(levels: Sequence[Level], table: Table) -> NamedLevel:
 
 
 def _domains(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
-    """Each domain of any level, and the node that is alone in it; None if there are several."""
+    """By domain of any level: the node that is alone in it; None if there are several."""
     nodes: dict[Path, list[str]] = {}
     for path, names in members.items():
         first_two = names[:2]  # enough to tell that no node is alone
