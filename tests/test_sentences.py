@@ -28,6 +28,7 @@ def decisions(file: Path, questions: Path, *before: str) -> dict[str, dict[str, 
     return found
 
 
+@pytest.mark.slow
 def test_no_decision_depends_on_a_sentence(tmp_path: Path) -> None:
     questions = tmp_path / "questions"
     record_questions(questions, asking_tests())

@@ -76,11 +76,13 @@ def test_a_driver_that_reads_the_same_files_disagrees_in_nothing(profile: str, t
 
 
 PCI = "resource.kubernetes.io/pciBusID"
+ROOT = "resource.kubernetes.io/pcieRoot"
 NUMA = "resource.kubernetes.io/numaNode"
 UUID = "GPU-0bd4e22b-0794-4f75-8467-ee6884e0da8c"
 """Of GPU 1 of the machine below."""
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     "change",
     [
@@ -90,12 +92,18 @@ UUID = "GPU-0bd4e22b-0794-4f75-8467-ee6884e0da8c"
         pytest.param({NUMA: {"ints": [1, 0]}}, id="one-of-several-numa-nodes"),
         pytest.param({"type": {"string": "mig"}, "parentUUID": {"string": UUID}}, id="its-parts-stand-for-it"),
         pytest.param({"type": {"string": "vfio"}, "uuid": None}, id="virtual-machine-has-it"),
+        pytest.param({"uuid": {"strings": ["GPU-x", UUID]}}, id="one-of-several-uuids"),
+        pytest.param({ROOT: {"strings": ["pci0000:00", "pci0000:40"]}}, id="one-of-several-roots"),
+        pytest.param(
+            {"type": {"string": "mig"}, "parentUUID": {"strings": ["GPU-x", UUID]}}, id="parts-of-several-gpus"
+        ),
     ],
 )
 def test_driver_agrees_with_the_agent(change: dict[str, Any], tmp_path: Path) -> None:
     assert disagreements_about_gpu_1(change, tmp_path) == []
 
 
+@pytest.mark.regression
 @pytest.mark.parametrize(
     ("change", "disagreement"),
     [
@@ -117,9 +125,19 @@ def test_driver_agrees_with_the_agent(change: dict[str, Any], tmp_path: Path) ->
             id="another-product",
         ),
         pytest.param(
-            {"resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"}},
+            {ROOT: {"string": "pci0000:00"}},
             "says pcieRoot pci0000:00, sysfs says pci0000:40",
             id="another-root",
+        ),
+        pytest.param(
+            {"uuid": {"strings": ["GPU-x", "GPU-y"]}},
+            f"says uuid ['GPU-x', 'GPU-y'], NVML says {UUID}",
+            id="none-of-several-uuids",
+        ),
+        pytest.param(
+            {"uuid": {"strings": [["GPU-x"], {"a": 1}]}, "productName": {"strings": [{}]}},
+            f"says uuid [], NVML says {UUID}",
+            id="lists-that-hold-anything",
         ),
         pytest.param({NUMA: {"int": 1}}, "says numaNode 1, sysfs says 0", id="another-numa-node"),
         pytest.param({NUMA: {"ints": [2, 3]}}, "says numaNode [2, 3], sysfs says 0", id="none-of-several-numa-nodes"),
@@ -129,6 +147,7 @@ def test_driver_that_disagrees_is_reported(change: dict[str, Any], disagreement:
     assert disagreements_about_gpu_1(change, tmp_path) == [f"GPU 1: gpu-1 of gpu.nvidia.com {disagreement}"]
 
 
+@pytest.mark.regression
 def test_gpu_that_the_driver_does_not_publish_is_reported(tmp_path: Path) -> None:
     only_a_part = {"type": {"string": "mig"}, PCI: None}
     assert disagreements_about_gpu_1(only_a_part, tmp_path) == [

@@ -104,7 +104,7 @@ def in_rack(gpu: RawGpu) -> bool:
 def missing_from_rack(gpu: RawGpu) -> bool:
     """Whether the GPU's rack has a fabric and the GPU is in none.
 
-    That is a fault, whatever the node has shown before.
+    This is a fault, whatever the node has shown before.
     """
     return in_rack(gpu) and not gpu.fabric_error and not attached(gpu.fabric)
 
@@ -218,41 +218,66 @@ def _sound(member: RawFabric) -> bool:
     return member.status == 0 and member.clique is not None
 
 
+class FabricProblem(NamedTuple):
+    """One thing that is wrong with the fabric."""
+
+    sentence: str
+    gpu: int | None = None
+    """The GPU's index; None where it is about several."""
+
+
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
     """What is wrong with the fabric, a reason each."""
+    return [problem.sentence for problem in fabric_problems(gpus)]
+
+
+def fabric_problems(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
+    """What is wrong with the fabric."""
     members = _members(gpus)
-    reasons = [
-        f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}"
-        for gpu in gpus
-        if gpu.fabric_error
-    ]
-    if not members:
-        reasons += _missing_from_rack(gpus)
+    problems = []
     for gpu in gpus:
-        if not gpu.fabric_error:
-            reasons += _registration_problems(gpu, expected=bool(members))
-            reasons += _health_problems(gpu)
+        if gpu.fabric_error:
+            text = f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}"
+            problems.append(FabricProblem(text, gpu.index))
+    if not members:
+        problems += _missing_from_rack(gpus)
+    for gpu in gpus:
+        if gpu.fabric_error:
+            continue
+        sentences = _registration_problems(gpu, expected=bool(members))
+        sentences += _health_problems(gpu)
+        for sentence in sentences:
+            problems.append(FabricProblem(sentence, gpu.index))
     cliques = {clique_of(member) for member in members if completed(member)}
     if len(cliques) > 1:
         names = ", ".join(sorted(cliques))
-        reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {names}")
-    return reasons
+        text = f"the GPUs of this node are in {len(cliques)} fabric cliques: {names}"
+        problems.append(FabricProblem(text))
+    return problems
 
 
-def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[str]:
+def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
     """Why GPUs of a rack are in no fabric.
 
     A tray that is missing as a whole is one fault, with one reason.
     """
     indices: dict[str, list[int]] = {}
     for gpu in gpus:
-        if gpu.platform is not None and missing_from_rack(gpu):
-            why = f"{_ended(gpu.fabric)}, in {_place(gpu.platform)}"
-            indices.setdefault(why, []).append(gpu.index)
-    reasons = []
+        if gpu.platform is None or not missing_from_rack(gpu):
+            continue
+        ended = _ended(gpu.fabric)
+        place = _place(gpu.platform)
+        same_reason = indices.setdefault(f"{ended}, in {place}", [])
+        same_reason.append(gpu.index)
+    problems = []
     for why, missing in indices.items():
-        reasons.append(f"{_gpus(missing)}: {why}")
-    return reasons
+        sentence = f"{_gpus(missing)}: {why}"
+        alone = None
+        if len(missing) == 1:
+            (alone,) = missing
+        problem = FabricProblem(sentence, alone)
+        problems.append(problem)
+    return problems
 
 
 def _place(platform: RawPlatform) -> str:

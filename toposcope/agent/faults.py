@@ -80,6 +80,8 @@ class Fault(NamedTuple):
     """How people name the subject: `GPU 3`, `GPU 0000:1b:00.0`."""
     detail: str = ""
     """What is wrong, where the kind alone does not say it."""
+    gpu: int | None = None
+    """NVML's index of the GPU that is at fault, if it is one GPU that NVML lists."""
 
     @property
     def key(self) -> str:
