@@ -55,6 +55,18 @@ def advice(rule: str, field: str, message: str, *, fix: str) -> Finding:
     return Finding("advice", rule, field, message, fix)
 
 
+def difference(actual: list[Finding], expected: list[Finding]) -> list[str]:
+    """What a failed comparison shows: each finding that is missing or too many, a field a line."""
+    lines = ["findings differ"]
+    for title, findings, others in (("expected", expected, actual), ("got", actual, expected)):
+        for finding in findings:
+            if finding not in others:
+                lines.append(f"{title} {finding.severity} {finding.rule} {finding.field}")
+                lines.append(f"  message: {finding.message}")
+                lines.append(f"  fix: {finding.fix}")
+    return lines if len(lines) > 1 else ["the same findings, in another order or number"]
+
+
 class Read:
     """What a system makes of a document."""
 
