@@ -50,7 +50,7 @@ def a_hierarchy(seed: int) -> TopologyLevels:
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(FORMATS, FORMATS)))
-def test_every_format_keeps_the_keys_in_their_order(first: str, second: str) -> None:
+def test_every_way_from_one_format_to_another_keeps_the_keys_in_their_order(first: str, second: str) -> None:
     write, read = FORMATS[first]
     write_on, read_on = FORMATS[second]
     for seed in range(60):

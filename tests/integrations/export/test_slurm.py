@@ -180,7 +180,7 @@ def test_a_node_that_names_its_domain_keeps_its_name_and_has_no_block() -> None:
     }
 
 
-def test_domain_named_after_a_node_gives_its_whole_level_a_prefix() -> None:
+def test_a_domain_named_after_a_node_elsewhere_gives_the_whole_level_a_prefix() -> None:
     table = Table(node(name, "z", "b", rack) for name, rack in {"n1": "n2", "n2": "n2", "n3": "n4", "n4": "r"}.items())
     (rack,) = slurm_names(LEVELS[2:3], table).tree
     assert rack.prefixed
