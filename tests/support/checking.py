@@ -228,8 +228,26 @@ def snapshot_of(objects: Iterable[Any], served: Mapping[str, bool]) -> Snapshot:
 
 
 def _wrapped(line: str) -> list[str]:
+    """The line, broken between parts of a group where it is too long, and at words where a part is."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(line, _COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    first, *others = line.split("; ")
+    lines = [first]
+    for part in others:
+        lines[-1] += ";"
+        if len(lines[-1]) + len(part) < _COLUMNS:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"{indent}{part}")
+    wrapped: list[str] = []
+    for each in lines:
+        wrapped += textwrap.wrap(
+            each,
+            _COLUMNS,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return wrapped
 
 
 _STARTS = {

@@ -237,7 +237,7 @@ def test_constraint_without_topology_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "rule", "message", "fix"),
+    ("domain", "rule", "message", "fix"),
     [
         pytest.param(
             "rak",
@@ -269,8 +269,8 @@ def test_constraint_without_topology_is_refused() -> None:
         ),
     ],
 )
-def test_wrong_domain_is_refused(value: str, rule: str, message: str, fix: str) -> None:
-    answer = read_grove({GROUP_CONSTRAINT: None, REQUIRED: value})
+def test_wrong_domain_is_refused(domain: str, rule: str, message: str, fix: str) -> None:
+    answer = read_grove({GROUP_CONSTRAINT: None, REQUIRED: domain})
     assert answer.findings == [error(rule, REQUIRED, message, fix=fix)]
 
 

@@ -58,7 +58,7 @@ def test_set_without_cliques_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message", "fix"),
+    ("name", "message", "fix"),
     [
         pytest.param("", "field cannot be empty", "name it", id="empty"),
         pytest.param(
@@ -69,8 +69,8 @@ def test_set_without_cliques_is_refused() -> None:
         ),
     ],
 )
-def test_wrong_name_of_a_clique_is_refused(value: str, message: str, fix: str) -> None:
-    answer = read_grove({f"{ROUTER}.name": value})
+def test_wrong_name_of_a_clique_is_refused(name: str, message: str, fix: str) -> None:
+    answer = read_grove({f"{ROUTER}.name": name})
     assert answer.findings == [error("grove/name", f"{ROUTER}.name", message, fix=fix)]
 
 

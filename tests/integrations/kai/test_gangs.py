@@ -140,7 +140,7 @@ def test_room_is_checked_for_min_member_pods() -> None:
 
 
 WRONG_MIN_MEMBERS = pytest.mark.parametrize(
-    ("value", "message"),
+    ("min_member", "message"),
     [
         pytest.param(
             "all",
@@ -158,16 +158,16 @@ WRONG_MIN_MEMBERS = pytest.mark.parametrize(
 
 
 @WRONG_MIN_MEMBERS
-def test_wrong_min_member_of_a_job_is_refused(value: str, message: str) -> None:
-    answer = read_kai("job", {MIN_MEMBER: value})
+def test_wrong_min_member_of_a_job_is_refused(min_member: str, message: str) -> None:
+    answer = read_kai("job", {MIN_MEMBER: min_member})
     assert answer.findings == [error("kai/min-member", MIN_MEMBER, message, fix=FROM_1_TO_4)]
     assert answer.workload == JOB_ONE_BY_ONE
     assert answer.notes == []
 
 
 @WRONG_MIN_MEMBERS
-def test_wrong_min_member_of_one_kind_of_jobs_is_refused(value: str, message: str) -> None:
-    answer = read_kai("jobset", {**TWO_JOBS, REPLICATED_JOB_MIN_MEMBER: value})
+def test_wrong_min_member_of_one_kind_of_jobs_is_refused(min_member: str, message: str) -> None:
+    answer = read_kai("jobset", {**TWO_JOBS, REPLICATED_JOB_MIN_MEMBER: min_member})
     assert answer.findings == [error("kai/min-member", REPLICATED_JOB_MIN_MEMBER, message, fix=FROM_1_TO_4)]
     assert answer.workload == REPLICATED_JOBS
     assert answer.notes == []

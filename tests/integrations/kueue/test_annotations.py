@@ -75,7 +75,7 @@ def test_unconstrained_that_is_no_boolean_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message", "fix"),
+    ("key", "message", "fix"),
     [
         pytest.param("", "name part must be non-empty", "name a node label, or remove it", id="empty"),
         pytest.param(
@@ -99,8 +99,8 @@ def test_unconstrained_that_is_no_boolean_is_refused() -> None:
         ),
     ],
 )
-def test_malformed_label_key_is_refused(value: str, message: str, fix: str) -> None:
-    answer = read_kueue("job", {REQUIRED: value})
+def test_malformed_label_key_is_refused(key: str, message: str, fix: str) -> None:
+    answer = read_kueue("job", {REQUIRED: key})
     assert answer.findings == [error("kueue/label-name", REQUIRED, message, fix=fix)]
 
 
@@ -153,15 +153,15 @@ def test_slice_size_without_level_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("size", "message"),
     [
-        pytest.param("two", "must be a numeric value", id="no-number"),
+        pytest.param("two", "must be a numeric size", id="no-number"),
         pytest.param("0", "must be greater than or equal to 1", id="zero"),
         pytest.param("9", "must not be greater than pod set count 8", id="more-than-the-pods"),
     ],
 )
-def test_wrong_slice_size_is_refused(value: str, message: str) -> None:
-    answer = read_kueue("job", {REQUIRED: None, SLICE_LEVEL: "example.com/rack", SLICE_SIZE: value})
+def test_wrong_slice_size_is_refused(size: str, message: str) -> None:
+    answer = read_kueue("job", {REQUIRED: None, SLICE_LEVEL: "example.com/rack", SLICE_SIZE: size})
     assert answer.findings == [error("kueue/slice-size", SLICE_SIZE, message, fix="say how many pods share a domain")]
 
 
@@ -275,7 +275,7 @@ def test_group_of_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "field", "message", "fix"),
+    ("annotation", "field", "message", "fix"),
     [
         pytest.param(
             layers(zone=8, rack=3),
@@ -296,8 +296,8 @@ def test_group_of_one_is_refused() -> None:
         ),
     ],
 )
-def test_wrong_size_of_a_slice_layer_is_refused(value: str, field: str, message: str, fix: str) -> None:
-    answer = read_kueue("job", {REQUIRED: None, SLICE_LAYERS: value})
+def test_wrong_size_of_a_slice_layer_is_refused(annotation: str, field: str, message: str, fix: str) -> None:
+    answer = read_kueue("job", {REQUIRED: None, SLICE_LAYERS: annotation})
     assert answer.findings == [error("kueue/slice-layers", field, message, fix=fix)]
 
 

@@ -28,7 +28,7 @@ def read_osmo(edits: Edits | None = None) -> Read:
 
 
 @pytest.mark.parametrize(
-    ("value", "message", "fix"),
+    ("requirement", "message", "fix"),
     [
         pytest.param(
             {"key": "rak"},
@@ -50,8 +50,8 @@ def read_osmo(edits: Edits | None = None) -> Read:
         ),
     ],
 )
-def test_key_that_the_pool_lacks_is_refused(value: dict[str, Any], message: str, fix: str) -> None:
-    answer = read_osmo({REQUIREMENT: value})
+def test_key_that_the_pool_lacks_is_refused(requirement: dict[str, Any], message: str, fix: str) -> None:
+    answer = read_osmo({REQUIREMENT: requirement})
     assert answer.findings == [error("osmo/key-available", "workflow.resources.r.topology[0].key", message, fix=fix)]
 
 
