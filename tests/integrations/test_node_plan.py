@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from tests.support.publishing import levels
-from tests.support.tables import each_case
 from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
 from toposcope.api.levels import Level
 from toposcope.api.requirement import Requirement
@@ -48,11 +47,28 @@ def wanted(node: NodeFacts, *topologies: PlannedTopology, complete: bool = True)
     return decode(encode(plan)).wanted(node.name, node)
 
 
-@each_case("tables/integrations.yaml")
-def test_a_path_as_one_value(path: tuple[str, ...], beginning: str) -> None:
-    found = unique_value(path)
-    assert len(found) == len(beginning) + 12 * beginning.endswith("-") <= LONGEST_VALUE
-    assert found.startswith(beginning)
+@pytest.mark.parametrize(
+    ("path", "value"), [pytest.param(("z", "b1", "r1"), "z.b1.r1", id="three"), pytest.param(("r1",), "r1", id="one")]
+)
+def test_path_is_joined_by_dots(path: tuple[str, ...], value: str) -> None:
+    assert unique_value(path) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "beginning"),
+    [
+        pytest.param(("a.b", "c"), "c-", id="dot-above"),
+        pytest.param(("a", "b.c"), "b-c-", id="dot-below"),
+        pytest.param(("", "r"), "r-", id="nothing-above"),
+        pytest.param(("x" * 63, "y" * 63), "y" * 50 + "-", id="too-long"),
+        pytest.param(("z" * 60, "_.-"), "domain-", id="no-letters"),
+    ],
+)
+def test_path_that_cannot_be_joined_ends_in_a_hash(path: tuple[str, ...], beginning: str) -> None:
+    value = unique_value(path)
+    assert value.startswith(beginning)
+    assert len(value) == len(beginning) + 12
+    assert len(value) <= LONGEST_VALUE
 
 
 @pytest.mark.regression

@@ -1,85 +1,12 @@
-"""Tables of documents and what a system answers to them: tests/fixtures/integrations/, a file per system.
+"""How tables of tests/fixtures/placement/ write what was read: findings as lines, and how a workload was understood."""
 
-A row edits one of the file's samples and has the answer in full. So a new rule needs a new row, and no Python.
-"""
-
-import copy
-import re
 from collections.abc import Iterator
-from typing import Any, Literal
 
-import msgspec
-from tests.support.paths import FIXTURES
-from toposcope.api.yaml_text import load
+from tests.support.documents import Edits, edited
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.integrations.registry import readers
+from toposcope.integrations.framework.system import Reading
 
-Edits = dict[str, Any]
-"""A value by its place: `spec.template.cliques[0].name`, as findings name it; null leaves nothing there."""
-_STEP = re.compile(r"\[([^\]]+)\]|([^.\[]+)")
-
-
-class Row(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
-    """One document and what comes of it."""
-
-    of: str = ""
-    """The sample; the file's first one where it is not named."""
-    edits: Edits = msgspec.field(default={}, name="with")
-    before: Edits | Literal["itself"] | None = None
-    """The object in the cluster, as edits of the same sample; `itself`: it is the document; None: a new one."""
-    before_of: str = ""
-    """The sample of `before`, where it is another one."""
-    cluster: str = ""
-    """What is known of the cluster, by its name in clusters.yaml; the file's usual one where it is not named."""
-    findings: str = ""
-    """A line each, `severity rule field: message`; with `fix:` lines below them in those that are about fixes."""
-    workload: str | None = None
-    """How it was understood, as `understood` writes it; None: the row is about findings."""
-
-
-class Table(msgspec.Struct, forbid_unknown_fields=True):
-    """A file: rows by what they show."""
-
-    systems: list[str]
-    """By name; the first one that claims a document reads it."""
-    cluster: str
-    samples: dict[str, Any]
-    cases: dict[str, list[Row]]
-
-    def document(self, sample: str, edits: Edits) -> Any:
-        """A sample with other values in some places."""
-        return edited(self.samples[sample or next(iter(self.samples))], edits)
-
-    def read(self, row: Row) -> Reading | None:
-        """What comes of the row's document; None where no system claims it."""
-        document = self.document(row.of, row.edits)
-        before = document if row.before == "itself" else None
-        if isinstance(row.before, dict):
-            before = self.document(row.before_of or row.of, row.before)
-        claim = (system for system in readers() if system.name in self.systems and system.claims(document))
-        system, whole = next(claim, None), copy.deepcopy(document)
-        reading = system.read(document, CLUSTERS[row.cluster or self.cluster], before) if system else None
-        assert document == whole, "a document is read, not changed"
-        return reading
-
-
-def edited(document: Any, edits: Edits) -> Any:
-    """A copy of the document with other values in some places."""
-    document = copy.deepcopy(document)
-    for path, value in edits.items():
-        if not path:
-            document = copy.deepcopy(value)
-            continue
-        *above, last = (key or name for key, name in _STEP.findall(path))
-        place = document
-        for step in above:
-            place = place[int(step)] if isinstance(place, list) else place.setdefault(step, {})
-        if value is None:
-            place.pop(last, None)
-        else:
-            place[int(last) if isinstance(place, list) else last] = copy.deepcopy(value)
-    return document
+__all__ = ["Edits", "edited", "findings", "understood"]
 
 
 def findings(reading: Reading | None, *, fixes: bool = False) -> str:
@@ -134,9 +61,3 @@ def _pods(pods: Pods) -> str:
     where += [f"tolerates {part.key} {part.operator} {part.effect}" for part in chosen.tolerations]
     on = f" on nodes with {', '.join(where)}" if where else ""
     return f"{pods.count} {pods.name}{each}{on}"
-
-
-_FILES = {path.stem: load(path.read_bytes()) for path in (FIXTURES / "integrations").iterdir()}
-CLUSTERS = msgspec.convert(_FILES.pop("clusters"), dict[str, ClusterFacts])
-TABLES = msgspec.convert(_FILES, dict[str, Table])
-"""By the name of the file; a field that no row has fails as the tests are collected."""
