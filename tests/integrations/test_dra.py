@@ -94,8 +94,7 @@ UUID = "GPU-0bd4e22b-0794-4f75-8467-ee6884e0da8c"
         pytest.param({"uuid": {"strings": ["GPU-x", UUID]}}, id="one-of-several-uuids"),
         pytest.param({PCIE_ROOT: {"strings": ["pci0000:00", "pci0000:40"]}}, id="one-of-several-roots"),
         pytest.param(
-            {"type": {"string": "mig"}, "parentUUID": {"strings": ["GPU-x", UUID]}},
-            id="parts-of-several-gpus",
+            {"type": {"string": "mig"}, "parentUUID": {"strings": ["GPU-x", UUID]}}, id="parts-of-several-gpus"
         ),
     ],
 )
@@ -134,9 +133,7 @@ def test_driver_agrees_with_the_agent(change: dict[str, Any], tmp_path: Path) ->
             id="another-product",
         ),
         pytest.param(
-            {PCIE_ROOT: {"string": "pci0000:00"}},
-            "says pcieRoot pci0000:00, sysfs says pci0000:40",
-            id="another-root",
+            {PCIE_ROOT: {"string": "pci0000:00"}}, "says pcieRoot pci0000:00, sysfs says pci0000:40", id="another-root"
         ),
         pytest.param({NUMA: {"int": 1}}, "says numaNode 1, sysfs says 0", id="another-numa-node"),
         pytest.param({NUMA: {"ints": [2, 3]}}, "says numaNode [2, 3], sysfs says 0", id="none-of-several-numa-nodes"),
