@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from tests.placement.test_sentences import contradiction
+from tests.placement.contradictions import contradiction
 from tests.support.paths import FIXTURES
 from tests.support.saved import saved
 from toposcope.placement.check import Checked, Checker

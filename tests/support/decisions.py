@@ -19,7 +19,6 @@ from tests.controller import test_assess
 from tests.explain.causes import CAUSES, QUESTIONS
 from tests.explain.test_observed import Message
 from tests.integrations import test_recorded_answers
-from tests.placement import test_rows
 from tests.support.checking import checker_of, reading_of
 from tests.support.cluster import History
 from tests.support.living_agent import Node
@@ -104,12 +103,6 @@ def workloads_checked(asked: Questions) -> Cases:
     for name, question in asked.items():
         if isinstance(question, CheckQuestion):
             yield name, _checked(checker_of(question).check(question.workload))
-    for name, table in test_rows.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                situation = table.situation(row.of, row.edits)
-                checker = test_rows.checker_of(situation, table.served if row.served is None else row.served)
-                yield f"{name}: {case} {number}", _checked(checker.check(situation.workload))
 
 
 def recorded_answers() -> Cases:

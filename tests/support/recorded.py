@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 from toposcope.integrations.framework.system import ClusterFacts
 
 _FILE = "TOPOSCOPE_RECORD_QUESTIONS"
-_CHECKING = "from tests.support.checking import"
+_CHECKING = ("from tests.support.checking import", "from tests.support.checked_cluster import")
 _SERVER = "from tests.support.api import"
 _TEST = "PYTEST_CURRENT_TEST"
 
@@ -54,11 +54,12 @@ def pytest_sessionfinish() -> None:
 
 
 def asking_tests() -> list[str]:
-    """The files of tests that use tests/support/checking.py, and no API server."""
+    """The files of tests that check documents, and use no API server."""
     tests = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
-        if _CHECKING in text and _SERVER not in text:
+        asks = any(line in text for line in _CHECKING)
+        if asks and _SERVER not in text:
             tests.append(str(path))
     return tests
 

@@ -155,7 +155,7 @@ def test_slice_size_without_level_is_refused() -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        pytest.param("two", "must be a numeric size", id="no-number"),
+        pytest.param("two", "must be a numeric value", id="no-number"),
         pytest.param("0", "must be greater than or equal to 1", id="zero"),
         pytest.param("9", "must not be greater than pod set count 8", id="more-than-the-pods"),
     ],
