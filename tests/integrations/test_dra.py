@@ -70,7 +70,7 @@ def node_devices(devices: list[Any]) -> NodeDevices:
 
 
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_driver_that_reads_the_same_files_disagrees_in_nothing(profile: str, tmp_path: Path) -> None:
+def test_driver_that_reads_the_same_files_agrees(profile: str, tmp_path: Path) -> None:
     topology = discovered(load_profile(profile), tmp_path)
     assert disagreements(seen_gpus(topology), node_devices(gpus_of(topology))) == ()
 

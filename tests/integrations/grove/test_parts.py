@@ -2,36 +2,13 @@
 
 import pytest
 from tests.integrations.clusters import CLUSTER
+from tests.integrations.grove.podcliqueset import GROUP, LEADER, PLACED_ALONE, ROUTER, STARTUP, WHOLE, WORKER
 from tests.support.checking import Read, error, read, warning
-from tests.support.documents import Edits, document, text
+from tests.support.documents import Edits, document
 
 pytestmark = pytest.mark.regression
 
-ROUTER = "spec.template.cliques[0]"
-LEADER = "spec.template.cliques[1]"
-WORKER = "spec.template.cliques[2]"
-GROUP = "spec.template.podCliqueScalingGroups[0]"
-PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the zone of the others"
-)
-STARTUP = "spec.template.cliqueStartupType"
 GROVES_SCHEDULER_DECIDES = "remove it: Grove's scheduler decides where its pods run"
-WHOLE = text("""
-    Grove podcliqueset/llm -n ml on cluster, a gang
-      2 x llm: required zone
-        2 x scaling group decode: required rack
-          clique leader: 1 leader (nvidia.com/gpu=8)
-          clique worker: 3 worker (nvidia.com/gpu=8)
-        clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x llm: required zone
-                 scaling group decode: required rack
-                   clique leader: 1 leader (nvidia.com/gpu=8)
-                   clique worker: 3 worker (nvidia.com/gpu=8)
-                 clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x scaling group decode: required rack
-                 clique leader: 1 leader (nvidia.com/gpu=8)
-                 clique worker: 3 worker (nvidia.com/gpu=8)
-""")
 
 
 def read_grove(edits: Edits | None = None) -> Read:

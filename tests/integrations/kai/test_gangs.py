@@ -4,30 +4,24 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import CLUSTER, TWO_TOPOLOGIES
+from tests.integrations.kai.annotations import (
+    JOB_IN_ONE_RACK,
+    JOB_IS_NO_GANG,
+    MIN_MEMBER,
+    PREFERRED,
+    REPLICATED_JOB_REQUIRED,
+    REPLICATED_JOB_TOPOLOGY,
+    REQUIRED,
+    SET_MIN_MEMBER,
+)
 from tests.support.checking import Finding, Read, error, read, warning
 from tests.support.documents import Edits, document, edited, text
 from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-REQUIRED = "metadata.annotations[kai.scheduler/topology-required-placement]"
-PREFERRED = "metadata.annotations[kai.scheduler/topology-preferred-placement]"
-MIN_MEMBER = "metadata.annotations[kai.scheduler/batch-min-member]"
-REPLICATED_JOB_REQUIRED = (
-    "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology-required-placement]"
-)
-REPLICATED_JOB_TOPOLOGY = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology]"
 REPLICATED_JOB_MIN_MEMBER = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/batch-min-member]"
-JOB_IS_NO_GANG = (
-    "KAI 0.17 does not treat a Job as a gang: it starts the 4 pods one by one, the first one "
-    "picks the domain, and those without room there wait"
-)
-SET_MIN_MEMBER = 'set kai.scheduler/batch-min-member: "4" on the Job, and recreate it'
 FROM_1_TO_4 = "write a whole number from 1 to 4, in quotes"
-JOB_IN_ONE_RACK = text("""
-    KAI job/train -n ml on cluster, a gang
-      train: required rack; 4 pods (nvidia.com/gpu=8)
-""")
 JOB_ONE_BY_ONE = text("""
     KAI job/train -n ml on cluster, one by one
       train: required rack; 4 pods (nvidia.com/gpu=8)

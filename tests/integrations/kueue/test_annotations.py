@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import CLUSTER
+from tests.integrations.kueue.annotations import (
+    PREFERRED,
+    REQUIRED,
+    SLICE_LAYERS,
+    SLICE_LEVEL,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, edited
 
 pytestmark = pytest.mark.regression
 
-SLICE_LAYERS = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology-constraints]"
-REQUIRED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"
-PREFERRED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-preferred-topology]"
-UNCONSTRAINED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]"
-SLICE_LEVEL = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology]"
-SLICE_SIZE = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]"
 GROUP_NAME = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-group-name]"
 ONE_OF_PAIR = "can only define groups of exactly 2 pod sets, got: 1 pod set(s)"
 ONE_ANNOTATION = (
@@ -189,7 +191,7 @@ def test_slice_layers_that_are_no_json_are_refused() -> None:
     ]
 
 
-def test_no_slice_layers_are_refused() -> None:
+def test_empty_slice_layers_are_refused() -> None:
     answer = read_kueue("job", {REQUIRED: None, SLICE_LAYERS: "[]"})
     assert answer.findings == [
         error(

@@ -4,18 +4,11 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import POOL
+from tests.integrations.osmo.workflow import ALL_NODES_COUNT, REQUIREMENT, REQUIREMENTS, RESOURCES, TASKS
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 
 pytestmark = pytest.mark.regression
-
-ALL_NODES_COUNT = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
-)
-TASKS = "workflow.groups[0].tasks"
-REQUIREMENTS = "workflow.resources.r.topology"
-REQUIREMENT = "workflow.resources.r.topology[0]"
-RESOURCES = "workflow.resources"
 
 
 def task(name: str, resource: str) -> dict[str, str]:
