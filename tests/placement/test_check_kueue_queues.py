@@ -1381,8 +1381,8 @@ def test_topology_that_ends_above_the_nodes_is_noted(kueue: CheckedCluster) -> N
     assert answer.workload == text("""
         Kueue job/train -n ml on t
           train
-            pod set pods: required example.com/rack; 2 pods (nvidia.com/gpu=8) on nodes with disk=fast,
-                pool=a
+            pod set pods: required example.com/rack;
+                2 pods (nvidia.com/gpu=8) on nodes with disk=fast, pool=a
     """)
     assert answer.notes == [
         (

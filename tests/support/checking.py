@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support.recorded import CheckQuestion, ReadQuestion, record
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.registry import readers
 from toposcope.placement.check import Checked, Checker
@@ -55,6 +56,18 @@ def advice(rule: str, field: str, message: str, *, fix: str) -> Finding:
     return Finding("advice", rule, field, message, fix)
 
 
+def difference(actual: list[Finding], expected: list[Finding]) -> list[str]:
+    """What a failed comparison shows: each finding that is missing or too many, a field a line."""
+    lines = ["findings differ"]
+    for title, findings, others in (("expected", expected, actual), ("got", actual, expected)):
+        for finding in findings:
+            if finding not in others:
+                lines.append(f"{title} {finding.severity} {finding.rule} {finding.field}")
+                lines.append(f"  message: {finding.message}")
+                lines.append(f"  fix: {finding.fix}")
+    return lines if len(lines) > 1 else ["the same findings, in another order or number"]
+
+
 class Read:
     """What a system makes of a document."""
 
@@ -69,12 +82,17 @@ class Read:
     @property
     def findings(self) -> list[Finding]:
         """All that is wrong with it."""
-        if self.reading is None:
-            return []
-        return [
-            Finding(finding.severity, finding.rule, finding.field, finding.message, finding.fix)
-            for finding in self.reading.findings
-        ]
+        findings = []
+        for finding in self.reading.findings if self.reading else ():
+            shown = Finding(
+                finding.severity,
+                finding.rule,
+                finding.field,
+                finding.message,
+                finding.fix,
+            )
+            findings.append(shown)
+        return findings
 
     @property
     def asks_for_nothing(self) -> bool:
@@ -158,7 +176,11 @@ class CheckedWorkload(Read):
         fittings = self._checker.fittings(self._checked.reading.workload)
         if fittings is None:
             return []
-        return [f"{'/'.join(domain.domain)}: {domain.nodes} nodes, {domain.free}" for domain in fittings.found]
+        domains = []
+        for fitting in fittings.found:
+            path = "/".join(fitting.domain)
+            domains.append(f"{path}: {fitting.nodes} nodes, {fitting.free}")
+        return domains
 
     @property
     def offers(self) -> list[str]:
@@ -167,8 +189,10 @@ class CheckedWorkload(Read):
         assert workload, "it asks for nothing"
         assert verdict, "there is no verdict"
         assert verdict.shortage, f"nothing is short: {self.verdict}"
-        offers = self._checker.offers(workload, verdict.shortage)
-        return [f"{offer.name}: {offer.nodes} nodes, {offer.usable}" for offer in offers]
+        offers = []
+        for offer in self._checker.offers(workload, verdict.shortage):
+            offers.append(f"{offer.name}: {offer.nodes} nodes, {offer.usable}")
+        return offers
 
     @cached_property
     def json(self) -> Any:
@@ -204,20 +228,45 @@ def snapshot_of(objects: Iterable[Any], served: Mapping[str, bool]) -> Snapshot:
 
 
 def _wrapped(line: str) -> list[str]:
+    """The line, broken between parts of a group where it is too long, and at words where a part is."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(line, _COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    first, *others = line.split("; ")
+    lines = [first]
+    for part in others:
+        lines[-1] += ";"
+        if len(lines[-1]) + len(part) < _COLUMNS:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"{indent}{part}")
+    wrapped: list[str] = []
+    for each in lines:
+        wrapped += textwrap.wrap(
+            each,
+            _COLUMNS,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return wrapped
+
+
+_STARTS = {
+    None: "",
+    True: ", a gang",
+    False: ", one by one",
+}
 
 
 def _lines_of_workload(workload: Workload) -> Iterator[str]:
+    on = ""
     if workload.topology:
         on = f" on {workload.topology}"
     elif workload.levels:
-        on = f" on labels {', '.join(level.key for level in workload.levels)}"
-    else:
-        on = ""
-    gang = {None: "", True: ", a gang", False: ", one by one"}[workload.gang]
+        keys = [level.key for level in workload.levels]
+        on = f" on labels {', '.join(keys)}"
+    starts = _STARTS[workload.gang]
     placeable = "" if workload.placeable else ", not placeable"
-    yield f"{workload.system} {workload.handle}{on}{gang}{placeable}"
+    yield f"{workload.system} {workload.handle}{on}{starts}{placeable}"
     for group in workload.groups:
         yield from _lines_of_group(group, "  ")
     for group in workload.pod_groups:
@@ -225,6 +274,24 @@ def _lines_of_workload(workload: Workload) -> Iterator[str]:
 
 
 def _lines_of_group(group: Group, indent: str) -> Iterator[str]:
+    parts = []
+    levels = _levels_of(group)
+    if levels:
+        parts.append(", ".join(levels))
+    for pods in group.pods:
+        parts.append(_text_of_pods(pods))
+
+    name = group.name
+    if group.copies != 1:
+        name = f"{group.copies} x {name}"
+    if parts:
+        name = f"{name}: {'; '.join(parts)}"
+    yield f"{indent}{name}"
+    for below in group.groups:
+        yield from _lines_of_group(below, " " * (len(indent) + 2))
+
+
+def _levels_of(group: Group) -> list[str]:
     levels = []
     if group.required:
         levels.append(f"required {group.required.domain}")
@@ -232,21 +299,28 @@ def _lines_of_group(group: Group, indent: str) -> Iterator[str]:
         levels.append(f"preferred {group.preferred.domain}")
     if group.anti_affinity:
         levels.append(f"apart by {group.anti_affinity}")
-    parts = [", ".join(levels)] if levels else []
-    parts += [_text_of_pods(pods) for pods in group.pods]
-    times = f"{group.copies} x " if group.copies != 1 else ""
-    yield f"{indent}{times}{group.name}{': ' if parts else ''}{'; '.join(parts)}"
-    for below in group.groups:
-        yield from _lines_of_group(below, " " * (len(indent) + 2))
+    return levels
 
 
 def _text_of_pods(pods: Pods) -> str:
-    requests = " ".join(f"{resource}={amount}" for resource, amount in pods.requests)
-    each = f" ({requests})" if requests else ""
-    conditions = [f"{key}={value}" for key, value in pods.node_filter.selector]
-    for term in pods.node_filter.terms:
-        conditions += [f"{part.key} {part.operator} {' '.join(part.values)}" for part in term]
-    for toleration in pods.node_filter.tolerations:
+    text = f"{pods.count} {pods.name}"
+    if pods.requests:
+        requests = [f"{resource}={amount}" for resource, amount in pods.requests]
+        text += f" ({' '.join(requests)})"
+    conditions = _conditions_on_nodes(pods.node_filter)
+    if conditions:
+        text += f" on nodes with {', '.join(conditions)}"
+    return text
+
+
+def _conditions_on_nodes(node_filter: NodeFilter) -> list[str]:
+    conditions = []
+    for key, value in node_filter.selector:
+        conditions.append(f"{key}={value}")
+    for term in node_filter.terms:
+        for part in term:
+            values = " ".join(part.values)
+            conditions.append(f"{part.key} {part.operator} {values}")
+    for toleration in node_filter.tolerations:
         conditions.append(f"tolerates {toleration.key} {toleration.operator} {toleration.effect}")
-    on = f" on nodes with {', '.join(conditions)}" if conditions else ""
-    return f"{pods.count} {pods.name}{each}{on}"
+    return conditions

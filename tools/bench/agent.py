@@ -1,6 +1,4 @@
-"""The agent from outside: memory, start and a cycle.
-
-And one probe with what follows from it, part by part.
+"""The agent from outside (memory, start, a cycle), and one probe part by part.
 
 The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster
 configuration, TLS, metrics port, two processes. What no recording has is NVIDIA's libnvidia-ml and

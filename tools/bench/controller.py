@@ -1,6 +1,4 @@
-"""The controller from outside.
-
-Its first look at a large cluster, and how soon it writes down a change.
+"""The controller from outside: its first look at a large cluster, and how soon it writes a change.
 
 The server is the embedded one in a process of its own, over TLS; it shares two CPUs with what is
 measured, so elapsed times are upper bounds. CPU and memory are the controller's alone.

@@ -1,11 +1,9 @@
-"""Programs that the benchmarks start.
+"""Programs that the benchmarks start; each function is one process.
 
-Each function is one process, and loads only what its name says.
-
-Whatever a program imports is part of what is measured, so each imports what it needs when it
-begins. The environment is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its
-service account, `BENCH_SYSFS` a tree that stands for /sys, and `BENCH_CALLS` the NVML calls of a
-probe.
+A function loads only what its name says. Whatever a program imports is part of what is measured, so
+each imports what it needs when it begins. The environment is that of a pod; `BENCH_ACCOUNT` names
+the folder that stands for its service account, `BENCH_SYSFS` a tree that stands for /sys, and
+`BENCH_CALLS` the NVML calls of a probe.
 """
 
 from __future__ import annotations

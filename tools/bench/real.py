@@ -1,6 +1,4 @@
-"""The controller beside a real kube-apiserver with etcd.
-
-Its first look, and how soon a change is written down.
+"""The controller beside a real kube-apiserver with etcd: its first look, and how soon it writes.
 
 Nothing can be stopped or timed inside that server, so moments are those at which a client hears of
 them: a change counts from the answer to its PATCH to the watch event with the new status. Servers

@@ -1,6 +1,4 @@
-"""The page's server from outside.
-
-Its first snapshot of a large cluster, a change on its way to a page, and rest.
+"""The page's server from outside: the first snapshot, a change on its way to a page, and rest.
 
 Nodes have two or three pods each. The API server is the embedded one in a process of its own, over
 TLS; it shares two CPUs with what is measured, so elapsed times are upper bounds. CPU and memory are

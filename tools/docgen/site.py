@@ -1,11 +1,8 @@
-"""What the site needs beside docs/.
+"""A hook of MkDocs: adds what pages link to from outside docs/, and makes links fit both places.
 
-Files of the repository that its pages link to, and links that fit both places.
-
-A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it
-(`../manifests/...`); on the site what they link to lies under `source/`, Markdown as a page and
-everything else as text. A link to nothing is left as it is, so that `mkdocs build --strict`
-stumbles over it.
+MkDocs loads this file by its path. Pages link as GitHub wants it (`../manifests/...`); on the site
+what they link to lies under `source/`, Markdown as a page and everything else as text. A link to
+nothing is left as it is, so that `mkdocs build --strict` stumbles over it.
 """
 
 import posixpath

@@ -1,10 +1,8 @@
-"""Cases of one subject for a while, drawn by Hypothesis from a seed.
+"""Tries cases of one subject for a while, drawn by Hypothesis from a seed.
 
-In a process of its own when run as a program.
-
-`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` is that process: one that crashes, or
-eats its memory, is a finding and not the end. It writes seed and case into FILE before each
-attempt, and prints what came of all as JSON.
+`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` does so in a process of its own: one
+that crashes, or eats its memory, is a finding and not the end. It writes seed and case into FILE
+before each attempt, and prints what came of all as JSON.
 """
 
 import faulthandler

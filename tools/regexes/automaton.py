@@ -1,6 +1,4 @@
-"""The automaton of a pattern's positions (Glushkov's).
-
-Each place of a character, and which may come next.
+"""The automaton of a pattern's positions (Glushkov's): characters, and which may come next.
 
 Edges are counted, because `(a*)*` has two ways from one `a` to the next. A repetition with a bound
 is unrolled a few times; with a large bound, or around text of any length, it counts as one without.

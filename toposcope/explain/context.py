@@ -342,7 +342,7 @@ def _has_node(pod: PodView) -> bool:
 
 
 def _without(pods: Iterable[PodView], own: Iterable[PodView]) -> tuple[PodView, ...]:
-    """Those of the pods that are not the workload's own."""
+    """The pods without the workload's own ones."""
     own_names = {(pod.namespace, pod.name) for pod in own}
     others = []
     for pod in pods:

@@ -20,14 +20,19 @@ _MAX_MESSAGES: Final = 8
 
 def meaning(text: str) -> str:
     """The meaning of a message, whoever sent it; empty: unknown."""
-    known = features.meaning_of(text)
+    general = features.meaning_of(text)
+    if general:
+        return general
+
     for system in waiting():
-        known = known or system.meaning(text)
-    return known
+        meaning_to_system = system.meaning(text)
+        if meaning_to_system:
+            return meaning_to_system
+    return ""
 
 
 def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
-    """What schedulers report about the workload, without repetitions.
+    """The reports of schedulers about the workload, without repetitions.
 
     Conditions of the objects that schedulers created for it come first, then messages about pods.
     """
@@ -35,6 +40,7 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     for system in waiting():
         messages += system.messages(context)
     messages += _pod_messages(context)
+
     for message in dict.fromkeys(messages):
         if message.meaning:
             yield message
@@ -67,7 +73,9 @@ def check_features(context: Context) -> features.Step:
         if not topology_steps.is_settled(context, finding):
             return features.failed(topology_steps.objection(finding), finding.fix)
 
-    failed, unknown, passed = [], [], []
+    failed = []
+    unknown = []
+    passed = []
     for system in waiting():
         for step in system.check(context):
             if step.outcome is Outcome.FAILED:
@@ -77,9 +85,10 @@ def check_features(context: Context) -> features.Step:
             else:
                 passed.append(step.message)
 
-    worst = [*failed, *unknown]
-    if worst:
-        return worst[0]
+    if failed:
+        return failed[0]
+    if unknown:
+        return unknown[0]
     enabled = "; ".join(passed)
     return features.passed(enabled or "nothing has to be enabled for it")
 
@@ -117,12 +126,12 @@ class Diagnosis:
 
     @cached_property
     def placements(self) -> tuple[ObservedPlacement, ...]:
-        """Where its pods run, for each group that is to be kept together."""
+        """The placement of its pods, for each group that is to be kept together."""
         return tuple(observed_placements(self.context))
 
     @cached_property
     def messages(self) -> tuple[features.SchedulerMessage, ...]:
-        """What schedulers and operators reported."""
+        """The reports of schedulers and operators."""
         return tuple(scheduler_messages(self.context))
 
     @property

@@ -54,7 +54,7 @@ def _nothing_to_compare(workload: Workload, resource: Published) -> str:
 
 
 def _drift(context: Context, resource: Published, scope: Scope | None) -> features.Step | None:
-    """How a resource, or what its scheduler made of it, differs from the ClusterTopology."""
+    """The step where a resource, or one made from it, differs from the ClusterTopology."""
     resources = list(_resources(context, resource))
     if scope:
         for published in resources:

@@ -93,7 +93,9 @@ def _devices(snapshot: Snapshot, node: NodeView) -> Step:
     offers = list(_offers(snapshot, node, whole))
     listed = "; ".join(offers)
     most = max(whole.values(), default=0)
-    if node.gpus <= most or any(parts.values()):
+    are_all_offered = node.gpus <= most
+    is_partitioned = any(parts.values())
+    if are_all_offered or is_partitioned:
         return passed(listed or "no whole GPUs are offered to pods")
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
@@ -124,6 +126,7 @@ def _driver(snapshot: Snapshot, node: NodeView) -> Step:
         return passed(f"{DRIVER} publishes nothing about it, so there is nothing to compare")
     if node.matrix is None:
         return unknown("its agent has written down no devices to compare with the driver's")
+
     try:
         seen = _seen_gpus(node, node.matrix, published)
     except MatrixError as error:
@@ -152,7 +155,7 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
 
     seen = []
     for device in parse(matrix).devices:
-        if device.label.startswith(_GPU):
+        if device.kind == "gpu":
             number = device.label.removeprefix(_GPU)
             gpu = SeenGpu(
                 name=f"{_GPU} {number}",
@@ -190,13 +193,17 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
     if wrong:
         return failed(*wrong, *sentences)
 
-    where = f"NVLink domain {value}" if spans_nodes(value) else "NVLink ends at the node"
-    return passed(where, *_partitions(snapshot, node), *sentences)
+    where = "NVLink ends at the node"
+    if spans_nodes(value):
+        where = f"NVLink domain {value}"
+    partitions = _partitions(snapshot, node)
+    return passed(where, *partitions, *sentences)
 
 
 def _partitions(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
     """The partitions of its NVSwitch that Fabric Manager offers, if its driver publishes them."""
-    gpus = list(_devices_of(snapshot, node).gpus_of(DRIVER))
+    devices = _devices_of(snapshot, node)
+    gpus = list(devices.gpus_of(DRIVER))
     for size in _PARTITION_SIZES:
         attribute = f"partition{size}"
         numbers = {device.attribute(attribute) for device in gpus}

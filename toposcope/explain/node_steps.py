@@ -39,9 +39,9 @@ _NO_ROOM: Final = frozenset({"full", "never"})
 
 def _coverage(context: Context, workload: Workload) -> Sequence[Coverage]:
     """The coverage of the workload's levels over the nodes that it could use."""
-    nodes = context.nodes(workload)
     levels = context.levels(workload)
     keys = frozenset(level.key for level in levels)
+    nodes = context.nodes(workload)
     table = table_of(nodes, keys)
     return cover(levels, table)
 
@@ -57,12 +57,14 @@ class _Gap(NamedTuple):
     @property
     def sentence(self) -> str:
         missing = self.coverage.missing
-        names = some_names(self.coverage.missing_nodes, missing)
-        nodes = plural(self.nodes, "node")
+        unit = plural(self.nodes, "node")
         lack = plural(missing, "lacks", "lack")
+        who = f"{missing} of {self.nodes} {unit}"
+
         level = self.coverage.level
         which = f"level {level.domain} ({level.key})"
-        return f"{missing} of {self.nodes} {nodes} {lack} {which}: {names}"
+        names = some_names(self.coverage.missing_nodes, missing)
+        return f"{who} {lack} {which}: {names}"
 
 
 def check_labels(context: Context) -> Step:
@@ -99,7 +101,8 @@ def _gaps(context: Context) -> Iterator[_Gap]:
 
 def _sentences(gaps: Sequence[_Gap]) -> list[str]:
     """One sentence for each gap, without repetitions."""
-    return list(dict.fromkeys(gap.sentence for gap in gaps))
+    sentences = [gap.sentence for gap in gaps]
+    return list(dict.fromkeys(sentences))
 
 
 def _is_short(context: Context) -> bool:
@@ -181,6 +184,7 @@ def _has_lost(context: Context, lost: LostLevel) -> Step:
     topology = lost.topology
     if context.topologies:
         topology = context.topologies[0]
+
     complaints = level_complaints(context)
     complaint = complaints[0].message if complaints else ""
     return failed(
@@ -207,6 +211,7 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
     level = coverage.level
     count = coverage.nodes
     nodes = shell("kubectl get nodes -L {}", level.key)
+
     if count:
         unit = plural(count, "node")
         which = f"{count} {unit} with level {level.domain}"
@@ -214,6 +219,7 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
             f"none of {which} takes pods: each is cordoned or not Ready",
             commands=(nodes,),
         )
+
     return failed(
         f"no node carries {level.key}, the label of level {level.domain}",
         "label the nodes, or ask for another level",
@@ -225,7 +231,6 @@ def check_room(context: Context) -> Step:
     """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
     if context.finished:
         return passed("it has finished")
-
     if context.all_placed:
         count = len(context.ownership.pods)
         all_of_them = plural(count, "its only pod has", f"all its {count} pods have")

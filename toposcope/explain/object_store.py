@@ -70,9 +70,10 @@ class Unread:
     @property
     def why(self) -> str:
         """Why nothing is known, in a few words."""
+        name = self.kind.name
         if self.forbidden:
-            return f"{self.kind.name} may not be listed with these credentials"
-        return f"the files have no {self.kind.kind} (kubectl get {self.kind.name} -A)"
+            return f"{name} may not be listed with these credentials"
+        return f"the files have no {self.kind.kind} (kubectl get {name} -A)"
 
 
 @dataclass(slots=True)
@@ -154,8 +155,8 @@ def ref_of(document: Object) -> Ref:
     group, kind = kind_of(document)
     root = Field(document)
     metadata = root / "metadata"
-    known = _KEPT.get((group, kind))
-    is_namespaced = known is None or known.namespaced
+    kept_kind = _KEPT.get((group, kind))
+    is_namespaced = kept_kind is None or kept_kind.namespaced
     namespace = (metadata / "namespace").text()
     if not namespace:
         namespace = "default" if is_namespaced else ""
@@ -243,13 +244,13 @@ class _Loader:
                 return
 
     def _load_version(self, kind: Kind, version: str, fields: str) -> None:
-        found = everything(
+        items = everything(
             self.client,
             kind.path(version, self.store.namespace or ""),
             fields=fields,
             progress=partial(self.progress, kind.name),
         )
-        for item in found:
+        for item in items:
             # Items of a list have neither.
             named = {"apiVersion": kind.api_version(version), "kind": kind.kind}
             self.store.put({**item, **named})

@@ -193,7 +193,7 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
 
 
 def _copy_namer(system: str, group: Group) -> CopyName:
-    """How the pods of a group say which copy they belong to."""
+    """A function that returns the name of the copy which a pod belongs to, by its labels."""
     for part in waiting():
         copy_name = part.copy_namer(system, group)
         if copy_name:

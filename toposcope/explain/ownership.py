@@ -56,7 +56,8 @@ def subject_of(
                 matching.append(ref.namespace)
 
     if len(matching) == 1:
-        return Ref(kind.group, kind.kind, matching[0], name)
+        (found_in,) = matching
+        return Ref(kind.group, kind.kind, found_in, name)
 
     called = f"{kind.kind.lower()}/{name}"
     if matching:
@@ -76,9 +77,13 @@ def subject_of(
 
 def _existing(store: ObjectStore, snapshot: Snapshot, kind: Kind) -> set[Ref]:
     """The objects of a kind in all namespaces."""
-    existing = {ref for ref, _ in store.of_kind(kind)}
+    existing = set()
+    for ref, _ in store.of_kind(kind):
+        existing.add(ref)
+
     if kind is POD:
-        existing.update(map(_pod_ref, snapshot.pods or ()))
+        pods = snapshot.pods or ()
+        existing.update(map(_pod_ref, pods))
     return existing
 
 
@@ -87,8 +92,11 @@ def _did_you_mean(name: str, existing: Collection[Ref], namespace: str | None) -
     for ref in existing:
         if namespace in (None, ref.namespace):
             names.add(ref.name)
+
     close = get_close_matches(name, sorted(names), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if not close:
+        return ""
+    return f"; did you mean {close[0]!r}?"
 
 
 def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Ownership:
@@ -96,6 +104,7 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
     owners = _Owners(store, snapshot)
     chain = owners.chain(subject)
     top = chain[-1]
+
     members = []
     for ref in store.objects:
         if _is_kind(ref, POD):
@@ -164,12 +173,14 @@ class _Owners:
     """The owner of every object and pod that is known."""
 
     def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
-        self._owners: dict[Ref, Ref | None] = {}
+        owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():
             pod_ref = _pod_ref(pod)
-            self._owners[pod_ref] = _pod_owner(pod)
+            owners[pod_ref] = _pod_owner(pod)
+
         for ref, document in store.objects.items():
-            self._owners[ref] = owner_of(document)
+            owners[ref] = owner_of(document)
+        self._owners = owners
 
     def owner(self, ref: Ref) -> Ref | None:
         return self._owners.get(ref)
@@ -189,7 +200,14 @@ class _Owners:
 
 
 def _pod_owner(pod: PodView) -> Ref | None:
-    if pod.owner is None:
+    owner = pod.owner
+    if owner is None:
         return None
-    group = pod.owner.api_version.rpartition("/")[0]
-    return Ref(group, pod.owner.kind, pod.namespace, pod.owner.name)
+
+    group, _, _ = owner.api_version.rpartition("/")
+    return Ref(
+        group=group,
+        kind=owner.kind,
+        namespace=pod.namespace,
+        name=owner.name,
+    )

@@ -28,7 +28,9 @@ _OWN_STEP: Final = _TOPOLOGY_RULES | _LEVEL_RULES | _HIERARCHY_RULES | FEATURE_R
 
 def objection(finding: Finding) -> str:
     """A finding in one line."""
-    return f"{finding.field}: {finding.message}" if finding.field else finding.message
+    if not finding.field:
+        return finding.message
+    return f"{finding.field}: {finding.message}"
 
 
 def is_settled(context: Context, finding: Finding) -> bool:
@@ -88,14 +90,16 @@ def check_topology(context: Context) -> Step:
 
     if open_questions:
         return unknown(open_questions[0])
-    return passed("; ".join(dict.fromkeys(existing)) or "it asks for no topology")
+    all_existing = "; ".join(dict.fromkeys(existing))
+    return passed(all_existing or "it asks for no topology")
 
 
 def _list_topologies(context: Context) -> list[Command]:
     commands = []
     for workload in context.workloads:
-        for kind in context.topology_kinds(workload)[:1]:
-            commands.append(shell("kubectl get {}", kind.name))
+        kinds = context.topology_kinds(workload)
+        if kinds:
+            commands.append(shell("kubectl get {}", kinds[0].name))
     return commands
 
 
@@ -103,27 +107,39 @@ def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> S
     """The step where no topology of this name is of the kind that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
-    commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
+    list_kind = shell("kubectl get {}", kind.name)
     scope = context.scope(workload)
-    if scope is None or scope.topology is None:
-        namesakes = []
-        for resource in context.snapshot.published:
-            if resource.name == name:
-                namesakes.append(resource.handle)
+    if scope and scope.topology:
+        return failed(
+            message,
+            _why_unpublished(scope.topology, kind),
+            commands=(list_kind, shell("kubectl describe gtopo {}", name)),
+        )
 
-        detail = f"{', '.join(namesakes)} exists, but {workload.system} does not read it"
-        return failed(message, detail, commands=commands[:1])
+    namesakes = []
+    for resource in context.snapshot.published:
+        if resource.name == name:
+            namesakes.append(resource.handle)
 
-    return failed(message, _why_unpublished(scope.topology, kind), commands=commands)
+    existing = ", ".join(namesakes)
+    return failed(
+        message,
+        f"{existing} exists, but {workload.system} does not read it",
+        commands=(list_kind,),
+    )
 
 
 def _why_unpublished(topology: Topology, kind: PublishedKind) -> str:
-    reported = _reported(topology.status.get("published"), kind)
+    """Why the controller has published no resource of this kind."""
+    published = topology.status.get("published")
+    reported = _reported(published, kind)
     if reported:
         return reported
+
+    name = topology.name
     if topology.publish.get(kind.option) == "Never":
-        return f"ClusterTopology {topology.name} sets spec.publish.{kind.option}: Never"
-    return f"ClusterTopology {topology.name} exists, but is not published as {kind.kind}"
+        return f"ClusterTopology {name} sets spec.publish.{kind.option}: Never"
+    return f"ClusterTopology {name} exists, but is not published as {kind.kind}"
 
 
 def _reported(entries: Any, kind: Kind) -> str:
@@ -172,7 +188,7 @@ def names_level(context: Context, finding: Finding, domain: str) -> bool:
 
 
 def level_complaints(context: Context) -> list[Finding]:
-    """What the systems object to in the levels that are named."""
+    """The objections of the systems to the levels that are named."""
     return list(context.findings(_LEVEL_RULES))
 
 
@@ -219,14 +235,17 @@ def check_levels(context: Context) -> Step:
 
 def domain_names(levels: Iterable[Level]) -> str:
     """The domains of some levels, each once."""
-    return ", ".join(dict.fromkeys(level.domain for level in levels))
+    domains = [level.domain for level in levels]
+    return ", ".join(dict.fromkeys(domains))
 
 
 def _with_fixes(findings: Sequence[Finding]) -> list[str]:
     """The first objection, its fix on a line of its own, and all others with their fixes."""
-    lines = [objection(findings[0]), findings[0].fix]
-    for finding in findings[1:]:
-        lines.append(f"{objection(finding)}; {finding.fix}")
+    first, *rest = findings
+    lines = [objection(first), first.fix]
+    for finding in rest:
+        message = objection(finding)
+        lines.append(f"{message}; {finding.fix}")
     return lines
 
 

@@ -33,6 +33,7 @@ from toposcope.kube.pod_resources import (
     pod_requests,
 )
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
+from toposcope.snapshot.problems import FieldError
 from toposcope.text import bounded, listing
 
 _NO_NAME: Final = (
@@ -53,9 +54,9 @@ def checked_names(**names: str) -> None:
             raise _refused(name, _NO_NAME, f"metadata.{field_name}")
 
 
-def _refused(text: str, why: str, path: str) -> ValueError:
+def _refused(text: str, why: str, path: str) -> FieldError:
     """The error for a text that the API server would refuse in the field of this path."""
-    return ValueError(f"{text!r} {why} - at `$.{path}`")
+    return FieldError(f"{text!r} {why}", f"$.{path}")
 
 
 def _checked_keys(keys: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ _Named = TypeVar("_Named", NodeView, Topology)
 
 
 class _Identity(NamedTuple):
-    """What tells an object from all others: several systems have a PodGroup."""
+    """The identity of an object; the group is part of it, as several systems have a PodGroup."""
 
     group: str
     kind: str
@@ -67,13 +67,13 @@ class _Builder:
 
     @property
     def _takes_lists(self) -> bool:
-        """Whether nobody wants what a snapshot does not keep of Nodes and Pods."""
+        """Whether Nodes and Pods can be taken many at a time, because nobody wants them whole."""
         if self.others is None:
             return True
         return not self.others.wants("", "Node") and not self.others.wants("", "Pod")
 
     def add_snapshot(self, saved: Snapshot) -> None:
-        """Add a whole snapshot; its pods are not read unless other files hold some too."""
+        """Add a whole snapshot; its pods are not read unless other files hold pods too."""
         for node in saved.nodes:
             self._nodes[node.name] = node
         if saved.pods is not None:
@@ -115,9 +115,11 @@ class _Builder:
                 self._put(document)
             except InputError as error:
                 problems += error.problems
+
             self._count += 1
             if not self._count % _REPORT_EVERY:
                 self._report(document.place)
+
         return problems
 
     def _report(self, place: Place) -> None:
@@ -125,7 +127,7 @@ class _Builder:
         self.progress(place.file, self._count, self.meter.share)
 
     def _put(self, document: Document) -> None:
-        """Give it to whoever wants it.
+        """Give the whole object to `others`, if they want it.
 
         Raises InputError for a name that the API server would refuse.
         """
@@ -141,7 +143,7 @@ class _Builder:
         self.others.put(values | _type_of(document))
 
     def _add(self, document: Document) -> None:
-        """Add one object; those of other kinds are skipped. Raises InputError."""
+        """Add one object; unknown kinds are skipped. Raises InputError."""
         try:
             self._add_valid(document)
         except (ValueError, msgspec.ValidationError) as error:
@@ -175,7 +177,7 @@ class _Builder:
     def _add_list(self, place: Place, text: bytes) -> int:
         """Add the Nodes and Pods of a JSON list, and return how many.
 
-        Nothing and 0 where it has anything else.
+        A list that has anything else is left alone: then 0 is returned.
         """
         try:
             check_text(text)
@@ -286,9 +288,10 @@ def load_files(
 ) -> Snapshot:
     """The cluster in these files (`-`: standard input; directories recursively).
 
-    Files of `toposcope save` can stand beside others; of an object in both, the other file's
-    counts. Objects of other kinds are skipped, except those that `others` wants. `limit` is how
-    many bytes one document may have. Raises InputError with every problem of all files.
+    Files of `toposcope save` can be combined with other files; an object in both counts as it
+    stands in the other file. Objects of unknown kinds are skipped, except those that `others`
+    wants. `limit` is the most bytes that one document may have. Raises InputError with every
+    problem of all files.
     """
     names = list(names)
     with decode.paused_gc(), ExitStack() as keep:
@@ -324,7 +327,7 @@ def load_files(
 
 
 def _put_objects(saved: Iterable[Snapshot], others: Collector | None) -> None:
-    """Give what saved snapshots have to whoever wants it."""
+    """Give the objects of saved snapshots to `others`, if they want them."""
     if others is None:
         return
     for snapshot in saved:

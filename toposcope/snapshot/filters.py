@@ -90,7 +90,7 @@ def _requirement(part: str) -> Requirement:
 
 
 class Mark(StrEnum):
-    """Something about a node that an admin wants to know before using it."""
+    """A fact about a node that an admin wants to know before using it."""
 
     NOT_READY = "not-ready"
     CORDONED = "cordoned"

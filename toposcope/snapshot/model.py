@@ -213,7 +213,7 @@ class Snapshot:
     topologies: tuple[Topology, ...] = ()
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What could not be read, one sentence each with the fix."""
+    """A sentence, with the fix, about each thing that could not be read."""
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
     served: Mapping[str, bool] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class Snapshot:
     Of kinds that are missing here, more objects may exist.
     """
     objects: tuple[Mapping[str, Any], ...] = ()
-    """What else decides what schedulers admit: queues, quota, admitted workloads, LimitRanges."""
+    """Other objects that decide what is admitted: queues, quota, workloads, LimitRanges."""
     has_changed_nodes: bool = False
     """Whether this is how the cluster would be: no status of a controller tells of these nodes."""
     scheduler_profiles: SchedulerProfiles | None = None

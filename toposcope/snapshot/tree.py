@@ -29,7 +29,7 @@ _UNMARKED: Final[Mapping[Mark, int]] = {}
 
 
 class _Fact(NamedTuple):
-    """What is counted of a node; equal nodes share one."""
+    """The facts about a node that are counted; equal nodes share one object."""
 
     gpus: int
     free: int | None
@@ -67,7 +67,7 @@ class Domain:
             yield from child.hosts
 
     def leave_out(self, names: Sequence[str], fact: _Fact) -> None:
-        """Note equal nodes, already counted, that lack the next level."""
+        """Add the names of equal nodes that lack the next level; they are counted already."""
         count = len(names)
         self.left_out += names
         self.left_gpus += fact.gpus * count
@@ -203,6 +203,7 @@ def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
     marked = dict.fromkeys(marks, 1) if marks else _UNMARKED
     depth = inside.depth + 1
     children = inside.children
+
     for value, name in members:
         if value is None:
             inside.leave_out([name], fact)
@@ -332,11 +333,11 @@ class Line:
     """One line of the outline with those below it."""
 
     levels: tuple[str, ...]
-    """What the domains are: `rack`; `nvlink-domain`, `host` where each is both; or the topology."""
+    """The kind of the domains: `rack`; `nvlink-domain`, `host` where each is both."""
     names: tuple[str, ...]
     """The domains on the line."""
     nodes: int
-    """Of all the domains together, as are `gpus`, `free` and `marks`."""
+    """The sum over all the domains, as are `gpus`, `free` and `marks`."""
     gpus: int
     free: int | None
     marks: Mapping[Mark, int]

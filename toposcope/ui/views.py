@@ -100,7 +100,7 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
 
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
     """A view for each kind of nodes, where no controller has been and there are several kinds."""
-    suggestions = suggest(snapshot.nodes, snapshot.catalogue).found
+    suggestions = suggest(snapshot.nodes, snapshot.catalogue).suggestions
     if len(suggestions) < 2:  # noqa: PLR2004 - see above
         return
     for suggestion in suggestions:

@@ -67,8 +67,18 @@ STANDARD = Status(
     kai=KEYS_OF_FOUR,
 )
 """Of 28 nodes."""
-OF_8 = Status(path="zone > block > rack > host", domains=(1, 1, 2, 8), grove=FOUR, kai=KEYS_OF_FOUR)
-OF_2 = Status(path="zone > rack > host", domains=(1, 1, 2), grove=THREE, kai=KEYS_OF_THREE)
+OF_8 = Status(
+    path="zone > block > rack > host",
+    domains=(1, 1, 2, 8),
+    grove=FOUR,
+    kai=KEYS_OF_FOUR,
+)
+OF_2 = Status(
+    path="zone > rack > host",
+    domains=(1, 1, 2),
+    grove=THREE,
+    kai=KEYS_OF_THREE,
+)
 """Of 2 nodes, with three levels."""
 
 
@@ -86,7 +96,10 @@ def test_tas2_cliques_have_constraints_of_their_own(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1, "rack": 1},
+    )
 
 
 def test_tas3_set_alone_has_a_constraint(at: World) -> None:
@@ -99,7 +112,10 @@ def test_tas3_set_alone_has_a_constraint(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"rack": 1},
+    )
 
 
 def test_tas4_scaling_group_alone_has_a_constraint(at: World) -> None:
@@ -111,25 +127,45 @@ def test_tas4_scaling_group_alone_has_a_constraint(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"rack": 1},
+    )
 
 
 def test_tas5_clique_alone_has_a_constraint(at: World) -> None:
-    workload = pod_clique_set("tas-host-level", clique("worker", within(TOPOLOGY, required="host")))
+    workload = pod_clique_set(
+        "tas-host-level",
+        clique("worker", within(TOPOLOGY, required="host")),
+    )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"host": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"host": 1},
+    )
 
 
 def test_tas6_clique_alone_stands_under_a_set_in_one_zone(at: World) -> None:
-    workload = pod_clique_set("tas-standalone-pclq", clique("worker"), constraint=within(TOPOLOGY, required="zone"))
+    workload = pod_clique_set(
+        "tas-standalone-pclq",
+        clique("worker"),
+        constraint=within(TOPOLOGY, required="zone"),
+    )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"zone": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"zone": 1},
+    )
 
 
 def test_tas7_set_without_constraint_asks_for_no_level(at: World) -> None:
-    workload = pod_clique_set("tas-no-constraint", clique("worker"), groups=(scaling_group("workers", ["worker"]),))
+    workload = pod_clique_set(
+        "tas-no-constraint",
+        clique("worker"),
+        groups=(scaling_group("workers", ["worker"]),),
+    )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
     assert at.status_of(TOPOLOGY) == STANDARD
@@ -145,7 +181,10 @@ def test_tas8_full_hierarchy_asks_for_three_levels(at: World) -> None:
     )
     at.begin(cluster(8), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(OF_8, required_by={"block": 1, "host": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        OF_8,
+        required_by={"block": 1, "host": 1, "rack": 1},
+    )
 
 
 def test_tas9_set_and_clique_have_constraints(at: World) -> None:
@@ -154,7 +193,10 @@ def test_tas9_set_and_clique_have_constraints(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1, "host": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1, "host": 1},
+    )
 
 
 def test_tas10_scaling_group_that_scales_has_a_constraint(at: World) -> None:
@@ -166,7 +208,10 @@ def test_tas10_scaling_group_that_scales_has_a_constraint(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1, "rack": 1},
+    )
 
 
 def test_tas11_scaling_group_and_clique_have_constraints(at: World) -> None:
@@ -177,7 +222,10 @@ def test_tas11_scaling_group_and_clique_have_constraints(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"host": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"host": 1, "rack": 1},
+    )
 
 
 def test_tas12_ten_replicas_ask_once(at: World) -> None:
@@ -189,22 +237,39 @@ def test_tas12_ten_replicas_ask_once(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1, "host": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1, "host": 1},
+    )
 
 
 def test_tas13_level_without_room_is_available_all_the_same(at: World) -> None:
     """Ten pods fit into no rack."""
-    workload = pod_clique_set("tas-insuffic", clique("worker"), constraint=within(TOPOLOGY, required="rack"))
+    workload = pod_clique_set(
+        "tas-insuffic",
+        clique("worker"),
+        constraint=within(TOPOLOGY, required="rack"),
+    )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"rack": 1},
+    )
 
 
 def test_tas14_two_replicas_of_a_set_ask_once(at: World) -> None:
-    workload = pod_clique_set("tas-multirep", clique("worker"), constraint=within(TOPOLOGY, required="rack"))
+    workload = pod_clique_set(
+        "tas-multirep",
+        clique("worker"),
+        constraint=within(TOPOLOGY, required="rack"),
+    )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"rack": 1},
+    )
 
 
 def disaggregated(pworker: Spec) -> tuple[Spec, ...]:
@@ -227,7 +292,10 @@ def test_tas15_disaggregated_inference_asks_for_two_levels(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1, "rack": 1},
+    )
 
 
 def test_tas16_disaggregated_inference_asks_for_three_levels(at: World) -> None:
@@ -239,7 +307,10 @@ def test_tas16_disaggregated_inference_asks_for_three_levels(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1, "host": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1, "host": 1, "rack": 1},
+    )
 
 
 def mixed_cluster() -> list[Machine]:
@@ -262,7 +333,11 @@ def with_label(key: str) -> Spec:
 
 
 def test_tas17_two_kinds_of_hardware_have_two_topologies(at: World) -> None:
-    h100 = pod_clique_set("tas-h100-workload", clique("worker"), constraint=within("h100-topology", required="block"))
+    h100 = pod_clique_set(
+        "tas-h100-workload",
+        clique("worker"),
+        constraint=within("h100-topology", required="block"),
+    )
     gb200 = pod_clique_set(
         "tas-gb200-workload", clique("worker"), constraint=within("gb200-topology", required="block")
     )
@@ -303,7 +378,11 @@ def test_tas17_one_topology_leaves_half_of_the_nodes_out(at: World) -> None:
             "it out of gangs that ask for that level; label it, or select other nodes (spec.nodeSelector)"
         ),
     )
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, domains=(1, 2, 2, 28), conditions={"LevelsCovered": not_covered})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        domains=(1, 2, 2, 28),
+        conditions={"LevelsCovered": not_covered},
+    )
 
 
 def test_tas18_binding_may_name_a_kai_topology_that_is_not_there(at: World) -> None:
@@ -324,13 +403,21 @@ def test_tas18_binding_may_name_a_kai_topology_that_is_not_there(at: World) -> N
             "spec.publish.kai to Never"
         ),
     )
-    assert at.status_of("drift-detect-topo") == replace(OF_2, conditions={"Published": conflict})
+    assert at.status_of("drift-detect-topo") == replace(
+        OF_2,
+        conditions={"Published": conflict},
+    )
 
 
 def test_tas19_level_that_is_added_makes_the_kai_topology_anew(at: World) -> None:
     at.begin(cluster(2))
     at.publish("lifecycle-topo", {"levels": levels(*TWO), "publish": {"kueue": "Never"}})
-    assert at.status_of("lifecycle-topo") == Status(path="zone > host", domains=(1, 2), grove=TWO, kai=KEYS_OF_TWO)
+    assert at.status_of("lifecycle-topo") == Status(
+        path="zone > host",
+        domains=(1, 2),
+        grove=TWO,
+        kai=KEYS_OF_TWO,
+    )
 
     at.api.patch(f"{PATH}/lifecycle-topo", {"spec": {"levels": levels(*THREE)}})
     at.reconcile()
@@ -345,18 +432,27 @@ ASKS_TAS20 = pod_clique_set(
 def test_tas20_deleted_binding_of_a_workload_is_made_again(at: World) -> None:
     at.begin(cluster(2), [ASKS_TAS20])
     at.publish("tas20-topology", THREE_LEVELS)
-    assert at.status_of("tas20-topology") == replace(OF_2, required_by={"rack": 1})
+    assert at.status_of("tas20-topology") == replace(
+        OF_2,
+        required_by={"rack": 1},
+    )
 
     at.delete(f"{BINDINGS}/tas20-topology")
     at.reconcile()
-    assert at.status_of("tas20-topology") == replace(OF_2, required_by={"rack": 1})
+    assert at.status_of("tas20-topology") == replace(
+        OF_2,
+        required_by={"rack": 1},
+    )
 
 
 def test_tas20_level_of_a_workload_stays_in_the_binding_when_it_goes(at: World) -> None:
     name, workload = "tas20-topology", ASKS_TAS20.name
     at.begin(cluster(2), [ASKS_TAS20])
     at.publish(name, {**THREE_LEVELS, "gracePeriod": "10m"})
-    assert at.status_of(name) == replace(OF_2, required_by={"rack": 1})
+    assert at.status_of(name) == replace(
+        OF_2,
+        required_by={"rack": 1},
+    )
 
     # For the grace period, nothing happens.
     label_racks(at, None)
@@ -390,7 +486,10 @@ def test_tas21_parts_inherit_the_topology_of_the_set(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"host": 1, "zone": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"host": 1, "zone": 1},
+    )
 
 
 def test_tas22_shapes_that_grove_refuses_ask_for_nothing(at: World) -> None:
@@ -439,7 +538,10 @@ def test_tas22_shapes_that_grove_refuses_ask_for_nothing(at: World) -> None:
     )
     at.begin(cluster(8), [*refused, valid])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(OF_8, preferred_by={"host": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        OF_8,
+        preferred_by={"host": 1},
+    )
 
 
 def test_tas23_preferred_levels_are_counted(at: World) -> None:
@@ -452,7 +554,11 @@ def test_tas23_preferred_levels_are_counted(at: World) -> None:
     )
     at.begin(cluster(28), [workload])
     at.publish(TOPOLOGY, FOUR_LEVELS)
-    assert at.status_of(TOPOLOGY) == replace(STANDARD, required_by={"block": 1}, preferred_by={"host": 1, "rack": 1})
+    assert at.status_of(TOPOLOGY) == replace(
+        STANDARD,
+        required_by={"block": 1},
+        preferred_by={"host": 1, "rack": 1},
+    )
 
 
 def test_tas23_workload_hears_of_a_preferred_level_that_goes(at: World) -> None:
@@ -468,7 +574,11 @@ def test_tas23_workload_hears_of_a_preferred_level_that_goes(at: World) -> None:
     # For the grace period, nothing happens.
     label_racks(at, None)
     at.reconcile()
-    assert at.status_of(TOPOLOGY) == replace(preferring, domains=(1, 0, 2), conditions={"LevelsCovered": NO_RACKS})
+    assert at.status_of(TOPOLOGY) == replace(
+        preferring,
+        domains=(1, 0, 2),
+        conditions={"LevelsCovered": NO_RACKS},
+    )
 
     at.reconcile(after=601)
     missed = replace(

@@ -17,8 +17,18 @@ BLOCK, SLOT = "topology.test/block", "topology.test/slot"
 ONLY_KAI = {"grove": "Never", "kueue": "Never"}
 RACKS = {"levels": levels(("rack", RACK)), "publish": ONLY_KAI}
 ZONES = {"levels": levels(("zone", ZONE)), "publish": ONLY_KAI}
-RACKS_KEPT = Status(path="rack", domains=(3,), required_by={"rack": 1}, kai=(RACK,))
-ZONES_KEPT = Status(path="zone", domains=(2,), required_by={"zone": 1}, kai=(ZONE,))
+RACKS_KEPT = Status(
+    path="rack",
+    domains=(3,),
+    required_by={"rack": 1},
+    kai=(RACK,),
+)
+ZONES_KEPT = Status(
+    path="zone",
+    domains=(2,),
+    required_by={"zone": 1},
+    kai=(ZONE,),
+)
 
 
 def node(number: int, rack: str, zone: str) -> Machine:
@@ -87,7 +97,11 @@ def test_parent_in_a_zone_has_children_in_racks(at: World) -> None:
 
 def test_crossing_labels_in_one_topology_are_published_as_written(at: World) -> None:
     constraint = {"topology": "both", "requiredTopologyLevel": RACK, "preferredTopologyLevel": ZONE}
-    job = Workload("PodGroup", "job", {"minMember": 2, "topologyConstraint": constraint, "subGroups": []})
+    job = Workload(
+        "PodGroup",
+        "job",
+        {"minMember": 2, "topologyConstraint": constraint, "subGroups": []},
+    )
     at.begin(SIX_NODES, [job])
     at.publish("both", {"levels": levels(("zone", ZONE), ("rack", RACK)), "publish": ONLY_KAI})
     assert at.status_of("both") == Status(

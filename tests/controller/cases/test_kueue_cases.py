@@ -36,8 +36,16 @@ RACKS = [
 ]
 FIRST_HOST = kueue_node("x1", "b1", "r1")
 HOSTS = [FIRST_HOST, kueue_node("x2", "b1", "r2"), kueue_node("x3", "b2", "r1"), kueue_node("x4", "b2", "r2")]
-BLOCK_RACK = Status(path="block > rack", domains=(2, 4), kueue=(KUEUE_BLOCK, KUEUE_RACK))
-BLOCK_RACK_HOST = Status(path="block > rack > host", domains=(2, 4, 4), kueue=(KUEUE_BLOCK, KUEUE_RACK, HOSTNAME))
+BLOCK_RACK = Status(
+    path="block > rack",
+    domains=(2, 4),
+    kueue=(KUEUE_BLOCK, KUEUE_RACK),
+)
+BLOCK_RACK_HOST = Status(
+    path="block > rack > host",
+    domains=(2, 4, 4),
+    kueue=(KUEUE_BLOCK, KUEUE_RACK, HOSTNAME),
+)
 ONE_NODE = Status(
     path="block > rack > host", domains=(1, 1, 1), required_by={"rack": 1}, kueue=(KUEUE_BLOCK, KUEUE_RACK, HOSTNAME)
 )
@@ -59,11 +67,18 @@ def test_topology_that_no_flavor_uses_may_go(at: World) -> None:
 
     at.api.patch(f"{PATH}/default", PUBLISH_NEVER)
     at.reconcile()
-    assert at.status_of("default") == replace(BLOCK_RACK, kueue=None)
+    assert at.status_of("default") == replace(
+        BLOCK_RACK,
+        kueue=None,
+    )
 
 
 def test_topology_that_a_flavor_uses_waits_to_go(at: World) -> None:
-    flavor = Workload("ResourceFlavor", "tas-flavor", {"nodeLabels": {"node-group": "tas"}, "topologyName": "default"})
+    flavor = Workload(
+        "ResourceFlavor",
+        "tas-flavor",
+        {"nodeLabels": {"node-group": "tas"}, "topologyName": "default"},
+    )
     at.begin(RACKS, [flavor])
     at.publish("default", INFERRED)
     assert at.status_of("default") == BLOCK_RACK
@@ -78,7 +93,10 @@ def test_topology_that_a_flavor_uses_waits_to_go(at: World) -> None:
             "ResourceFlavor tas-flavor"
         ),
     )
-    assert at.status_of("default") == replace(BLOCK_RACK, conditions={"Published": waiting})
+    assert at.status_of("default") == replace(
+        BLOCK_RACK,
+        conditions={"Published": waiting},
+    )
 
 
 def test_required_levels_are_counted_by_workload(at: World) -> None:
@@ -89,29 +107,44 @@ def test_required_levels_are_counted_by_workload(at: World) -> None:
     ]
     at.begin(RACKS, workloads)
     at.publish("default", INFERRED)
-    assert at.status_of("default") == replace(BLOCK_RACK, required_by={"block": 1, "rack": 2})
+    assert at.status_of("default") == replace(
+        BLOCK_RACK,
+        required_by={"block": 1, "rack": 2},
+    )
 
 
 def test_level_without_room_for_a_workload_is_available(at: World) -> None:
     at.begin(RACKS, [workload("wl1-inadmissible", {"required": KUEUE_RACK})])
     at.publish("default", INFERRED)
-    assert at.status_of("default") == replace(BLOCK_RACK, required_by={"rack": 1})
+    assert at.status_of("default") == replace(
+        BLOCK_RACK,
+        required_by={"rack": 1},
+    )
 
 
 def test_topology_deleted_under_a_workload_is_created_again(at: World) -> None:
     at.begin(RACKS, [workload("wl", {"required": KUEUE_BLOCK})])
     at.publish("default", INFERRED)
-    assert at.status_of("default") == replace(BLOCK_RACK, required_by={"block": 1})
+    assert at.status_of("default") == replace(
+        BLOCK_RACK,
+        required_by={"block": 1},
+    )
 
     at.delete(f"{KUEUE}/default")
     at.reconcile()
-    assert at.status_of("default") == replace(BLOCK_RACK, required_by={"block": 1})
+    assert at.status_of("default") == replace(
+        BLOCK_RACK,
+        required_by={"block": 1},
+    )
 
 
 def test_preferred_levels_are_counted_by_workload(at: World) -> None:
     at.begin(HOSTS, [workload("wl1", {"preferred": KUEUE_BLOCK}), workload("wl2", {"preferred": KUEUE_RACK})])
     at.publish("default", INFERRED)
-    assert at.status_of("default") == replace(BLOCK_RACK_HOST, preferred_by={"block": 1, "rack": 1})
+    assert at.status_of("default") == replace(
+        BLOCK_RACK_HOST,
+        preferred_by={"block": 1, "rack": 1},
+    )
 
 
 def test_workload_without_request_uses_no_level(at: World) -> None:
@@ -170,7 +203,10 @@ def test_new_level_of_a_cordoned_node_is_not_available(at: World) -> None:
     at.begin([replace(FIRST_HOST, cordoned=True)], [workload("wl1", {"required": KUEUE_RACK})])
     at.publish("default", INFERRED)
     waiting = ("Unknown", "NoUsableNodes", "Waiting for a Ready, schedulable node with level 'rack'")
-    assert at.status_of("default") == replace(ONE_NODE, conditions={"TopologyLevelsAvailable": waiting})
+    assert at.status_of("default") == replace(
+        ONE_NODE,
+        conditions={"TopologyLevelsAvailable": waiting},
+    )
 
     at.api.patch(f"{NODES}/x1", {"spec": {"unschedulable": None}})
     at.reconcile()
@@ -190,7 +226,12 @@ def test_nodes_without_gpus_are_not_of_the_topology(at: World) -> None:
     ]
     at.begin(nodes, [Workload("Workload", "wl1", {"podSets": pod_sets})])
     at.publish("default", INFERRED)
-    assert at.status_of("default") == Status(path="rack", domains=(1,), required_by={"rack": 1}, kueue=(KUEUE_RACK,))
+    assert at.status_of("default") == Status(
+        path="rack",
+        domains=(1,),
+        required_by={"rack": 1},
+        kueue=(KUEUE_RACK,),
+    )
 
 
 def test_labels_that_others_write_on_a_topology_stay(at: World) -> None:
@@ -208,7 +249,11 @@ def test_changed_levels_make_a_new_topology(at: World) -> None:
     rack_host = (("rack", KUEUE_RACK), ("host", HOSTNAME))
     at.begin(HOSTS)
     at.publish("default", {**INFERRED, "levels": levels(*rack_host)})
-    assert at.status_of("default") == Status(path="rack > host", domains=(2, 4), kueue=(KUEUE_RACK, HOSTNAME))
+    assert at.status_of("default") == Status(
+        path="rack > host",
+        domains=(2, 4),
+        kueue=(KUEUE_RACK, HOSTNAME),
+    )
 
     at.api.patch(f"{PATH}/default", {"spec": {"levels": levels(("block", KUEUE_BLOCK), *rack_host)}})
     at.reconcile()

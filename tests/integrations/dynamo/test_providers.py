@@ -19,7 +19,7 @@ def read_dynamo(name: str, edits: Edits | None = None, *, before: Any = None) ->
 
 
 @pytest.mark.parametrize(
-    "value",
+    "annotations",
     [
         pytest.param({"nvidia.com/workload-provider": "grove"}, id="alone"),
         pytest.param(
@@ -27,8 +27,8 @@ def read_dynamo(name: str, edits: Edits | None = None, *, before: Any = None) ->
         ),
     ],
 )
-def test_provider_grove_checks_constraints(value: dict[str, Any]) -> None:
-    answer = read_dynamo("v1beta1", {"metadata.annotations": value, TOPOLOGY: "unheard-of"})
+def test_provider_grove_checks_constraints(annotations: dict[str, Any]) -> None:
+    answer = read_dynamo("v1beta1", {"metadata.annotations": annotations, TOPOLOGY: "unheard-of"})
     assert answer.findings == [error("dynamo/topology-exists", TOPOLOGY, NOT_FOUND, fix="there are: cluster")]
 
 

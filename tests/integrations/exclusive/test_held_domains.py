@@ -25,9 +25,9 @@ def test_rack_held_by_a_group_is_left_out() -> None:
     assert answer.findings == []
     assert answer.workload == text("""
         LeaderWorkerSet leaderworkerset/train -n ml on labels example.com/rack
-          group: required rack, apart by leaderworkerset.sigs.k8s.io/group-key; 1 leader (nvidia.com/gpu=1)
-              on nodes with example.com/rack NotIn r1; 1 worker (nvidia.com/gpu=8) on nodes with
-              example.com/rack NotIn r1
+          group: required rack, apart by leaderworkerset.sigs.k8s.io/group-key;
+              1 leader (nvidia.com/gpu=1) on nodes with example.com/rack NotIn r1;
+              1 worker (nvidia.com/gpu=8) on nodes with example.com/rack NotIn r1
     """)
     assert answer.notes == ["domains of level rack left out, as they hold groups of LeaderWorkerSets already: 1"]
 
@@ -45,8 +45,8 @@ def test_rack_held_by_a_job_is_left_out() -> None:
     assert answer.findings == []
     assert answer.workload == text("""
         JobSet jobset/train -n ml on labels example.com/rack
-          job of a: required rack, apart by jobset.sigs.k8s.io/job-key; 2 a (nvidia.com/gpu=8) on nodes with
-              example.com/rack NotIn r1
+          job of a: required rack, apart by jobset.sigs.k8s.io/job-key;
+              2 a (nvidia.com/gpu=8) on nodes with example.com/rack NotIn r1
     """)
     assert answer.notes == ["domains of level rack left out, as they hold Jobs of JobSets already: 1"]
 

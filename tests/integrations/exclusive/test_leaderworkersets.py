@@ -30,8 +30,8 @@ def test_each_group_has_a_rack_of_its_own() -> None:
     assert answer.findings == []
     assert answer.workload == text("""
         LeaderWorkerSet leaderworkerset/train -n ml on labels example.com/rack
-          3 x group: required rack, apart by leaderworkerset.sigs.k8s.io/group-key; 1 leader
-              (nvidia.com/gpu=1); 4 worker (nvidia.com/gpu=8)
+          3 x group: required rack, apart by leaderworkerset.sigs.k8s.io/group-key;
+              1 leader (nvidia.com/gpu=1); 4 worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
 
@@ -45,8 +45,8 @@ def test_any_node_label_will_do() -> None:
     assert answer.findings == []
     assert answer.workload == text("""
         LeaderWorkerSet leaderworkerset/train -n ml on labels example.com/pool
-          3 x group: required example.com/pool, apart by leaderworkerset.sigs.k8s.io/group-key; 1 leader
-              (nvidia.com/gpu=1); 4 worker (nvidia.com/gpu=8)
+          3 x group: required example.com/pool, apart by leaderworkerset.sigs.k8s.io/group-key;
+              1 leader (nvidia.com/gpu=1); 4 worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
 
@@ -60,10 +60,10 @@ def test_each_sub_group_has_a_host_of_its_own() -> None:
     assert answer.workload == text("""
         LeaderWorkerSet leaderworkerset/train -n ml on labels example.com/rack, kubernetes.io/hostname
           2 x group: required rack, apart by leaderworkerset.sigs.k8s.io/group-key
-            sub-group: required host, apart by leaderworkerset.sigs.k8s.io/subgroup-key; 1 leader
-                (nvidia.com/gpu=1); 2 worker (nvidia.com/gpu=8)
-            sub-group: required host, apart by leaderworkerset.sigs.k8s.io/subgroup-key; 2 worker
-                (nvidia.com/gpu=8)
+            sub-group: required host, apart by leaderworkerset.sigs.k8s.io/subgroup-key;
+                1 leader (nvidia.com/gpu=1); 2 worker (nvidia.com/gpu=8)
+            sub-group: required host, apart by leaderworkerset.sigs.k8s.io/subgroup-key;
+                2 worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
 
@@ -77,8 +77,8 @@ def test_leader_excluded_is_in_no_sub_group() -> None:
     assert answer.workload == text("""
         LeaderWorkerSet leaderworkerset/train -n ml on labels kubernetes.io/hostname
           2 x group: 1 leader (nvidia.com/gpu=1)
-            2 x sub-group: required host, apart by leaderworkerset.sigs.k8s.io/subgroup-key; 2 worker
-                (nvidia.com/gpu=8)
+            2 x sub-group: required host, apart by leaderworkerset.sigs.k8s.io/subgroup-key;
+                2 worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
 

@@ -2,62 +2,32 @@
 
 import pytest
 from tests.integrations.clusters import CLUSTER
+from tests.integrations.grove.podcliqueset import (
+    GROUP,
+    GROUP_CONSTRAINT,
+    GROUP_WITHOUT_LEVEL,
+    LEADER,
+    PLACED_ALONE,
+    REQUIRED,
+    ROUTER,
+    ROUTER_CONSTRAINT,
+    SET_CONSTRAINT,
+    TOPOLOGY_NAME,
+    WHOLE,
+    WORKER,
+)
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 
 pytestmark = pytest.mark.regression
 
-ROUTER = "spec.template.cliques[0]"
-LEADER = "spec.template.cliques[1]"
-WORKER = "spec.template.cliques[2]"
-GROUP = "spec.template.podCliqueScalingGroups[0]"
-SET_CONSTRAINT = "spec.template.topologyConstraint"
-GROUP_CONSTRAINT = f"{GROUP}.topologyConstraint"
 PACK = "spec.template.topologyConstraint.pack"
-REQUIRED = "spec.template.topologyConstraint.pack.required"
 PREFERRED = "spec.template.topologyConstraint.pack.preferred"
 PACK_DOMAIN = "spec.template.topologyConstraint.packDomain"
-PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the zone of the others"
-)
-TOPOLOGY_NAME = "spec.template.topologyConstraint.topologyName"
-ROUTER_CONSTRAINT = f"{ROUTER}.topologyConstraint"
 LEADER_CONSTRAINT = f"{LEADER}.topologyConstraint"
 ONE_TOPOLOGY = (
     "all topologyConstraint.topologyName values within a PodCliqueSet must match in the current implementation"
 )
-WHOLE = text("""
-    Grove podcliqueset/llm -n ml on cluster, a gang
-      2 x llm: required zone
-        2 x scaling group decode: required rack
-          clique leader: 1 leader (nvidia.com/gpu=8)
-          clique worker: 3 worker (nvidia.com/gpu=8)
-        clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x llm: required zone
-                 scaling group decode: required rack
-                   clique leader: 1 leader (nvidia.com/gpu=8)
-                   clique worker: 3 worker (nvidia.com/gpu=8)
-                 clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x scaling group decode: required rack
-                 clique leader: 1 leader (nvidia.com/gpu=8)
-                 clique worker: 3 worker (nvidia.com/gpu=8)
-""")
-GROUP_WITHOUT_LEVEL = text("""
-    Grove podcliqueset/llm -n ml on cluster, a gang
-      2 x llm: required zone
-        2 x scaling group decode
-          clique leader: 1 leader (nvidia.com/gpu=8)
-          clique worker: 3 worker (nvidia.com/gpu=8)
-        clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x llm: required zone
-                 scaling group decode
-                   clique leader: 1 leader (nvidia.com/gpu=8)
-                   clique worker: 3 worker (nvidia.com/gpu=8)
-                 clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x scaling group decode: required zone
-                 clique leader: 1 leader (nvidia.com/gpu=8)
-                 clique worker: 3 worker (nvidia.com/gpu=8)
-""")
 
 
 def read_grove(edits: Edits | None = None) -> Read:
@@ -237,7 +207,7 @@ def test_constraint_without_topology_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "rule", "message", "fix"),
+    ("domain", "rule", "message", "fix"),
     [
         pytest.param(
             "rak",
@@ -269,8 +239,8 @@ def test_constraint_without_topology_is_refused() -> None:
         ),
     ],
 )
-def test_wrong_domain_is_refused(value: str, rule: str, message: str, fix: str) -> None:
-    answer = read_grove({GROUP_CONSTRAINT: None, REQUIRED: value})
+def test_wrong_domain_is_refused(domain: str, rule: str, message: str, fix: str) -> None:
+    answer = read_grove({GROUP_CONSTRAINT: None, REQUIRED: domain})
     assert answer.findings == [error(rule, REQUIRED, message, fix=fix)]
 
 

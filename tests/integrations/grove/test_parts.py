@@ -2,36 +2,13 @@
 
 import pytest
 from tests.integrations.clusters import CLUSTER
+from tests.integrations.grove.podcliqueset import GROUP, LEADER, PLACED_ALONE, ROUTER, STARTUP, WHOLE, WORKER
 from tests.support.checking import Read, error, read, warning
-from tests.support.documents import Edits, document, text
+from tests.support.documents import Edits, document
 
 pytestmark = pytest.mark.regression
 
-ROUTER = "spec.template.cliques[0]"
-LEADER = "spec.template.cliques[1]"
-WORKER = "spec.template.cliques[2]"
-GROUP = "spec.template.podCliqueScalingGroups[0]"
-PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the zone of the others"
-)
-STARTUP = "spec.template.cliqueStartupType"
 GROVES_SCHEDULER_DECIDES = "remove it: Grove's scheduler decides where its pods run"
-WHOLE = text("""
-    Grove podcliqueset/llm -n ml on cluster, a gang
-      2 x llm: required zone
-        2 x scaling group decode: required rack
-          clique leader: 1 leader (nvidia.com/gpu=8)
-          clique worker: 3 worker (nvidia.com/gpu=8)
-        clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x llm: required zone
-                 scaling group decode: required rack
-                   clique leader: 1 leader (nvidia.com/gpu=8)
-                   clique worker: 3 worker (nvidia.com/gpu=8)
-                 clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x scaling group decode: required rack
-                 clique leader: 1 leader (nvidia.com/gpu=8)
-                 clique worker: 3 worker (nvidia.com/gpu=8)
-""")
 
 
 def read_grove(edits: Edits | None = None) -> Read:
@@ -58,7 +35,7 @@ def test_set_without_cliques_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message", "fix"),
+    ("name", "message", "fix"),
     [
         pytest.param("", "field cannot be empty", "name it", id="empty"),
         pytest.param(
@@ -69,8 +46,8 @@ def test_set_without_cliques_is_refused() -> None:
         ),
     ],
 )
-def test_wrong_name_of_a_clique_is_refused(value: str, message: str, fix: str) -> None:
-    answer = read_grove({f"{ROUTER}.name": value})
+def test_wrong_name_of_a_clique_is_refused(name: str, message: str, fix: str) -> None:
+    answer = read_grove({f"{ROUTER}.name": name})
     assert answer.findings == [error("grove/name", f"{ROUTER}.name", message, fix=fix)]
 
 

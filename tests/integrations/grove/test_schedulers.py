@@ -10,6 +10,18 @@ from tests.integrations.clusters import (
     GROVE_WITH_KAI_BY_DEFAULT,
     GROVE_WITH_VOLCANO,
 )
+from tests.integrations.grove.podcliqueset import (
+    GROUP_CONSTRAINT,
+    GROUP_WITHOUT_LEVEL,
+    LEADER_SCHEDULER,
+    ONE_SCHEDULER,
+    PLACED_ALONE,
+    ROUTER,
+    ROUTER_SCHEDULER,
+    SET_CONSTRAINT,
+    WHOLE,
+    WORKER,
+)
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
@@ -17,18 +29,7 @@ from toposcope.integrations.grove.schedulers import profiles_of
 
 pytestmark = pytest.mark.regression
 
-ROUTER = "spec.template.cliques[0]"
-LEADER = "spec.template.cliques[1]"
-WORKER = "spec.template.cliques[2]"
-GROUP = "spec.template.podCliqueScalingGroups[0]"
-SET_CONSTRAINT = "spec.template.topologyConstraint"
-GROUP_CONSTRAINT = f"{GROUP}.topologyConstraint"
 QUEUE = "metadata.labels[kai.scheduler/queue]"
-PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the zone of the others"
-)
-ROUTER_SCHEDULER = f"{ROUTER}.spec.podSpec.schedulerName"
-LEADER_SCHEDULER = f"{LEADER}.spec.podSpec.schedulerName"
 WORKER_SCHEDULER = f"{WORKER}.spec.podSpec.schedulerName"
 NO_QUEUE = "no KAI queue is configured on PodCliqueSet ml/llm or its PodClique templates"
 OTHER_QUEUE = 'KAI queue on PodCliqueSet ml/llm is "research" but PodClique template "router" resolves to "x"'
@@ -36,39 +37,6 @@ KEEPS_NOTHING = "default-scheduler keeps no topology constraint: Grove accepts i
 NOT_ENABLED = (
     "schedulerName must be an enabled scheduler backend; this scheduler is not enabled in OperatorConfiguration"
 )
-ONE_SCHEDULER = "the schedulerName for all pods have to be the same"
-WHOLE = text("""
-    Grove podcliqueset/llm -n ml on cluster, a gang
-      2 x llm: required zone
-        2 x scaling group decode: required rack
-          clique leader: 1 leader (nvidia.com/gpu=8)
-          clique worker: 3 worker (nvidia.com/gpu=8)
-        clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x llm: required zone
-                 scaling group decode: required rack
-                   clique leader: 1 leader (nvidia.com/gpu=8)
-                   clique worker: 3 worker (nvidia.com/gpu=8)
-                 clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x scaling group decode: required rack
-                 clique leader: 1 leader (nvidia.com/gpu=8)
-                 clique worker: 3 worker (nvidia.com/gpu=8)
-""")
-GROUP_WITHOUT_LEVEL = text("""
-    Grove podcliqueset/llm -n ml on cluster, a gang
-      2 x llm: required zone
-        2 x scaling group decode
-          clique leader: 1 leader (nvidia.com/gpu=8)
-          clique worker: 3 worker (nvidia.com/gpu=8)
-        clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x llm: required zone
-                 scaling group decode
-                   clique leader: 1 leader (nvidia.com/gpu=8)
-                   clique worker: 3 worker (nvidia.com/gpu=8)
-                 clique router: 1 router (nvidia.com/gpu=8)
-      at once: 2 x scaling group decode: required zone
-                 clique leader: 1 leader (nvidia.com/gpu=8)
-                 clique worker: 3 worker (nvidia.com/gpu=8)
-""")
 NOTHING_AT_ONCE = text("""
     Grove podcliqueset/llm -n ml
       2 x llm
@@ -120,7 +88,7 @@ def test_pods_without_constraint_may_name_no_scheduler() -> None:
     assert answer.notes == []
 
 
-def test_no_scheduler_where_configuration_is_unknown_is_warned_of() -> None:
+def test_missing_scheduler_in_unknown_configuration_is_warned_of() -> None:
     answer = read_grove({**scheduled_by(None), GROUP_CONSTRAINT: None})
     assert answer.findings == [
         warning(
@@ -139,7 +107,7 @@ def test_no_scheduler_where_configuration_is_unknown_is_warned_of() -> None:
     ]
 
 
-def test_no_scheduler_beside_default_profile_is_warned_of() -> None:
+def test_missing_scheduler_beside_default_profile_is_warned_of() -> None:
     answer = read_grove({**scheduled_by(None), GROUP_CONSTRAINT: None}, cluster=GROVE_WITH_KAI)
     assert answer.findings == [
         warning(
@@ -154,7 +122,7 @@ def test_no_scheduler_beside_default_profile_is_warned_of() -> None:
     ]
 
 
-def test_no_scheduler_where_kai_is_the_default_profile_is_kai() -> None:
+def test_missing_scheduler_is_kai_where_it_is_the_default_profile() -> None:
     answer = read_grove({**scheduled_by(None), GROUP_CONSTRAINT: None}, cluster=GROVE_WITH_KAI_BY_DEFAULT)
     assert answer.findings == []
     assert answer.workload == GROUP_WITHOUT_LEVEL
@@ -203,7 +171,7 @@ def test_two_schedulers_of_unknown_configuration_are_refused() -> None:
     ]
 
 
-def test_no_scheduler_beside_kai_is_kai_where_it_is_the_default() -> None:
+def test_missing_scheduler_beside_kai_is_kai_by_default() -> None:
     answer = read_grove(
         {ROUTER_SCHEDULER: None, LEADER_SCHEDULER: None, GROUP_CONSTRAINT: None}, cluster=GROVE_WITH_KAI_BY_DEFAULT
     )

@@ -2,6 +2,17 @@
 
 import pytest
 from tests.integrations.clusters import CLUSTER, SHELF_IS_RACK
+from tests.integrations.kai.annotations import (
+    JOB_IN_ONE_RACK,
+    JOB_IS_NO_GANG,
+    MIN_MEMBER,
+    NO_LEVEL,
+    PREFERRED,
+    REPLICATED_JOB_REQUIRED,
+    REPLICATED_JOB_TOPOLOGY,
+    REQUIRED,
+    SET_MIN_MEMBER,
+)
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
@@ -9,29 +20,12 @@ from toposcope.integrations.framework.system import ClusterFacts
 pytestmark = pytest.mark.regression
 
 TOPOLOGY = "metadata.annotations[kai.scheduler/topology]"
-REQUIRED = "metadata.annotations[kai.scheduler/topology-required-placement]"
-PREFERRED = "metadata.annotations[kai.scheduler/topology-preferred-placement]"
-MIN_MEMBER = "metadata.annotations[kai.scheduler/batch-min-member]"
-REPLICATED_JOB_REQUIRED = (
-    "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology-required-placement]"
-)
-REPLICATED_JOB_TOPOLOGY = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology]"
 LEVELS_FIRST = "room is not checked before the levels are right"
-JOB_IS_NO_GANG = (
-    "KAI 0.17 does not treat a Job as a gang: it starts the 4 pods one by one, the first one "
-    "picks the domain, and those without room there wait"
-)
-SET_MIN_MEMBER = 'set kai.scheduler/batch-min-member: "4" on the Job, and recreate it'
-NO_LEVEL = "KAI 0.17 never schedules pods with a topology and neither a required nor a preferred level"
 SET_A_LEVEL = (
     "set metadata.annotations[kai.scheduler/topology-required-placement] or "
     "metadata.annotations[kai.scheduler/topology-preferred-placement], or remove the topology "
     "here"
 )
-JOB_IN_ONE_RACK = text("""
-    KAI job/train -n ml on cluster, a gang
-      train: required rack; 4 pods (nvidia.com/gpu=8)
-""")
 JOB_WITHOUT_LEVELS = text("""
     KAI job/train -n ml, one by one, not placeable
       train: 4 pods (nvidia.com/gpu=8)

@@ -4,30 +4,24 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import CLUSTER, TWO_TOPOLOGIES
+from tests.integrations.kai.annotations import (
+    JOB_IN_ONE_RACK,
+    JOB_IS_NO_GANG,
+    MIN_MEMBER,
+    PREFERRED,
+    REPLICATED_JOB_REQUIRED,
+    REPLICATED_JOB_TOPOLOGY,
+    REQUIRED,
+    SET_MIN_MEMBER,
+)
 from tests.support.checking import Finding, Read, error, read, warning
 from tests.support.documents import Edits, document, edited, text
 from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-REQUIRED = "metadata.annotations[kai.scheduler/topology-required-placement]"
-PREFERRED = "metadata.annotations[kai.scheduler/topology-preferred-placement]"
-MIN_MEMBER = "metadata.annotations[kai.scheduler/batch-min-member]"
-REPLICATED_JOB_REQUIRED = (
-    "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology-required-placement]"
-)
-REPLICATED_JOB_TOPOLOGY = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology]"
 REPLICATED_JOB_MIN_MEMBER = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/batch-min-member]"
-JOB_IS_NO_GANG = (
-    "KAI 0.17 does not treat a Job as a gang: it starts the 4 pods one by one, the first one "
-    "picks the domain, and those without room there wait"
-)
-SET_MIN_MEMBER = 'set kai.scheduler/batch-min-member: "4" on the Job, and recreate it'
 FROM_1_TO_4 = "write a whole number from 1 to 4, in quotes"
-JOB_IN_ONE_RACK = text("""
-    KAI job/train -n ml on cluster, a gang
-      train: required rack; 4 pods (nvidia.com/gpu=8)
-""")
 JOB_ONE_BY_ONE = text("""
     KAI job/train -n ml on cluster, one by one
       train: required rack; 4 pods (nvidia.com/gpu=8)
@@ -140,7 +134,7 @@ def test_room_is_checked_for_min_member_pods() -> None:
 
 
 WRONG_MIN_MEMBERS = pytest.mark.parametrize(
-    ("value", "message"),
+    ("min_member", "message"),
     [
         pytest.param(
             "all",
@@ -158,16 +152,16 @@ WRONG_MIN_MEMBERS = pytest.mark.parametrize(
 
 
 @WRONG_MIN_MEMBERS
-def test_wrong_min_member_of_a_job_is_refused(value: str, message: str) -> None:
-    answer = read_kai("job", {MIN_MEMBER: value})
+def test_wrong_min_member_of_a_job_is_refused(min_member: str, message: str) -> None:
+    answer = read_kai("job", {MIN_MEMBER: min_member})
     assert answer.findings == [error("kai/min-member", MIN_MEMBER, message, fix=FROM_1_TO_4)]
     assert answer.workload == JOB_ONE_BY_ONE
     assert answer.notes == []
 
 
 @WRONG_MIN_MEMBERS
-def test_wrong_min_member_of_one_kind_of_jobs_is_refused(value: str, message: str) -> None:
-    answer = read_kai("jobset", {**TWO_JOBS, REPLICATED_JOB_MIN_MEMBER: value})
+def test_wrong_min_member_of_one_kind_of_jobs_is_refused(min_member: str, message: str) -> None:
+    answer = read_kai("jobset", {**TWO_JOBS, REPLICATED_JOB_MIN_MEMBER: min_member})
     assert answer.findings == [error("kai/min-member", REPLICATED_JOB_MIN_MEMBER, message, fix=FROM_1_TO_4)]
     assert answer.workload == REPLICATED_JOBS
     assert answer.notes == []

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import CLUSTER
+from tests.integrations.kai.annotations import NO_LEVEL
 from tests.support.checking import Read, error, read
 from tests.support.documents import Edits, document, text
 
 pytestmark = pytest.mark.regression
 
-NO_LEVEL = "KAI 0.17 never schedules pods with a topology and neither a required nor a preferred level"
 PODS_UNKNOWN = (
     "no pods of the PodGroup are known, so what they request is not known: room is not checked; "
     "check the workload that its pods come from"

@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import CLUSTER
+from tests.integrations.kueue.annotations import (
+    PREFERRED,
+    REQUIRED,
+    SLICE_LAYERS,
+    SLICE_LEVEL,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, edited
 
 pytestmark = pytest.mark.regression
 
-SLICE_LAYERS = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology-constraints]"
-REQUIRED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"
-PREFERRED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-preferred-topology]"
-UNCONSTRAINED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]"
-SLICE_LEVEL = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology]"
-SLICE_SIZE = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]"
 GROUP_NAME = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-group-name]"
 ONE_OF_PAIR = "can only define groups of exactly 2 pod sets, got: 1 pod set(s)"
 ONE_ANNOTATION = (
@@ -75,7 +77,7 @@ def test_unconstrained_that_is_no_boolean_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message", "fix"),
+    ("key", "message", "fix"),
     [
         pytest.param("", "name part must be non-empty", "name a node label, or remove it", id="empty"),
         pytest.param(
@@ -99,8 +101,8 @@ def test_unconstrained_that_is_no_boolean_is_refused() -> None:
         ),
     ],
 )
-def test_malformed_label_key_is_refused(value: str, message: str, fix: str) -> None:
-    answer = read_kueue("job", {REQUIRED: value})
+def test_malformed_label_key_is_refused(key: str, message: str, fix: str) -> None:
+    answer = read_kueue("job", {REQUIRED: key})
     assert answer.findings == [error("kueue/label-name", REQUIRED, message, fix=fix)]
 
 
@@ -153,15 +155,15 @@ def test_slice_size_without_level_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("size", "message"),
     [
         pytest.param("two", "must be a numeric value", id="no-number"),
         pytest.param("0", "must be greater than or equal to 1", id="zero"),
         pytest.param("9", "must not be greater than pod set count 8", id="more-than-the-pods"),
     ],
 )
-def test_wrong_slice_size_is_refused(value: str, message: str) -> None:
-    answer = read_kueue("job", {REQUIRED: None, SLICE_LEVEL: "example.com/rack", SLICE_SIZE: value})
+def test_wrong_slice_size_is_refused(size: str, message: str) -> None:
+    answer = read_kueue("job", {REQUIRED: None, SLICE_LEVEL: "example.com/rack", SLICE_SIZE: size})
     assert answer.findings == [error("kueue/slice-size", SLICE_SIZE, message, fix="say how many pods share a domain")]
 
 
@@ -189,7 +191,7 @@ def test_slice_layers_that_are_no_json_are_refused() -> None:
     ]
 
 
-def test_no_slice_layers_are_refused() -> None:
+def test_empty_slice_layers_are_refused() -> None:
     answer = read_kueue("job", {REQUIRED: None, SLICE_LAYERS: "[]"})
     assert answer.findings == [
         error(
@@ -275,7 +277,7 @@ def test_group_of_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "field", "message", "fix"),
+    ("annotation", "field", "message", "fix"),
     [
         pytest.param(
             layers(zone=8, rack=3),
@@ -296,8 +298,8 @@ def test_group_of_one_is_refused() -> None:
         ),
     ],
 )
-def test_wrong_size_of_a_slice_layer_is_refused(value: str, field: str, message: str, fix: str) -> None:
-    answer = read_kueue("job", {REQUIRED: None, SLICE_LAYERS: value})
+def test_wrong_size_of_a_slice_layer_is_refused(annotation: str, field: str, message: str, fix: str) -> None:
+    answer = read_kueue("job", {REQUIRED: None, SLICE_LAYERS: annotation})
     assert answer.findings == [error("kueue/slice-layers", field, message, fix=fix)]
 
 

@@ -4,18 +4,20 @@ import json
 
 import pytest
 from tests.integrations.clusters import CLUSTER, NOTHING_KNOWN, TWO_TOPOLOGIES_WITH_RACKS, ZONES_AND_RACKS_APART
+from tests.integrations.kueue.annotations import (
+    PREFERRED,
+    REQUIRED,
+    SLICE_LAYERS,
+    SLICE_LEVEL,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-SLICE_LAYERS = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology-constraints]"
-REQUIRED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"
-PREFERRED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-preferred-topology]"
-UNCONSTRAINED = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]"
-SLICE_LEVEL = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology]"
-SLICE_SIZE = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]"
 FLAVORS_UNKNOWN = "the queue's flavors are not known: their nodes, taints and quota are not checked"
 TOTAL_COUNT = "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]"
 LEVELS_FIRST = "room is not checked before the levels are right"

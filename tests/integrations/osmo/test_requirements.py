@@ -4,18 +4,11 @@ from typing import Any
 
 import pytest
 from tests.integrations.clusters import POOL
+from tests.integrations.osmo.workflow import ALL_NODES_COUNT, REQUIREMENT, REQUIREMENTS, RESOURCES, TASKS
 from tests.support.checking import Read, error, read, warning
 from tests.support.documents import Edits, document, text
 
 pytestmark = pytest.mark.regression
-
-ALL_NODES_COUNT = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
-)
-TASKS = "workflow.groups[0].tasks"
-REQUIREMENTS = "workflow.resources.r.topology"
-REQUIREMENT = "workflow.resources.r.topology[0]"
-RESOURCES = "workflow.resources"
 
 
 def task(name: str, resource: str) -> dict[str, str]:
@@ -28,7 +21,7 @@ def read_osmo(edits: Edits | None = None) -> Read:
 
 
 @pytest.mark.parametrize(
-    ("value", "message", "fix"),
+    ("requirement", "message", "fix"),
     [
         pytest.param(
             {"key": "rak"},
@@ -50,8 +43,8 @@ def read_osmo(edits: Edits | None = None) -> Read:
         ),
     ],
 )
-def test_key_that_the_pool_lacks_is_refused(value: dict[str, Any], message: str, fix: str) -> None:
-    answer = read_osmo({REQUIREMENT: value})
+def test_key_that_the_pool_lacks_is_refused(requirement: dict[str, Any], message: str, fix: str) -> None:
+    answer = read_osmo({REQUIREMENT: requirement})
     assert answer.findings == [error("osmo/key-available", "workflow.resources.r.topology[0].key", message, fix=fix)]
 
 

@@ -2,23 +2,17 @@
 
 import pytest
 from tests.integrations.clusters import NO_POOL, POOL, SECOND_POOL_WITH_CELLS, TWO_POOLS
+from tests.integrations.osmo.workflow import ALL_NODES_COUNT, REQUIREMENT, REQUIREMENTS, RESOURCES, TASKS
 from tests.support.checking import Read, advice, error, read, warning
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-ALL_NODES_COUNT = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
-)
 LEVELS_FIRST = "room is not checked before the levels are right"
 HARDEST = "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
 STAND_IN = "the pool's keys are not known: the levels of topology 'cluster' stand in for them"
-TASKS = "workflow.groups[0].tasks"
 SECOND_TASK = "workflow.groups[0].tasks[1]"
-REQUIREMENTS = "workflow.resources.r.topology"
-REQUIREMENT = "workflow.resources.r.topology[0]"
-RESOURCES = "workflow.resources"
 KEYS_OF_POOL_UNKNOWN = "the topology keys of the pool are not known"
 
 
