@@ -7,7 +7,7 @@ from tests.placement.contradictions import contradiction
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
-from toposcope.placement.room import Node, Room
+from toposcope.placement.room import Node, Obstacle, Room
 from toposcope.placement.search import Search
 from toposcope.placement.sentences import advice, answer, left_out, offered, reasoning
 from toposcope.placement.shortage import offers
@@ -38,7 +38,7 @@ def node(
     total: Mapping[str, int],
     *,
     free: Mapping[str, int] | None = None,
-    obstacle: str = "",
+    obstacle: Obstacle = "",
     taints: Sequence[Taint] = (),
     hostname: str | None = _OWN_NAME,
 ) -> Node:
@@ -49,9 +49,16 @@ def node(
     return Node(name, labels, total if free is None else free, total, tuple(taints), obstacle)
 
 
-def pods(count: int, *, name: str = "p", on: NodeFilter | None = None, **requests: int) -> Pods:
-    """So many pods, and what each requests."""
-    each = tuple(amounts(**requests).items())
+def pods(
+    count: int,
+    *,
+    name: str = "p",
+    on: NodeFilter | None = None,
+    other: Mapping[str, int] | None = None,
+    **requests: int,
+) -> Pods:
+    """So many pods, and what each requests; `other`: of resources whose names are no keywords."""
+    each = (*amounts(**requests).items(), *(other or {}).items())
     return Pods(name, count, each, on) if on else Pods(name, count, each)
 
 

@@ -112,7 +112,7 @@ def test_memory_that_is_short_by_a_byte_is_rounded_up() -> None:
 
 
 def test_resource_that_no_node_has_is_short() -> None:
-    judged = judge_groups(TWO_RACKS, group("g", pods(1, **{"rdma/ib": 1}), required=RACK))
+    judged = judge_groups(TWO_RACKS, group("g", pods(1, other={"rdma/ib": 1}), required=RACK))
 
     assert judged.answer == "cannot fit: a pod of g needs 1 rdma/ib, and no node that it may use has any"
     assert judged.said == ["g must stay in one rack: 0 of 2 racks have room for it alone"]
@@ -742,7 +742,7 @@ def test_resources_are_named_by_scarcity() -> None:
         ],
         group(
             "g",
-            pods(1, cpu=1_000, memory=GIB, gpus=2, **{"ephemeral-storage": GIB, "rdma/ib": 2, "zap": 0}),
+            pods(1, cpu=1_000, memory=GIB, gpus=2, other={"ephemeral-storage": GIB, "rdma/ib": 2, "zap": 0}),
             required=RACK,
         ),
     )
@@ -777,7 +777,7 @@ def test_each_rack_lacks_room_for_another_part() -> None:
         group(
             "all",
             group("part of g", pods(1, gpus=3), required=HOST, copies=2, part="part", own_name="g"),
-            group("part of h", pods(1, **{"rdma/ib": 2}), required=HOST, part="part", own_name="h"),
+            group("part of h", pods(1, other={"rdma/ib": 2}), required=HOST, part="part", own_name="h"),
             required=RACK,
         ),
     )

@@ -50,7 +50,7 @@ def test_pods_that_fit_nowhere_are_proven_not_to_fit() -> None:
 
 def test_pods_of_three_sizes_fill_three_nodes() -> None:
     nodes = [node(number, 10, allowed=ANY_OF_THREE) for number in range(3)]
-    placed = {0: (1, 1, 1), 1: (0, 3, 0), 2: (2, 0, 0)}
+    placed: dict[int, Counts] = {0: (1, 1, 1), 1: (0, 3, 0), 2: (2, 0, 0)}
     check_packing(nodes, [(5,), (3,), (2,)], (3, 4, 1), placed=placed, steps=65)
 
 
