@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.readings import TABLES, Row, Table
-from tests.support.tables import each_case
 from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import KNOWN, RACK, job
 from toposcope.integrations.readings import readings
@@ -93,11 +92,18 @@ def test_what_the_server_refuses_we_refuse_in_its_words(served: ApiUnderTest) ->
 
 
 @pytest.mark.real_api("the rules are CEL")
-@each_case("tables/apiserver.yaml")
-def test_pod_groups_that_both_refuse(served: ApiUnderTest, spec: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"minMember": 0}, id="no-members"),
+        pytest.param({"subGroups": [{"name": "A", "minMember": 1}]}, id="upper-case-name"),
+        pytest.param({"subGroups": [{"minMember": 1}]}, id="no-name"),
+        pytest.param({"subGroups": [{"name": "a", "minMember": -1}]}, id="negative"),
+    ],
+)
+def test_pod_group_that_both_refuse(served: ApiUnderTest, spec: dict[str, Any]) -> None:
     row = Row("PodGroup", {"spec": spec})
-    code, answer = served.request(
-        "POST", f"{COLLECTIONS['PodGroup']}?dryRun=All", TABLES["kai"].document(row.of, row.edits)
-    )
+    document = TABLES["kai"].document(row.of, row.edits)
+    code, answer = served.request("POST", f"{COLLECTIONS['PodGroup']}?dryRun=All", document)
     assert code == 422, answer
     assert errors(TABLES["kai"], row)

@@ -20,6 +20,7 @@ TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("#
 ROWS = re.findall(r"^\| (?!claim|-)(.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
 RIGHTS = (
     "test_agent_rights",
+    "test_component_rights",
     "test_confined",
     "test_controller_rights",
     "test_managed_fields",

@@ -60,7 +60,7 @@ def run(cluster: ApiUnderTest, kubectl: str, tmp_path: Path) -> Run:
 
 
 def ask(api: ApiUnderTest, **spec: Any) -> None:
-    api.patch(f"{rights.PLACES['TOPOLOGIES']}/cluster", {"spec": {"gracePeriod": "0s", **spec}})
+    api.patch(f"{rights.TOPOLOGIES}/cluster", {"spec": {"gracePeriod": "0s", **spec}})
 
 
 def carried(api: ApiUnderTest, name: str) -> tuple[str | None, str | None]:
@@ -69,7 +69,7 @@ def carried(api: ApiUnderTest, name: str) -> tuple[str | None, str | None]:
 
 
 def reasons(api: ApiUnderTest) -> dict[str, str]:
-    conditions = api.get(f"{rights.PLACES['TOPOLOGIES']}/cluster")["status"]["conditions"]
+    conditions = api.get(f"{rights.TOPOLOGIES}/cluster")["status"]["conditions"]
     kinds = ("UniqueValuesWritten", "SlinkyAnnotated")
     return {entry["type"]: entry["reason"] for entry in conditions if entry["type"] in kinds}
 

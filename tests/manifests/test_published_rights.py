@@ -74,13 +74,13 @@ def token(installed_once: ApiUnderTest) -> str:
 
 @pytest.mark.parametrize("path", PUBLISHED)
 def test_it_keeps_what_it_published(installed_once: ApiUnderTest, token: str, path: str) -> None:
-    assert rights.surprises(installed_once, may(path), token) == {}
+    assert rights.surprises(installed_once, may(path), token) == []
 
 
 @pytest.mark.parametrize("path", PUBLISHED)
 def test_it_touches_nothing_of_others(installed_once: ApiUnderTest, token: str, path: str) -> None:
     before = [installed_once.get(f"{path}/{name}") for name in ("ours", "theirs")]
-    assert rights.surprises(installed_once, may_not(path), token) == {}
+    assert rights.surprises(installed_once, may_not(path), token) == []
     assert [installed_once.get(f"{path}/{name}") for name in ("ours", "theirs")] == before
 
 

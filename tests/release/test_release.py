@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.paths import ROOT
-from tests.support.tables import each_case
 from tools.docgen.release import CHANGELOG, NoReleaseError, main, notes
 from toposcope import __version__
 
@@ -62,10 +61,23 @@ def test_the_notes_of_a_release_are_its_section() -> None:
     assert notes(__version__, RELEASED) == "### Added\n\n- Everything."
 
 
-@each_case("tables/release.yaml")
-def test_what_is_no_release_is_refused(version: str, without: str, said: str) -> None:
-    with pytest.raises(NoReleaseError, match=said.replace("VERSION", __version__)):
-        notes(version or __version__, RELEASED.replace(without, ""))
+def test_tag_of_another_version_is_refused() -> None:
+    with pytest.raises(NoReleaseError, match=f"the tag says 9.9.9 and toposcope.py {__version__}"):
+        notes("9.9.9", RELEASED)
+
+
+@pytest.mark.parametrize(
+    "removed",
+    [
+        pytest.param(" - 2026-12-01", id="without-date"),
+        pytest.param("### Added\n\n- Everything.\n", id="without-changes"),
+        pytest.param("\n## [", id="without-heading"),
+    ],
+)
+def test_version_without_a_section_is_refused(removed: str) -> None:
+    assert removed in RELEASED
+    with pytest.raises(NoReleaseError, match="has no section"):
+        notes(__version__, RELEASED.replace(removed, ""))
 
 
 def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from random import Random
 from typing import cast
 
 import pytest
-from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS
 from tools.chaos.processes import Program, Size
 from tools.chaos.report import tables
@@ -74,6 +73,17 @@ def test_noise_is_no_growth_and_a_leak_is_seen_through_it(seed: int) -> None:
     assert grows([value + 20 * hour for hour, value in enumerate(series)], 40.0)
 
 
-@each_case("tables/tools.yaml")
-def test_what_comes_back_or_stays_is_no_growth(series: list[float]) -> None:
+@pytest.mark.parametrize(
+    "series",
+    [
+        pytest.param([100.0] * 24, id="flat"),
+        pytest.param([100.0, 500.0, 900.0, 1300.0, 1700.0, 2100.0] * 4, id="saw"),
+        pytest.param([100.0, 400.0, 700.0] + [1000.0] * 21, id="fills-up"),
+        pytest.param([1000.0 - 10 * hour for hour in range(24)], id="shrinks"),
+        pytest.param([0.0] * 23 + [5000.0], id="one-peak-at-the-end"),
+        pytest.param([2000.0 + hour for hour in range(24)], id="less-than-the-slack"),
+        pytest.param([1.0, 200.0, 900.0], id="few"),
+    ],
+)
+def test_size_that_comes_back_or_stays_is_no_growth(series: list[float]) -> None:
     assert not grows(series, 40.0)
