@@ -39,7 +39,7 @@ def check(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> tu
 
 @pytest.mark.regression
 @pytest.mark.parametrize("example", GOOD)
-def test_a_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, page = check(example, cluster, capsys)
     assert code == (2 if example == "kueue-queue.yaml" else 0), page  # queues alone are nothing to check
     assert "error:" not in page
@@ -48,7 +48,7 @@ def test_a_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("example", WRONG)
-def test_a_wrong_one_is_told(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_one_is_told(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert WRONG[example] in check(example, cluster, capsys)[1]
 
 

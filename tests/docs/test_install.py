@@ -65,7 +65,7 @@ def test_every_command_of_the_page_is_of_a_walk() -> None:
 
 
 @pytest.mark.parametrize("walk", WALKS)
-def test_the_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp_path: Path, walk: str) -> None:
+def test_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp_path: Path, walk: str) -> None:
     kubectl, make = shutil.which("kubectl"), shutil.which("make")
     if kubectl is None or make is None:
         pytest.skip("kubectl or make is not on PATH")
@@ -124,7 +124,7 @@ def assert_nothing_left(api: ApiUnderTest, kubectl: str) -> None:
     assert [name for name in left if "toposcope" in name or "gpu.topology" in name] == []
 
 
-def test_the_first_hour(real_api: ApiUnderTest, tmp_path: Path) -> None:
+def test_first_hour(real_api: ApiUnderTest, tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not on PATH")

@@ -99,7 +99,7 @@ def identity(program: subprocess.Popen[str]) -> dict[str, str]:
     return dict(line.split(":\t", 1) for line in text.splitlines())
 
 
-def test_the_confinement_is_one(confinement: Confinement, prefix: Path) -> None:
+def test_confinement_is_one(confinement: Confinement, prefix: Path) -> None:
     done = confinement.run("python", "-c", PROBE.replace("PREFIX", repr(str(prefix))))
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -111,7 +111,7 @@ def test_the_confinement_is_one(confinement: Confinement, prefix: Path) -> None:
     assert found["home"] is None
 
 
-def test_the_agent_starts_serves_and_writes(confinement: Confinement, server: ApiUnderTest, prefix: Path) -> None:
+def test_agent_starts_serves_and_writes(confinement: Confinement, server: ApiUnderTest, prefix: Path) -> None:
     # GPUs on the bus and no driver: what is found without one is written, and that the rest is unknown.
     sysfs = prefix.parent / "sys"
     write_sysfs(load_profile("dgx-h200"), sysfs)
@@ -122,7 +122,7 @@ def test_the_agent_starts_serves_and_writes(confinement: Confinement, server: Ap
         assert [answers(path) for path in ("/healthz", "/metrics")] == [200, 200]
 
 
-def test_the_controller_starts_leads_and_writes_its_status(confinement: Confinement, server: ApiUnderTest) -> None:
+def test_controller_starts_leads_and_writes_its_status(confinement: Confinement, server: ApiUnderTest) -> None:
     kubeconfig = ["--kubeconfig", str(server.kubeconfig), "--debounce", "0"]
     leases = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
@@ -134,7 +134,7 @@ def test_the_controller_starts_leads_and_writes_its_status(confinement: Confinem
         assert answers("/metrics") == 200
 
 
-def test_the_command_answers(confinement: Confinement, server: ApiUnderTest) -> None:
+def test_command_answers(confinement: Confinement, server: ApiUnderTest) -> None:
     assert confinement.run("toposcope", "--version").stdout == f"toposcope {__version__}\n"
     for command in (["tree"], ["nodes"], ["levels"], ["uninstall"]):
         done = confinement.run("toposcope", *command, "--kubeconfig", server.kubeconfig)

@@ -33,11 +33,11 @@ UNPUBLISHED: dict[str, dict[str, Any]] = {
 """Metadata of objects that the controller did not publish, by name."""
 
 OTHER_DAEMON_SETS = {
-    "agent-of-others": {"name": "other", "component": "agent"},
+    "agent-of-others": {"app.kubernetes.io/name": "other", "app.kubernetes.io/component": "agent"},
     "other": {},
-    "page": {"name": "toposcope", "component": "ui"},
+    "page": {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "ui"},
 }
-"""DaemonSets that are no program of ours which writes, with their recommended labels."""
+"""DaemonSets that are no program of ours which writes, with their labels."""
 
 IN_FORCE = (
     rights.delete("no program but ours", f"{AGENTS}/other?dryRun=All", ONLY_OUR_PROGRAMS),

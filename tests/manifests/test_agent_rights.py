@@ -40,7 +40,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Cluster:
     return cluster
 
 
-def test_it_may_do_its_work(cluster: Cluster) -> None:
+def test_token_may_do_its_work(cluster: Cluster) -> None:
     before = rights.untouched(cluster.api)
     assert rights.surprises(cluster.api, WORK, cluster.agent) == []
     assert rights.untouched(cluster.api) == before
@@ -48,14 +48,14 @@ def test_it_may_do_its_work(cluster: Cluster) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("kind", FORBIDDEN)
-def test_it_may_do_nothing_else(cluster: Cluster, kind: str) -> None:
+def test_token_may_do_nothing_else(cluster: Cluster, kind: str) -> None:
     before = rights.untouched(cluster.api)
     assert rights.surprises(cluster.api, FORBIDDEN[kind], cluster.agent) == []
     assert rights.untouched(cluster.api) == before
     assert cluster.api.request("GET", f"{NODES}/ghost")[0] == 404
 
 
-def test_the_program_needs_no_more(cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_program_needs_no_more(cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = rights.untouched(cluster.api)
     assert rights.run_agent("confined-own", rights.kubeconfig_with(cluster.api, cluster.agent, tmp_path)) == 0
     assert rights.complaints(caplog) == []
@@ -63,13 +63,13 @@ def test_the_program_needs_no_more(cluster: Cluster, tmp_path: Path, caplog: pyt
     assert cluster.api.get(rights.OWN)["metadata"]["labels"]["gpu.topology/gpu-product"] == "NVIDIA-H200"
 
 
-def test_its_role_lets_it_watch_nodes_and_not_list_them(cluster: Cluster) -> None:
+def test_role_lets_the_agent_watch_nodes_and_not_list_them(cluster: Cluster) -> None:
     expected = rights.grants(get_watch_patch=["nodes"], create=["events.events.k8s.io"])
     assert rights.granted_of(cluster.api, cluster.agent, expected) == expected
 
 
 @pytest.mark.regression
-def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
+def test_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
     tried = (
         rights.apply_node("label", rights.OWN, NO_CLAIM, labels={GPUS: "8"}),
         rights.post("report", rights.EVENTS, rights.event("a.6"), NO_CLAIM),
@@ -77,7 +77,7 @@ def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
     assert rights.surprises(cluster.api, tried, rights.unbound_token(cluster.api, "toposcope-agent")) == []
 
 
-def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) -> None:
+def test_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) -> None:
     assert cluster.api.request("DELETE", ANEW)[0] == 200
     rights.make_node(cluster.api, ANEW)
     says = "node confined-anew was recreated after its agent got its token"
@@ -86,7 +86,7 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
 
 
 @pytest.mark.regression
-def test_a_token_older_than_its_node_writes_nothing_once_the_node_is_there(cluster: Cluster, base: Manifests) -> None:
+def test_token_older_than_its_node_writes_nothing_once_the_node_is_there(cluster: Cluster, base: Manifests) -> None:
     """Such a token names the Node without its uid: it would fit every later Node of that name."""
     api = cluster.api
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "early", nodeName="confined-late")))
@@ -124,7 +124,7 @@ def test_keys_of_others_beyond_the_bounds_do_not_stop_the_agent(cluster: Cluster
     cluster.api.patch(rights.OWN, {"metadata": removed, "spec": {"unschedulable": None}})
 
 
-def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
+def test_policies_bind_nobody_else(cluster: Cluster) -> None:
     cluster.api.patch(rights.OTHER, {"metadata": {"labels": {"example.com/pool": "h200"}}})
     cluster.api.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
 

@@ -53,7 +53,7 @@ def finish(program: subprocess.Popen[str]) -> None:
     assert program.returncode == 0, output
 
 
-def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
+def test_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
     before = names(real_api)
     finish(start("install", "toposcope", str(chart)))
     came = {"toposcope-agent", "toposcope-controller", "cluster", "toposcope-agent.gpu.topology"}
@@ -99,7 +99,7 @@ def test_namespace_too_strict_for_the_values_is_refused(real_api: ApiUnderTest, 
     assert_install_refused(real_api, start, says, str(chart), "--set=platform=gke")
 
 
-def test_a_pruning_release_leaves_nothing(real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path) -> None:
+def test_pruning_release_leaves_nothing(real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path) -> None:
     before = names(real_api)
     real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
     finish(start("install", "toposcope", str(chart), "--set", "prune.onUninstall=true"))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.manifests import rights
@@ -54,43 +55,62 @@ def token(installed_once: ApiUnderTest) -> str:
     return token
 
 
-def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
+def test_token_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
     assert rights.surprises(installed_once, WORK, token) == []
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("kind", FORBIDDEN)
-def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kind: str) -> None:
+def test_token_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kind: str) -> None:
     before = rights.untouched(installed_once)
     assert rights.surprises(installed_once, FORBIDDEN[kind], token) == []
     assert rights.untouched(installed_once) == before
 
 
 @pytest.mark.usefixtures("token")
-def test_the_policies_bind_nobody_else(installed_once: ApiUnderTest) -> None:
+def test_policies_bind_nobody_else(installed_once: ApiUnderTest) -> None:
     installed_once.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
     installed_once.patch(f"{TOPOLOGIES}/cluster?dryRun=All", {"spec": {"required": ["rack"]}})
 
 
 @pytest.mark.parametrize(("group", "resource"), GRANTS)
-def test_its_role_names_what_it_needs(installed_once: ApiUnderTest, token: str, group: str, resource: str) -> None:
+def test_role_names_what_the_controller_needs(
+    installed_once: ApiUnderTest, token: str, group: str, resource: str
+) -> None:
     assert rights.granted(installed_once, token, group, resource) == GRANTS[group, resource]
 
 
-def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTest, token: str, tmp_path: Path) -> None:
+def status_of_cluster(api: ApiUnderTest) -> dict[str, Any]:
+    """The status of the ClusterTopology, empty before the first pass."""
+    return api.get(f"{TOPOLOGIES}/cluster").get("status", {})
+
+
+def test_controller_may_elect_itself_and_give_its_lease_back(
+    installed_once: ApiUnderTest, token: str, tmp_path: Path
+) -> None:
     api = installed_once
     # One that is about to expire: whoever makes a new one waits as long as it lasts.
     api.request("DELETE", LEASE)
     api.create(rights.LEASES, lease() | {"spec": {"leaseDurationSeconds": 1}})
-    flags = ["--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path)), "--leader-elect", "--debounce", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "toposcope.controller",
+        "--kubeconfig",
+        str(rights.kubeconfig_with(api, token, tmp_path)),
+        "--leader-elect",
+        "--debounce",
+        "0",
+    ]
     with (tmp_path / "log").open("wb") as log:
-        program = subprocess.Popen([sys.executable, "-m", "toposcope.controller", *flags], stdout=log, stderr=log)
+        program = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        wait_until(lambda: "conditions" in api.get(f"{TOPOLOGIES}/cluster").get("status", {}), "it writes")
+        wait_until(lambda: "conditions" in status_of_cluster(api), "it writes")
         assert api.get(LEASE)["spec"]["holderIdentity"]
     finally:
         program.terminate()
         code = program.wait(timeout=30)
     text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert (code, "WARNING" in text) == (0, False), text
+    assert code == 0, text
+    assert "WARNING" not in text
     assert api.get(LEASE)["spec"]["holderIdentity"] == ""

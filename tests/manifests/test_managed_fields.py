@@ -339,7 +339,7 @@ def test_thousands_of_generated_writes_change_nothing_of_others(
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_sequence_of_writes_changes_nothing_of_others(
+def test_sequence_of_writes_changes_nothing_of_others(
     cluster: Cluster, program: str, state: Callable[[ApiUnderTest], None]
 ) -> None:
     check_sequence(cluster, PROGRAMS[program], state, seed=0)

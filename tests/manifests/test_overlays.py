@@ -104,7 +104,7 @@ def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: P
 
 
 @pytest.mark.regression
-def test_the_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
+def test_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
     both = [os.path.relpath(MANIFESTS / name, tmp_path / "overlay") for name in ("base", "prune")]
     Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
     token = rights.unbound_token(api, "acme-toposcope-prune")

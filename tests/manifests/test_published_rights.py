@@ -85,12 +85,12 @@ def token(installed_once: ApiUnderTest) -> str:
 
 
 @pytest.mark.parametrize("path", PUBLISHED)
-def test_it_keeps_what_it_published(installed_once: ApiUnderTest, token: str, path: str) -> None:
+def test_controller_may_write_what_it_published(installed_once: ApiUnderTest, token: str, path: str) -> None:
     assert rights.surprises(installed_once, work(path), token) == []
 
 
 @pytest.mark.parametrize("path", PUBLISHED)
-def test_it_touches_nothing_of_others(installed_once: ApiUnderTest, token: str, path: str) -> None:
+def test_controller_may_write_no_topology_of_others(installed_once: ApiUnderTest, token: str, path: str) -> None:
     ours = installed_once.get(f"{path}/ours")
     theirs = installed_once.get(f"{path}/theirs")
     assert rights.surprises(installed_once, forbidden(path), token) == []
@@ -98,7 +98,7 @@ def test_it_touches_nothing_of_others(installed_once: ApiUnderTest, token: str, 
     assert installed_once.get(f"{path}/theirs") == theirs
 
 
-def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
+def test_program_publishes_and_takes_back_with_no_more_than_its_token(
     installed_once: ApiUnderTest, token: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = installed_once
@@ -129,7 +129,7 @@ def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
     assert rights.complaints(caplog) == []
 
 
-def test_it_binds_nobody_else(installed_once: ApiUnderTest, token: str) -> None:
+def test_policy_binds_nobody_else(installed_once: ApiUnderTest, token: str) -> None:
     assert token
     path = next(iter(PUBLISHED))
     installed_once.patch(f"{path}/theirs", {"spec": {"a": "b"}})

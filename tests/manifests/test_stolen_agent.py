@@ -123,7 +123,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
     client.close()
 
 
-def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> None:
+def test_stolen_token_changes_nothing_about_other_nodes(cluster: Cluster) -> None:
     cluster.settle()
     published = cluster.published()
     others = cluster.others()
@@ -145,7 +145,7 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
 
 
 @pytest.mark.regression
-def test_a_number_that_somebody_else_wrote_does_not_stop_the_status(cluster: Cluster) -> None:
+def test_implausible_number_does_not_stop_the_status(cluster: Cluster) -> None:
     """Without the policy, or by a writer whom it does not confine."""
     honest = sum(int(metadata["labels"][GPUS]) for metadata in cluster.others())
     for count in ("2147483640", "9" * 63):

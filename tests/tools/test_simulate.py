@@ -122,7 +122,7 @@ def test_planted_defect_is_found(defect: Defect) -> None:
 
 
 @pytest.mark.parametrize("fault", ["resent", "dies-waiting"])
-def test_a_fault_of_programs_happens(fault: str) -> None:
+def test_fault_of_programs_happens(fault: str) -> None:
     """Requests come twice in a row, or a program that nobody else kills is started again."""
     served: list[Any] = []
     births: list[int] = []
@@ -168,7 +168,7 @@ def _covered(seed: int, rounds: str) -> tuple[set[str], bool]:
 _DRIVER = "driver-restarted@5+300;driver-restarted@5+14;driver-restarted@5+540"
 
 
-def test_a_driver_that_restarts_and_takes_its_label_along_changes_nothing() -> None:
+def test_driver_that_restarts_and_takes_its_label_along_changes_nothing() -> None:
     assert _covered(1, _DRIVER) == ({"True"}, False)
 
 
@@ -190,7 +190,7 @@ def test_what_a_seed_once_showed_is_mended(row: dict[str, Any]) -> None:
     assert run(row["seed"], steps.read(row["steps"], ACTORS), settles=row.get("settles", inf)).violations == []
 
 
-def test_a_seed_is_the_same_run_in_every_process() -> None:
+def test_seed_is_the_same_run_in_every_process() -> None:
     """Whatever order sets of strings have in it."""
     said = set()
     for number in ("1", "2"):
@@ -218,7 +218,7 @@ def test_faults_are_left_out_until_none_can_be() -> None:
 
 
 @pytest.mark.regression
-def test_nvml_that_crashes_while_it_is_asked_fails_the_probe_and_not_the_simulation() -> None:
+def test_nvml_that_crashes_while_asked_fails_the_probe() -> None:
     machine, clock = SimulatedMachine("n1", "t4-1", 1, Path()), Mock(rng=random.Random(1))
     clock.wait.side_effect = lambda _: machine.set_faults("calls: [{call: nvmlDeviceGetCount, crash: true}]")
     with pytest.raises(ProbeError):

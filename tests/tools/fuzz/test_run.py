@@ -22,7 +22,7 @@ def below_a_thousand(case: int) -> Outcome:
     return "taken"
 
 
-def test_the_smallest_case_that_fails_is_named_with_its_seed() -> None:
+def test_smallest_case_that_fails_is_named_with_its_seed() -> None:
     result = fuzz(subject(below_a_thousand), 60.0, 5, 1)
     assert result.finding.startswith("case: 1000\n")
     assert "too large" in result.finding
@@ -47,7 +47,7 @@ fuzz(hanging, 60.0, 5, 1, note=noted(pathlib.Path(sys.argv[1]), 0.05))
 """
 
 
-def test_an_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_path: Path) -> None:
+def test_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_path: Path) -> None:
     note = tmp_path / "case"
     command = [sys.executable, "-c", HANG, str(note)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
