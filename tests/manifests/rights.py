@@ -201,6 +201,13 @@ def surprises(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -> lis
     return unexpected
 
 
+def assert_answers(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -> None:
+    """Make all attempts; fails with the request, the answer and the expectation of each that ended otherwise."""
+    unexpected = surprises(api, attempts, token)
+    if unexpected:
+        raise AssertionError("\n".join(unexpected))
+
+
 def wait_for(api: ApiUnderTest, probes: Iterable[Attempt], token: str) -> None:
     """Wait until roles and policies, which take effect a moment after they are written, have done so."""
     for probe in probes:

@@ -42,7 +42,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Cluster:
 
 def test_token_may_do_its_work(cluster: Cluster) -> None:
     before = rights.untouched(cluster.api)
-    assert rights.surprises(cluster.api, WORK, cluster.agent) == []
+    rights.assert_answers(cluster.api, WORK, cluster.agent)
     assert rights.untouched(cluster.api) == before
 
 
@@ -50,7 +50,7 @@ def test_token_may_do_its_work(cluster: Cluster) -> None:
 @pytest.mark.parametrize("kind", FORBIDDEN)
 def test_token_may_do_nothing_else(cluster: Cluster, kind: str) -> None:
     before = rights.untouched(cluster.api)
-    assert rights.surprises(cluster.api, FORBIDDEN[kind], cluster.agent) == []
+    rights.assert_answers(cluster.api, FORBIDDEN[kind], cluster.agent)
     assert rights.untouched(cluster.api) == before
     assert cluster.api.request("GET", f"{NODES}/ghost")[0] == 404
 
@@ -74,7 +74,7 @@ def test_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
         rights.apply_node("label", rights.OWN, NO_CLAIM, labels={GPUS: "8"}),
         rights.post("report", rights.EVENTS, rights.event("a.6"), NO_CLAIM),
     )
-    assert rights.surprises(cluster.api, tried, rights.unbound_token(cluster.api, "toposcope-agent")) == []
+    rights.assert_answers(cluster.api, tried, rights.unbound_token(cluster.api, "toposcope-agent"))
 
 
 def test_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) -> None:
@@ -82,7 +82,7 @@ def test_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) ->
     rights.make_node(cluster.api, ANEW)
     says = "node confined-anew was recreated after its agent got its token"
     attempt = rights.apply_node("label", ANEW, says, labels={GPUS: "8"})
-    assert rights.surprises(cluster.api, (attempt,), cluster.agent_of_the_old_node) == []
+    rights.assert_answers(cluster.api, (attempt,), cluster.agent_of_the_old_node)
 
 
 @pytest.mark.regression
@@ -97,7 +97,7 @@ def test_token_older_than_its_node_writes_nothing_once_the_node_is_there(cluster
     )
     for _ in range(2):
         rights.make_node(api, LATE)
-        assert rights.surprises(api, tried, token) == []
+        rights.assert_answers(api, tried, token)
         assert api.request("DELETE", LATE)[0] == 200
 
 
@@ -118,7 +118,7 @@ def test_keys_of_others_beyond_the_bounds_do_not_stop_the_agent(cluster: Cluster
         rights.merge_metadata("write no number", AS_AGENT, ONLY_NUMBERS, labels={slot: "farther"}),
         rights.merge_metadata("write at length", AS_AGENT, SMALL_ANNOTATIONS, annotations={notes: "y" * 20_000}),
     )
-    assert rights.surprises(cluster.api, attempts, cluster.agent) == []
+    rights.assert_answers(cluster.api, attempts, cluster.agent)
 
     removed = {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations), "finalizers": None}
     cluster.api.patch(rights.OWN, {"metadata": removed, "spec": {"unschedulable": None}})

@@ -57,8 +57,8 @@ def test_component_gives_the_agent_what_it_says_and_nothing_else(
     kubectl_objects(kubectl, api, "apply", "--server-side", objects=[after[name] for name in changes])
     try:
         rights.wait_for(api, expected.in_force, token)
-        assert rights.surprises(api, expected.work, token) == []
-        assert rights.surprises(api, expected.forbidden, token) == []
+        rights.assert_answers(api, expected.work, token)
+        rights.assert_answers(api, expected.forbidden, token)
     finally:  # the next component's test starts from the base
         added = changes - before.keys()
         kubectl_objects(kubectl, api, "delete", objects=[after[name] for name in added])

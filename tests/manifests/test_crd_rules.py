@@ -43,7 +43,7 @@ def assert_taken(api: ApiUnderTest, spec: Spec) -> None:
 def assert_refused(api: ApiUnderTest, spec: Spec, field: str, message: str) -> None:
     """The API server refuses the spec because of this field, in a message that says this."""
     status, answer = create_topology(api, spec)
-    assert status == 422, answer
+    assert status == 422, f"expected a refusal because of {field}, got {answer.get('message', 'none')}"
     causes = answer["details"]["causes"]
     of_field = [cause["message"] for cause in causes if cause["field"] == field]
     assert any(message in text for text in of_field), f"no '{message}' about {field}: {causes}"

@@ -78,23 +78,39 @@ class Overlay:
         folder = write_overlay(folder / "overlay", (), **fields)
         serve(api, kubectl)
         run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", folder)
-        nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
-        api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
+        runtime_class = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "nvidia"},
+            "handler": "nvidia",
+        }
+        api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", runtime_class)
         for path in (rights.OWN, rights.OTHER):
             rights.make_node(api, path)
-        self._found = built(kubectl, folder)
+        self._manifests = built(kubectl, folder)
 
     def token(self, program: str) -> str:
-        kind = {"agent": "DaemonSet", "controller": "Deployment"}[program]
-        (template,) = (o["spec"]["template"] for o in self._found if o["kind"] == kind)
-        (namespace,) = (o["metadata"]["name"] for o in self._found if o["kind"] == "Namespace")
-        spec = {**template["spec"], "nodeName": "confined-own"}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"a-{program}"}, "spec": spec}
-        return pod_token(self._api, self._api.create(f"/api/v1/namespaces/{namespace}/pods", pod))
+        """A token of a pod of the program, whatever the overlay calls it."""
+        (workload,) = self._manifests.of_kind("DaemonSet" if program == "agent" else "Deployment")
+        (namespace,) = self._manifests.of_kind("Namespace")
+        pods = f"/api/v1/namespaces/{namespace['metadata']['name']}/pods"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"a-{program}"},
+            "spec": {**workload["spec"]["template"]["spec"], "nodeName": "confined-own"},
+        }
+        return pod_token(self._api, self._api.create(pods, pod))
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("fields", [{"namespace": "gpu-fleet"}, {"namePrefix": "acme-", "nameSuffix": "-eu"}], ids=min)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"namespace": "gpu-fleet"}, id="namespace"),
+        pytest.param({"namePrefix": "acme-", "nameSuffix": "-eu"}, id="names"),
+    ],
+)
 def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]) -> None:
     overlay = Overlay(api, kubectl, tmp_path, **fields)
     agent, controller = overlay.token("agent"), overlay.token("controller")
@@ -109,8 +125,10 @@ def test_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, ku
     Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
     token = rights.unbound_token(api, "acme-toposcope-prune")
     rights.wait_for(api, (LIST_PROGRAMS,), token)
-    assert main(["uninstall", "--yes", "--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path))]) == 0
-    assert api.get(rights.AGENTS)["items"] == api.get(rights.CONTROLLERS)["items"] == []
+    kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
+    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)]) == 0
+    assert api.get(rights.AGENTS)["items"] == []
+    assert api.get(rights.CONTROLLERS)["items"] == []
 
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterrole"

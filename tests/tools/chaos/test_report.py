@@ -35,30 +35,45 @@ class Sized:
     """A program that grows by a step from rest to rest."""
 
     def __init__(self, name: str, step: Size) -> None:
-        self.name, self.pid, self._step, self._rests = name, 7, step, 0
+        self.name = name
+        self.pid = 7
+        self._step = step
+        self._rests = 0
 
     def size(self) -> Size:
-        i, step, self._rests = self._rests, self._step, self._rests + 1
-        return Size(40.0 + i * step.memory, 16 + i * step.descriptors, 3 + i * step.threads, 400 + i * step.maps)
+        size = Size(
+            memory=40.0 + self._rests * self._step.memory,
+            descriptors=16 + self._rests * self._step.descriptors,
+            threads=3 + self._rests * self._step.threads,
+            maps=400 + self._rests * self._step.maps,
+        )
+        self._rests += 1
+        return size
 
 
 @pytest.mark.parametrize(
-    ("step", "found"),
+    ("step", "expected"),
     [
-        (Size(0, 0, 0, 0), []),
-        (Size(1.0, 0, 0, 0), ["agent-n1: memory 44 → 64 in 30 rests"]),
-        (Size(0, 1, 0, 0), ["agent-n1: descriptors 20 → 40 in 30 rests"]),
-        (Size(0, 0, 1, 4), ["agent-n1: threads 8 → 28 in 30 rests", "agent-n1: maps 418 → 498 in 30 rests"]),
+        pytest.param(Size(0, 0, 0, 0), [], id="none"),
+        pytest.param(Size(1.0, 0, 0, 0), ["agent-n1: memory 44 → 64 in 30 rests"], id="memory"),
+        pytest.param(Size(0, 1, 0, 0), ["agent-n1: descriptors 20 → 40 in 30 rests"], id="descriptors"),
+        pytest.param(
+            Size(0, 0, 1, 4),
+            ["agent-n1: threads 8 → 28 in 30 rests", "agent-n1: maps 418 → 498 in 30 rests"],
+            id="threads-and-maps",
+        ),
     ],
 )
-def test_what_grows_is_found_and_shown_with_the_hours_of_its_clock(step: Size, found: list[str]) -> None:
+def test_growth_is_found_and_shown_with_the_hours_of_its_clock(step: Size, expected: list[str]) -> None:
     leaks, findings = Leaks(), Findings()
-    agent, controller = Sized("agent-n1", step), Sized("controller-0", Size(0, 0, 0, 0))
+    agent = Sized("agent-n1", step)
+    controller = Sized("controller-0", Size(0, 0, 0, 0))
     for rest in range(30):
-        for program in (agent, controller) if rest % 2 else (agent,):
-            leaks.take(cast("Program", program))
+        leaks.take(cast("Program", agent))
+        if rest % 2:
+            leaks.take(cast("Program", controller))
     leaks.judge(findings)
-    assert [violation.what for violation in findings.take()] == found
+    assert [violation.what for violation in findings.take()] == expected
     speeds = {"agent-n1": 12.0, "controller-0": 4.0}
     rows = tables([], Counter(), leaks.trends(), speeds, 1800)["processes"][1:]
     assert [row[:3] for row in rows] == [["agent-n1", "6.0", "30"], ["controller-0", "1.0", "15"]]
