@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, create_namespace, node
-from tests.support.paths import FIXTURES
+from tests.support.paths import DOCUMENTS
 from tests.support.saved import Object
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, followed
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
-CONFIG = (FIXTURES / "own_levels.yaml").read_text(encoding="utf-8")
+CONFIG = (DOCUMENTS / "cli" / "own-levels.yaml").read_text(encoding="utf-8")
 CONFIG_MAP_OBJECT: Object = {
     "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: CONFIG},
 }  # fmt: skip
