@@ -14,7 +14,6 @@ import yaml
 from tests.cli.conftest import Command
 from tests.support.paths import ROOT
 from tests.support.sysfs_trees import machine_of
-from tests.support.tables import each_case
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.supervisor import ProbeError
@@ -119,8 +118,37 @@ def test_a_recording_of_every_profile_tells_what_the_machine_told(profile: str, 
     assert [identity for identity in identities(machine) if identity.lower() in text] == []
 
 
-@each_case("tables/cli.yaml")
-def test_a_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("profile", "faults"),
+    [
+        pytest.param("dgx-h200", "lost: [2]", id="lost-gpu"),
+        pytest.param("dgx-h200", "vanished: [5]", id="vanished-gpu"),
+        pytest.param("dgx-h200", "links_down: {0: [3, 4], 1: all}", id="links-down"),
+        pytest.param("dgx-h200", "init_error: 12", id="no-library"),
+        pytest.param("dgx-h200", "init_error: 9", id="no-driver"),
+        pytest.param(
+            "dgx-h200",
+            "calls: [{call: nvmlDeviceGetUUID, error: 3}, {call: nvmlDeviceGetFieldValues, gpu: 1, error: 3}]",
+            id="uuid-and-fields",
+        ),
+        pytest.param(
+            "dgx-h200", "calls: [{call: nvmlDeviceGetTopologyCommonAncestor, error: 3}]", id="common-ancestor"
+        ),
+        pytest.param(
+            "dgx-h200",
+            "calls: [{call: nvmlDeviceGetGpuFabricInfoV, error: 25}, {call: nvmlDeviceGetCount, error: 999}]",
+            id="fabric-and-count",
+        ),
+        pytest.param(
+            "gb200-nvl72-tray",
+            "fabric: {0: {state: 2}, 1: {status: 15}, 2: {health_mask: 1, health_summary: 2}}",
+            id="sick-fabric",
+        ),
+        pytest.param("gb200-nvl72-tray", "calls: [{call: nvmlDeviceGetGpuFabricInfoV, error: 77}]", id="fabric-error"),
+        pytest.param("gb200-nvl72-tray", "calls: [{call: nvmlDeviceGetPlatformInfo, error: 25}]", id="platform-error"),
+    ],
+)
+def test_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, tmp_path: Path) -> None:
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path, faults)
     assert anonymous(replayed(file, tmp_path / "again")) == anonymous(seen)
@@ -380,18 +408,46 @@ def test_a_recording_has_its_own_faults(tmp_path: Path, discover_command: Comman
     assert "is a recording, and only profiles can have faults" in error
 
 
-@each_case("tables/cli.yaml")
-def test_broken_ones_are_refused(
-    change: list[str] | int, words: str, tmp_path: Path, discover_command: Command
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        pytest.param(
+            "toposcope-recording/1", "toposcope-recording/2", "schema: is 'toposcope-recording/2'", id="schema"
+        ),
+        pytest.param('"simulated": true', '"simulated": 1', "$.simulated", id="simulated"),
+        pytest.param('"kind":"device"', '"kind":"sofa"', "$.calls[3].answer.kind", id="kind"),
+        pytest.param('"bytes":"', '"bytes":"zz', "$.calls[4].answer", id="bytes"),
+        pytest.param(
+            '"name":"nvmlDeviceGetCount"', '"name":"nvmlOther"', "no call of nvmlDeviceGetCount", id="missing-call"
+        ),
+        pytest.param(
+            '"arguments":[0]', '"arguments":[9]', 'no answer to ["nvmlDeviceGetHandleByIndex",[0]]', id="missing-answer"
+        ),
+        pytest.param('"value":1}', '"value":"one"}', "cannot be replayed", id="value"),
+        pytest.param('"path":"bus', '"path":"../bus', "sysfs: ../bus", id="path"),
+    ],
+)
+def test_recording_with_another_text_is_refused(
+    old: str, new: str, message: str, tmp_path: Path, discover_command: Command
 ) -> None:
-    file = recorded(load_profile("t4-1"), tmp_path)[1]
+    _, file = recorded(load_profile("t4-1"), tmp_path)
     text = file.read_text()
-    changed = text[:change] if isinstance(change, int) else text.replace(change[0], change[1], 1)
-    assert changed != text
-    file.write_text(changed)
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
     error = discover_command(f"--profile {file}", code=1).err.splitlines()[-1]
     assert error.startswith(f"toposcope discover: {file}: ")
-    assert words in error
+    assert message in error
+
+
+@pytest.mark.parametrize("size", [40, 2000])
+def test_recording_that_ends_early_is_refused(size: int, tmp_path: Path, discover_command: Command) -> None:
+    _, file = recorded(load_profile("t4-1"), tmp_path)
+    text = file.read_text()
+    assert len(text) > size
+    file.write_text(text[:size])
+    error = discover_command(f"--profile {file}", code=1).err.splitlines()[-1]
+    assert error.startswith(f"toposcope discover: {file}: ")
+    assert "is damaged" in error
 
 
 def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, discover_command: Command) -> None:

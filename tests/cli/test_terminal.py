@@ -16,7 +16,6 @@ import pytest
 from tests.cli.conftest import Command, write_cluster
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
-from tests.support.tables import each_case
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
@@ -30,9 +29,23 @@ class Terminal(io.StringIO):
         return True
 
 
-@each_case("tables/cli.yaml")
-def test_when_there_are_colours(terminal: bool, environ: Mapping[str, str], colour: bool) -> None:
-    assert wants_colour(terminal, environ) is colour
+@pytest.mark.parametrize(
+    ("is_terminal", "environ", "has_colour"),
+    [
+        pytest.param(True, {}, True, id="terminal"),
+        pytest.param(False, {}, False, id="pipe"),
+        pytest.param(True, {"NO_COLOR": "1"}, False, id="no-color"),
+        pytest.param(True, {"NO_COLOR": ""}, True, id="empty-no-color"),
+        pytest.param(True, {"CLICOLOR": "0"}, False, id="clicolor-0"),
+        pytest.param(False, {"CLICOLOR_FORCE": "1"}, True, id="clicolor-force"),
+        pytest.param(False, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False, id="no-color-above-force"),
+        pytest.param(True, {"TERM": "dumb"}, False, id="dumb-terminal"),
+    ],
+)
+def test_colour_follows_terminal_and_environment(
+    is_terminal: bool, environ: Mapping[str, str], has_colour: bool
+) -> None:
+    assert wants_colour(is_terminal, environ) is has_colour
 
 
 def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]) -> None:
@@ -86,8 +99,16 @@ def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/cli.yaml")
-def test_a_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        pytest.param("  a: one\ntwo\r\n\r\n  three\n", "  a: one\n      two\n        three\n", id="indented"),
+        pytest.param("one\x1b[2J\nWhy: \a", "one\\u001b[2J\n    Why: \\u0007\n", id="escapes"),
+        pytest.param("\n\n", "\n", id="empty-lines"),
+        pytest.param("a\rb\vc\x85d", "a\\u000db\\u000bc\\u0085d\n", id="other-line-ends"),
+    ],
+)
+def test_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
     stream = io.StringIO()
     Screen(stream, colour=False, width=80, height=None).show([line, "next"])
     assert stream.getvalue() == f"{shown}next\n"
