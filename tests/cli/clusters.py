@@ -6,8 +6,7 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 
-import yaml
-from tests.support.paths import DOCUMENTS
+from tests.support.manifests import read_manifests
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
 from tests.support.slices import slices_of
 
@@ -39,11 +38,6 @@ class SavedCluster:
     def add_topology(self, status: Object | None = None, **spec: object) -> None:
         """Add the ClusterTopology `cluster`."""
         self.others.append(cluster_topology(status, **spec))
-
-    def add_documents(self, name: str) -> None:
-        """Add the objects of a file of tests/documents/cli/."""
-        text = (DOCUMENTS / "cli" / name).read_text(encoding="utf-8")
-        self.others += yaml.safe_load_all(text)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove nodes."""
@@ -149,7 +143,7 @@ def holes() -> SavedCluster:
 def counted() -> SavedCluster:
     """No nodes are saved, but a ClusterTopology with the controller's counts of 100,000."""
     cluster = SavedCluster(most=0)
-    cluster.add_documents("counted-topology.yaml")
+    cluster.others += read_manifests("cli/counted-topology.yaml")
     return cluster
 
 
@@ -320,8 +314,8 @@ def sliced() -> SavedCluster:
         "uuid": {"string": "GPU-other"},
         "resource.kubernetes.io/pciBusID": {"string": "0000:ff:00.0"},
     }
-    cluster.add_documents("compute-domain.yaml")
-    cluster.add_documents("device-classes.yaml")
+    cluster.others += read_manifests("cli/compute-domain.yaml")
+    cluster.others += read_manifests("cli/device-classes.yaml")
     return cluster
 
 
@@ -329,14 +323,14 @@ def linked() -> SavedCluster:
     """The same drivers, and nothing wrong."""
     cluster = SavedCluster()
     cluster.offer_slices(["gb200-01", "gb200-02", "l40s-1", "h200-1", "h200-2"])
-    cluster.add_documents("device-classes.yaml")
+    cluster.others += read_manifests("cli/device-classes.yaml")
     return cluster
 
 
 def kept_by_a_budget() -> SavedCluster:
     """A PodDisruptionBudget keeps a pod where it is."""
     cluster = SavedCluster(most=3)
-    cluster.add_documents("disruption-budget.yaml")
+    cluster.others += read_manifests("cli/disruption-budget.yaml")
     return cluster
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.explain.waiting import Object, binding, cluster_topology, documents, kai_topology, levels_of, pod
+from tests.explain.waiting import Object, binding, cluster_topology, kai_topology, levels_of, pod
+from tests.support.manifests import read_manifest
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, saved
 from tests.support.saved import pod as running_pod
@@ -113,7 +114,7 @@ OSMO_POD_GROUP = {
 def workload(system: str) -> Object:
     """The system's example in the docs, or a workload that wants a rack to itself."""
     if system in EXCLUSIVE:
-        return documents(f"exclusive-{system}")[0]
+        return read_manifest(f"explain/exclusive-{system}.yaml")
     text = (ROOT / "docs" / "examples" / f"{system}.yaml").read_text(encoding="utf-8")
     document: Object = next(yaml.safe_load_all(text))
     if system == "kueue":

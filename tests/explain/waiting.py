@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.support.paths import DOCUMENTS
+from tests.support.manifests import read_manifests
 from tests.support.saved import demo_nodes, saved
 
 Object = dict[str, Any]
@@ -101,12 +101,6 @@ def _name_of(document: Object) -> str:
     return f"{document['kind']}/{document['metadata']['name']}"
 
 
-def documents(name: str) -> list[Object]:
-    """The objects of a file of tests/documents/explain/."""
-    text = (DOCUMENTS / "explain" / f"{name}.yaml").read_text(encoding="utf-8")
-    return list(yaml.safe_load_all(text))
-
-
 def nodes() -> list[Object]:
     """The demo's H200 nodes: rack-3 holds h200-1 to h200-4, rack-4 the others."""
     found = []
@@ -122,7 +116,7 @@ def nodes() -> list[Object]:
 
 def cluster_with(name: str) -> WaitingCluster:
     """A cluster with a ClusterTopology that publishes nothing, and a file of tests/documents/explain/."""
-    return WaitingCluster(cluster_topology(levels=levels_of(LEVELS)), *documents(name))
+    return WaitingCluster(cluster_topology(levels=levels_of(LEVELS)), *read_manifests(f"explain/{name}.yaml"))
 
 
 def cluster_without_workload() -> WaitingCluster:
@@ -137,7 +131,7 @@ def cluster_without_workload() -> WaitingCluster:
 def grove_set() -> WaitingCluster:
     """Four pods of Grove's PodCliqueSet `llm` wait, and must share a rack."""
     cluster = cluster_without_workload()
-    cluster.add(*documents("grove"))
+    cluster.add(*read_manifests("explain/grove.yaml"))
     labels = {
         "grove.io/podclique": "llm-0-worker",
         "grove.io/podgang": "llm-0",

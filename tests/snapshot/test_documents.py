@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from tests.support.manifests import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from tests.support.tables import each_case, named_objects
 from toposcope.snapshot import cutter
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.documents import documents
@@ -95,22 +95,66 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
     assert facts(found) == expected
 
 
+STREAMS = [
+    pytest.param('{\n"kind": "A"\n}\n---\n{"kind": "B"}\n---\n', {"A": (1, 1), "B": (2, 5)}, [], id="marks"),
+    pytest.param('{\n"kind": "A"\n}\n{"kind":\n "B"}', {"A": (1, 1), "B": (2, 4)}, [], id="nothing-between"),
+    pytest.param(
+        '\n\n{"kind": "A"} {"kind": "B"}\n{"kind": "C"}', {"A": (1, 3), "B": (2, 3), "C": (3, 4)}, [], id="one-line"
+    ),
+    pytest.param(
+        '# one\n{"kind": "A"} # two\n# three\n\n{"kind": "B"}\n--- # four\nkind: C\n',
+        {"A": (1, 2), "B": (2, 5), "C": (3, 6)},
+        [],
+        id="comments",
+    ),
+    pytest.param(
+        '\ufeff{"kind": "A"}\n---\nkind: B\nmetadata: {}\n---\n\t{"kind": "C"}\n{"kind": "D"}\n---',
+        {"A": (1, 1), "B": (2, 2), "C": (3, 6), "D": (4, 7)},
+        [],
+        id="yaml-between",
+    ),
+    pytest.param(
+        'kind: A\n---\n{"kind": "B", "items":\n{"x": [\n{}\n]}}\n---\n# no more\n',
+        {"A": (1, 1), "B": (2, 3)},
+        [],
+        id="yaml-first",
+    ),
+    pytest.param(
+        '{kind: A}\n---\n{kind: B,\n "x": [1, 2,]}\n---\nkind: C',
+        {"A": (1, 1), "B": (2, 3), "C": (3, 5)},
+        [],
+        id="yaml-in-braces",
+    ),
+    pytest.param(
+        '{"kind": "A"}\n---\n{"kind":\n"B",,\n}\n---\n{"kind": "C"}\n',
+        {"A": (1, 1), "C": (3, 7)},
+        [(2, 4)],
+        id="malformed",
+    ),
+    pytest.param(
+        '{"kind": "A"}\n---\n{"kind": [\n{},\n---\n{"kind": "C"}\n',
+        {"A": (1, 1), "C": (3, 6)},
+        [(2, 3)],
+        id="without-end",
+    ),
+]
+
+
 @pytest.mark.regression
-@pytest.mark.parametrize("windows", [False, True])
-@each_case("snapshot.yaml")
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["unix", "windows"])
+@pytest.mark.parametrize(("text", "kinds", "malformed"), STREAMS)
 def test_documents_have_their_lines(
-    text: str, found: dict[str, list[int]], malformed: list[list[int]], windows: bool, tmp_path: Path
+    text: str, kinds: dict[str, tuple[int, int]], malformed: list[tuple[int, int]], line_end: str, tmp_path: Path
 ) -> None:
     """Documents by their kinds, and those that are none, each with its number and its line."""
     file = tmp_path / "stream"
-    file.write_bytes((text.replace("\n", "\r\n") if windows else text).encode())
+    file.write_bytes(text.replace("\n", line_end).encode())
     problems: list[Problem] = []
-    read = {
-        document.kind: [document.place.document, document.place.line]
-        for document in documents([str(file)], problems.append)
-    }
-    assert read == found
-    assert [[problem.place.document, problem.place.line] for problem in problems] == malformed
+    places = {}
+    for document in documents([str(file)], problems.append):
+        places[document.kind] = (document.place.document, document.place.line)
+    assert places == kinds
+    assert [(problem.place.document, problem.place.line) for problem in problems] == malformed
 
 
 def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:
@@ -210,12 +254,15 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
 
 # Lists are taken many items at a time: the result must be that of reading them one by one.
 
-OBJECTS: Final = named_objects("snapshot_objects.yaml")
-KUEUE: Final = OBJECTS["kueue topology"]
-PODS: Final = [pod("runs", "gb200-01", 3), pod("over", "gb200-02", 3, phase="Succeeded"), OBJECTS["waiting pod"]]
+KUEUE: Final = read_manifest("snapshot/kueue-topology.yaml")
+PODS: Final = [
+    pod("runs", "gb200-01", 3),
+    pod("over", "gb200-02", 3, phase="Succeeded"),
+    read_manifest("snapshot/waiting-pod.yaml"),
+]
 PLAIN: Final = [*demo_nodes(most=7), *PODS]
 MIXED: Final = [KUEUE, *PLAIN[:4], cluster_topology(required=["rack"]), *PLAIN[4:], KUEUE]
-FOREIGN: Final = OBJECTS["foreign node"]
+FOREIGN: Final = {"apiVersion": "other.io/v1", "kind": "Node", "metadata": {"name": "not-ours"}}
 
 
 class WantsNodes:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.manifests import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from tests.support.tables import named_objects
 from toposcope.snapshot import packed
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every
@@ -22,8 +22,6 @@ from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.sources import sources
 
-OBJECTS = named_objects("snapshot_objects.yaml")
-
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,9 +30,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes[2]["metadata"]["labels"] = {"note": "ünïcode"}
     nodes[3]["spec"]["unschedulable"] = True
     pods = [pod("a", "gb200-01", 4), pod("b", "gb200-01", 1), pod("waits", None, 8, phase="Pending")]
-    others = [OBJECTS[name] for name in ("segment", "kai topology", "local queue")]
+    others = [
+        cluster_topology({"nodes": 22}, required=["rack"]),
+        read_manifest("snapshot/segment.yaml"),
+        read_manifest("snapshot/kai-topology.yaml"),
+        read_manifest("snapshot/local-queue.yaml"),
+    ]
     file = tmp_path_factory.mktemp("packed") / "cluster.json"
-    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), *others]))
+    file.write_text(saved([*nodes, *pods, *others]))
     return file
 
 

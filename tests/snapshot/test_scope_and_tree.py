@@ -5,7 +5,6 @@ from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.cluster import BLOCK, RACK
 from tests.support.publishing import spec_levels
 from tests.support.saved import cluster_topology, pod
-from tests.support.tables import each_case
 from toposcope.api.requirement import Requirement
 from toposcope.snapshot.filters import Mark, SelectorError, filter_nodes, marks, parse, states
 from toposcope.snapshot.levels import Sizes, crossings_of, level_views
@@ -61,9 +60,20 @@ def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     assert tree(seen, select_scope(seen)).gpus == 16
 
 
-@each_case("snapshot.yaml")
-def test_a_taint_marks_a_node_unless_tolerated_or_already_said(key: str, cordoned: bool, expected: list[str]) -> None:
-    assert marks(view("a", cordoned=cordoned, taints=[{"key": key, "effect": "NoSchedule"}])) == (*expected,)
+@pytest.mark.parametrize(
+    ("key", "is_cordoned", "expected"),
+    [
+        pytest.param("maintenance", False, (Mark.TAINTED,), id="taint"),
+        pytest.param("maintenance", True, (Mark.CORDONED, Mark.TAINTED), id="taint-and-cordon"),
+        pytest.param("node.kubernetes.io/unschedulable", True, (Mark.CORDONED,), id="taint-of-a-cordon"),
+        pytest.param("nvidia.com/gpu", False, (), id="tolerated-taint"),
+    ],
+)
+def test_taint_marks_a_node_unless_tolerated_or_implied(
+    key: str, *, is_cordoned: bool, expected: tuple[Mark, ...]
+) -> None:
+    node = view("a", cordoned=is_cordoned, taints=[{"key": key, "effect": "NoSchedule"}])
+    assert marks(node) == expected
 
 
 def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
