@@ -9,7 +9,6 @@ import pytest
 import yaml
 from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
-from tests.support.tables import at, each_case
 from tests.support.workloads import pod_clique_set
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
@@ -34,10 +33,36 @@ def _one(server: Served, document: Any) -> dict[str, Any]:
     return dict(check)
 
 
-@each_case("tables/ui.yaml")
-def test_what_the_page_says_of_a_workload(server: Served, pods: int, level: str, says: dict[str, Any]) -> None:
-    found = _one(server, pod_clique_set("model", pods, level))
-    assert {place: at(found, place) for place in says} == says
+def test_workload_that_fits_has_domains_with_room_by_their_paths(server: Served) -> None:
+    found = _one(server, pod_clique_set("model", 3, "rack"))
+    assert found["verdict"] == "fits"
+    assert found["view"] == "cluster"
+    assert found["group"] == "model"
+    assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
+    assert found["fits"] == [
+        {"path": ["z", "b1", "rack-0"], "nodes": 4, "free": 24},
+        {"path": ["z", "b1", "rack-1"], "nodes": 4, "free": 32},
+    ]
+    assert found["fitsExact"] is True
+
+
+def test_workload_that_is_too_large_for_any_rack_never_fits(server: Served) -> None:
+    found = _one(server, pod_clique_set("model", 5, "rack"))
+    assert found["verdict"] == "never"
+    assert found["well"] is False
+    assert found["fits"] == []
+    assert found["answer"] == "cannot fit: model needs 40 GPUs in one rack, largest has 32 (rack-0)"
+
+
+def test_workload_with_an_unknown_level_is_refused(server: Served) -> None:
+    found = _one(server, pod_clique_set("model", 1, "superpod"))
+    assert found["verdict"] == "refused"
+    finding = found["findings"][0]
+    assert finding["severity"] == "error"
+    assert finding["field"] == "spec.template.topologyConstraint.pack.required"
+    assert finding["message"] == (
+        "topology domain 'superpod' does not exist in cluster topology [zone block rack nvlink-domain host]"
+    )
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
@@ -46,8 +71,21 @@ def test_several_objects_are_checked_together(server: Served) -> None:
     assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
 
-@each_case("tables/ui.yaml")
-def test_text_that_is_not_a_workload(server: Served, text: str, problem: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "there is no object in the text; paste a workload as for kubectl apply", id="empty"),
+        pytest.param("spec: {}", "kind: is missing; what object is this?", id="without-kind"),
+        pytest.param("a: [", "not YAML", id="no-yaml"),
+        pytest.param("just words", "not a Kubernetes object", id="words"),
+        pytest.param(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+            "nothing to check: no supported system",
+            id="config-map",
+        ),
+    ],
+)
+def test_text_that_is_no_workload_is_a_problem(server: Served, text: str, problem: str) -> None:
     status, found = server.check(text)
     assert status == 200
     assert found["checks"] == []

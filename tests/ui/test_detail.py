@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 from tests.snapshot.clusters import pod_of, snapshot
+from tests.support.manifests import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod
-from tests.support.tables import each_case, named_objects
 from toposcope.api import label_keys
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
@@ -17,7 +17,7 @@ from toposcope.ui.source import FullNode, gpu_uuids, last_write
 from toposcope.ui.views import views_of
 
 WHOLE = Decoder(lambda _name, _not_ok: True)
-MATRIX: dict[str, Any] = named_objects("ui_matrix.yaml")
+MATRIX = read_manifest("ui/matrix-annotation.yaml")
 
 
 def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
@@ -90,19 +90,55 @@ def test_the_rails_of_the_node_that_a_topology_calls_miscabled() -> None:
     assert found.miscabled == [f"mlx5_0 of {node.name} goes to leaf-1 port Ethernet1/3, expected leaf-2"]
 
 
-@each_case("tables/ui.yaml")
-def test_a_missing_or_malformed_annotation(annotation: Any, changes: dict[str, Any], times: int, problem: str) -> None:
-    """`changes` to a good one, or another; a text so many times."""
-    found = _detail(_node(MATRIX | changes if changes else annotation and annotation * times))
+@pytest.mark.parametrize(
+    ("annotation", "problem"),
+    [
+        pytest.param(None, "there is no annotation gpu.topology/matrix", id="missing"),
+        pytest.param("<script>alert(1)</script>", "cannot be read", id="markup"),
+        pytest.param("[" * 100_000, "cannot be read", id="deep"),
+        pytest.param('{"version": 2}', "has version 2", id="newer-version"),
+        pytest.param({**MATRIX, "matrix": []}, "was too large for the annotation", id="without-matrix"),
+        pytest.param({**MATRIX, "matrix": ["X"]}, "do not fit its devices", id="short-matrix"),
+        pytest.param(
+            {**MATRIX, "matrix": ["X", "NVx X", "PIX SYS X", "PXB NODE PHB X"]},
+            "holds the cell 'NVx'",
+            id="unknown-cell",
+        ),
+        pytest.param(
+            {**MATRIX, "matrix": ["X", "NV99999 X", "PIX SYS X", "PXB NODE PHB X"]},
+            "holds the cell 'NV99999'",
+            id="too-many-links",
+        ),
+    ],
+)
+def test_missing_or_malformed_annotation_is_a_problem(annotation: Any, problem: str) -> None:
+    found = _detail(_node(annotation))
     assert problem in found.problem
     assert found.matrix is None
     assert found.hardware["gpus"] == "4"
 
 
-@each_case("tables/ui.yaml")
-def test_since_when_a_node_is_in_its_state(state: str, seen: str | None, written: str, since: list[Any] | None) -> None:
-    found = _detail(_node(**{label_keys.STATE: state}), seen, written)
-    assert (found.since and [found.since.at, found.since.exact]) == since
+SEEN = "2026-01-02T00:00:00Z"
+WRITTEN = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("state", ["degraded", "ok"])
+def test_node_is_in_its_state_since_it_was_seen_to_change(state: str) -> None:
+    written = WRITTEN if state == "degraded" else ""
+    since = _detail(_node(**{label_keys.STATE: state}), SEEN, written).since
+    assert since == protocol.Since(SEEN, True)
+
+
+def test_degraded_node_is_in_its_state_since_its_agent_wrote() -> None:
+    since = _detail(_node(**{label_keys.STATE: "degraded"}), None, WRITTEN).since
+    assert since == protocol.Since(WRITTEN, False)
+
+
+@pytest.mark.parametrize(
+    ("state", "written"), [pytest.param("degraded", "", id="nobody-wrote"), pytest.param("ok", WRITTEN, id="ok")]
+)
+def test_since_when_a_node_is_in_its_state_may_be_unknown(state: str, written: str) -> None:
+    assert _detail(_node(**{label_keys.STATE: state}), None, written).since is None
 
 
 def test_free_gpus_and_missing_levels() -> None:

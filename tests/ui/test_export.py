@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from tests.support.tables import each_case
 from tests.ui.serving import bundle, rack_nodes
 from toposcope.api import label_keys
 from toposcope.cli.main import main
@@ -101,10 +100,19 @@ def test_the_command_writes_the_file(
     assert folder.page()
 
 
-@each_case("tables/ui.yaml")
-def test_errors_of_the_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ui", *arguments]) == 2
-    assert words in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param("--from a --kubeconfig b", "give one or the other", id="two-sources"),
+        pytest.param("--from -", "standard input cannot be read again", id="standard-input"),
+        pytest.param("--from not-there.json --port 0", "1 problem in the input", id="missing-file"),
+        pytest.param("--from not-there.json --export x", "1 problem in the input", id="export-of-a-missing-file"),
+        pytest.param("--kubeconfig not-there", "not-there", id="missing-kubeconfig"),
+    ],
+)
+def test_source_that_cannot_be_read_is_an_error(flags: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ui", *flags.split()]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

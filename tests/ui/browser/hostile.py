@@ -7,14 +7,31 @@ a text from one field to another (a node's name, a view's id), both hold the sam
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from tests.support.tables import named_objects
 from toposcope.ui import protocol
 
 BREAKOUT: Final = (
     "\"'><img src=x onerror=hacked()></title></style></textarea></script><script>hacked()</script>"
     '<svg onload=hacked()><a href="javascript:hacked()">x</a>\u2028'
 )
-_SAME: Final[dict[str, str]] = named_objects("ui_same_texts.yaml")
+_SAME: Final = {
+    "Nodes.labels key": "LevelView.key",
+    "Nodes.views": "View.id",
+    "Node.domains key": "View.id",
+    "Lacking.view": "View.id",
+    "Check.view": "View.id",
+    "News.id": "Snapshot.id",
+    "Change.view": "View.id",
+    "Node.name": "Nodes.name",
+    "Export.nodes key": "Nodes.name",
+    "Change.nodes": "Nodes.name",
+    "Gpu.node": "Nodes.name",
+    "Fit.path": "Nodes.labels",
+    "Device.rails": "Device.label",
+    "Numa.devices": "Device.label",
+    "Node.nvlink_domains": "Device.label",
+    "CellClass.cell": "Node.matrix",
+}
+"""Texts that the page follows from one field to another, to the field that holds the same."""
 _ROWS: Final = 3
 """Nodes of a snapshot: one is in the map, one lacks a level, one is in no view."""
 _FACTS: Final = ("product", "shape")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from tests.support.saved import Object, cluster_topology
-from tests.support.tables import each_case
 from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import colours_of, node, tone
 
@@ -58,8 +57,28 @@ def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(
         assert box["height"] >= 40, "room for a name"
 
 
-@each_case("tables/ui-browser.yaml")
-def test_a_node_that_gets_no_pods_does_not_look_well(
+@pytest.mark.parametrize(
+    ("name", "colour", "words"),
+    [
+        pytest.param(
+            "l40s-4",
+            "left-out",
+            "4 GPUs, 4 free, left out: without a rack label (cloud.google.com/gce-topology-subblock)",
+            id="without-rack",
+        ),
+        pytest.param(
+            "h200-2",
+            "left-out",
+            'left out: whose rack label says "no-topology", which names no rack '
+            "(cloud.google.com/gce-topology-subblock)",
+            id="placeholder",
+        ),
+        pytest.param("l40s-3", "no-agent", "no-agent: without an agent's label gpu.topology/gpus", id="no-agent"),
+        pytest.param("h200-5", "tainted", "tainted", id="tainted"),
+        pytest.param("h200-6", "cordoned", "cordoned", id="cordoned"),
+    ],
+)
+def test_node_that_gets_no_pods_does_not_look_well(
     page: Page, trouble: Shown, name: str, colour: str, words: str
 ) -> None:
     # Those that stand apart are shown with the whole.

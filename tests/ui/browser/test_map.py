@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.support.saved import cluster_topology, demo_nodes
-from tests.support.tables import each_case
 from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown
 
 pytestmark = pytest.mark.slow
@@ -130,8 +129,19 @@ def test_a_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Show
     assert len(sick) > len(well) + 5, "the strokes of the pattern are colours of their own"
 
 
-@each_case("tables/ui-browser.yaml")
-def test_colours_by_what_the_viewer_picks_and_only_one_kind_of_them(
+KINDS = ["--kind-1", "--kind-2", "--kind-3"]
+
+
+@pytest.mark.parametrize(
+    ("lens", "category", "tones"),
+    [
+        pytest.param("free", "all free", ["--free-4"], id="free"),
+        pytest.param("coverage", "carries every level", ["--cover-whole"], id="coverage"),
+        pytest.param("product", "NVIDIA-GB200", KINDS, id="product"),
+        pytest.param("shape", "NVIDIA-GB200", KINDS, id="shape"),
+    ],
+)
+def test_viewer_picks_what_colours_nodes_and_one_kind_of_them(
     page: Page, demo: Shown, lens: str, category: str, tones: list[str]
 ) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-1/rack-1")
