@@ -31,7 +31,9 @@ def nodes() -> list[Object]:
 
 
 @pytest.mark.parametrize("place", [HOME_NAMESPACE, "gpus"])
-def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
+def test_levels_of_the_controller_count_in_its_cluster(
+    place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command
+) -> None:
     if place != HOME_NAMESPACE and api.name == "embedded":
         pytest.skip("the embedded API server has no Deployments to find the controller by")
     for labelled in nodes():
@@ -54,7 +56,7 @@ def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_
 
 
 @pytest.mark.regression
-def test_a_page_follows_what_the_configuration_becomes(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_follows_changes_of_the_configuration(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
     create_namespace(api, HOME_NAMESPACE)
     path = f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps"
     api.create(path, CONFIG_MAP_OBJECT)

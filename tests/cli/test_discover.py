@@ -39,7 +39,7 @@ def test_yaml_says_the_same_as_json(discover: Command) -> None:
     assert discover("--profile l40s-4 -o yaml").yaml == as_json
 
 
-def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, discover: Command) -> None:
+def test_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, discover: Command) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(MATRIX)))
     out = discover("--capture - -o labels")
     assert "gpu.topology/interconnect=nvlink" in out.out
@@ -48,14 +48,14 @@ def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, discover:
     assert "note: GPU names unknown" in out.err
 
 
-def test_without_a_driver_it_says_what_was_looked_for_and_what_to_try(tmp_path: Path, discover: Command) -> None:
+def test_machine_without_driver_says_what_to_try(tmp_path: Path, discover: Command) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path / "sys")
     error = discover(f"--sysfs {tmp_path / 'sys'}", code=1).err
     for words in ("libnvidia-ml.so.1", "GPUs on the PCI bus: 0000:", "--profile", "--capture"):
         assert words in error
 
 
-def test_without_a_gpu_it_says_so_and_what_to_try(tmp_path: Path, discover: Command) -> None:
+def test_machine_without_gpu_says_what_to_try(tmp_path: Path, discover: Command) -> None:
     (tmp_path / "bus" / "pci" / "devices").mkdir(parents=True)
     error = discover(f"--sysfs {tmp_path}", code=1).err
     for words in ("no NVIDIA GPU on this machine", "--profile", "--capture"):
@@ -235,7 +235,7 @@ def test_simulated_and_recorded_machines(profile: str, gpus: int) -> None:
         assert nvml.nvmlDeviceGetCount() == gpus
 
 
-def test_a_machine_built_from_a_capture(tmp_path: Path) -> None:
+def test_machine_built_from_a_capture(tmp_path: Path) -> None:
     capture = tmp_path / "topo.txt"
     capture.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")
     with source(arguments(None, str(capture)), "node-1") as machine:
@@ -244,6 +244,6 @@ def test_a_machine_built_from_a_capture(tmp_path: Path) -> None:
         assert nvml.nvmlDeviceGetCount() == 2
 
 
-def test_the_machine_itself() -> None:
+def test_source_without_flags_is_this_machine() -> None:
     with source(arguments(None), "node-1") as machine:
         assert reopened(machine) is machine.open_nvml

@@ -42,7 +42,7 @@ def test_documents_hold_no_character_that_steers_and_read_back(to: object, key: 
 
 
 @pytest.mark.regression
-def test_a_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
+def test_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
     redirect = "HTTP/1.1 302 Found\r\nLocation: http://login/\x1b[2J\x9b31m\r\nContent-Length: 0\r\n\r\n".encode(
         "latin-1"
     )
@@ -54,7 +54,7 @@ def test_a_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) 
 
 
 @pytest.mark.regression
-def test_a_plugin_s_error_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
+def test_plugin_s_error_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
     script = tmp_path / "plugin.py"
     script.write_text("import sys\nsys.exit('expired\\x1b[2J\\u202e\\nwarning: all is well')\n")
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(script)]}
@@ -101,7 +101,7 @@ def named(name: str) -> NodeView:
 
 @pytest.mark.regression
 @given(product=FOREIGN, names=st.lists(FOREIGN, min_size=3, max_size=3), wide=st.booleans())
-def test_what_suggest_writes_is_as_many_documents_as_suggestions(product: str, names: list[str], wide: bool) -> None:
+def test_suggest_writes_a_document_for_each_suggestion(product: str, names: list[str], wide: bool) -> None:
     """Even from nodes that no reader lets through."""
     labels = [{"gpu.topology/gpus": "8", "nvidia.com/gpu.product": product, RACK: "r"}] * 2 + [
         {"gpu.topology/gpus": "8"}

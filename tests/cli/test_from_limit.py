@@ -13,7 +13,7 @@ LIMIT = 1 << 20
 
 
 @pytest.mark.regression
-def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
+def test_flag_raises_the_limit(tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "cluster.json"
     demo = enumerate(demo_nodes())
     nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
@@ -32,7 +32,7 @@ def test_small_files_have_an_end(words: str, toposcope: Command, monkeypatch: py
     assert "/dev/zero: larger than 1 MiB; is it the right file?" in toposcope(words, code=None).err
 
 
-def test_a_small_pipe_is_read_once() -> None:
+def test_small_pipe_is_read_once() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"catalogue: {}")
     os.close(writing)

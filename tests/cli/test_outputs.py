@@ -10,10 +10,10 @@ from typing import IO, Any, Final
 import pytest
 import yaml
 from tests.cli.conftest import Command, Ran, write_cluster
-from tests.support.paths import FIXTURES, ROOT
+from tests.support.paths import DOCUMENTS, ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod
 
-WORK = (FIXTURES / "large_job.yaml").read_text(encoding="utf-8")
+WORK = (DOCUMENTS / "cli" / "large-job.yaml").read_text(encoding="utf-8")
 Run = Callable[[str], Ran]
 
 
@@ -110,7 +110,7 @@ def test_wide_tells_more(run: Run) -> None:
     assert run("check -f WORK -o wide").out == explained
 
 
-def test_what_ends_a_line_to_unicode_ends_none_in_json(tmp_path: Path, run: Run) -> None:
+def test_line_ends_of_unicode_end_no_line_of_json(tmp_path: Path, run: Run) -> None:
     work = tmp_path / "work.yaml"
     work.write_text(WORK.replace("name: train,", 'name: "a\\u2028b\\u0085c",'))
     assert run(f"check -f {work} -o json").json["workloads"][0]["workload"] == "job/a\u2028b\u0085c -n train"
@@ -149,21 +149,21 @@ def toposcope_into(out: IO[Any], line: str, files: dict[str, str]) -> tuple[int,
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"])
-def test_a_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
+def test_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
     message = f"toposcope {line.split(maxsplit=1)[0]}: cannot write the output: No space left on device\n"
     with FULL.open("w") as out:
         assert toposcope_into(out, line, files) == (2, message)
 
 
 @pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"])
-def test_a_process_whose_output_nobody_reads(line: str, files: dict[str, str]) -> None:
+def test_process_whose_output_nobody_reads_ends_with_141(line: str, files: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         assert toposcope_into(closed, line, files) == (141, "")
 
 
-def test_in_a_real_bash_words_complete(tmp_path: Path) -> None:
+def test_words_complete_in_bash(tmp_path: Path) -> None:
     """The shell's own function, called as bash calls it when somebody presses Tab."""
     program = tmp_path / "toposcope"
     program.write_text(f"#!{sys.executable}\nimport sys\nfrom toposcope.cli.main import main\nsys.exit(main())\n")

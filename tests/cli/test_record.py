@@ -108,7 +108,7 @@ def identities(machine: Machine) -> set[str]:
 
 
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_recording_of_every_profile_tells_what_the_machine_told(profile: str, tmp_path: Path) -> None:
+def test_recording_of_every_profile_tells_what_the_machine_told(profile: str, tmp_path: Path) -> None:
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path)
     again = replayed(file, tmp_path / "again")
@@ -155,7 +155,7 @@ def test_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, t
     assert not [identity for identity in identities(machine) if identity.lower() in file.read_text().lower()]
 
 
-def test_the_file_says_who_recorded_what_and_when(tmp_path: Path) -> None:
+def test_file_says_who_recorded_what_and_when(tmp_path: Path) -> None:
     document = json.loads(recorded(load_profile("t4-1"), tmp_path)[1].read_text())
     assert list(document) == ["schema", "toposcope", "pynvml", "driver", "date", "simulated", "calls", "sysfs"]
     assert document["schema"] == "toposcope-recording/1"
@@ -181,7 +181,7 @@ def test_recording_a_replayed_recording_changes_nothing(tmp_path: Path) -> None:
     assert load_recording(tmp_path / "second.json") == first
 
 
-def test_a_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) -> None:
+def test_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) -> None:
     write_sysfs(machine := load_profile("l40s-4"), tmp_path / "sys")
     (tmp_path / "faults.yaml").write_text("calls: [{call: nvmlDeviceGetName, gpu: 1, crash: true}]")
 
@@ -199,7 +199,7 @@ def test_a_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) 
         replayed(tmp_path / "recording.json", tmp_path / "again")
 
 
-def test_a_journal_that_ends_in_the_middle_of_a_line_is_good_up_to_there() -> None:
+def test_journal_that_ends_within_a_line_is_good_up_to_there() -> None:
     whole = b'{"name":"nvmlInit","arguments":[],"answer":{"kind":"silence"}}\n'
     assert calls_in(whole + whole[:20]) == [Call("nvmlInit", [], Silence())]
 
@@ -225,7 +225,7 @@ def listening(lines: list[bytes]) -> RecordingNvml:
     return RecordingNvml(Module(), lines.append, tick())
 
 
-def test_what_is_no_nvml_error_is_recorded_and_raised_again() -> None:
+def test_errors_that_are_not_of_nvml_are_recorded_and_raised_again() -> None:
     lines: list[bytes] = []
     nvml = listening(lines)
     assert nvml.NVML_CONSTANT == 7
@@ -238,14 +238,14 @@ def test_what_is_no_nvml_error_is_recorded_and_raised_again() -> None:
     assert mismatch == Raised("NVMLLibraryMismatchError", 0, "two versions")
 
 
-def test_an_answer_that_nobody_foresaw_is_refused_by_name() -> None:
+def test_answer_of_an_unknown_type_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="nvmlOddity answered a object"):
         listening([]).nvmlOddity()
     with pytest.raises(RecordingError, match="an argument of type bytes"):
         listening([]).nvmlOddity(b"0000:01:00.0")
 
 
-def test_events_are_switched_off_so_that_the_recording_ends_with_the_probe() -> None:
+def test_recording_has_no_events() -> None:
     lines: list[bytes] = []
     with pytest.raises(pynvml.NVMLError_NotSupported):
         listening(lines).nvmlEventSetCreate()
@@ -316,7 +316,7 @@ def test_text_is_replaced_unless_it_is_known_to_be_harmless() -> None:
     assert text("nvmlDeviceGetSerial", "") == ""
 
 
-def test_a_struct_that_nobody_looked_into_is_refused() -> None:
+def test_unknown_struct_is_refused() -> None:
     with pytest.raises(RecordingError, match="nvmlAny answers with c_nvmlNew_t, and nobody said"):
         StandIns().call(filled(Memory("c_nvmlNew_t", "00")))
 
@@ -339,7 +339,7 @@ def test_files_are_replaced_unless_they_are_known_to_be_harmless() -> None:
         assert stand_ins.entry(before) == after
 
 
-def test_a_link_out_of_the_tree_is_left_out(tmp_path: Path) -> None:
+def test_link_out_of_the_tree_is_left_out(tmp_path: Path) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path / "sys")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/vendor").write_text("0x10de\n")
@@ -357,7 +357,7 @@ def discover_command(toposcope: Command) -> Command:
     return partial(toposcope, "discover --node-name", NODE)
 
 
-def test_recording_prints_what_it_always_prints_and_so_does_a_replay(tmp_path: Path, discover_command: Command) -> None:
+def test_recording_and_replay_print_what_discover_prints(tmp_path: Path, discover_command: Command) -> None:
     file = str(tmp_path / "recording.json")
     plain = discover_command("--profile dgx-h200")
     recording = discover_command(f"--profile dgx-h200 --record {file}")
@@ -369,7 +369,7 @@ def test_recording_prints_what_it_always_prints_and_so_does_a_replay(tmp_path: P
     assert list(tmp_path.iterdir()) == [tmp_path / "recording.json"]  # nothing unfinished beside it
 
 
-def test_a_captured_matrix_can_be_recorded(tmp_path: Path, discover_command: Command) -> None:
+def test_captured_matrix_can_be_recorded(tmp_path: Path, discover_command: Command) -> None:
     capture, file = tmp_path / "topo.txt", str(tmp_path / "recording.json")
     capture.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n")
     out = discover_command(f"--capture {capture} -o matrix --record {file}").out
@@ -377,7 +377,7 @@ def test_a_captured_matrix_can_be_recorded(tmp_path: Path, discover_command: Com
     assert discover_command(f"--profile {file} -o matrix").out == out
 
 
-def test_a_machine_without_nvml_is_recorded_too(tmp_path: Path, discover_command: Command) -> None:
+def test_machine_without_nvml_is_recorded_too(tmp_path: Path, discover_command: Command) -> None:
     """A user whose driver is broken has most reason to send a recording."""
     file = tmp_path / "recording.json"
     (tmp_path / "faults.yaml").write_text("init_error: 12")
@@ -390,7 +390,7 @@ def test_a_machine_without_nvml_is_recorded_too(tmp_path: Path, discover_command
     assert "driver unknown" in again
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, discover_command: Command) -> None:
+def test_file_that_cannot_be_written_is_named(tmp_path: Path, discover_command: Command) -> None:
     error = discover_command(f"--profile t4-1 --record {tmp_path / 'no/such/folder.json'}", code=1).err
     assert "--record" in error
     assert "No such file or directory" in error
@@ -402,7 +402,7 @@ def test_help_says_what_is_replaced_and_what_is_left(discover_command: Command) 
     assert "Kept: product names" in text
 
 
-def test_a_recording_has_its_own_faults(tmp_path: Path, discover_command: Command) -> None:
+def test_recording_takes_no_faults(tmp_path: Path, discover_command: Command) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]
     error = discover_command(f"--profile {file} --faults {tmp_path / 'faults.yaml'}", code=1).err
     assert "is a recording, and only profiles can have faults" in error
@@ -450,14 +450,14 @@ def test_recording_that_ends_early_is_refused(size: int, tmp_path: Path, discove
     assert "is damaged" in error
 
 
-def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, discover_command: Command) -> None:
+def test_profile_in_json_is_still_a_profile(tmp_path: Path, discover_command: Command) -> None:
     shipped = ROOT / "toposcope/simulator/profiles/t4-1.yaml"
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(yaml.safe_load(shipped.read_text())).replace('{"0":', "{0:"))
     assert "gpu.topology/gpus=1" in discover_command(f"--profile {file} -o labels").out
 
 
-def test_a_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
+def test_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
     seen, file = recorded(load_profile("t4-1"), tmp_path)
     recording = load_recording(file)
     write_recorded_sysfs(recording, tmp_path / "again")
@@ -504,7 +504,7 @@ nvlink: {version: "5.0", mbps: 53125, switched: 18}
 """
 
 
-def test_vital_product_data_is_recorded_without_what_identifies_the_card(tmp_path: Path) -> None:
+def test_vital_product_data_is_recorded_without_identities(tmp_path: Path) -> None:
     machine = machine_of(NVSWITCH_BRIDGE, tmp_path)
     raw, file = recorded(machine, tmp_path)
     again = replayed(file, tmp_path / "again")
@@ -529,7 +529,7 @@ def test_vital_product_data_that_cannot_be_read_is_not_recorded(tmp_path: Path) 
     assert [function.card for function in again.data_direct] == ["", ""]
 
 
-def test_a_recording_of_a_machine_whose_driver_lacks_a_function_can_be_replayed(tmp_path: Path) -> None:
+def test_recording_without_a_function_can_be_replayed(tmp_path: Path) -> None:
     """As one of an earlier version, which did not ask for it."""
     _, file = recorded(load_profile("t4-1"), tmp_path)
     lines = [line for line in file.read_text().splitlines() if "nvmlDeviceGetMigMode" not in line]

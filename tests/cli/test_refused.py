@@ -82,7 +82,7 @@ def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> 
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
-def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
+def test_missing_right_is_named_with_what_to_ask_for(
     api: ApiUnderTest, commands: list[list[str]], toposcope: Command, tmp_path: Path
 ) -> None:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
@@ -143,7 +143,7 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
             api.request("DELETE", f"{RBAC}/{resource}/{name}")
 
 
-def test_the_documented_role_covers_every_kind_that_explain_reads() -> None:
+def test_documented_role_covers_every_kind_that_explain_reads() -> None:
     allowed = {
         (group, resource)
         for rule in documented_role()["rules"]
@@ -154,7 +154,7 @@ def test_the_documented_role_covers_every_kind_that_explain_reads() -> None:
     assert {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)} <= allowed
 
 
-def test_a_server_that_goes_away_in_the_middle_is_reported_in_one_line(
+def test_server_that_goes_away_is_reported_in_one_line(
     commands: list[list[str]], toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""

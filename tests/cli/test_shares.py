@@ -20,7 +20,7 @@ def figures(row: str) -> tuple[int, ...]:
 
 
 @pytest.mark.regression
-def test_a_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command) -> None:
+def test_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command) -> None:
     lines = toposcope(f"tree --all --from {mixed}").out.splitlines()
     rows = [figures(line) for line in lines[2:] if len(figures(line)) == 3]
     assert (6, 28, 11) in rows
@@ -30,13 +30,13 @@ def test_a_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Comman
     assert "39 of 40 time slices free (nvidia.com/gpu) on 1 node with 4 GPUs" in told[1]
 
 
-def test_a_tree_without_pods_names_shares_all_the_same(tmp_path: Path, toposcope: Command) -> None:
+def test_tree_without_pods_names_shares_all_the_same(tmp_path: Path, toposcope: Command) -> None:
     nodes = [one for one in mixed_cluster() if one["kind"] == "Node"]
     out = toposcope(f"tree --from {write_cluster(tmp_path / 'nodes.json', *nodes)}").out
     assert "as shares are no GPUs: 40 time slices (nvidia.com/gpu) on 1 node with 4 GPUs: sliced" in out
 
 
-def test_a_tree_as_json(mixed: str, toposcope: Command) -> None:
+def test_tree_for_scripts_has_shares(mixed: str, toposcope: Command) -> None:
     found = toposcope(f"tree -o json --from {mixed}").json
     assert (found["gpus"], found["freeGpus"]) == (28, 11)
     assert found["shares"][1] == {
@@ -49,7 +49,7 @@ def test_a_tree_as_json(mixed: str, toposcope: Command) -> None:
     }
 
 
-def test_a_cluster_without_shares_says_nothing_of_them(tmp_path: Path, toposcope: Command) -> None:
+def test_cluster_without_shares_says_nothing_of_them(tmp_path: Path, toposcope: Command) -> None:
     file = write_cluster(tmp_path / "cluster.json", sharing_node("n", offers={"nvidia.com/gpu": 4}))
     assert "share" not in toposcope(f"tree --from {file}").out
     assert "shares" not in toposcope(f"tree -o json --from {file}").json
@@ -90,7 +90,7 @@ def test_no_slot_for_32_gpus(mixed: str, toposcope: Command) -> None:
 
 
 @pytest.mark.regression
-def test_one_slot_for_8_gpus(mixed: str, toposcope: Command) -> None:
+def test_shares_leave_one_slot_for_8_gpus(mixed: str, toposcope: Command) -> None:
     rows = toposcope(f"slots --gpus 8 --gpus-per-pod 8 -o json --from {mixed}").json["slots"]
     assert {row["domain"]: row["now"] for row in rows}["host"] == 1
 

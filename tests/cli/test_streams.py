@@ -71,12 +71,12 @@ def words_of(question: str, folder: Path) -> list[str]:
     return [*words, "--from", str(folder / "now.json")]
 
 
-def test_every_command_that_looks_is_asked_here() -> None:
+def test_every_command_on_files_has_a_question() -> None:
     assert {words.split()[0] for words in QUESTIONS.values()} | OTHERS == set(COMMANDS)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_closed_pipe(
+def test_closed_pipe_ends_with_141(
     question: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with unread_pipe() as pipe:
@@ -146,7 +146,7 @@ def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_closed_output_is_reported_and_a_closed_standard_error_is_no_trouble(folder: Path) -> None:
+def test_closed_output_is_reported_and_closed_stderr_is_not(folder: Path) -> None:
     ran = in_bash("TOPOSCOPE tree --from now.json >&-", folder)
     message = "toposcope tree: cannot write the output: Bad file descriptor\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", message)
@@ -202,15 +202,13 @@ def test_every_command_says_the_same_of_a_saved_cluster(
     assert first.out
 
 
-def test_a_difference_to_it(demo: str, tmp_path: Path, toposcope: Command) -> None:
+def test_diff_reads_a_saved_cluster_without_pods(demo: str, tmp_path: Path, toposcope: Command) -> None:
     file = str(tmp_path / "before")
     assert toposcope(f"save {file} --from {demo} --no-pods").out.startswith("saved 30 nodes and 1 ClusterTopology")
     toposcope(f"diff {file} --from {demo}")
 
 
-def test_a_failed_save_is_undone(
-    demo: str, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_save_is_undone(demo: str, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     empty, file = tmp_path / "empty.yaml", tmp_path / "saved"
     empty.write_text("")
     file.write_text("as it was")
@@ -227,7 +225,7 @@ def test_a_failed_save_is_undone(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.yaml", "saved"]
 
 
-def test_a_running_cluster(api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
+def test_running_cluster(api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
     for name in ("n1", "n2"):
         labels = {"kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})

@@ -58,7 +58,7 @@ def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr().out == "paged 9\n"
 
 
-def test_a_pager_that_is_not_there_is_done_without() -> None:
+def test_missing_pager_is_ignored() -> None:
     stream = Terminal()
     Screen(stream, colour=False, width=80, height=2, pager=("/no/such/pager",)).show(["1", "2", "3"])
     assert stream.getvalue() == "1\n2\n3\n"
@@ -74,20 +74,20 @@ def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
     ]
 
 
-def test_a_narrow_screen_goes_without_spare_columns_and_keeps_names_whole() -> None:
+def test_narrow_screen_drops_spare_columns_and_keeps_names() -> None:
     narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
     rows = [["a-long-name", "x" * 9, "y" * 9]]
     assert list(columns(narrow, ["NAME", "X", "Y"], rows, spare=[1]))[1] == "a-long-name  yyyy…yyy"
     assert list(fitted("! one two three four five", 20)) == ["! one two three four", "  five"]
 
 
-def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:
+def test_narrow_tree_cuts_names_before_counts() -> None:
     assert _fitted("├─ 17 hosts, each 4 GPUs: gb200-01 ... gb200-18", 34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
     assert _fitted("└─ rack a-very-long-name-of-a-rack-7", 20) == "└─ rack a-…-a-rack-7"
     assert _fitted("└─ rack 7", 20) == "└─ rack 7"
 
 
-def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
+def test_control_characters_are_shown_and_not_obeyed() -> None:
     evil = "rack\x1b]0;title\x07\x9b2J\u202e\x1b[31mred\nline\tü"
     assert escaped(evil) == "rack\\u001b]0;title\\u0007\\u009b2J\\u202e\\u001b[31mred\\u000aline\tü"
     stream = io.StringIO()
@@ -133,7 +133,7 @@ def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
     return shown.decode()
 
 
-def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> None:
+def test_terminal_pages_long_output(tmp_path: Path) -> None:
     file = write_cluster(tmp_path / "cluster.json", *demo_nodes(most=6), pod("a", "gb200-01", 4))
     pager = f"{sys.executable} -c \"import sys; print('paged', len(sys.stdin.readlines()))\""
     words = ["nodes", "--from", str(file)]
@@ -179,7 +179,7 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
     ]
 
 
-def test_a_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
+def test_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
     shown = []
 
     class Shown(Progress):
@@ -227,7 +227,7 @@ def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch:
     assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
 
 
-def test_a_terminal_that_is_gone_ends_the_progress_and_not_the_command() -> None:
+def test_lost_terminal_ends_progress_but_not_the_command() -> None:
     failed = threading.Event()
 
     class Gone(Terminal):

@@ -118,11 +118,11 @@ def state(api: ApiUnderTest) -> dict[str, Any]:
     return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
 
 
-def test_where_nothing_was_ever_installed_nothing_is_left(uninstall: Command) -> None:
+def test_cluster_without_toposcope_has_nothing_to_remove(uninstall: Command) -> None:
     assert "nothing to remove" in uninstall().out
 
 
-def test_without_yes_it_is_shown_and_nothing_is_changed(cluster: ApiUnderTest, uninstall: Command) -> None:
+def test_plan_is_shown_and_nothing_changes_without_yes(cluster: ApiUnderTest, uninstall: Command) -> None:
     before = state(cluster)
     lines = uninstall().out.splitlines()
     assert state(cluster) == before
@@ -170,7 +170,7 @@ def test_nothing_goes_while_a_flavor_holds_a_topology(cluster: ApiUnderTest, uni
     assert ran.err.startswith("toposcope uninstall: something is in use: see above")
 
 
-def test_the_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
+def test_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
     status = {"status": {"requiredBy": [{"domain": "rack", "workloads": 3}]}}
     code, answer = cluster.request("PATCH", f"{TOPOLOGIES}/c/status", status, content_type=MERGE)
     assert code == 200, answer
@@ -228,7 +228,7 @@ def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clie
     assert find_all(client).empty
 
 
-def test_an_object_that_gets_a_holder_meanwhile_is_told_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:
+def test_object_with_a_new_holder_is_reported_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:
     time, client = Sleeping(), clients()
     plan = find_all(client)
     with (
@@ -238,7 +238,9 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_finalizer(cluster: Ap
         remover(client, time).carry_out(plan)
 
 
-def test_what_comes_back_is_told(cluster: ApiUnderTest, uninstall: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_that_comes_back_is_reported(
+    cluster: ApiUnderTest, uninstall: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     carry_out = Remover.carry_out
 
     def and_an_agent_writes(self: Remover, plan: Any) -> None:
@@ -256,7 +258,7 @@ def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
     assert str(kubeconfig) in toposcope(f"uninstall --kubeconfig {kubeconfig}", code=2).err
 
 
-def test_a_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     for i in range(5):
         api.create(NODES, node(f"n{i}", labels={"odd": str(i % 2)}))

@@ -64,9 +64,7 @@ def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
 
 
 @pytest.mark.regression
-def test_lines_without_an_object_are_looked_at_a_few_times_however_many_marks_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_lines_without_object_are_read_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     blank = Counted(packed_documents()._BLANK)
     monkeypatch.setattr(packed_documents(), "_BLANK", blank)
     text = "---\n#\n" * 20_000 + "kind: Node\napiVersion: v1\nmetadata: {name: a}\n"
@@ -80,13 +78,13 @@ def packed_documents() -> Any:
     return module
 
 
-def test_lines_of_problems_are_those_of_the_file_with_marks_and_comments_before() -> None:
+def test_problem_has_its_line_after_marks_and_comments() -> None:
     text = "# one\r\n---\r\n# three\r\n---\r\n# five\r\nkind: Node\r\napiVersion: v1\r\nmetadata: {name: 7}\r\n"
     with pytest.raises(InputError, match=r"line 8: metadata\.name"):
         read(text)
 
 
-def test_an_indentation_that_no_program_writes_is_no_layout() -> None:
+def test_unusual_indentation_is_no_layout() -> None:
     wide = " " * 60_000
     items = f'{{\n{wide}"apiVersion": "v1",\n{wide}"items": [\n{wide}{json.dumps(NODE)}\n{wide}]\n}}\n'
     assert [node.name for node in read(items).nodes] == ["a"]
@@ -160,7 +158,7 @@ def as_saved(snapshot: Snapshot) -> bytes:
 @pytest.mark.parametrize(
     "form", [lambda text: text, lambda text: as_saved(read(text.decode()))], ids=["kubectl", "save"]
 )
-def test_a_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
+def test_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
     nodes = demo_nodes()
     text = saved([*nodes, pod("p", "gb200-01", 3)]).encode()
     with pipe(form(text)) as name:
@@ -176,7 +174,7 @@ def test_two_pipes_of_different_forms() -> None:
     assert len(snapshot.nodes) == 3
 
 
-def test_a_problem_in_a_pipe_has_its_line() -> None:
+def test_problem_in_a_pipe_has_its_line() -> None:
     bad = "kind: Node\napiVersion: v1\nmetadata: {name: 7}\n"
     with pipe(bad.encode()) as name, pytest.raises(InputError, match=rf"{name}, document 1, line 3: metadata\.name"):
         load_files([name])
@@ -203,13 +201,13 @@ def forged(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.mark.regression
-def test_a_saved_file_has_no_more_nodes_than_the_limit_allows(forged: Callable[..., str]) -> None:
+def test_saved_file_has_no_more_nodes_than_the_limit_allows(forged: Callable[..., str]) -> None:
     with pytest.raises(InputError, match=r"forged\.toposcope: the snapshot has more than 4,096 nodes; .*limit"):
         load_files([forged(4097)], limit=1 << 20)
 
 
 @pytest.mark.parametrize("pods", [300_000_000, 10**15])
-def test_a_saved_file_has_no_more_pods_than_the_limit_allows(forged: Callable[..., str], pods: int) -> None:
+def test_saved_file_has_no_more_pods_than_the_limit_allows(forged: Callable[..., str], pods: int) -> None:
     with pytest.raises(InputError, match=r"the snapshot has more than 1,048,576 pods; .*--from-limit"):
         load_files([forged(1, pods)])
 
@@ -225,18 +223,18 @@ def test_pods_that_are_not_there_are_damage(forged: Callable[..., str]) -> None:
         list(snapshot.pods or ())
 
 
-def test_a_limit_of_its_own_holds_for_saved_files(forged: Callable[..., str]) -> None:
+def test_limit_of_its_own_holds_for_saved_files(forged: Callable[..., str]) -> None:
     with pytest.raises(InputError, match=r"has more than 4,096 nodes; .*raise --from-limit \(now 1\)"):
         load_files([forged(5000)], limit=1 << 20)
 
 
-def test_a_long_warning_of_a_saved_file_is_cut(forged: Callable[..., str]) -> None:
+def test_long_warning_of_a_saved_file_is_cut(forged: Callable[..., str]) -> None:
     (warning,) = load_files([forged(1, warnings=["x" * 10_000_000])]).warnings
     assert len(warning) < 40_000
     assert warning.endswith("(cut after 32 KiB of 10,000,000 characters)")
 
 
-def test_a_saved_file_that_nests_too_deeply_is_damage(
+def test_saved_file_that_nests_too_deeply_is_damage(
     forged: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoded = packed._encoded
@@ -256,7 +254,7 @@ def test_quantities_have_62_bits(quantity: str) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("where", ["allocatable", "requests"])
-def test_a_cluster_with_a_quantity_beyond_all_bounds_can_be_saved(where: str) -> None:
+def test_cluster_with_a_quantity_beyond_all_bounds_can_be_saved(where: str) -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"} if where == "allocatable" else {}}}
     resources = {"requests": {"cpu": "1e30"}} if where == "requests" else {}
     pods = [pod(name, "a", 0, containers=[{"name": "c", "resources": resources}]) for name in ("p", "q", "r", "s")]
@@ -266,7 +264,7 @@ def test_a_cluster_with_a_quantity_beyond_all_bounds_can_be_saved(where: str) ->
     assert max([*found.allocatable.values(), *again.by_pods["a"].values()]) == MOST
 
 
-def test_a_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
+def test_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
     topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t", "x": 10**30}}
     snapshot = read(saved([NODE, topology]))
     again = packed.unpacked("f", io.BytesIO(as_saved(snapshot)), degraded)
@@ -275,14 +273,14 @@ def test_a_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
 
 
 @pytest.mark.parametrize("priority", [10**30, 1 << 31])
-def test_a_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
+def test_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
     with pytest.raises(InputError, match=r"spec\.priority"):
         read(saved([NODE, pod("p", "a", 0, priority=priority)]))
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "a b", "a,b", "a[1]", "a'b", "a\tb", "x" * 64, "a#b", "a/b"])
-def test_a_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
+def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
     node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}
     with pytest.raises(InputError, match=r"metadata\.labels: .* cannot be the value of a label: those are of letters"):
         read(saved([node]))
@@ -290,7 +288,7 @@ def test_a_label_value_that_means_something_elsewhere_is_refused(value: str) -> 
         read(json.dumps({"kind": "List", "items": [node]}))
 
 
-def test_a_long_message_is_cut_and_the_cut_is_said() -> None:
+def test_long_message_is_cut_and_the_cut_is_said() -> None:
     message = "0/5 nodes are available: " + "1" * 60_000
     waiting = pod("p", None, 1, phase="Pending")
     waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
@@ -299,7 +297,7 @@ def test_a_long_message_is_cut_and_the_cut_is_said() -> None:
     assert found.waiting.endswith("... (cut after 32 KiB of 60,025 characters)")
 
 
-def test_an_amount_that_counts_as_less_is_said() -> None:
+def test_amount_that_counts_as_less_is_said() -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
     (warning,) = [text for text in read(saved([node, pod("p", "a", 0)])).warnings if "amount" in text]
     assert warning == (

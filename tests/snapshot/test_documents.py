@@ -232,7 +232,7 @@ def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"])
-def test_an_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
+def test_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.write_bytes(text)
     found = load_files([str(file)])
@@ -301,7 +301,7 @@ def check_either_way(tmp_path: Path, text: str | bytes) -> object:
 @pytest.mark.usefixtures("chunk")
 @pytest.mark.parametrize("items", [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_the_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
+def test_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
     check_either_way(tmp_path, saved(items).replace("\n", newline))
     check_either_way(tmp_path, (saved(items[:3]) + saved(items[2:])).replace("\n", newline))
 

@@ -154,14 +154,12 @@ LOST = {
 
 @pytest.mark.regression
 @pytest.mark.parametrize(("left", "offers", "labels"), LOST.values(), ids=LOST)
-def test_gpus_that_a_device_plugin_still_offers_after_they_were_lost_are_no_shares(
-    left: int, offers: int, labels: dict[str, str]
-) -> None:
+def test_lost_gpus_that_are_still_offered_are_no_shares(left: int, offers: int, labels: dict[str, str]) -> None:
     node = sharing_node("n", agent=left, offers={"nvidia.com/gpu": offers}, labels=labels, state="degraded")
     assert offered(node) == (left, left, [])
 
 
-def test_a_degraded_node_may_still_share() -> None:
+def test_degraded_node_may_still_share() -> None:
     node = sharing_node("n", agent=3, offers={"nvidia.com/gpu": 40}, state="degraded")
     assert offered(node) == (3, 0, [("nvidia.com/gpu", "shares", 40)])
 
@@ -171,7 +169,7 @@ def test_shares_with_a_name_of_their_own_leave_the_others_whole() -> None:
     assert offered(node) == (4, 2, [("nvidia.com/gpu.shared", "time slices", 20)])
 
 
-def test_shared_mig_devices_with_a_name_of_their_own_are_called_what_they_are() -> None:
+def test_renamed_mig_shares_keep_their_name() -> None:
     labels = {"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.replicas": "2"}
     node = sharing_node("n", offers={"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb.shared": 56}, labels=labels)
     assert offered(node) == (4, 0, [("nvidia.com/mig-1g.5gb.shared", "time slices of 1g.5gb MIG devices", 56)])
@@ -209,7 +207,7 @@ def test_gpus_without_an_agent(offers: int, labels: dict[str, str], gpus: int) -
     assert offered(sharing_node("n", agent=None, offers={"nvidia.com/gpu": offers}, labels=labels))[0] == gpus
 
 
-def test_a_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
+def test_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
     seen = cluster(*mixed_cluster())
     scope = select_scope(seen)
     root = tree(seen, scope)
@@ -222,7 +220,7 @@ def test_a_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
     ]
 
 
-def test_nodes_that_differ_in_their_labels_only_are_counted_apart_in_a_tree() -> None:
+def test_nodes_with_different_labels_are_counted_apart() -> None:
     seen = cluster(
         sharing_node("a", agent=None, offers={"nvidia.com/gpu": 40}, labels={"nvidia.com/gpu.replicas": "10"}),
         sharing_node("b", agent=None, offers={"nvidia.com/gpu": 40}, labels={"nvidia.com/gpu.replicas": "20"}),
@@ -243,7 +241,7 @@ def test_free_shares_where_no_pod_may_go_and_where_pods_are_unknown() -> None:
     assert snapshot([node], None).free_shares(node, shares) is None
 
 
-def test_in_whole_gpus_no_share_is_called_a_gpu() -> None:
+def test_shares_are_not_called_gpus() -> None:
     seen = cluster(*mixed_cluster())
     whole = seen.in_whole_gpus
     assert {node.name: node.allocatable.get("nvidia.com/gpu", 0) for node in whole.nodes} == {
@@ -260,6 +258,6 @@ def test_in_whole_gpus_no_share_is_called_a_gpu() -> None:
     assert requests["b"] == {"nvidia.com/gpu.shared": 1}
 
 
-def test_a_cluster_without_shares_is_left_as_it_is() -> None:
+def test_cluster_without_shares_is_unchanged() -> None:
     seen = cluster(sharing_node("n", offers={"nvidia.com/gpu": 4}))
     assert seen.in_whole_gpus is seen

@@ -118,7 +118,7 @@ def large(value: Any) -> msgspec.Raw | Any:
 @pytest.mark.regression
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_a_hostile_value_anywhere_in_an_object(kind: str, value: Any) -> None:
+def test_hostile_value_anywhere_in_an_object(kind: str, value: Any) -> None:
     others = [made(other) for other in OBJECTS if other != kind]
     for path in paths(made(kind)):
         spoiled = made(kind)
@@ -130,19 +130,19 @@ def test_a_hostile_value_anywhere_in_an_object(kind: str, value: Any) -> None:
             look([*others, spoiled])
 
 
-def test_the_objects_are_read_as_they_are() -> None:
+def test_objects_are_read_as_they_are() -> None:
     look([made(kind) for kind in OBJECTS])
 
 
 @pytest.mark.parametrize("attribute", [{"a": 1}, ["a"], 7, True, None])
-def test_a_device_whose_uuid_is_no_text(attribute: Any) -> None:
+def test_device_whose_uuid_is_no_text(attribute: Any) -> None:
     slice_ = made("ResourceSlice")
     slice_["spec"]["devices"][0]["attributes"]["uuid"] = {"string": attribute}
     look([made("Node"), slice_])
 
 
 @pytest.mark.parametrize("number", [10**30, -(10**30), 10**4000, -(10**4000)])
-def test_a_number_of_any_size_in_an_object_that_is_kept(number: int) -> None:
+def test_number_of_any_size_in_an_object_that_is_kept(number: int) -> None:
     topology = made("ClusterTopology")
     topology["spec"]["x"] = large(number)
     look([made("Node"), topology])

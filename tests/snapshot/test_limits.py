@@ -63,7 +63,7 @@ def test_document_without_end_is_refused_at_the_limit(unit: bytes, head: bytes, 
 
 
 @pytest.mark.regression
-def test_a_file_of_many_documents_without_end_is_refused() -> None:
+def test_file_of_many_documents_without_end_is_refused() -> None:
     problems: list[Problem] = []
     assert not [*documents(["-"], problems.append, Endless(b"---\n" + b"#" * 99_000 + b"\n"), limit=LIMIT)]  # type: ignore[arg-type]
     assert "the file, unpacked, has more than 32 MiB" in str(problems[-1])
@@ -73,7 +73,7 @@ def test_a_file_of_many_documents_without_end_is_refused() -> None:
 @pytest.mark.regression
 @pytest.mark.parametrize("layout", ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'])
 @pytest.mark.parametrize("item", ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'])
-def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
+def test_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
     text = layout % ",\n".join([item] * (LIMIT // (len(item) + 2) - 20))
     (tmp_path / "list.json").write_text(text)
     tracemalloc.start()
@@ -87,7 +87,7 @@ def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path:
 
 
 @pytest.mark.regression
-def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+def test_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (4 * LIMIT)))
     with pytest.raises(InputError, match=r"bomb\.json\.gz: one document has more than 1 MiB"):
         load_files([str(tmp_path / "bomb.json.gz")], limit=LIMIT)
@@ -95,7 +95,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("text", [json.dumps, yaml.safe_dump])
-def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
+def test_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
     node = demo_nodes(most=1)[0]
     node["metadata"]["annotations"] = {"x": "y" * (LIMIT // 3)}
     (tmp_path / "node.yaml").write_text((json.dumps if text is json.dumps else yaml.safe_dump)(node))
@@ -104,7 +104,7 @@ def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None
 
 
 @pytest.mark.regression
-def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
+def test_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
     demo = enumerate(demo_nodes())
     nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
     file = tmp_path / "cluster.json"
@@ -114,7 +114,7 @@ def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.regression
-def test_a_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
+def test_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
     file = tmp_path / "demo.toposcope"
     with file.open("wb") as out:
         write_packed(load_files([write_cluster(tmp_path / "cluster.json", *demo_nodes())]), out)

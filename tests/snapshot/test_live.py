@@ -51,7 +51,7 @@ def fill(api: ApiUnderTest) -> None:
         api.create("/api/v1/namespaces/train/pods", document | {"status": {}})
 
 
-def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
+def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     api.create(TOPOLOGIES, cluster_topology(required=["rack"]) | {"metadata": {"name": "cluster"}, "status": {}})
@@ -74,7 +74,7 @@ def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Client
     assert (seen.pods, seen.topologies, seen.published, seen.warnings) == (None, (), (), ())
 
 
-def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients: Clients) -> None:
+def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     wanted = Wanted(pods=False, published=True)
     before = look(clients(), wanted)
@@ -112,7 +112,7 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pyte
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
-def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: ApiUnderTest) -> None:
+def test_forbidden_list_is_a_warning_but_of_nodes_an_error(api: ApiUnderTest) -> None:
     fill(api)
     create_service_account(api, "train", "viewer")
     token = account_token(api, "train", "viewer")
@@ -155,7 +155,7 @@ def _once_allowed(client: ApiClient) -> Snapshot:
     pytest.fail("the binding never took effect")
 
 
-def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)

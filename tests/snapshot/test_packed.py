@@ -47,7 +47,7 @@ def save(snapshot: Snapshot, path: Path) -> Path:
     return path
 
 
-def test_the_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
+def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
     whole = dataclasses.replace(load_files([str(demo)], keep_matrix=every), served={"topologies.kai.scheduler": True})
     assert [document["kind"] for document in whole.objects] == ["LocalQueue"]
     assert sum(node.matrix is not None for node in whole.nodes) == 22
@@ -94,7 +94,7 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
     assert (alone.nodes, alone.pods) == (whole.nodes, whole.pods)
 
 
-def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
+def test_snapshot_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     with ExitStack() as keep:
         found = sources([str(file), str(demo), str(tmp_path), str(tmp_path / "gone"), "-"], keep)
@@ -141,7 +141,7 @@ def facts(snapshot: Snapshot) -> tuple[object, ...]:
     return (snapshot.nodes, tuple(snapshot.pods or ()), dict(snapshot.requested), *others)
 
 
-def test_a_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
+def test_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     whole = dataclasses.replace(load_files([str(demo)]), taken_at=moment, warnings=("pods could not be seen",))
     file = save(whole, tmp_path / "saved")
@@ -178,21 +178,21 @@ def test_rows_and_tables_that_do_not_fit_together_are_reported(demo: Path, tmp_p
 
 
 @pytest.mark.parametrize("table", ["keys", "strings", "taints", "allocatable", "conditions", "requested"])
-def test_a_place_that_its_table_does_not_have_is_damage(demo: Path, tmp_path: Path, table: str) -> None:
+def test_index_beyond_its_table_is_damage(demo: Path, tmp_path: Path, table: str) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     forge(file, "cluster", **{table: lambda _values: []})
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
 
 
-def test_a_missing_pod_is_damage(demo: Path, tmp_path: Path) -> None:
+def test_missing_pod_is_damage(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     forge(file, "pods", pods=lambda pods: pods[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):
         list(read_packed(file, degraded).pods or ())
 
 
-def test_a_missing_node_is_damage(demo: Path, tmp_path: Path) -> None:
+def test_missing_node_is_damage(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     forge(file, "cluster", nodes=lambda nodes: nodes[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):

@@ -17,7 +17,7 @@ def named(name: str) -> dict[str, object]:
     return document | {"metadata": {"name": name, "uid": name}}
 
 
-def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() -> None:
+def test_topology_is_the_named_the_only_or_cluster() -> None:
     nodes = [view("a")]
     assert select_scope(snapshot(nodes, (), named("x"))).name == "x"
     assert select_scope(snapshot(nodes, (), named("x"), named("cluster"))).name == "cluster"
@@ -37,7 +37,7 @@ def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
     assert "rack" not in select_scope(snapshot([view("a"), view("b", rack=None)])).path
 
 
-def test_without_agents_and_topology_what_device_plugins_offer_is_shown() -> None:
+def test_gpus_of_device_plugins_are_shown_without_agents() -> None:
     bare = {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z"}}}
     with_gpus = bare | {"status": {"allocatable": {"amd.com/gpu": "4"}}}
     found = snapshot([node_of(with_gpus), node_of(bare | {"metadata": {"name": "cpu-only"}})])
@@ -46,7 +46,7 @@ def test_without_agents_and_topology_what_device_plugins_offer_is_shown() -> Non
     assert inferred.path == "zone"
 
 
-def test_a_level_can_be_named_by_domain_or_key() -> None:
+def test_level_can_be_named_by_domain_or_key() -> None:
     found = scoped(view("a"))
     assert found.level("rack") == found.level("cloud.google.com/gce-topology-subblock") == 2
     with pytest.raises(LevelNotFoundError, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone"):
@@ -55,7 +55,7 @@ def test_a_level_can_be_named_by_domain_or_key() -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("count", ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""])
-def test_a_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
+def test_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     seen = snapshot([view("a"), view("b", labels={"gpu.topology/gpus": count})])
     assert tree(seen, select_scope(seen)).gpus == 16
 
@@ -95,7 +95,7 @@ def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
     assert tree(unknown, select_scope(unknown)).free is None
 
 
-def test_equal_rack_names_in_two_blocks_are_two_racks_and_who_lacks_a_level_stays_above() -> None:
+def test_equal_rack_names_in_two_blocks_are_two_racks() -> None:
     levels = spec_levels(BLOCK, RACK)
     nodes = [view("a"), view("b", block="b2"), view("c", rack=None), view("d", rack="no-topology")]
     seen = snapshot(nodes, (), cluster_topology(levels=levels))
@@ -113,7 +113,7 @@ def texts(line: Line, depth: int = 0) -> list[str]:
     return [own, *(text for child in line.below for text in texts(child, depth + 1)), *lost]
 
 
-def test_domains_of_one_shape_share_a_line_and_what_is_not_well_stands_alone() -> None:
+def test_equal_domains_share_a_line_and_degraded_ones_do_not() -> None:
     nodes = [view(f"n{rack}{i}", rack=f"r{rack}") for rack in range(5) for i in range(2)]
     nodes[5] = view("n21", rack="r2", state="degraded")
     seen = snapshot(nodes)
@@ -137,7 +137,7 @@ def test_domains_of_one_shape_share_a_line_and_what_is_not_well_stands_alone() -
     assert len(texts(outline(tree(seen, found), found.levels, everything=True))) == 3 + 5 + 10
 
 
-def test_many_that_are_not_well_share_a_line_too() -> None:
+def test_many_degraded_domains_share_a_line() -> None:
     seen = snapshot([view(f"n{i:02}", rack=f"r{i:02}", state="degraded") for i in range(40)])
     found = select_scope(seen)
     block = outline(tree(seen, found), found.levels).below[0].below[0]
@@ -146,7 +146,7 @@ def test_many_that_are_not_well_share_a_line_too() -> None:
     assert not block.below[-1].alike
 
 
-def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:
+def test_lines_of_the_outline_add_up() -> None:
     states = ["ok", "ok", "ok", "degraded"]
     nodes = [
         view(f"n{i:03}", rack=f"r{i % 7}" if i % 17 else None, block=f"b{i % 3}", gpus=4 + i % 2, state=states[i % 4])
@@ -183,7 +183,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("reason", [None, "NamesReused", "NamesMixed"])
-def test_reused_names_are_a_problem_where_the_controller_says_that_somebody_mixes_them(reason: str | None) -> None:
+def test_reused_names_are_a_problem_where_they_are_mixed(reason: str | None) -> None:
     nodes = [view(f"{block}{rack}", block=block, rack=rack) for block in ("b1", "b2") for rack in ("r1", "r2")]
     said = {"type": "HierarchyConsistent", "status": str(reason != "NamesMixed"), "reason": reason, "message": "gangs"}
     topology = cluster_topology({"conditions": [said] if reason else []})
@@ -191,7 +191,7 @@ def test_reused_names_are_a_problem_where_the_controller_says_that_somebody_mixe
     assert (problems, len(notes)) == ((["gangs"], 0) if reason == "NamesMixed" else ([], 1))
 
 
-def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
+def test_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
     found = level_views(scoped(view("a"), view("b", rack=None)))
     assert [level.domain for level in found if not level.in_topology] == ["rack"]
     assert found[-1].problem == "not a level of the topology, because 1 node lacks it and all 2 must carry it"
@@ -200,12 +200,12 @@ def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
     assert "because 1 node lacks it (1 with the value 'no-topology', which names no place)" in found[-1].problem
 
 
-def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:
+def test_level_of_the_spec_is_kept_and_counts_who_falls_out() -> None:
     [rack] = level_views(scoped(view("a"), view("b", rack=None), levels=spec_levels(RACK)))
     assert rack.problem == "1 node lacks it and falls out of the topology"
 
 
-def test_nodes_are_filter_nodes_by_label_domain_and_state() -> None:
+def test_nodes_are_filtered_by_label_domain_and_state() -> None:
     nodes = [
         view("a"),
         view("b", state="degraded"),

@@ -60,7 +60,7 @@ def _turn(rng: random.Random, facts: Facts) -> None:
             facts.put_catalogue(replace(facts.catalogue, placeholders=frozenset({rng.choice(["r0", "r9"])})))
 
 
-def test_a_state_is_what_a_full_read_says() -> None:
+def test_state_is_what_a_full_read_says() -> None:
     rng = random.Random(8)
     facts = facts_of(rack_nodes(8))
     broadcaster = broadcaster_of(facts)
@@ -93,7 +93,7 @@ def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) 
     assert broadcaster.recent.since == {"n1": "2026-01-02T03:04:05Z"}
 
 
-def test_a_level_that_goes_and_comes_back() -> None:
+def test_level_that_goes_and_comes_back() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
     broadcaster = broadcaster_of(facts)
@@ -159,7 +159,7 @@ def test_stale_says_since_when_and_why() -> None:
     assert broadcaster.news().status.stale is None
 
 
-def test_a_snapshot_is_built_once_for_each_state_and_before_pages_hear_of_it(
+def test_snapshot_is_built_once_before_pages_are_told(
     facts: Facts, broadcaster: Broadcaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = broadcaster.packed()
@@ -196,9 +196,7 @@ class Pauses:
         return self.is_set()
 
 
-def test_a_pause_is_twice_as_long_as_the_work_and_an_error_ends_nothing(
-    facts: Facts, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pause_is_twice_the_work_and_errors_end_nothing(facts: Facts, caplog: pytest.LogCaptureFixture) -> None:
     clock, pauses, work = ManualRuntime(), Pauses(3), iter([0.1, 3.0, 0.0])
     broadcaster = Broadcaster(facts, "cluster", "e1", clock, cpu_seconds=clock.monotonic)
     wake = threading.Event()

@@ -101,7 +101,7 @@ def test_yaml_alias_bombs_are_not_expanded(server: Served) -> None:
     assert "has more than 100,000 values when its YAML aliases are expanded" in found["problems"][0]
 
 
-def test_an_alias_of_itself_has_no_end() -> None:
+def test_alias_of_itself_has_no_end() -> None:
     loop: list[Any] = []
     loop.append(loop)
     shared = {"a": [1, 2]}
@@ -109,7 +109,7 @@ def test_an_alias_of_itself_has_no_end() -> None:
     assert expanded_size([shared, shared, 3]) == 1 + 2 * (1 + 3) + 1
 
 
-def test_the_number_of_objects_is_limited(server: Served) -> None:
+def test_number_of_objects_is_limited(server: Served) -> None:
     status, found = server.check("---\n".join([yaml.safe_dump(pod_clique_set("model", 1))] * 51))
     assert status == 200
     assert len(found["checks"]) == 50
@@ -124,7 +124,7 @@ def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
     )
 
 
-def test_the_request_size_is_limited(tmp_path: Path) -> None:
+def test_request_size_is_limited(tmp_path: Path) -> None:
     with served(tmp_path) as found:
         status, answer = found.check("x" * (300 << 10))
     assert status == 413

@@ -80,7 +80,7 @@ def test_data_direct_functions_are_devices_that_belong_to_nics() -> None:
     ]
 
 
-def test_the_rails_of_the_node_that_a_topology_calls_miscabled() -> None:
+def test_node_has_its_miscabled_rails() -> None:
     node = _node()
     wrong = {"nic": "mlx5_0", "switch": "leaf-1", "port": "Ethernet1/3", "expected": "leaf-2"}
     status = {"rails": {"miscabled": [wrong | {"node": node.name}, wrong | {"node": "another"}]}}
@@ -155,7 +155,7 @@ def test_free_gpus_and_missing_levels() -> None:
     ]
 
 
-def test_the_last_write_is_that_of_the_agent() -> None:
+def test_last_write_is_that_of_the_agent() -> None:
     managed: list[dict[str, Any]] = [
         {"manager": "kubelet", "time": "2026-01-03T00:00:00Z"},
         {"manager": "toposcope-agent", "time": "2026-01-01T00:00:00Z"},

@@ -35,7 +35,7 @@ def _hostile() -> Snapshot:
     return replace(snapshot((node, *rack_nodes()[1:]), (), cluster_topology(status)), source=HOSTILE)
 
 
-def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) -> None:
+def test_export_runs_only_its_own_script_and_style(tmp_path: Path) -> None:
     page = export(_hostile(), "cluster", bundle(tmp_path / "b"))
     (data, text), (script, code) = _tags(page, "script")
     assert (data, script, code) == (f' type="application/json" id="{DATA}"', "", '"use strict";\n')
@@ -54,11 +54,11 @@ def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) ->
     assert "<link" not in page
 
 
-def test_what_means_something_to_html_is_written_otherwise_and_means_the_same() -> None:
+def test_escaped_html_means_the_same() -> None:
     assert json.loads(escaped(json.dumps({"a": HOSTILE}))) == {"a": HOSTILE}
 
 
-def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> None:
+def test_degraded_nodes_come_first_when_not_all_fit() -> None:
     nodes = (*rack_nodes(20), view("sick", state="degraded"))
     whole = document(snapshot(nodes), "cluster")
     assert (len(whole.nodes), whole.left_out) == (21, 0)
@@ -70,12 +70,12 @@ def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> N
 
 
 @pytest.mark.parametrize("script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"])
-def test_a_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
+def test_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
     with pytest.raises(ValueError, match="would end its tag"):
         export(_hostile(), "cluster", bundle(tmp_path / "b", script))
 
 
-def test_a_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
+def test_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(PageNotBuiltError, match="this installation has no page"):
         export(_hostile(), "cluster", Bundle(tmp_path))
     built = bundle(tmp_path / "b")
@@ -84,7 +84,7 @@ def test_a_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
         export(_hostile(), "cluster", built)
 
 
-def test_the_command_writes_the_file(
+def test_command_writes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = bundle(tmp_path / "b")
@@ -115,7 +115,7 @@ def test_source_that_cannot_be_read_is_an_error(flags: str, message: str, capsys
     assert message in capsys.readouterr().err
 
 
-def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "cluster.json"
     source.write_text(saved(demo_nodes(most=1)))
     with listening("127.0.0.1", 0) as taken:
@@ -124,7 +124,7 @@ def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_an_invalid_port(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ui", "--port", "70000"])
     assert "is not a port; give a number from 0 to 65535" in capsys.readouterr().err

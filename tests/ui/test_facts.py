@@ -14,7 +14,7 @@ def _facts(clock: ManualRuntime | None = None) -> tuple[Facts, list[int]]:
     return Facts("a test", ("nodes", "pods"), lambda: calls.append(1), clock or ManualRuntime()), calls
 
 
-def test_whoever_follows_hears_of_every_change_and_of_nothing_else() -> None:
+def test_follower_hears_of_every_change_and_nothing_else() -> None:
     facts, calls = _facts()
     held = pod_of(pod("x", "a", 1))
     puts: tuple[Callable[[], None], ...] = (
@@ -66,7 +66,7 @@ def test_stale_counts_from_the_last_sign_of_life() -> None:
     assert facts.stale() is None
 
 
-def test_a_snapshot_has_what_the_other_commands_need() -> None:
+def test_snapshot_has_what_the_other_commands_need() -> None:
     facts, _ = _facts()
     facts.replace_nodes({"b": (view("b"), ""), "a": (view("a"), "")})
     facts.replace_topologies({topology.name: topology for topology in snapshot(()).topologies})

@@ -27,7 +27,7 @@ def told(known: Known, sent: Sent, cluster: Cluster) -> list[Message]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_worker_knows_each_state_that_it_was_sent(seed: int) -> None:
+def test_worker_knows_each_state_that_it_was_sent(seed: int) -> None:
     rng = random.Random(seed)
     known, sent = Known(), Sent()
     now = at_random(rng)
@@ -54,7 +54,7 @@ def test_nothing_is_sent_twice() -> None:
     assert known.snapshot == after
 
 
-def test_a_large_cluster_is_sent_in_small_parts() -> None:
+def test_large_cluster_is_sent_in_small_parts() -> None:
     nodes = [node(f"n{i:04}", "b", f"r{i}") for i in range(1000)]
     parts = [message for message in Sent().news(Cluster(cluster(nodes))) if isinstance(message, Added)]
     assert [len(part.objects) for part in parts if part.collection is Collection.NODES] == [200] * 5
@@ -76,7 +76,7 @@ def test_pods_may_be_unknown_and_become_known() -> None:
     assert known.snapshot.pods == ()
 
 
-def test_what_a_question_is_not_about_stays_as_it_was() -> None:
+def test_parts_that_a_question_is_not_about_stay() -> None:
     known, sent = Known(), Sent()
     read = Snapshot(
         "test", None, (), None, served={"queues.kueue": True}, objects=({"kind": "Queue"},), warnings=("w",)
@@ -92,7 +92,7 @@ def test_what_a_question_is_not_about_stays_as_it_was() -> None:
     assert len(known.with_published.nodes) == 2
 
 
-def test_a_cluster_with_everything_arrives_as_it_is(tmp_path: Path) -> None:
+def test_cluster_with_everything_arrives_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     file.write_text(saved([*demo_nodes(), cluster_topology(), pod("a", "gb200-01", 4)]))
     snapshot = load_files([str(file)], keep_matrix=lambda _name, _not_ok: True)

@@ -54,7 +54,7 @@ def watching(api: ApiUnderTest) -> Iterator[Watching]:
     found.source.close()
 
 
-def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
+def test_change_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
     shown = fetched(watching.broadcaster)
     assert decoded(shown)["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
     assert [view["id"] for view in shown["views"]] == ["c"]
@@ -91,7 +91,7 @@ def test_pods_take_gpus_until_they_finish(api: ApiUnderTest, watching: Watching)
 
 
 @pytest.mark.embedded_api("counts requests")
-def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
+def test_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
     client = GetClient(load(str(api.kubeconfig)))
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         with pytest.raises(KubeError, match="toposcope ui only reads"):

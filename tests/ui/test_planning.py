@@ -72,7 +72,7 @@ def test_schedulers_and_named_gangs_are_few() -> None:
     assert not [key for key in samples(metrics) if key[0] == "worst_gang_score"]
 
 
-def test_without_pods_there_are_no_plans() -> None:
+def test_cluster_without_pods_has_no_plans() -> None:
     unknown = Snapshot("test", None, tuple(RACKS), None, APART.topologies)
     with pytest.raises(NoPlanError, match="pods cannot be read"):
         PlanningMetrics(InThisProcess(lambda: unknown)).count()
@@ -81,7 +81,7 @@ def test_without_pods_there_are_no_plans() -> None:
 
 
 @pytest.mark.regression
-def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
+def test_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
     gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]
     running = cluster(RACKS, [*gang, *pods("others", "n3", "n5", "n7")])
@@ -95,7 +95,7 @@ def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
     assert after.warnings == required.warnings
 
 
-def test_what_the_page_asks(tmp_path: Path) -> None:
+def test_page_asks_for_a_plan(tmp_path: Path) -> None:
     facts = Facts("test", EXPECTED, lambda: None)
     facts.replace_nodes({node.name: (node, "") for node in APART.nodes})
     facts.replace_pods({f"{pod.namespace}/{pod.name}": pod for pod in APART.pods or ()})
@@ -129,7 +129,7 @@ def test_what_the_page_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: int) -> None:
+def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: int) -> None:
     table, gangs = capacity(at_random(random.Random(seed)))
     for score in scores(table, gangs):
         place = better_place(table, score)

@@ -74,7 +74,7 @@ def test_every_response_has_strict_headers_and_no_cookie(server: Served, path: s
         assert body["error"]
 
 
-def test_the_content_security_policy() -> None:
+def test_content_security_policy_allows_only_this_server() -> None:
     rules = [rule.strip() for rule in POLICY.split(";")]
     assert sorted(rules) == [
         "base-uri 'none'",
@@ -104,7 +104,7 @@ def test_probes_may_use_the_address_of_a_pod(server: Served) -> None:
     assert server.ask("/healthz", Host="10.1.2.3:8470")[0] == 200
 
 
-def test_an_allowed_host_name(tmp_path: Path) -> None:
+def test_host_name_can_be_allowed(tmp_path: Path) -> None:
     with served(tmp_path, hosts=("127.0.0.1", "ui.example.com")) as found:
         assert found.ask("/api/snapshot", Host="UI.example.com:443")[0] == 200
 
@@ -156,20 +156,20 @@ def test_only_this_page_may_post_a_check(server: Served, header: str, value: str
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"workload": 1}', b'{"workload": "", "more": 1}', b"\xff", b"[" * 100_000]
 )
-def test_a_malformed_check_says_what_to_send(server: Served, body: bytes) -> None:
+def test_malformed_check_says_what_to_send(server: Served, body: bytes) -> None:
     status, _, found = server.ask("/api/check", "POST", body, Content_Type="application/json")
     assert status == 400
     assert found["error"].startswith('send {"workload": TEXT}')
 
 
-def test_a_body_that_is_too_large_is_rejected_before_it_is_read(server: Served) -> None:
+def test_body_that_is_too_large_is_rejected_before_it_is_read(server: Served) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
         raw.sendall(CHECK_HEAD + b"Content-Length: 9000000000\r\n\r\n" + b"x" * (MAX_BYTES + 1))
 
         assert raw.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
 
 
-def test_an_incomplete_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "BODY_SECONDS", 0.05)
     with served(tmp_path) as found, socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
         raw.sendall(CHECK_HEAD + b'Content-Length: 100\r\n\r\n{"work')
@@ -178,7 +178,7 @@ def test_an_incomplete_body_times_out(tmp_path: Path, monkeypatch: pytest.Monkey
         assert found.ask("/api/snapshot")[0] == 200
 
 
-def test_an_incomplete_request_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_request_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.ui.server.HEADER_SECONDS", 0.05)
     with served(tmp_path) as found:
         for part in (b"", b"GET /api/snap", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ag"):
@@ -188,7 +188,7 @@ def test_an_incomplete_request_loses_its_connection(tmp_path: Path, monkeypatch:
                     pass  # until the server closes it
 
 
-def test_a_snapshot_is_the_same_with_and_without_gzip(server: Served) -> None:
+def test_snapshot_is_the_same_with_and_without_gzip(server: Served) -> None:
     _, plain_headers, plain = server.ask("/api/snapshot")
     status, headers, packed = server.ask("/api/snapshot", Accept_Encoding="gzip")
     assert status == 200
@@ -199,7 +199,7 @@ def test_a_snapshot_is_the_same_with_and_without_gzip(server: Served) -> None:
     msgspec.convert(plain, protocol.Snapshot)  # every field as it is written down
 
 
-def test_the_columns_of_a_snapshot(server: Served) -> None:
+def test_snapshot_has_a_column_for_each_fact(server: Served) -> None:
     found = server.ask("/api/snapshot")[2]
     nodes = found["nodes"]
     place = nodes["name"].index("gb200-02")
@@ -213,7 +213,7 @@ def test_the_columns_of_a_snapshot(server: Served) -> None:
     assert (host["values"], set(host["codes"])) == ([], {protocol.OWN_NAME})
 
 
-def test_a_node_in_full(server: Served) -> None:
+def test_node_is_answered_in_full(server: Served) -> None:
     found = server.ask("/api/node/gb200-02")[2]
     msgspec.convert(found, protocol.Node)
     assert found["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
@@ -227,7 +227,7 @@ def test_a_node_in_full(server: Served) -> None:
     assert found["domains"]["cluster"][:3] == ["zone-1", "block-1", "rack-1"]
 
 
-def test_a_node_that_cannot_be_read_is_shown_without_its_matrix(tmp_path: Path) -> None:
+def test_node_that_cannot_be_read_is_shown_without_its_matrix(tmp_path: Path) -> None:
     source = Nodes(broken=UnreachableError("https://cluster.test does not answer"))
     with served(tmp_path, source=source) as found:
         status, _, node = found.ask("/api/node/n1")
@@ -237,7 +237,7 @@ def test_a_node_that_cannot_be_read_is_shown_without_its_matrix(tmp_path: Path) 
     assert node["labels"]["kubernetes.io/hostname"] == "n1"
 
 
-def test_a_failing_api_server_is_not_asked_for_a_node(tmp_path: Path) -> None:
+def test_failing_api_server_is_not_asked_for_a_node(tmp_path: Path) -> None:
     facts = facts_of(rack_nodes())
     source = Nodes(broken=AssertionError("it was asked"))
     facts.mark_failing("nodes", "https://cluster.test does not answer")
@@ -247,7 +247,7 @@ def test_a_failing_api_server_is_not_asked_for_a_node(tmp_path: Path) -> None:
         )
 
 
-def test_a_search_finds_the_node_of_a_gpu(server: Served) -> None:
+def test_search_finds_the_node_of_a_gpu(server: Served) -> None:
     uuid = next(device["name"] for device in server.ask("/api/node/gb200-11")[2]["devices"] if device["kind"] == "gpu")
     for query, expected in ((uuid[:16].upper(), [{"uuid": uuid, "node": "gb200-11"}]), ("GPU", []), ("no-such", [])):
         assert server.ask(f"/api/search?q={query}")[2] == {"gpus": expected, "more": False}
@@ -267,12 +267,12 @@ def test_before_the_cluster_has_been_read(tmp_path: Path) -> None:
         )
 
 
-def test_the_page_and_its_files_come_from_the_bundle(server: Served) -> None:
+def test_page_and_its_files_come_from_the_bundle(server: Served) -> None:
     assert server.ask("/")[2].decode() == PAGE
     assert server.ask("/assets/app.js")[1]["content-type"] == "text/javascript; charset=utf-8"
 
 
-def test_a_missing_page_says_how_to_get_it(tmp_path: Path) -> None:
+def test_missing_page_says_how_to_get_it(tmp_path: Path) -> None:
     folder = tmp_path / "page"
     with served(folder) as found:
         (folder / "index.html").unlink()
@@ -281,7 +281,7 @@ def test_a_missing_page_says_how_to_get_it(tmp_path: Path) -> None:
     assert body.decode().strip() == Bundle(folder).missing
 
 
-def test_where_the_page_comes_from_depends_on_the_installation(tmp_path: Path) -> None:
+def test_missing_page_names_the_way_to_get_it_here(tmp_path: Path) -> None:
     """A clone has its source beside it and can build it; an installation by pip from source has not."""
     package = tmp_path / "toposcope" / "ui"
     installed = Bundle(package / "static").missing

@@ -25,7 +25,7 @@ def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[Vi
     return views_of(snapshot(nodes, (), *topologies))
 
 
-def test_the_default_topology_comes_first_and_segments_know_their_parent() -> None:
+def test_default_topology_comes_first_and_segments_know_their_parent() -> None:
     made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
     child = _named("cluster-rack", "2", parent="1", nodeSelector=made)
     found = _views(rack_nodes(), _named("aaa", "3"), _named("cluster", "1", segments="Auto"), child)
@@ -49,7 +49,7 @@ def test_segments_in_the_status_are_views() -> None:
     assert [level.domain for level in part.summary.levels] == ["rack", "host"]
 
 
-def test_without_a_topology_there_are_inferred_and_suggested_views() -> None:
+def test_cluster_without_topology_has_inferred_views() -> None:
     nodes = (*rack_nodes(2), view("alone", None))
     found = views_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
     assert [(view.summary.id, view.summary.kind, view.summary.nodes) for view in found[:1]] == [("", "inferred", 3)]
@@ -101,7 +101,7 @@ def test_nodes_in_no_view_have_a_reason() -> None:
 
 
 @pytest.mark.regression
-def test_a_view_counts_as_commands_and_status_do() -> None:
+def test_view_counts_as_commands_and_status_do() -> None:
     selected = {"metadata": {"name": "new", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": {}}
     levels = [{"domain": "rack", "key": RACK}]
     facts = facts_of((*rack_nodes(), view("bare", "no-topology"), node_of(selected)), cluster_topology(levels=levels))

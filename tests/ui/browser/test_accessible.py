@@ -60,7 +60,7 @@ def test_axe_finds_nothing_serious_in_the_other_tabs_and_the_search(page: Page, 
     assert _serious(page) == []
 
 
-def test_a_telephone_shows_the_same(page: Page, demo: Shown) -> None:
+def test_telephone_shows_the_same(page: Page, demo: Shown) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(demo.address)
     expect(domain(page, "block block-2")).to_be_attached()

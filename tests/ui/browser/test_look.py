@@ -41,7 +41,7 @@ def test_no_word_is_broken(page: Page, trouble: Shown, width: int) -> None:
     assert page.evaluate(script("broken_words")) == []
 
 
-def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(page: Page, trouble: Shown) -> None:
+def test_telephone_shows_conditions_in_brief_and_nodes_left_out(page: Page, trouble: Shown) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(trouble.address)
     conditions = page.get_by_role("region", name="Conditions that are not True")
@@ -88,7 +88,7 @@ def test_node_that_gets_no_pods_does_not_look_well(
     assert colours_of(node(page, name))[0] == tone(page, f"--health-{colour}") != tone(page, "--health-ok")
 
 
-def test_counts_are_those_of_the_topology_and_who_is_left_out_is_counted_apart(page: Page, trouble: Shown) -> None:
+def test_counts_are_the_topologys_with_nodes_left_out_apart(page: Page, trouble: Shown) -> None:
     page.goto(trouble.address)
     figures = page.get_by_role("tabpanel").locator("dl").first
     assert trouble.broadcaster.state
@@ -116,7 +116,7 @@ def test_paper_is_light_and_has_all_of_it(page: Page, trouble: Shown) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_a_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -> None:
+def test_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     expect(page.get_by_text("free GPU taken")).to_be_visible()
     help_ = page.get_by_role("dialog", name="Keys and signs")
@@ -132,7 +132,7 @@ def test_a_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -
     expect(help_).not_to_be_visible()
 
 
-def test_an_empty_page_says_what_is_missing_and_what_to_do(page: Page, tmp_path: Path) -> None:
+def test_empty_page_says_what_is_missing_and_what_to_do(page: Page, tmp_path: Path) -> None:
     with shown(tmp_path, [cluster_topology()]) as served:
         page.goto(served.address)
         steps = page.get_by_role("region", name="What to do next")

@@ -34,7 +34,7 @@ def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: s
     expect(box).to_have_value("")
 
 
-def test_a_gpu_is_found_by_its_uuid(page: Page, demo: Shown) -> None:
+def test_gpu_is_found_by_its_uuid(page: Page, demo: Shown) -> None:
     seen = demo.source.node("h200-5")
     assert seen
     assert seen.node.matrix
