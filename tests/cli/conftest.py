@@ -60,13 +60,16 @@ def toposcope(capsys: pytest.CaptureFixture[str]) -> Command:
     """The program, in this process."""
 
     def run(*words: object, code: int | None = 0) -> Ran:
+        __tracebackhide__ = True
         capsys.readouterr()
+        line = " ".join(map(str, words))
         try:
-            ended = main(" ".join(map(str, words)).split())
+            ended = main(line.split())
         except SystemExit as end:  # help and wrong usage
             ended = int(end.code or 0)
         ran = Ran(ended, *capsys.readouterr())
-        assert code in (None, ended), ran
+        if code not in (None, ended):
+            pytest.fail(f"`toposcope {line}` ended with {ended} instead of {code}:\n{ran.out}{ran.err}")
         return ran
 
     return run
@@ -84,6 +87,7 @@ def toposcope_on(toposcope: Command, save: Save) -> CommandOnCluster:
     """The program on a saved cluster: `toposcope_on(demo, "tree -o name", code=1)`."""
 
     def run(cluster: Callable[[], SavedCluster], line: str, *, code: int = 0) -> Ran:
+        __tracebackhide__ = True
         ran = toposcope(f"{line} --from {save(cluster)}", code=code)
         assert "Traceback" not in ran.out + ran.err
         return ran
