@@ -15,7 +15,7 @@ from toposcope.agent.baseline import Comparison, compare, decode, degradations, 
 from toposcope.agent.describe import describe
 from toposcope.api.label_keys import REFERENCE
 from toposcope.hardware.matrix import LinkMatrix
-from toposcope.hardware.topology import NodeTopology, PathDispute, State
+from toposcope.hardware.topology import NodeFault, NodeTopology, PathDispute, State
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.profile import load_profile
 
@@ -35,6 +35,37 @@ def test_it_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
         "SYS SYS NODE NODE PIX X",
     ]
     assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
+
+
+def test_faults_say_to_programs_what_the_reasons_are_about(tmp_path: Path) -> None:
+    raw = probed(load_profile("dgx-h200"), tmp_path, Faults(links_down={3: frozenset({17})}))
+    description = describe(raw, "n")
+    document = json.loads(description.annotations["gpu.topology/matrix"])
+    assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
+    assert document["faults"] == [{"kind": "links-down", "gpu": 3}]
+
+
+def test_a_reason_that_is_no_fault_has_none(tmp_path: Path) -> None:
+    topology = discovered(load_profile("l40s-4"), tmp_path)
+    noted = topology._replace(reasons=("GPU 3: NVML does not say which NVLinks are up",))
+    assert json.loads(annotation_for(noted))["faults"] == []
+    assert "faults" not in json.loads(annotation_for(topology))
+
+
+def test_faults_go_with_the_reasons_that_are_shown(tmp_path: Path) -> None:
+    base = machine(8, 2, tmp_path)
+    faults = tuple(NodeFault("links-down", number % 8) for number in range(20))
+    many = base._replace(reasons=tuple(f"reason {number}" for number in range(20)), faults=faults)
+    assert len(json.loads(annotation_for(many))["faults"]) == 15
+
+
+def test_faults_make_room_first(tmp_path: Path) -> None:
+    base = machine(16, 18, tmp_path)
+    faults = tuple(NodeFault("links-down", number) for number in range(16))
+    for length, kept in ((1, True), (30, False)):
+        reasons = tuple(f"GPU {number}: " + "long words " * length for number in range(16))
+        document = json.loads(annotation_for(base._replace(reasons=reasons, faults=faults)))
+        assert ("faults" in document, len(document["reasons"]), len(document["matrix"])) == (kept, 16, 34)
 
 
 def machine(gpus: int, nics: int, folder: Path) -> NodeTopology:

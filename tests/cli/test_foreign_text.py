@@ -113,7 +113,7 @@ def test_suggest_writes_a_document_for_each_suggestion(product: str, names: list
         )
         for node, name, keys in zip(nodes, names, labels, strict=True)
     ]
-    suggestions = suggest(nodes).found
+    suggestions = suggest(nodes).suggestions
     documents = [*yaml.safe_load_all(_text(suggestions, "wide" if wide else "yaml"))]
     assert [document["kind"] for document in documents] == ["ClusterTopology"] * len(suggestions)
     assert all(is_name(document["metadata"]["name"]) for document in documents)

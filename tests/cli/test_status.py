@@ -144,3 +144,32 @@ def lease(*, renewed: datetime) -> Object:
         "metadata": {"name": "toposcope-controller"},
         "spec": {"holderIdentity": "c-0", "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()},
     }
+
+
+@pytest.mark.parametrize("command", ["status", "levels", "tree"])
+def test_levels_of_the_status_that_labels_do_not_have_are_noted(
+    command: str, tmp_path: Path, toposcope: Command
+) -> None:
+    topology = topology_with_one_level(generation=1)
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
+    ran = toposcope(f"{command} --from {cluster}", code=None)
+    assert "note: these are the levels of the controller's status; by labels they are" in ran.out
+    assert "host" in ran.out
+    document = toposcope(f"{command} -o json --from {cluster}", code=None).json
+    assert document["note"].startswith("these are the levels of the controller's status")
+    assert len(document["levels"]) >= 1
+
+
+@pytest.mark.parametrize("command", ["status", "levels", "tree"])
+def test_levels_of_an_outdated_status_are_noted(command: str, tmp_path: Path, toposcope: Command) -> None:
+    topology = topology_with_one_level(generation=2)
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
+    assert "controller's status is not of" in toposcope(f"{command} --from {cluster}", code=None).out
+
+
+def topology_with_one_level(*, generation: int) -> Object:
+    """A controller saw its first generation, with the level host alone."""
+    level = {"domain": "host", "key": "kubernetes.io/hostname"}
+    topology = cluster_topology({"observedGeneration": 1, "levels": [level]})
+    topology["metadata"]["generation"] = generation
+    return topology

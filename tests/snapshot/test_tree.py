@@ -120,7 +120,7 @@ def test_many_degraded_domains_share_a_line() -> None:
     block = outline_of(snapshot(nodes)).below[0].below[0]
     assert [len(line.names) for line in block.below] == [1] * 10 + [30]
     assert block.below[-1].marks == {Mark.DEGRADED: 30}
-    assert not block.below[-1].alike
+    assert not block.below[-1].are_equal
 
 
 def assert_adds_up(line: Line) -> None:

@@ -120,3 +120,17 @@ def test_placeholders_are_not_domains() -> None:
     assert broadcaster.state
     assert list(domain_path(nodes[0], broadcaster.state.views[0])) == []
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}
+
+
+@pytest.mark.parametrize(
+    ("generation", "words"),
+    [pytest.param(1, "of the controller's status", id="seen"), pytest.param(2, "is not of this spec", id="outdated")],
+)
+def test_view_notes_levels_of_the_status_that_labels_do_not_have(generation: int, words: str) -> None:
+    level = {"domain": "host", "key": label_keys.HOSTNAME}
+    topology = _named("cluster", "1")
+    topology["metadata"]["generation"] = generation
+    topology["status"] = {"observedGeneration": 1, "levels": [level]}
+    (found,) = _views(rack_nodes(), topology)
+    (problem,) = found.summary.problems
+    assert words in problem

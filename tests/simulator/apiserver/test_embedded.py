@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.runtime import ManualRuntime
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -104,7 +105,8 @@ def test_loaded_objects_are_there(embedded_server: EmbeddedApiServer, client: Ap
 def test_tls_and_the_time_of_the_clock(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
     moment = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
-    with EmbeddedApiServer(tls=files, clock=lambda: moment) as server:
+    runtime = ManualRuntime(moment.timestamp())
+    with EmbeddedApiServer(tls=files, runtime=runtime) as server:
         with contextlib.closing(HttpClient(server.url, files.ca)) as client:
             made = client.request("POST", NODES, node("n1", labels={"a": "1"})).body["metadata"]
             assert made["creationTimestamp"] == made["managedFields"][0]["time"] == "2020-02-03T04:05:06Z"
