@@ -33,9 +33,15 @@ def as_yaml(document: Any) -> str:
 
 
 def typed_list() -> str:
-    bare = [{key: value for key, value in node.items() if key not in ("kind", "apiVersion")} for node in ITEMS[:5]]
-    nodes = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": bare})
-    return nodes + "\n" + saved(ITEMS[5:])
+    """Nodes as an API server lists them, without their kind."""
+    nodes = []
+    for node in ITEMS[:5]:
+        bare = dict(node)
+        del bare["kind"]
+        del bare["apiVersion"]
+        nodes.append(bare)
+    node_list = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": nodes}
+    return f"{json.dumps(node_list)}\n{saved(ITEMS[5:])}"
 
 
 LAYOUTS: dict[str, Callable[[], str]] = {
@@ -158,12 +164,15 @@ def test_documents_have_their_lines(
 
 
 def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "nodes.json.gz").write_bytes(gzip.compress(saved(ITEMS[:4]).encode()))
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    nodes = gzip.compress(saved(ITEMS[:4]).encode())
+    (folder / "nodes.json.gz").write_bytes(nodes)
     (tmp_path / "more.yaml").write_text(as_yaml(ITEMS[4]))
     (tmp_path / "README.md").write_text("{not a cluster")
-    rest = io.BytesIO(gzip.compress(saved(ITEMS[5:]).encode()))
-    assert facts(load_files([str(tmp_path), "-"], rest)) == expected
+    others = gzip.compress(saved(ITEMS[5:]).encode())
+    loaded = load_files([str(tmp_path), "-"], io.BytesIO(others))
+    assert facts(loaded) == expected
 
 
 def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
@@ -172,9 +181,11 @@ def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
     file.write_text("".join(one.format(i) for i in range(10_000)))
     problems: list[Problem] = []
     found = list(documents([str(file)], problems.append))
-    assert not problems
+    assert problems == []
     assert len(found) == 10_000
-    assert (found[-1].place.document, found[-1].place.line) == (10_000, 9_999 * 5)
+    last = found[-1].place
+    assert last.document == 10_000
+    assert last.line == 9_999 * 5
 
 
 def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:

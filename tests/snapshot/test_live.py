@@ -1,6 +1,5 @@
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -37,18 +36,26 @@ def look(client: ApiClient, wanted: Wanted | None = None) -> Snapshot:
 def fill(api: ApiUnderTest) -> None:
     """Three nodes, two pods; what the API server itself fills in is not sent."""
     for node in demo_nodes(most=3, faulty=("gb200-02",)):
-        metadata = {key: value for key, value in node["metadata"].items() if key in ("name", "labels", "annotations")}
-        made = api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}})
-        status = {"allocatable": node["status"]["allocatable"], "capacity": node["status"]["capacity"]}
-        ready = [{"type": "Ready", "status": "True"}]
-        reported = made | {"status": status | {"conditions": ready}}
-        code, answer = api.request("PUT", f"{NODES}/{metadata['name']}/status", reported)
+        metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
+        created = api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}})
+        created["status"] = {
+            "allocatable": node["status"]["allocatable"],
+            "capacity": node["status"]["capacity"],
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        code, answer = api.request("PUT", f"{NODES}/{metadata['name']}/status", created)
         assert code == 200, answer
     create_namespace(api, "train")
     create_service_account(api, "train", "default")
-    for name, where in (("one", "gb200-01"), ("two", "gb200-03")):
-        document: dict[str, Any] = pod(name, where, 3)
-        api.create("/api/v1/namespaces/train/pods", document | {"status": {}})
+    create_pod(api, "one", "gb200-01")
+    create_pod(api, "two", "gb200-03")
+
+
+def create_pod(api: ApiUnderTest, name: str, node: str) -> None:
+    """A pod with three GPUs."""
+    document = pod(name, node, 3)
+    document["status"] = {}
+    api.create("/api/v1/namespaces/train/pods", document)
 
 
 def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
@@ -56,13 +63,16 @@ def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     api.create(TOPOLOGIES, cluster_topology(required=["rack"]) | {"metadata": {"name": "cluster"}, "status": {}})
     seen = look(clients())
-    assert (seen.source, seen.taken_at, seen.warnings) == ("a server", NOW, ())
+    assert seen.source == "a server"
+    assert seen.taken_at == NOW
+    assert seen.warnings == ()
     assert [node.name for node in seen.nodes] == ["gb200-01", "gb200-02", "gb200-03"]
     assert [seen.free_gpus(node) for node in seen.nodes] == [1, 4, 1]
     assert [node.matrix is not None for node in seen.nodes] == [False, True, False]
-    found = select_scope(seen)
-    assert (found.name, found.path) == ("cluster", "zone > block > rack > nvlink-domain > host")
-    [topology] = seen.topologies
+    scope = select_scope(seen)
+    assert scope.name == "cluster"
+    assert scope.path == "zone > block > rack > nvlink-domain > host"
+    (topology,) = seen.topologies
     assert topology.required == ("rack",)
 
 
@@ -70,8 +80,13 @@ def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Client
     fill(api)
     wanted = Wanted(pods=False, published=True, node="gb200-03", keep_matrix=lambda _name, _not_ok: True)
     seen = look(clients(), wanted)
-    assert [(node.name, node.matrix is not None) for node in seen.nodes] == [("gb200-03", True)]
-    assert (seen.pods, seen.topologies, seen.published, seen.warnings) == (None, (), (), ())
+    (node,) = seen.nodes
+    assert node.name == "gb200-03"
+    assert node.matrix is not None
+    assert seen.pods is None
+    assert seen.topologies == ()
+    assert seen.published == ()
+    assert seen.warnings == ()
 
 
 def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clients: Clients) -> None:
