@@ -18,10 +18,11 @@ from toposcope.ui.checking import expanded_size
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Two racks of four nodes; one pod occupies a node of the first."""
-    facts = facts_of(view(f"h{i}", f"rack-{i // 4}") for i in range(8))
+    nodes = [view(f"h{number}", f"rack-{number // 4}") for number in range(8)]
+    facts = facts_of(nodes)
     facts.put_pod("train/a", pod_of(pod("a", "h1", 8)))
-    with served(tmp_path_factory.mktemp("page"), facts) as found:
-        yield found
+    with served(tmp_path_factory.mktemp("page"), facts) as server:
+        yield server
 
 
 def _one(server: Served, document: Any) -> dict[str, Any]:
@@ -66,7 +67,8 @@ def test_workload_with_an_unknown_level_is_refused(server: Served) -> None:
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
-    status, found = server.check(yaml.safe_dump_all(pod_clique_set("model", pods) for pods in (1, 2)))
+    documents = [pod_clique_set("model", 1), pod_clique_set("model", 2)]
+    status, found = server.check(yaml.safe_dump_all(documents))
     assert status == 200
     assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
@@ -93,10 +95,12 @@ def test_text_that_is_no_workload_is_a_problem(server: Served, text: str, proble
 
 
 def test_yaml_alias_bombs_are_not_expanded(server: Served) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 5)]
-    bomb = "\n".join(("apiVersion: batch/v1", "kind: Job", "metadata: {name: x}", *lines))
-    status, found = server.check(bomb)
+    lines = ["apiVersion: batch/v1", "kind: Job", "metadata: {name: x}"]
+    lines.append("a0: &a0 [x, x, x, x, x, x, x, x, x, x]")
+    for number in range(1, 5):
+        aliases = ", ".join([f"*a{number - 1}"] * 10)
+        lines.append(f"a{number}: &a{number} [{aliases}]")
+    status, found = server.check("\n".join(lines))
     assert status == 200
     assert "has more than 100,000 values when its YAML aliases are expanded" in found["problems"][0]
 

@@ -21,21 +21,27 @@ MATRIX = read_manifest("ui/matrix-annotation.yaml")
 
 
 def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
+    """A node of the demo with other labels and another annotation, as text or as what is in it."""
     document = demo_nodes(most=1)[0]
     metadata = document["metadata"]
-    text = annotation if isinstance(annotation, str) else json.dumps(annotation)
-    together = metadata["labels"] | labels
-    changed = metadata | {"labels": together, "annotations": {} if annotation is None else {label_keys.MATRIX: text}}
-    return WHOLE.node(lambda kind: msgspec.convert(document | {"metadata": changed}, kind))
+    metadata["labels"] |= labels
+    metadata["annotations"] = {}
+    if annotation is not None:
+        text = annotation if isinstance(annotation, str) else json.dumps(annotation)
+        metadata["annotations"][label_keys.MATRIX] = text
+    return WHOLE.node(lambda kind: msgspec.convert(document, kind))
 
 
 def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
-    return detail(FullNode(node, written), views_of(cluster := snapshot((node,))), cluster, since)
+    """What the page shows of a node that is alone in its cluster."""
+    cluster = snapshot((node,))
+    return detail(FullNode(node, written), views_of(cluster), cluster, since)
 
 
 def test_devices_and_their_links() -> None:
     found = _detail(_node())
-    assert [(device.label, device.kind, device.name, device.numa, device.rails) for device in found.devices] == [
+    devices = [(device.label, device.kind, device.name, device.numa, device.rails) for device in found.devices]
+    assert devices == [
         ("GPU0", "gpu", "GPU-0", 0, ["NIC1"]),
         ("GPU1", "gpu", "", 1, []),
         ("NIC0", "nic", "mlx5_0", 0, []),
@@ -47,17 +53,23 @@ def test_devices_and_their_links() -> None:
         ["PIX", "SYS", "X", "PHB"],
         ["PXB", "NODE", "PHB", "X"],
     ]
-    paths = [(cell, cell.lower(), 0) for cell in ("PIX", "PXB", "PHB", "NODE", "SYS")]
     classes = [(cell_class.cell, cell_class.kind, cell_class.links) for cell_class in found.classes]
-    assert classes == [("X", "self", 0), ("NV18", "nvlink", 18), *paths]
-    assert [(numa.id, numa.cpus, numa.devices) for numa in found.numa] == [
-        (0, "0-7", ["GPU0", "NIC0"]),
-        (1, "", ["GPU1"]),
-        (None, "", ["NIC1"]),
+    assert classes == [
+        ("X", "self", 0),
+        ("NV18", "nvlink", 18),
+        ("PIX", "pix", 0),
+        ("PXB", "pxb", 0),
+        ("PHB", "phb", 0),
+        ("NODE", "node", 0),
+        ("SYS", "sys", 0),
     ]
+    numa_nodes = [(numa.id, numa.cpus, numa.devices) for numa in found.numa]
+    assert numa_nodes == [(0, "0-7", ["GPU0", "NIC0"]), (1, "", ["GPU1"]), (None, "", ["NIC1"])]
     assert [device.neighbour for device in found.devices] == ["", "", "leaf-1 Ethernet1/3", ""]
     assert found.nvlink_domains == [["GPU0", "GPU1"]]
-    assert (found.reasons, found.disputes, found.problem) == (MATRIX["reasons"], MATRIX["disputes"], "")
+    assert found.reasons == ["GPU 1: 17 of 18 NVLinks active"]
+    assert found.disputes == ["GPU0 GPU1: NVML says PIX, sysfs PXB"]
+    assert found.problem == ""
 
 
 def test_data_direct_functions_are_devices_that_belong_to_nics() -> None:
@@ -146,7 +158,8 @@ def test_free_gpus_and_missing_levels() -> None:
     levels = [{"domain": "zone", "key": "topology.kubernetes.io/zone"}, {"domain": "cage", "key": "example.com/cage"}]
     cluster = snapshot((node,), (pod_of(pod("a", node.name, 3)),), cluster_topology(levels=levels))
     found = detail(FullNode(node, ""), views_of(cluster), cluster, None)
-    assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
+    assert found.free == 1
+    assert found.resources == {"nvidia.com/gpu": [4, 1]}
     assert found.shares == {}
     assert found.domains == {"cluster": []}
     assert [(level.level, level.why) for level in found.lacking] == [

@@ -29,29 +29,38 @@ def _tags(page: str, tag: str) -> list[tuple[str, str]]:
 
 
 def _hostile() -> Snapshot:
-    reason = json.dumps({"version": 1, "reasons": [HOSTILE]})
-    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=reason)
-    status = {"conditions": [{"type": "LevelsCovered", "status": "False", "reason": HOSTILE, "message": HOSTILE}]}
-    return replace(snapshot((node, *rack_nodes()[1:]), (), cluster_topology(status)), source=HOSTILE)
+    """A cluster whose texts are markup."""
+    annotation = json.dumps({"version": 1, "reasons": [HOSTILE]})
+    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=annotation)
+    condition = {"type": "LevelsCovered", "status": "False", "reason": HOSTILE, "message": HOSTILE}
+    nodes = [node, *rack_nodes()[1:]]
+    cluster = snapshot(nodes, (), cluster_topology({"conditions": [condition]}))
+    return replace(cluster, source=HOSTILE)
 
 
 def test_export_runs_only_its_own_script_and_style(tmp_path: Path) -> None:
     page = export(_hostile(), "cluster", bundle(tmp_path / "b"))
     (data, text), (script, code) = _tags(page, "script")
-    assert (data, script, code) == (f' type="application/json" id="{DATA}"', "", '"use strict";\n')
+    assert data == f' type="application/json" id="{DATA}"'
+    assert script == ""
+    assert code == '"use strict";\n'
     assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
     assert msgspec.json.decode(text, type=protocol.Export).snapshot.source_name == HOSTILE
 
-    def hashed(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
+    ((_, style),) = _tags(page, "style")
     policy = (
-        f"default-src 'none'; script-src {hashed(code)}; style-src {hashed(_tags(page, 'style')[0][1])}; "
+        f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     # Right behind <head>: before anything that could load.
     assert f'<head><meta http-equiv="Content-Security-Policy" content="{policy}">' in page
     assert "<link" not in page
+
+
+def _hash(text: str) -> str:
+    """As a Content-Security-Policy names a script or style."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest())
+    return f"'sha256-{digest.decode()}'"
 
 
 def test_escaped_html_means_the_same() -> None:
@@ -61,7 +70,8 @@ def test_escaped_html_means_the_same() -> None:
 def test_degraded_nodes_come_first_when_not_all_fit() -> None:
     nodes = (*rack_nodes(20), view("sick", state="degraded"))
     whole = document(snapshot(nodes), "cluster")
-    assert (len(whole.nodes), whole.left_out) == (21, 0)
+    assert len(whole.nodes) == 21
+    assert whole.left_out == 0
     some = document(snapshot(nodes), "cluster", 8 << 10)
     assert next(iter(some.nodes)) == "sick"
     assert 2 <= len(some.nodes) < 20

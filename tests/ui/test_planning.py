@@ -58,11 +58,10 @@ def test_metrics_of_scores_and_slots() -> None:
 
 
 def test_schedulers_and_named_gangs_are_few() -> None:
-    many = [
-        msgspec.structs.replace(pod, scheduler=f"s{job}")
-        for job in range(12)
-        for pod in pods(f"g{job}", "n0", "n2", gpus=1)
-    ]
+    many = []
+    for job in range(12):
+        for pod in pods(f"g{job}", "n0", "n2", gpus=1):
+            many.append(msgspec.structs.replace(pod, scheduler=f"s{job}"))
     running = cluster([node(f"n{i}", "b", f"r{i}", 32) for i in range(4)], many)
     metrics = PlanningMetrics(InThisProcess(lambda: running), 0)
     metrics.count()
@@ -83,12 +82,20 @@ def test_cluster_without_pods_has_no_plans() -> None:
 @pytest.mark.regression
 def test_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
-    gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]
+    gang = []
+    for pod in pods("g", "n0", "n1"):
+        gang.append(msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}))
     running = cluster(RACKS, [*gang, *pods("others", "n3", "n5", "n7")])
-    assert "spreads" in drained(plan_of(running, "cluster", required), (), "n0").gangs[0].text
-    metadata, constraint = {"namespace": "ml", "name": "g"}, {"packConstraint": {"required": RACK}}
-    spec = {"topologyConstraint": constraint}
-    required.put({"apiVersion": f"{GANG.group}/v1alpha1", "kind": GANG.kind, "metadata": metadata, "spec": spec})
+    before = drained(plan_of(running, "cluster", required), (), "n0")
+    assert "spreads" in before.gangs[0].text
+
+    pod_gang = {
+        "apiVersion": f"{GANG.group}/v1alpha1",
+        "kind": GANG.kind,
+        "metadata": {"namespace": "ml", "name": "g"},
+        "spec": {"topologyConstraint": {"packConstraint": {"required": RACK}}},
+    }
+    required.put(pod_gang)
     required.warnings.append("something must not be listed")
     after = drained(plan_of(running, "cluster", required), (), "n0")
     assert "waits, as no rack has room" in after.gangs[0].text
@@ -104,7 +111,9 @@ def test_page_asks_for_a_plan(tmp_path: Path) -> None:
         facts.mark_synced(name)
     with served(tmp_path, facts, Nodes()) as server:
         status, _, planning = server.ask("/api/planning?view=cluster")
-        assert (status, planning["perPod"], planning["scored"]) == (200, 8, 2)
+        assert status == 200
+        assert planning["perPod"] == 8
+        assert planning["scored"] == 2
         assert planning["gangs"] == [
             {
                 "kind": "Job",

@@ -14,11 +14,13 @@ from toposcope.ui.views import View, views_of
 
 
 def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]:
-    owners = [{"uid": parent, "controller": True, "kind": "ClusterTopology", "name": "p"}] if parent else []
-    labels = {"app.kubernetes.io/managed-by": "toposcope"} if parent else {}
-    return cluster_topology(**spec) | {
-        "metadata": {"name": name, "uid": uid, "generation": 1, "ownerReferences": owners, "labels": labels}
-    }
+    """A ClusterTopology, which may be a segment of another one."""
+    topology = cluster_topology(**spec)
+    topology["metadata"] = {"name": name, "uid": uid, "generation": 1}
+    if parent:
+        owner = {"uid": parent, "controller": True, "kind": "ClusterTopology", "name": "p"}
+        topology["metadata"] |= {"ownerReferences": [owner], "labels": {"app.kubernetes.io/managed-by": "toposcope"}}
+    return topology
 
 
 def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[View, ...]:
@@ -29,11 +31,8 @@ def test_default_topology_comes_first_and_segments_know_their_parent() -> None:
     made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
     child = _named("cluster-rack", "2", parent="1", nodeSelector=made)
     found = _views(rack_nodes(), _named("aaa", "3"), _named("cluster", "1", segments="Auto"), child)
-    assert [(view.summary.id, view.summary.kind, view.summary.parent) for view in found] == [
-        ("cluster", "topology", None),
-        ("aaa", "topology", None),
-        ("cluster-rack", "topology", "cluster"),
-    ]
+    shown = [(view.summary.id, view.summary.kind, view.summary.parent) for view in found]
+    assert shown == [("cluster", "topology", None), ("aaa", "topology", None), ("cluster-rack", "topology", "cluster")]
 
 
 def test_segments_in_the_status_are_views() -> None:
@@ -42,19 +41,25 @@ def test_segments_in_the_status_are_views() -> None:
     status = {"segments": [{"name": "rack", "levels": levels, "nodeSelector": selector}]}
     nodes = (*rack_nodes(2), view("alone", None))
     whole, part = _views(nodes, cluster_topology(status))
-    named = (part.summary.id, part.summary.name, part.summary.parent, part.summary.kind)
-    assert named == ("cluster/rack", "rack", "cluster", "segment")
+    summary = part.summary
+    assert summary.id == "cluster/rack"
+    assert summary.name == "rack"
+    assert summary.parent == "cluster"
+    assert summary.kind == "segment"
+    assert [level.domain for level in summary.levels] == ["rack", "host"]
     assert [whole.takes(node) for node in nodes] == [True, True, True]
     assert [part.takes(node) for node in nodes] == [True, True, False]
-    assert [level.domain for level in part.summary.levels] == ["rack", "host"]
 
 
 def test_cluster_without_topology_has_inferred_views() -> None:
     nodes = (*rack_nodes(2), view("alone", None))
-    found = views_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
-    assert [(view.summary.id, view.summary.kind, view.summary.nodes) for view in found[:1]] == [("", "inferred", 3)]
-    assert {view.summary.parent for view in found[1:]} == {""}
-    assert sorted(view.summary.nodes for view in found[1:]) == [1, 2]
+    in_order = tuple(sorted(nodes, key=lambda node: node.name))
+    inferred, *suggested = [view.summary for view in views_of(Snapshot("a test", None, in_order, ()))]
+    assert inferred.id == ""
+    assert inferred.kind == "inferred"
+    assert inferred.nodes == 3
+    assert [summary.parent for summary in suggested] == ["", ""]
+    assert sorted(summary.nodes for summary in suggested) == [1, 2]
 
 
 def test_conditions_of_the_status() -> None:
@@ -62,8 +67,14 @@ def test_conditions_of_the_status() -> None:
     conditions = [covered, {"type": "FabricHealthy", "status": "Maybe"}]
     (found,) = _views(rack_nodes(), cluster_topology({"conditions": conditions}))
     first, second = found.summary.conditions
-    assert (first.status, first.reason, first.message, first.since, first.advisory) == ("False", "R", "M", "T", False)
-    assert (second.status, second.message, second.advisory) == ("Unknown", "", True)
+    assert first.status == "False"
+    assert first.reason == "R"
+    assert first.message == "M"
+    assert first.since == "T"
+    assert first.advisory is False
+    assert second.status == "Unknown"
+    assert second.message == ""
+    assert second.advisory is True
 
 
 @pytest.mark.parametrize(
@@ -90,12 +101,11 @@ def test_nodes_in_no_view_have_a_reason() -> None:
     silent = node_of({"metadata": {"name": "silent", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": status})
     plain = node_of({"metadata": {"name": "cpu-only"}})
     selector = {"matchLabels": {RACK: "r0"}}
-    shown = fetched(broadcaster_of(facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))))
+    facts = facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))
+    shown = fetched(broadcaster_of(facts))
     rows = decoded(shown)
-    assert {name: row["apart"] for name, row in rows.items() if row["apart"]} == {
-        **dict.fromkeys(("n2", "n3"), NOT_SELECTED),
-        "silent": NO_AGENT,
-    }
+    reasons = {name: row["apart"] for name, row in rows.items()}
+    assert reasons == {"n0": "", "n1": "", "n2": NOT_SELECTED, "n3": NOT_SELECTED, "silent": NO_AGENT}
     assert rows["silent"]["marks"] == ["no-agent"]
     assert shown["otherNodes"] == 1
 
@@ -105,8 +115,10 @@ def test_view_counts_as_commands_and_status_do() -> None:
     selected = {"metadata": {"name": "new", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": {}}
     levels = [{"domain": "rack", "key": RACK}]
     facts = facts_of((*rack_nodes(), view("bare", "no-topology"), node_of(selected)), cluster_topology(levels=levels))
-    [summary] = fetched(broadcaster_of(facts))["views"]
-    assert [summary[name] for name in ("nodes", "leftOut", "withoutAgent")] == [5, 1, 1]
+    (summary,) = fetched(broadcaster_of(facts))["views"]
+    assert summary["nodes"] == 5
+    assert summary["leftOut"] == 1
+    assert summary["withoutAgent"] == 1
     assert summary["leftOutGpus"] * 5 == summary["gpus"]
 
 
