@@ -25,11 +25,13 @@ def discover(toposcope: Command) -> Command:
 @pytest.mark.parametrize("profile", profile_names())
 def test_json_of_every_shipped_profile(profile: str, discover: Command) -> None:
     found = discover(f"--profile {profile} -o json").json
-    assert {"labels", "annotations", "state", "reasons", "matrix", "pci_levels", "gpus", "nics", "numa"} <= set(found)
     size = len(found["devices"])
     assert size == len(found["gpus"]) + len(found["nics"])
-    assert [len(row) for row in found["matrix"]] == [size] * size
-    assert all(row[i] == "X" for i, row in enumerate(found["matrix"]))
+    for number, row in enumerate(found["matrix"]):
+        assert len(row) == size
+        assert row[number] == "X"
+    for part in ("annotations", "state", "reasons", "pci_levels", "numa"):
+        assert part in found
     assert found["labels"]["gpu.topology/gpus"] == str(len(found["gpus"]))
     assert len(found["annotations"]["gpu.topology/matrix"]) <= LIMIT
 

@@ -60,9 +60,11 @@ def tick() -> Callable[[], int]:
 def recorded(machine: Machine, folder: Path, faults: str = "{}") -> tuple[RawNode, Path]:
     """What the probe saw while it was recorded, and the recording."""
     write_sysfs(machine, folder / "sys")
-    (folder / "faults.yaml").write_text(faults)
-    source = Source(lambda: SimulatedNvml(machine, faults_file=folder / "faults.yaml"), folder / "sys", simulated=True)
-    return record(source, folder / "recording.json", TODAY, tick()), folder / "recording.json"
+    faults_file = folder / "faults.yaml"
+    faults_file.write_text(faults)
+    source = Source(lambda: SimulatedNvml(machine, faults_file=faults_file), folder / "sys", simulated=True)
+    recording = folder / "recording.json"
+    return record(source, recording, TODAY, tick()), recording
 
 
 def replayed(file: Path, folder: Path) -> RawNode:
@@ -115,7 +117,8 @@ def test_recording_of_every_profile_tells_what_the_machine_told(profile: str, tm
     assert anonymous(again) == anonymous(seen)
     assert discover(anonymous(again)) == discover(anonymous(seen))
     text = file.read_text().lower()
-    assert [identity for identity in identities(machine) if identity.lower() in text] == []
+    revealed = [identity for identity in identities(machine) if identity.lower() in text]
+    assert revealed == []
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,9 @@ def test_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, t
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path, faults)
     assert anonymous(replayed(file, tmp_path / "again")) == anonymous(seen)
-    assert not [identity for identity in identities(machine) if identity.lower() in file.read_text().lower()]
+    text = file.read_text().lower()
+    revealed = [identity for identity in identities(machine) if identity.lower() in text]
+    assert revealed == []
 
 
 def test_file_says_who_recorded_what_and_when(tmp_path: Path) -> None:
@@ -469,11 +474,14 @@ def test_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
 
 def test_handles_are_told_apart_by_name(tmp_path: Path) -> None:
     """MIG devices too: they are devices of their own with the name of their GPU in front."""
-    file = recorded(load_profile("hgx-h100-8"), tmp_path)[1]
-    names = [call.answer.name for call in load_recording(file).calls if isinstance(call.answer, Device)]
-    assert names[:8] == [f"gpu:{i}" for i in range(8)]
+    _, file = recorded(load_profile("hgx-h100-8"), tmp_path)
+    answers = [call.answer for call in load_recording(file).calls]
+    names = [answer.name for answer in answers if isinstance(answer, Device)]
+    assert names[:8] == [f"gpu:{number}" for number in range(8)]
+
     nvml = RecordingNvml(MigModule(), lambda _: None, tick())
-    assert nvml.nvmlDeviceGetMigDeviceHandleByIndex(Handle("gpu:3", "real"), 1) == Handle("gpu:3/mig:1", ("real", 1))
+    mig_device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(Handle("gpu:3", "real"), 1)
+    assert mig_device == Handle("gpu:3/mig:1", ("real", 1))
 
 
 class MigModule(Module):
@@ -482,9 +490,11 @@ class MigModule(Module):
 
 
 def test_fields_keep_their_own_status(tmp_path: Path) -> None:
-    calls = load_recording(recorded(load_profile("t4-1"), tmp_path)[1]).calls
-    fields = next(call.answer for call in calls if isinstance(call.answer, Fields))
-    assert {field.field: field.status for field in fields.fields}[91] == pynvml.NVML_ERROR_NOT_SUPPORTED
+    _, file = recorded(load_profile("t4-1"), tmp_path)
+    answers = [call.answer for call in load_recording(file).calls]
+    fields = next(answer for answer in answers if isinstance(answer, Fields))
+    status = {field.field: field.status for field in fields.fields}
+    assert status[91] == pynvml.NVML_ERROR_NOT_SUPPORTED
 
 
 NVSWITCH_BRIDGE = """

@@ -35,19 +35,24 @@ LAST = (
 
 
 def program(kind: str, name: str) -> dict[str, Any]:
-    # An overlay gives other names, and keeps the labels.
+    """An agent or controller; an overlay gives other names, and keeps the labels."""
     component = name.rpartition("-")[2]
     labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": component}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.invalid/a"}]}}
-    spec = {"selector": {"matchLabels": labels}, "template": pod}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
+    container = {"name": "main", "image": "example.invalid/a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
     """An object of a published kind that somebody made by hand."""
     api_version, _, plural = path.removeprefix("/apis/").rpartition("/")
-    kind = {"topologies": "Topology", "clustertopologybindings": "ClusterTopologyBinding"}[plural]
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"levels": [level]}}
+    kinds = {"topologies": "Topology", "clustertopologybindings": "ClusterTopologyBinding"}
+    return {"apiVersion": api_version, "kind": kinds[plural], "metadata": {"name": name}, "spec": {"levels": [level]}}
 
 
 @pytest.fixture
@@ -112,10 +117,16 @@ def remover(client: ApiClient, time: Time) -> Remover:
 
 def state(api: ApiUnderTest) -> dict[str, Any]:
     """All that matters here, by path: names, and each Node's labels and annotations."""
-    collections = (*((AGENTS, CONTROLLERS) if api.is_real else ()), KUEUE, KAI, TOPOLOGIES)
-    names = {path: [item["metadata"]["name"] for item in api.get(path)["items"]] for path in collections}
-    metadata = {item["metadata"]["name"]: item["metadata"] for item in api.get(NODES)["items"]}
-    return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
+    collections = [KUEUE, KAI, TOPOLOGIES]
+    if api.is_real:
+        collections += [AGENTS, CONTROLLERS]
+    found: dict[str, Any] = {}
+    for path in collections:
+        found[path] = [item["metadata"]["name"] for item in api.get(path)["items"]]
+    for item in api.get(NODES)["items"]:
+        metadata = item["metadata"]
+        found[metadata["name"]] = (metadata.get("labels"), metadata.get("annotations"))
+    return found
 
 
 def test_cluster_without_toposcope_has_nothing_to_remove(uninstall: Command) -> None:
@@ -193,11 +204,18 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
 
 
 def create_pod(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
+    """A pod of the home namespace."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     if api.is_real:  # admission wants it, and the embedded one has none
-        assert api.request("POST", f"/api/v1{HOME}/serviceaccounts", account)[0] in {201, 409}
-    spec = {"containers": [{"name": "main", "image": "example.invalid/a"}]}
-    api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec})
+        code, _ = api.request("POST", f"/api/v1{HOME}/serviceaccounts", account)
+        assert code in {201, 409}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "example.invalid/a"}]},
+    }
+    api.create(PODS, document)
 
 
 @pytest.mark.parametrize("component", ["agent", "controller"])
@@ -260,8 +278,10 @@ def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
 
 def test_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
-    for i in range(5):
-        api.create(NODES, node(f"n{i}", labels={"odd": str(i % 2)}))
+    for number in range(5):
+        api.create(NODES, node(f"n{number}", labels={"odd": str(number % 2)}))
     client = clients()
-    assert [n["metadata"]["name"] for n in everything(client, NODES)] == [f"n{i}" for i in range(5)]
-    assert [n["metadata"]["name"] for n in everything(client, NODES, selector="odd=1")] == ["n1", "n3"]
+    names = [found["metadata"]["name"] for found in everything(client, NODES)]
+    odd_names = [found["metadata"]["name"] for found in everything(client, NODES, selector="odd=1")]
+    assert names == ["n0", "n1", "n2", "n3", "n4"]
+    assert odd_names == ["n1", "n3"]
