@@ -90,7 +90,13 @@ class SavedCluster:
 
 def owner_of_job(name: str) -> Object:
     """How a pod names the Job that it belongs to."""
-    return {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "uid": "1", "name": name}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "controller": True,
+        "uid": "1",
+        "name": name,
+    }
 
 
 def demo() -> SavedCluster:
@@ -368,7 +374,13 @@ def tolerated() -> SavedCluster:
 def miscabled() -> SavedCluster:
     """A cable of l40s-1 goes to another leaf than those of its peers."""
     cluster = SavedCluster()
-    rail = {"node": "l40s-1", "nic": "mlx5_0", "switch": "leaf-2", "port": "", "expected": "leaf-1"}
+    rail = {
+        "node": "l40s-1",
+        "nic": "mlx5_0",
+        "switch": "leaf-2",
+        "port": "",
+        "expected": "leaf-1",
+    }
     cluster.add_topology({"rails": {"nodes": 2, "miscabledRails": 1, "miscabled": [rail, None]}})
     return cluster
 
@@ -387,6 +399,11 @@ def tight() -> SavedCluster:
     cluster = SavedCluster(most=0)
     for number in range(12):
         status = {"allocatable": {"cpu": "1", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}, "status": status}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"n{number}"},
+            "status": status,
+        }
         cluster.others.append(node)
     return cluster

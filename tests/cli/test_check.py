@@ -96,7 +96,12 @@ def test_check_for_scripts_has_findings_and_verdicts(toposcope_on: CommandOnClus
     ]
     assert small["workload"] == "podcliqueset/small -n ml"
     assert small["well"] is True
-    assert small["verdict"]["placement"][0]["nodes"] == {"h200-1": 1, "h200-2": 1, "h200-3": 1, "h200-4": 1}
+    assert small["verdict"]["placement"][0]["nodes"] == {
+        "h200-1": 1,
+        "h200-2": 1,
+        "h200-3": 1,
+        "h200-4": 1,
+    }
 
 
 @regression

@@ -29,7 +29,12 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def clique(name: str, /, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "words.example.com/v1", "kind": "Clique", "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "words.example.com/v1",
+        "kind": "Clique",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 @pytest.fixture
@@ -68,7 +73,12 @@ def webhook(api: ApiUnderTest, folder: Path) -> Iterator[None]:
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.socket = server_tls(certificates).wrap_socket(listener.socket, server_side=True)
     threading.Thread(target=listener.serve_forever, daemon=True).start()
-    rule = {"apiGroups": ["words.example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["cliques"]}
+    rule = {
+        "apiGroups": ["words.example.com"],
+        "apiVersions": ["v1"],
+        "operations": ["*"],
+        "resources": ["cliques"],
+    }
     hook = {
         "name": "sizes.words.example.com",
         "clientConfig": {
@@ -152,7 +162,12 @@ def test_credentials_without_rights_learn_which_verbs_it_takes(served: ApiUnderT
 
 def test_command_shows_findings_of_the_server(served: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "imag": "x", "image": "x"}]}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {"template": {"spec": pod}}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"template": {"spec": pod}},
+    }
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     file = tmp_path / "work.yaml"
     file.write_text("---\n".join(yaml.safe_dump(document) for document in (job, config, clique("small", size=0))))

@@ -47,7 +47,12 @@ def test_levels_of_the_controller_count_in_its_cluster(
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         metadata = {"name": "toposcope-controller", "labels": labels}
         spec = {"selector": {"matchLabels": labels}, "template": template}
-        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": spec,
+        }
         api.create(f"/apis/apps/v1/namespaces/{place}/deployments", deployment)
     assert " ".join(toposcope("tree", *where).out.split()) == PATH
     plain = tmp_path / "plain.yaml"

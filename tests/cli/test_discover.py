@@ -103,7 +103,12 @@ def test_tray_for_scripts_has_all_that_its_hardware_tells(discover: Command) -> 
     assert nic["pci"] == "0006:01:00.0"
     assert nic["path"] == ["pci0006:00", "0006:00:01.0", "0006:01:00.0"]
     assert nic["ports"] == [{"number": 1, "link_layer": "Ethernet", "state": "ACTIVE"}]
-    assert found["platform"] == {"chassis": "1821025193108", "slot": 1, "tray": 0, "host": 1}
+    assert found["platform"] == {
+        "chassis": "1821025193108",
+        "slot": 1,
+        "tray": 0,
+        "host": 1,
+    }
 
 
 @pytest.mark.regression
@@ -221,7 +226,12 @@ RECORDING = Path(__file__).parents[1] / "recordings" / "dgx-h200.json"
 
 
 def arguments(profile: str | None, capture: str | None = None) -> argparse.Namespace:
-    return argparse.Namespace(profile=profile, faults=None, capture=capture, sysfs=Path("/sys"))
+    return argparse.Namespace(
+        profile=profile,
+        faults=None,
+        capture=capture,
+        sysfs=Path("/sys"),
+    )
 
 
 def reopened(machine: Source) -> Any:

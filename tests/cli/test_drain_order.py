@@ -18,7 +18,12 @@ def test_drain_order_of_nodes_is_its_page(toposcope_on: CommandOnCluster) -> Non
 def test_drain_order_for_scripts_says_what_each_step_costs(toposcope_on: CommandOnCluster) -> None:
     step = toposcope_on(jobs, "drain-order --level rack -o json").json["steps"][0]
     assert step["name"] == "zone-1/block-1/rack-2"
-    assert step["slots"][0] == {"gpus": 64, "domain": "block", "before": 1, "after": 0}
+    assert step["slots"][0] == {
+        "gpus": 64,
+        "domain": "block",
+        "before": 1,
+        "after": 0,
+    }
 
 
 def test_drain_order_names_the_nodes_of_domains(toposcope_on: CommandOnCluster) -> None:

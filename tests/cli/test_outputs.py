@@ -22,7 +22,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("outputs")
     pods = [pod("train-1", "gb200-01", 4), pod("train-2", None, 4, phase="Pending")]
     now, before, work = folder / "now.json", folder / "before.json", folder / "work.yaml"
-    status = {"nodes": 30, "gpus": 152, "levels": [], "conditions": []}
+    status = {
+        "nodes": 30,
+        "gpus": 152,
+        "levels": [],
+        "conditions": [],
+    }
     write_cluster(now, *demo_nodes(), *pods, cluster_topology(status))
     write_cluster(before, *demo_nodes(faulty=("h200-2",)), *pods, cluster_topology(status))
     work.write_text(WORK)

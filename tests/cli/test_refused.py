@@ -29,7 +29,16 @@ TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 STATUS = {
     "nodes": 2,
     "gpus": 8,
-    "levels": [{"domain": "rack", "key": "r", "domains": 1, "nodes": 2, "missing": 0, "available": True}],
+    "levels": [
+        {
+            "domain": "rack",
+            "key": "r",
+            "domains": 1,
+            "nodes": 2,
+            "missing": 0,
+            "available": True,
+        }
+    ],
     "conditions": [],
 }
 WORK = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}'

@@ -29,7 +29,12 @@ def test_score_for_scripts_says_how_many_domains_a_gang_spans(toposcope_on: Comm
     assert gang["betterNow"] is True
     assert gang["pods"] == 2
     assert gang["gpus"] == 16
-    assert gang["levels"][2] == {"domain": "rack", "spans": 2, "fewestNow": 1, "fewest": 1}
+    assert gang["levels"][2] == {
+        "domain": "rack",
+        "spans": 2,
+        "fewestNow": 1,
+        "fewest": 1,
+    }
 
 
 def test_wide_scores_count_the_domains_of_each_level(toposcope_on: CommandOnCluster) -> None:

@@ -84,7 +84,13 @@ def test_nodes_for_scripts_have_shares(mixed: str, toposcope: Command) -> None:
     assert node["gpus"] == 4
     assert node["freeGpus"] == 0
     assert node["shares"] == [
-        {"resource": "nvidia.com/gpu", "unit": "MIG device", "profile": "1g.5gb", "total": 28, "free": 28}
+        {
+            "resource": "nvidia.com/gpu",
+            "unit": "MIG device",
+            "profile": "1g.5gb",
+            "total": 28,
+            "free": 28,
+        }
     ]
     assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 28, "free": 28}}
 

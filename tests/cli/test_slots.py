@@ -15,7 +15,14 @@ def test_slots_are_their_page(toposcope_on: CommandOnCluster) -> None:
 
 def test_slots_for_scripts_say_how_fragmented_a_level_is(toposcope_on: CommandOnCluster) -> None:
     slots = toposcope_on(jobs, "slots --gpus 16 --gpus-per-pod 8 -o json").json["slots"]
-    assert slots[0] == {"gpus": 16, "domain": "zone", "now": 2, "ended": 4, "empty": 4, "fragmented": 0.738}
+    assert slots[0] == {
+        "gpus": 16,
+        "domain": "zone",
+        "now": 2,
+        "ended": 4,
+        "empty": 4,
+        "fragmented": 0.738,
+    }
 
 
 def test_slots_larger_than_any_domain_are_said(toposcope_on: CommandOnCluster) -> None:

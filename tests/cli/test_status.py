@@ -17,7 +17,12 @@ Status = Callable[..., Ran]
 
 def condition(kind: str, status: str) -> Object:
     """One with more words than a screen is wide."""
-    return {"type": kind, "status": status, "reason": "SomeReason", "message": "many words, " * 60}
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "SomeReason",
+        "message": "many words, " * 60,
+    }
 
 
 @pytest.fixture
@@ -27,8 +32,20 @@ def status(tmp_path: Path, toposcope: Command) -> Status:
     def run(conditions: dict[str, str], flags: str = "", *, code: int = 1) -> Ran:
         told = [condition("Ready", "False")]
         told += [condition(kind, status) for kind, status in conditions.items()]
-        told.append({"type": "RailsConsistent", "status": "Unknown", "reason": "NoRails", "message": "no trouble"})
-        published = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "name": "cluster", "inSync": False}
+        told.append(
+            {
+                "type": "RailsConsistent",
+                "status": "Unknown",
+                "reason": "NoRails",
+                "message": "no trouble",
+            }
+        )
+        published = {
+            "apiVersion": "kai.scheduler/v1alpha1",
+            "kind": "Topology",
+            "name": "cluster",
+            "inSync": False,
+        }
         topology = cluster_topology({"conditions": told, "published": [published] * 9})
         file = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), topology)
         return toposcope(f"status {flags} --from {file}", code=code)

@@ -120,7 +120,12 @@ def narrow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.regression
 @pytest.mark.parametrize("question", FOR_PEOPLE)
 def test_each_line_fits_and_says_something(question: str, narrow: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1", "PAGER": "cat"}.items():
+    for name, value in {
+        "COLUMNS": "80",
+        "LINES": "24",
+        "NO_COLOR": "1",
+        "PAGER": "cat",
+    }.items():
         monkeypatch.setenv(name, value)
     # The line of progress, which comes after a second on a busy machine, is drawn over again and again.
     monkeypatch.setattr(Progress, "_show", lambda _self: None)

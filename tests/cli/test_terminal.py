@@ -53,7 +53,13 @@ def test_colour_follows_terminal_and_environment(
 def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]) -> None:
     stream = Terminal()
     pager = (sys.executable, "-c", "import sys; print('paged', len(sys.stdin.readlines()))")
-    screen = Screen(stream, colour=False, width=80, height=4, pager=pager)
+    screen = Screen(
+        stream,
+        colour=False,
+        width=80,
+        height=4,
+        pager=pager,
+    )
     screen.show(["1", "2", "3"])
     assert stream.getvalue() == "1\n2\n3\n"
     screen.show(map(str, range(9)))
@@ -62,7 +68,13 @@ def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]
 
 def test_missing_pager_is_ignored() -> None:
     stream = Terminal()
-    Screen(stream, colour=False, width=80, height=2, pager=("/no/such/pager",)).show(["1", "2", "3"])
+    Screen(
+        stream,
+        colour=False,
+        width=80,
+        height=2,
+        pager=("/no/such/pager",),
+    ).show(["1", "2", "3"])
     assert stream.getvalue() == "1\n2\n3\n"
 
 
@@ -142,7 +154,14 @@ def test_terminal_pages_long_output(tmp_path: Path) -> None:
     words = ["nodes", "--from", str(file)]
     assert on_a_terminal(*words, rows=5, PAGER=pager, TERM="xterm").strip() == "paged 7"
     assert "\x1b[1mNAME" in on_a_terminal(*words, rows=50, PAGER=pager, TERM="xterm")
-    plain = on_a_terminal(*words, "--no-pager", rows=5, PAGER=pager, TERM="xterm", NO_COLOR="1")
+    plain = on_a_terminal(
+        *words,
+        "--no-pager",
+        rows=5,
+        PAGER=pager,
+        TERM="xterm",
+        NO_COLOR="1",
+    )
     assert plain.startswith("NAME")
     assert "\x1b" not in plain
     assert "paged" not in on_a_terminal(*words, rows=5, PAGER="cat", TERM="xterm")

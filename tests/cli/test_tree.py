@@ -192,7 +192,14 @@ def test_pipe_that_closes_early_causes_no_error(save: Save) -> None:
         f"{sys.executable} -W error -m toposcope.cli.main tree --all --from {save(demo)} "
         "| head -n 1; echo ${PIPESTATUS[0]}"
     )
-    ran = subprocess.run(["/bin/bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(
+        ["/bin/bash", "-c", command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     first, code = ran.stdout.splitlines()
     assert first.startswith("ClusterTopology cluster")
     assert code in ("1", "141")  # head may be quicker or slower than we are

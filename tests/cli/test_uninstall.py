@@ -52,7 +52,12 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
     """An object of a published kind that somebody made by hand."""
     api_version, _, plural = path.removeprefix("/apis/").rpartition("/")
     kinds = {"topologies": "Topology", "clustertopologybindings": "ClusterTopologyBinding"}
-    return {"apiVersion": api_version, "kind": kinds[plural], "metadata": {"name": name}, "spec": {"levels": [level]}}
+    return {
+        "apiVersion": api_version,
+        "kind": kinds[plural],
+        "metadata": {"name": name},
+        "spec": {"levels": [level]},
+    }
 
 
 @pytest.fixture

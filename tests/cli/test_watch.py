@@ -32,7 +32,13 @@ class Watching:
         os.set_blocking(self._end, False)
         command = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", *map(str, words), "--watch"]
         environ = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=other, stderr=other, env=environ)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=other,
+            stderr=other,
+            env=environ,
+        )
         os.close(other)
         self.text = ""
 

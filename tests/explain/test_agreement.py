@@ -54,7 +54,12 @@ def kueue(levels: dict[str, str], name: str = "cluster") -> Object:
 
 def kueue_object(kind: str, name: str, spec: Object) -> Object:
     """An object of Kueue's API."""
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def kueue_queue() -> list[Object]:

@@ -57,7 +57,13 @@ def test_wrong_cable_is_reported_where_a_leaf_is_too_small(
     key: str, *, is_a_level_of_leaves: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = no_room_ever()
-    rail = {"node": "h200-5", "nic": "mlx5_2", "switch": "leaf-9", "port": "p1", "expected": "leaf-3"}
+    rail = {
+        "node": "h200-5",
+        "nic": "mlx5_2",
+        "switch": "leaf-9",
+        "port": "p1",
+        "expected": "leaf-3",
+    }
     cluster["ClusterTopology/cluster"]["status"] = {"rails": {"miscabled": [rail]}}
     file = cluster.save(tmp_path)
     file.write_text(file.read_text().replace(RACK, key), encoding="utf-8")

@@ -235,7 +235,13 @@ def binding(*levels: tuple[str, str], name: str = "cluster") -> Object:
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
     """A condition of any object's status."""
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": NOW,
+    }
 
 
 def kai_topology(*keys: str, name: str) -> Object:
@@ -279,7 +285,12 @@ def pod_spec(gpus: int = 8) -> Object:
 
 def pod(name: str, *, message: str = NOT_ENOUGH) -> Object:
     """A pod of `ml` that its scheduler has not placed, and why."""
-    unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    unplaced = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+    }
     waiting = named("v1", "Pod", name, pod_spec())
     waiting["status"] = {"phase": "Pending", "conditions": [unplaced]}
     return waiting

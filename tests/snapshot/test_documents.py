@@ -20,7 +20,12 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
 
 ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]
-LIST = {"apiVersion": "v1", "items": ITEMS, "kind": "List", "metadata": {"resourceVersion": ""}}
+LIST = {
+    "apiVersion": "v1",
+    "items": ITEMS,
+    "kind": "List",
+    "metadata": {"resourceVersion": ""},
+}
 
 
 class Dumper(yaml.CSafeDumper):
@@ -40,7 +45,12 @@ def typed_list() -> str:
         del bare["kind"]
         del bare["apiVersion"]
         nodes.append(bare)
-    node_list = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": nodes}
+    node_list = {
+        "kind": "NodeList",
+        "apiVersion": "v1",
+        "metadata": {},
+        "items": nodes,
+    }
     return f"{json.dumps(node_list)}\n{saved(ITEMS[5:])}"
 
 
@@ -115,7 +125,12 @@ STREAMS = [
     ),
     pytest.param(
         '\ufeff{"kind": "A"}\n---\nkind: B\nmetadata: {}\n---\n\t{"kind": "C"}\n{"kind": "D"}\n---',
-        {"A": (1, 1), "B": (2, 2), "C": (3, 6), "D": (4, 7)},
+        {
+            "A": (1, 1),
+            "B": (2, 2),
+            "C": (3, 6),
+            "D": (4, 7),
+        },
         [],
         id="yaml-between",
     ),
@@ -255,7 +270,14 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
     script = "#!/bin/sh\nimages:\n- one\n"
     file = tmp_path / "f.yaml"
     file.write_text(
-        as_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"s": script}})
+        as_yaml(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "c"},
+                "data": {"s": script},
+            }
+        )
     )
     problems: list[Problem] = []
     [found] = documents([str(file)], problems.append)

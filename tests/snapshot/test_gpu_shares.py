@@ -78,7 +78,13 @@ SHARED = [
         "time slices",
         id="time-slicing-of-an-old-gfd",
     ),
-    pytest.param(4, 3, {REPLICAS: "3", PRODUCT: "A100-SHARED"}, "time slices", id="time-slicing-of-fewer-gpus"),
+    pytest.param(
+        4,
+        3,
+        {REPLICAS: "3", PRODUCT: "A100-SHARED"},
+        "time slices",
+        id="time-slicing-of-fewer-gpus",
+    ),
     pytest.param(4, 13, TEN_REPLICAS, "time slices", id="time-slicing-of-some-gpus"),
     pytest.param(8, 16, {REPLICAS: "2", STRATEGY: "mps"}, "MPS clients", id="mps"),
     pytest.param(
@@ -110,13 +116,23 @@ SHARED = [
         id="mig-single-time-sliced",
     ),
     pytest.param(
-        4, 28, {MIG_STRATEGY: "single", MIG_CONFIG: "all-1g.5gb"}, "1g.5gb MIG devices", id="mig-single-without-product"
+        4,
+        28,
+        {MIG_STRATEGY: "single", MIG_CONFIG: "all-1g.5gb"},
+        "1g.5gb MIG devices",
+        id="mig-single-without-product",
     ),
     pytest.param(4, 12, {MIG_STRATEGY: "single"}, "MIG devices", id="mig-single-of-a-named-layout"),
     pytest.param(4, 40, {}, "shares", id="hami"),
     pytest.param(4, 40, {COUNT: "4", REPLICAS: "1"}, "shares", id="hami-beside-gfd"),
     pytest.param(1, 2, {}, "shares", id="hami-on-one-gpu"),
-    pytest.param(2, 20, {GKE_STRATEGY: "time-sharing", GKE_CLIENTS: "10"}, "time slices", id="gke-time-sharing"),
+    pytest.param(
+        2,
+        20,
+        {GKE_STRATEGY: "time-sharing", GKE_CLIENTS: "10"},
+        "time slices",
+        id="gke-time-sharing",
+    ),
     pytest.param(1, 3, {GKE_STRATEGY: "mps", GKE_CLIENTS: "3"}, "MPS clients", id="gke-mps"),
     pytest.param(1, 7, {GKE_PARTITION: "1g.5gb"}, "1g.5gb MIG devices", id="gke-partitions"),
     pytest.param(
@@ -141,7 +157,12 @@ def test_shares_go_under_the_name_of_gpus(gpus: int, offers: int, labels: dict[s
     [
         pytest.param(8, 8, {}, id="no-labels"),
         pytest.param(8, 8, {REPLICAS: "1", STRATEGY: "none", PRODUCT: H100}, id="not-shared-by-gfd"),
-        pytest.param(8, 8, {MIG_STRATEGY: "single", MIG_CONFIG: "all-disabled", PRODUCT: H100}, id="mig-disabled"),
+        pytest.param(
+            8,
+            8,
+            {MIG_STRATEGY: "single", MIG_CONFIG: "all-disabled", PRODUCT: H100},
+            id="mig-disabled",
+        ),
         pytest.param(8, 7, {}, id="unhealthy-gpu"),
         pytest.param(4, 4, {REPLICAS: "0"}, id="no-replicas"),
         pytest.param(4, 4, {REPLICAS: "many"}, id="malformed-replicas"),
@@ -263,7 +284,14 @@ def test_free_shares_are_what_pods_leave() -> None:
 def test_shares_are_not_called_gpus() -> None:
     whole = cluster(*mixed_cluster()).in_whole_gpus
     gpus = {node.name: node.allocatable.get(GPU, 0) for node in whole.nodes}
-    assert gpus == {"eight": 8, "mig-mixed": 0, "mig-single": 0, "renamed": 0, "sliced": 0, "whole": 4}
+    assert gpus == {
+        "eight": 8,
+        "mig-mixed": 0,
+        "mig-single": 0,
+        "renamed": 0,
+        "sliced": 0,
+        "whole": 4,
+    }
     assert whole.by_name["sliced"].allocatable["nvidia.com/gpu.shared"] == 40
     requests = {pod.name: dict(pod.requests) for pod in whole.pods or ()}
     assert requests["a"] == {GPU: 1}

@@ -37,7 +37,15 @@ def fill(api: ApiUnderTest) -> None:
     """Three nodes, two pods; what the API server itself fills in is not sent."""
     for node in demo_nodes(most=3, faulty=("gb200-02",)):
         metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
-        created = api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}})
+        created = api.create(
+            NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": metadata,
+                "spec": {},
+            },
+        )
         created["status"] = {
             "allocatable": node["status"]["allocatable"],
             "capacity": node["status"]["capacity"],
@@ -78,7 +86,12 @@ def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
 
 def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
-    wanted = Wanted(pods=False, published=True, node="gb200-03", keep_matrix=lambda _name, _not_ok: True)
+    wanted = Wanted(
+        pods=False,
+        published=True,
+        node="gb200-03",
+        keep_matrix=lambda _name, _not_ok: True,
+    )
     seen = look(clients(), wanted)
     (node,) = seen.nodes
     assert node.name == "gb200-03"
@@ -105,7 +118,12 @@ def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clien
     path = f"/apis/{group}/v1beta2/namespaces/train"
     api.create(f"{path}/localqueues", queue)
     api.create(f"{path}/workloads", {**made, "kind": "Workload", "spec": {"podSets": []}})
-    held = {**made, "kind": "Workload", "metadata": {"name": "held"}, "spec": {"podSets": []}}
+    held = {
+        **made,
+        "kind": "Workload",
+        "metadata": {"name": "held"},
+        "spec": {"podSets": []},
+    }
     api.create(f"{path}/workloads", {**held, "status": {"admission": admission}})
     seen = look(clients(), wanted)
     assert (seen.warnings, seen.served["workloads.kueue.x-k8s.io"]) == ((), True)

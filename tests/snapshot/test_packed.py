@@ -99,7 +99,12 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
     assert together.by_name["gb200-01"].labels == {}
     assert len(together.nodes) == 22
     places = {pod.name: pod.node for pod in together.pods or ()}
-    assert places == {"a": "gb200-02", "b": "gb200-01", "c": "gb200-02", "waits": ""}
+    assert places == {
+        "a": "gb200-02",
+        "b": "gb200-01",
+        "c": "gb200-02",
+        "waits": "",
+    }
 
 
 def test_file_given_twice_counts_once(demo: Path, tmp_path: Path) -> None:
@@ -113,9 +118,19 @@ def test_file_given_twice_counts_once(demo: Path, tmp_path: Path) -> None:
 @pytest.mark.regression
 def test_saved_objects_stay_as_they_are_beside_other_files(tmp_path: Path) -> None:
     named = {"metadata": {"name": "train", "namespace": "ml"}}
-    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **named, "pods": ["a"]}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        **named,
+        "pods": ["a"],
+    }
     gangs = [
-        {"apiVersion": f"{group}/v", "kind": kind, **named, "spec": {}}
+        {
+            "apiVersion": f"{group}/v",
+            "kind": kind,
+            **named,
+            "spec": {},
+        }
         for group, kind in [
             ("scheduler.grove.io", "PodGang"),
             ("scheduling.run.ai", "PodGroup"),
@@ -124,7 +139,12 @@ def test_saved_objects_stay_as_they_are_beside_other_files(tmp_path: Path) -> No
         ]
     ]
     pod_set = {"name": "main", "count": 2, "requests": {"nvidia.com/gpu": 8}}
-    admitted = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", **named, "spec": {"podSets": [pod_set]}}
+    admitted = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Workload",
+        **named,
+        "spec": {"podSets": [pod_set]},
+    }
     admitted["status"] = {"admission": {"clusterQueue": "gpus"}}
     objects = (budget, *gangs, admitted)
     file = save(Snapshot("live", None, (), (), objects=objects), tmp_path / "saved")

@@ -98,7 +98,12 @@ REUSED_RACKS = [
 
 def topology_with(status: str, reason: str) -> Object:
     """What the controller says of the hierarchy."""
-    condition = {"type": "HierarchyConsistent", "status": status, "reason": reason, "message": "gangs"}
+    condition = {
+        "type": "HierarchyConsistent",
+        "status": status,
+        "reason": reason,
+        "message": "gangs",
+    }
     return cluster_topology({"conditions": [condition]})
 
 

@@ -17,7 +17,12 @@ from toposcope.api.cluster_topology import read
 from toposcope.ui.broadcaster import MIN_PAUSE_SECONDS, Broadcaster
 from toposcope.ui.facts import Facts
 
-CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
+CONDITION = {
+    "type": "LevelsCovered",
+    "status": "False",
+    "reason": "NodesMissingLevels",
+    "message": "n0 lacks rack",
+}
 
 
 @pytest.fixture

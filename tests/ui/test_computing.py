@@ -236,7 +236,14 @@ def _requiring_a_rack() -> RequiredLevels:
     required = RequiredLevels()
     metadata, constraint = {"namespace": "ml", "name": "g"}, {"packConstraint": {"required": RACK}}
     spec = {"topologyConstraint": constraint}
-    required.put({"apiVersion": f"{GANG.group}/v1alpha1", "kind": GANG.kind, "metadata": metadata, "spec": spec})
+    required.put(
+        {
+            "apiVersion": f"{GANG.group}/v1alpha1",
+            "kind": GANG.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+    )
     return required
 
 

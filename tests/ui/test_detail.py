@@ -75,10 +75,22 @@ def test_devices_and_their_links() -> None:
 def test_data_direct_functions_are_devices_that_belong_to_nics() -> None:
     annotation = {
         "version": 1,
-        "gpus": [{"index": 0, "uuid": "GPU-0", "numa": 0, "nics": ["mlx5_0"]}],
+        "gpus": [
+            {
+                "index": 0,
+                "uuid": "GPU-0",
+                "numa": 0,
+                "nics": ["mlx5_0"],
+            }
+        ],
         "nics": [
             {"name": "mlx5_0", "pci": "0000:01:00.0", "numa": 0},
-            {"name": "mlx5_0", "pci": "0000:02:00.0", "numa": 0, "dd": True},
+            {
+                "name": "mlx5_0",
+                "pci": "0000:02:00.0",
+                "numa": 0,
+                "dd": True,
+            },
             {"name": "", "pci": "0000:03:00.0", "dd": True},
         ],
         "matrix": ["X", "NODE X", "PXB NODE X", "SYS SYS SYS X"],
@@ -94,7 +106,12 @@ def test_data_direct_functions_are_devices_that_belong_to_nics() -> None:
 
 def test_node_has_its_miscabled_rails() -> None:
     node = _node()
-    wrong = {"nic": "mlx5_0", "switch": "leaf-1", "port": "Ethernet1/3", "expected": "leaf-2"}
+    wrong = {
+        "nic": "mlx5_0",
+        "switch": "leaf-1",
+        "port": "Ethernet1/3",
+        "expected": "leaf-2",
+    }
     status = {"rails": {"miscabled": [wrong | {"node": node.name}, wrong | {"node": "another"}]}}
     topology = cluster_topology() | {"status": status}
     cluster = snapshot((node,), (), topology)

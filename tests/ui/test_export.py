@@ -32,7 +32,12 @@ def _hostile() -> Snapshot:
     """A cluster whose texts are markup."""
     annotation = json.dumps({"version": 1, "reasons": [HOSTILE]})
     node = msgspec.structs.replace(view("n0", state="degraded"), matrix=annotation)
-    condition = {"type": "LevelsCovered", "status": "False", "reason": HOSTILE, "message": HOSTILE}
+    condition = {
+        "type": "LevelsCovered",
+        "status": "False",
+        "reason": HOSTILE,
+        "message": HOSTILE,
+    }
     nodes = [node, *rack_nodes()[1:]]
     cluster = snapshot(nodes, (), cluster_topology({"conditions": [condition]}))
     return replace(cluster, source=HOSTILE)

@@ -19,7 +19,12 @@ from toposcope.ui.facts import Facts
 from toposcope.ui.live import EXPECTED, GetClient, LiveSource
 
 POD = "/api/v1/namespaces/default/pods"
-LABELS = {label_keys.GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: "n1", "example.com/rack": "r1"}
+LABELS = {
+    label_keys.GPUS: "8",
+    label_keys.STATE: "ok",
+    label_keys.HOSTNAME: "n1",
+    "example.com/rack": "r1",
+}
 
 
 class Watching:
@@ -118,7 +123,15 @@ def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
     api.embedded.faults.stop_rejecting()
     # A watch is known to be well when the server says something: soon a bookmark, here an event.
     api.create(NODES, node("n1"))
-    api.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}})
+    api.create(
+        POD,
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": []},
+        },
+    )
     found.until(lambda: found.broadcaster.status().stale is None, "it is back")
     found.source.close()
 

@@ -124,14 +124,26 @@ def test_page_asks_for_a_plan(tmp_path: Path) -> None:
                 "spans": "rack 2, could be 1",
             }
         ]
-        assert {"gpus": 16, "domain": "rack", "now": 1, "ended": 4, "empty": 4, "unusable": 0.5} in planning["slots"]
+        assert {
+            "gpus": 16,
+            "domain": "rack",
+            "now": 1,
+            "ended": 4,
+            "empty": 4,
+            "unusable": 0.5,
+        } in planning["slots"]
         _, _, gang = server.ask("/api/gang?view=cluster&kind=Job&name=ml/apart")
         assert gang == {"nodes": ["n0", "n2"], "level": "rack", "better": [["b0", "r0"]]}
         _, _, drain = server.ask("/api/drain?view=cluster&in=b0/r0")
         assert drain["nodes"] == 2
         fate = "ml/apart (Job, 16 GPUs, 1 of 2 pods): finds other nodes in the same block"
         assert drain["gangs"] == [{"text": fate, "worse": False}]
-        assert {"gpus": 16, "domain": "block", "before": 2, "after": 1} in drain["slots"]
+        assert {
+            "gpus": 16,
+            "domain": "block",
+            "before": 2,
+            "after": 1,
+        } in drain["slots"]
         assert server.ask("/api/drain?view=cluster&node=n7")[2]["nodes"] == 1
         for question in ("gang?view=cluster&kind=Job&name=ml/gone", "drain?view=cluster&in=b9", "planning?view=x/y"):
             assert server.ask(f"/api/{question}")[0] == 404

@@ -18,7 +18,12 @@ def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]
     topology = cluster_topology(**spec)
     topology["metadata"] = {"name": name, "uid": uid, "generation": 1}
     if parent:
-        owner = {"uid": parent, "controller": True, "kind": "ClusterTopology", "name": "p"}
+        owner = {
+            "uid": parent,
+            "controller": True,
+            "kind": "ClusterTopology",
+            "name": "p",
+        }
         topology["metadata"] |= {"ownerReferences": [owner], "labels": {"app.kubernetes.io/managed-by": "toposcope"}}
     return topology
 
@@ -63,7 +68,13 @@ def test_cluster_without_topology_has_inferred_views() -> None:
 
 
 def test_conditions_of_the_status() -> None:
-    covered = {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"}
+    covered = {
+        "type": "LevelsCovered",
+        "status": "False",
+        "reason": "R",
+        "message": "M",
+        "lastTransitionTime": "T",
+    }
     conditions = [covered, {"type": "FabricHealthy", "status": "Maybe"}]
     (found,) = _views(rack_nodes(), cluster_topology({"conditions": conditions}))
     first, second = found.summary.conditions
@@ -105,7 +116,13 @@ def test_nodes_in_no_view_have_a_reason() -> None:
     shown = fetched(broadcaster_of(facts))
     rows = decoded(shown)
     reasons = {name: row["apart"] for name, row in rows.items()}
-    assert reasons == {"n0": "", "n1": "", "n2": NOT_SELECTED, "n3": NOT_SELECTED, "silent": NO_AGENT}
+    assert reasons == {
+        "n0": "",
+        "n1": "",
+        "n2": NOT_SELECTED,
+        "n3": NOT_SELECTED,
+        "silent": NO_AGENT,
+    }
     assert rows["silent"]["marks"] == ["no-agent"]
     assert shown["otherNodes"] == 1
 

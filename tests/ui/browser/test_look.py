@@ -95,7 +95,13 @@ def test_counts_are_the_topologys_with_nodes_left_out_apart(page: Page, trouble:
     view = trouble.broadcaster.state.views[0].summary
     assert (view.nodes, view.gpus, view.left_out) == (12, 72, 2)
     lost = f"left out, with {view.left_out_gpus} GPUs"
-    counts = {"GPUs": view.gpus, "nodes": view.nodes, lost: 2, "without an agent": 1, "in trouble": 2}
+    counts = {
+        "GPUs": view.gpus,
+        "nodes": view.nodes,
+        lost: 2,
+        "without an agent": 1,
+        "in trouble": 2,
+    }
     for name, value in counts.items():
         expect(figures.locator("div").filter(has=page.get_by_text(name, exact=True))).to_have_text(f"{name}{value}")
     for sentence in ("1 node whose rack label says", "1 node without an agent", "1 node without a rack label"):
