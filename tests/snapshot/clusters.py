@@ -1,6 +1,6 @@
 """Small clusters for tests of what follows from a snapshot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -48,6 +48,11 @@ def view(
         },
     }
     return node_of(document)
+
+
+def names(found: Iterable[NodeView | PodView]) -> list[str]:
+    """The names of nodes or pods, in their order."""
+    return [each.name for each in found]
 
 
 def node_of(document: Mapping[str, Any]) -> NodeView:

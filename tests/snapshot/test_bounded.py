@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.snapshot.clusters import names
 from tests.support.saved import demo_nodes, pod, saved
 from toposcope.kube.pod_resources import MOST, amount, pod_requests
 from toposcope.snapshot import packed
@@ -30,7 +31,7 @@ def read(content: str) -> Snapshot:
 
 def names_in(content: str) -> list[str]:
     """The nodes in this text."""
-    return [node.name for node in read(content).nodes]
+    return names(read(content).nodes)
 
 
 def problems_in(content: str) -> list[str]:
@@ -171,7 +172,7 @@ def test_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
     with pipe(form(text)) as name:
         snapshot = load_files([name])
     assert len(snapshot.nodes) == len(nodes)
-    assert [each.name for each in snapshot.pods or ()] == ["p"]
+    assert names(snapshot.pods or ()) == ["p"]
 
 
 def test_two_pipes_of_different_forms() -> None:

@@ -26,9 +26,20 @@ def test_same_cluster_has_not_changed() -> None:
 
 
 def test_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
-    racks = [view(name, "r2") for name in ("b0", "b1", "b2")]
-    before = scope(view("a0"), view("a1"), view("a2"), *racks)
-    after = scope(view("a0"), view("a1"), view("c0", "r3"), view("a9"))
+    before = scope(
+        view("a0"),
+        view("a1"),
+        view("a2"),
+        view("b0", "r2"),
+        view("b1", "r2"),
+        view("b2", "r2"),
+    )
+    after = scope(
+        view("a0"),
+        view("a1"),
+        view("c0", "r3"),
+        view("a9"),
+    )
     assert changes(before, after, [], []) == [
         Change(Kind.DOMAIN_GONE, "rack", "z/b1/r2", "", ("b0", "b1", "b2")),
         Change(Kind.NODE_GONE, "node", "z/b1/r1", "", ("a2",)),
@@ -44,8 +55,13 @@ def test_broadest_domain_that_is_gone_stands_for_what_was_in_it() -> None:
 
 def test_nodes_that_move_together_are_one_change_at_the_broadest_level() -> None:
     before = scope(view("a"), view("b"), view("c"))
-    after = scope(view("a", "r7", block="b2"), view("b", "r8", block="b2"), view("c"))
-    assert changes(before, after, [], []) == [Change(Kind.MOVED, "block", "b1", "b2", ("a", "b"))]
+    after = scope(
+        view("a", "r7", block="b2"),
+        view("b", "r8", block="b2"),
+        view("c"),
+    )
+    moved = Change(Kind.MOVED, "block", "b1", "b2", ("a", "b"))
+    assert changes(before, after, [], []) == [moved]
 
 
 def test_state_hardware_levels_and_published_resources_change() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from tests.snapshot.clusters import names
 from tests.support.manifests import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.snapshot import cutter
@@ -54,39 +55,52 @@ def typed_list() -> str:
     return f"{json.dumps(node_list)}\n{saved(ITEMS[5:])}"
 
 
+def json_texts(indent: int | str | None = 2) -> list[str]:
+    """Each object as JSON."""
+    return [json.dumps(item, indent=indent) for item in ITEMS]
+
+
+def json_and_yaml_by_turns(*, yaml_first: bool) -> str:
+    """Objects in both languages, between marks."""
+    texts = []
+    is_yaml = yaml_first
+    for item in ITEMS:
+        texts.append(as_yaml(item) if is_yaml else json.dumps(item, indent=2))
+        is_yaml = not is_yaml
+    return "\n---\n".join(texts)
+
+
 LAYOUTS: dict[str, Callable[[], str]] = {
-    "kubectl -o json": lambda: saved(ITEMS),
-    "windows line ends": lambda: saved(ITEMS).replace("\n", "\r\n"),
-    "one line": lambda: json.dumps(LIST),
-    "jq, other order": lambda: json.dumps({"kind": "List", "items": ITEMS, "apiVersion": "v1"}, indent=2),
-    "lines": lambda: "\n".join(map(json.dumps, ITEMS)),
-    "several on one line": lambda: "".join(map(json.dumps, ITEMS)),
-    "several, indented": lambda: "\n".join(json.dumps(item, indent=2) for item in ITEMS),
-    "two lists": lambda: saved(ITEMS[:2]) + saved(ITEMS[2:]),
-    "typed list": typed_list,
-    "kubectl -o yaml": lambda: as_yaml(LIST),
-    "yaml documents": lambda: "---\n".join(map(as_yaml, ITEMS)),
-    "yaml with marks at both ends": lambda: "---\n" + "---\n".join(map(as_yaml, ITEMS)) + "---\n",
-    "yaml and a list": lambda: as_yaml(ITEMS[0]) + "---\n" + as_yaml({**LIST, "items": ITEMS[1:]}),
-    "json within yaml marks": lambda: "\n---\n".join(["# a comment", *map(json.dumps, ITEMS)]),
-    "yaml list, other order": lambda: yaml.dump(
-        {"kind": "List", "apiVersion": "v1", "items": ITEMS}, Dumper=Dumper, sort_keys=False
+    "kubectl-json": lambda: saved(ITEMS),
+    "windows": lambda: saved(ITEMS).replace("\n", "\r\n"),
+    "one-line": lambda: json.dumps(LIST),
+    "jq-order": lambda: json.dumps({"kind": "List", "items": ITEMS, "apiVersion": "v1"}, indent=2),
+    "lines": lambda: "\n".join(json_texts(None)),
+    "several-on-one-line": lambda: "".join(json_texts(None)),
+    "several-indented": lambda: "\n".join(json_texts()),
+    "two-lists": lambda: saved(ITEMS[:2]) + saved(ITEMS[2:]),
+    "typed-list": typed_list,
+    "kubectl-yaml": lambda: as_yaml(LIST),
+    "yaml-documents": lambda: "---\n".join(map(as_yaml, ITEMS)),
+    "yaml-with-marks-at-both-ends": lambda: "---\n" + "---\n".join(map(as_yaml, ITEMS)) + "---\n",
+    "yaml-and-a-list": lambda: as_yaml(ITEMS[0]) + "---\n" + as_yaml({**LIST, "items": ITEMS[1:]}),
+    "json-within-yaml-marks": lambda: "\n---\n".join(["# a comment", *json_texts(None)]),
+    "yaml-list-in-other-order": lambda: yaml.dump(
+        {"kind": "List", "apiVersion": "v1", "items": ITEMS},
+        Dumper=Dumper,
+        sort_keys=False,
     ),
-    "json with marks": lambda: "\n---\n".join(json.dumps(item, indent=2) for item in ITEMS),
-    "json with marks, windows, comments, a mark at the end": lambda: (
-        "# c\n---\n" + "\n# d\n--- # e\n\n".join(json.dumps(item, indent=1) for item in ITEMS) + "\n---\n"
+    "json-with-marks": lambda: "\n---\n".join(json_texts()),
+    "json-with-marks-and-comments-on-windows": lambda: (
+        "# c\n---\n" + "\n# d\n--- # e\n\n".join(json_texts(1)) + "\n---\n"
     ).replace("\n", "\r\n"),
-    "json indented by tabs": lambda: "\n".join(json.dumps(item, indent="\t") for item in ITEMS),
-    "json lists with marks": lambda: saved(ITEMS[:2]) + "---\n" + saved(ITEMS[2:]) + "---",
-    "json, an item on each line": lambda: '{"kind": "List", "items": [\n' + ",\n".join(map(json.dumps, ITEMS)) + "\n]}",
-    "json and yaml by turns": lambda: "\n---\n".join(
-        as_yaml(item) if number % 2 else json.dumps(item, indent=2) for number, item in enumerate(ITEMS)
-    ),
-    "yaml and json by turns": lambda: "\n---\n".join(
-        json.dumps(item, indent=2) if number % 2 else as_yaml(item) for number, item in enumerate(ITEMS)
-    ),
-    "yaml in braces": lambda: "\n---\n".join(yaml.dump(i, Dumper=Dumper, default_flow_style=True) for i in ITEMS),
-    "byte order mark": lambda: "\ufeff" + saved(ITEMS),
+    "json-indented-by-tabs": lambda: "\n".join(json_texts("\t")),
+    "json-lists-with-marks": lambda: saved(ITEMS[:2]) + "---\n" + saved(ITEMS[2:]) + "---",
+    "json-item-on-each-line": lambda: '{"kind": "List", "items": [\n' + ",\n".join(json_texts(None)) + "\n]}",
+    "json-and-yaml-by-turns": lambda: json_and_yaml_by_turns(yaml_first=False),
+    "yaml-and-json-by-turns": lambda: json_and_yaml_by_turns(yaml_first=True),
+    "yaml-in-braces": lambda: "\n---\n".join(yaml.dump(item, Dumper=Dumper, default_flow_style=True) for item in ITEMS),
+    "byte-order-mark": lambda: "\ufeff" + saved(ITEMS),
 }
 
 
@@ -107,7 +121,7 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
     file = tmp_path / "cluster"
     file.write_bytes(LAYOUTS[layout]().encode())
     found = load_files([str(file)])
-    assert [node.name for node in found.nodes] == [f"gb200-0{i}" for i in range(1, 6)]
+    assert names(found.nodes) == ["gb200-01", "gb200-02", "gb200-03", "gb200-04", "gb200-05"]
     assert facts(found) == expected
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.snapshot.clusters import names
 from tests.support.manifests import read_manifests
 from tests.support.saved import Object
 from toposcope.errors import ToposcopeError
@@ -93,7 +94,7 @@ def look(objects: list[Object]) -> None:
     out = io.BytesIO()
     write_packed(snapshot, out)
     again = unpacked("saved", io.BytesIO(out.getvalue()), every)
-    assert [node.name for node in again.nodes] == [node.name for node in snapshot.nodes]
+    assert names(again.nodes) == names(snapshot.nodes)
     assert len(list(again.pods or ())) == len(snapshot.pods or ())
     Checker(snapshot).check(JOB)
     if snapshot.pods is not None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.snapshot.clusters import names
 from tests.support.api import (
     NODES,
     RBAC,
@@ -74,7 +75,7 @@ def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
     assert seen.source == "a server"
     assert seen.taken_at == NOW
     assert seen.warnings == ()
-    assert [node.name for node in seen.nodes] == ["gb200-01", "gb200-02", "gb200-03"]
+    assert names(seen.nodes) == ["gb200-01", "gb200-02", "gb200-03"]
     assert [seen.free_gpus(node) for node in seen.nodes] == [1, 4, 1]
     assert [node.matrix is not None for node in seen.nodes] == [False, True, False]
     scope = select_scope(seen)
@@ -140,7 +141,7 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pyte
     seen = load_live(
         clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: progress.append((what, count))
     )
-    assert [node.name for node in seen.nodes] == [f"n{i}" for i in range(5)]
+    assert names(seen.nodes) == [f"n{i}" for i in range(5)]
     assert progress[:5] == [("ClusterTopologies", 0), ("nodes", 0), ("nodes", 2), ("nodes", 4), ("nodes", 5)]
 
 
@@ -206,5 +207,5 @@ def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.Mon
 
         seen = load_live(client, "s", NOW, Wanted(pods=False), expire)
         client.close()
-    assert [node.name for node in seen.nodes] == ["n0", "n1", "n2", "n9"]
+    assert names(seen.nodes) == ["n0", "n1", "n2", "n9"]
     assert pages == [2, 2, 4]

@@ -52,12 +52,16 @@ def save(snapshot: Snapshot, path: Path) -> Path:
     return path
 
 
+def with_matrix(snapshot: Snapshot) -> list[str]:
+    """The nodes whose matrix is known."""
+    return [node.name for node in snapshot.nodes if node.matrix]
+
+
 def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
     loaded = load_files([str(demo)], keep_matrix=every)
     whole = dataclasses.replace(loaded, served={"topologies.kai.scheduler": True})
     assert [document["kind"] for document in whole.objects] == ["LocalQueue"]
-    with_matrix = [node for node in whole.nodes if node.matrix is not None]
-    assert len(with_matrix) == 22
+    assert len(with_matrix(whole)) == 22
 
     file = save(whole, tmp_path / "saved")
     packed_again = read_packed(file, every)
@@ -76,9 +80,9 @@ def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
 def test_only_the_matrices_that_are_asked_for_are_read(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)], keep_matrix=every), tmp_path / "saved")
     few = read_packed(file, degraded)
-    assert [node.name for node in few.nodes if node.matrix] == ["gb200-05"]
+    assert with_matrix(few) == ["gb200-05"]
     one = read_packed(file, lambda name, _: name == "gb200-01")
-    assert [node.name for node in one.nodes if node.matrix] == ["gb200-01"]
+    assert with_matrix(one) == ["gb200-01"]
 
 
 def test_pods_that_are_not_known_stay_unknown(demo: Path, tmp_path: Path) -> None:

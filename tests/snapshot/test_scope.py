@@ -1,7 +1,7 @@
 """Topologies and levels that a command is about."""
 
 import pytest
-from tests.snapshot.clusters import node_of, scoped, snapshot, view
+from tests.snapshot.clusters import names, node_of, scoped, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.publishing import spec_levels
 from tests.support.saved import Object, cluster_topology
@@ -51,7 +51,7 @@ def test_gpus_of_device_plugins_are_shown_without_agents() -> None:
     without_gpus = node_of({"metadata": {"name": "cpu-only"}})
     scope = select_scope(Snapshot("a test", None, (without_gpus, with_gpus), ()))
     assert scope.origin == Origin.INFERRED
-    assert [node.name for node in scope.nodes] == ["n"]
+    assert names(scope.nodes) == ["n"]
     assert scope.path == "zone"
 
 

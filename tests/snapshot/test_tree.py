@@ -116,11 +116,16 @@ def test_outline_of_everything_has_a_line_for_each_domain() -> None:
 
 
 def test_many_degraded_domains_share_a_line() -> None:
-    nodes = [view(f"n{number:02}", rack=f"r{number:02}", state="degraded") for number in range(40)]
-    block = outline_of(snapshot(nodes)).below[0].below[0]
-    assert [len(line.names) for line in block.below] == [1] * 10 + [30]
-    assert block.below[-1].marks == {Mark.DEGRADED: 30}
-    assert not block.below[-1].are_equal
+    nodes = []
+    for number in range(40):
+        nodes.append(view(f"n{number:02}", rack=f"r{number:02}", state="degraded"))
+    (zone,) = outline_of(snapshot(nodes)).below
+    (block,) = zone.below
+    *alone, last = block.below
+    assert [len(line.names) for line in alone] == [1] * 10
+    assert len(last.names) == 30
+    assert last.marks == {Mark.DEGRADED: 30}
+    assert not last.are_equal
 
 
 def assert_adds_up(line: Line) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.snapshot.clusters import pod_of, snapshot, view
+from tests.snapshot.clusters import names, pod_of, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from tests.ui.serving import ManualRuntime
 from toposcope.api.cluster_topology import read
@@ -33,7 +33,7 @@ def test_follower_hears_of_every_change_and_nothing_else() -> None:
         put()
         put()
         assert calls == [1]
-    assert [node.name for node in facts.snapshot().nodes] == ["b"]
+    assert names(facts.snapshot().nodes) == ["b"]
 
 
 def test_complete_once_everything_was_read() -> None:
@@ -73,6 +73,6 @@ def test_snapshot_has_what_the_other_commands_need() -> None:
     facts.warn("pods", "pods may not be listed")
     facts.replace_pods(None)
     found = facts.snapshot()
-    assert [node.name for node in found.nodes] == ["a", "b"]
+    assert names(found.nodes) == ["a", "b"]
     assert (found.pods, found.warnings) == (None, ("pods may not be listed",))
     assert [topology.name for topology in found.topologies] == ["cluster"]

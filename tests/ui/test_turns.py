@@ -106,7 +106,8 @@ def test_another_site_may_link_to_the_page(server: Served) -> None:
 def test_images_of_another_site_take_no_place(server: Served, held: Held) -> None:
     with ThreadPoolExecutor(100) as browsers:
         asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="cross-site") for _ in range(100)]
-        assert {future.result()[0] for future in asked} == {403}
+        for future in asked:
+            assert future.result()[0] == 403
     assert held.asked == []
 
 
@@ -116,8 +117,9 @@ def test_one_question_runs_some_wait_and_the_rest_are_refused(server: Served, he
     with ThreadPoolExecutor(count) as browsers:
         asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="same-origin") for _ in range(count)]
         refused = [future.result() for future in islice(as_completed(asked, timeout=60), count - PLACES)]
-        assert {answer[0] for answer in refused} == {429}
-        assert {answer[1]["retry-after"] for answer in refused} == {"5"}
+        for status, headers, _ in refused:
+            assert status == 429
+            assert headers["retry-after"] == "5"
         assert "try again" in refused[0][2]["error"]
 
         assert len(held.asked) == 1
