@@ -38,35 +38,72 @@ def _detail(node: NodeView, since: str | None = None, written: str = "") -> prot
     return detail(FullNode(node, written), views_of(cluster), cluster, since)
 
 
-def test_devices_and_their_links() -> None:
+def test_devices_have_their_labels_and_rails() -> None:
+    gpu_0, gpu_1, nic_0, nic_1 = _detail(_node()).devices
+    assert gpu_0.label == "GPU0"
+    assert gpu_0.kind == "gpu"
+    assert gpu_0.name == "GPU-0"
+    assert gpu_0.numa == 0
+    assert gpu_0.rails == ["NIC1"]
+    assert gpu_0.neighbour == ""
+
+    assert gpu_1.label == "GPU1"
+    assert gpu_1.kind == "gpu"
+    assert gpu_1.name == ""
+    assert gpu_1.numa == 1
+    assert gpu_1.rails == []
+    assert gpu_1.neighbour == ""
+
+    assert nic_0.label == "NIC0"
+    assert nic_0.kind == "nic"
+    assert nic_0.name == "mlx5_0"
+    assert nic_0.numa == 0
+    assert nic_0.rails == []
+    assert nic_0.neighbour == "leaf-1 Ethernet1/3"
+
+    assert nic_1.label == "NIC1"
+    assert nic_1.kind == "nic"
+    assert nic_1.name == "mlx5_1"
+    assert nic_1.numa is None
+    assert nic_1.rails == []
+    assert nic_1.neighbour == ""
+
+
+def test_links_are_a_symmetric_matrix() -> None:
     found = _detail(_node())
-    devices = [(device.label, device.kind, device.name, device.numa, device.rails) for device in found.devices]
-    assert devices == [
-        ("GPU0", "gpu", "GPU-0", 0, ["NIC1"]),
-        ("GPU1", "gpu", "", 1, []),
-        ("NIC0", "nic", "mlx5_0", 0, []),
-        ("NIC1", "nic", "mlx5_1", None, []),
-    ]
     assert found.matrix == [
         ["X", "NV18", "PIX", "PXB"],
         ["NV18", "X", "SYS", "NODE"],
         ["PIX", "SYS", "X", "PHB"],
         ["PXB", "NODE", "PHB", "X"],
     ]
-    classes = [(cell_class.cell, cell_class.kind, cell_class.links) for cell_class in found.classes]
-    assert classes == [
-        ("X", "self", 0),
-        ("NV18", "nvlink", 18),
-        ("PIX", "pix", 0),
-        ("PXB", "pxb", 0),
-        ("PHB", "phb", 0),
-        ("NODE", "node", 0),
-        ("SYS", "sys", 0),
-    ]
-    numa_nodes = [(numa.id, numa.cpus, numa.devices) for numa in found.numa]
-    assert numa_nodes == [(0, "0-7", ["GPU0", "NIC0"]), (1, "", ["GPU1"]), (None, "", ["NIC1"])]
-    assert [device.neighbour for device in found.devices] == ["", "", "leaf-1 Ethernet1/3", ""]
     assert found.nvlink_domains == [["GPU0", "GPU1"]]
+
+
+def test_cells_of_the_matrix_are_explained() -> None:
+    own, nvlink, *paths = _detail(_node()).classes
+    assert own.cell == "X"
+    assert own.kind == "self"
+    assert own.links == 0
+    assert nvlink.cell == "NV18"
+    assert nvlink.kind == "nvlink"
+    assert nvlink.links == 18
+    assert [path.cell for path in paths] == ["PIX", "PXB", "PHB", "NODE", "SYS"]
+    for path in paths:
+        assert path.kind == path.cell.lower()
+        assert path.links == 0
+
+
+def test_devices_are_grouped_by_numa_node() -> None:
+    assert _detail(_node()).numa == [
+        protocol.Numa(0, "0-7", ["GPU0", "NIC0"]),
+        protocol.Numa(1, "", ["GPU1"]),
+        protocol.Numa(None, "", ["NIC1"]),
+    ]
+
+
+def test_reasons_and_disputes_are_those_of_the_agent() -> None:
+    found = _detail(_node())
     assert found.reasons == ["GPU 1: 17 of 18 NVLinks active"]
     assert found.disputes == ["GPU0 GPU1: NVML says PIX, sysfs PXB"]
     assert found.problem == ""

@@ -29,15 +29,27 @@ def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]
 
 
 def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[View, ...]:
+    """The views of a cluster without pods."""
     return views_of(snapshot(nodes, (), *topologies))
 
 
 def test_default_topology_comes_first_and_segments_know_their_parent() -> None:
-    made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
-    child = _named("cluster-rack", "2", parent="1", nodeSelector=made)
-    found = _views(rack_nodes(), _named("aaa", "3"), _named("cluster", "1", segments="Auto"), child)
-    shown = [(view.summary.id, view.summary.kind, view.summary.parent) for view in found]
-    assert shown == [("cluster", "topology", None), ("aaa", "topology", None), ("cluster-rack", "topology", "cluster")]
+    selector = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
+    topologies = [
+        _named("aaa", "3"),
+        _named("cluster", "1", segments="Auto"),
+        _named("cluster-rack", "2", parent="1", nodeSelector=selector),
+    ]
+    default, other, segment = _views(rack_nodes(), *topologies)
+    assert default.summary.id == "cluster"
+    assert default.summary.kind == "topology"
+    assert default.summary.parent is None
+    assert other.summary.id == "aaa"
+    assert other.summary.kind == "topology"
+    assert other.summary.parent is None
+    assert segment.summary.id == "cluster-rack"
+    assert segment.summary.kind == "topology"
+    assert segment.summary.parent == "cluster"
 
 
 def test_segments_in_the_status_are_views() -> None:

@@ -62,16 +62,20 @@ def hostile(wanted: Any, path: str = "") -> Any:  # noqa: PLR0911 - one for each
         return _listed(of[0], path)
     if origin is dict:
         return {hostile(of[0], f"{path} key"): hostile(of[1], path)}
-    made = wanted(**{name: hostile(kind, f"{wanted.__name__}.{name}") for name, kind in get_type_hints(wanted).items()})
-    return _arranged(made, path)
+    fields = {}
+    for name, kind in get_type_hints(wanted).items():
+        fields[name] = hostile(kind, f"{wanted.__name__}.{name}")
+    return _arranged(wanted(**fields), path)
 
 
 def _listed(of: Any, path: str) -> list[Any]:
-    fields = get_type_hints(of) if isinstance(of, type) and issubclass(of, msgspec.Struct) else {}
-    field = next((name for name, kind in fields.items() if get_origin(kind) is Literal), None)
-    if field is None:
+    if not isinstance(of, type) or not issubclass(of, msgspec.Struct):
         return [hostile(of, path)]
-    return [msgspec.structs.replace(hostile(of, path), **{field: value}) for value in get_args(fields[field])]
+    for name, kind in get_type_hints(of).items():
+        if get_origin(kind) is Literal:
+            values = get_args(kind)
+            return [msgspec.structs.replace(hostile(of, path), **{name: value}) for value in values]
+    return [hostile(of, path)]
 
 
 def _arranged(made: Any, path: str) -> Any:

@@ -81,11 +81,17 @@ def test_telephone_shows_conditions_in_brief_and_nodes_left_out(page: Page, trou
 def test_node_that_gets_no_pods_does_not_look_well(
     page: Page, trouble: Shown, name: str, colour: str, words: str
 ) -> None:
-    # Those that stand apart are shown with the whole.
-    page.goto(trouble.address + ("#in=zone-1/block-2/rack-4" if name in {"h200-5", "h200-6"} else ""))
-    expect(node(page, name)).to_be_attached()
-    assert words in (node(page, name).get_attribute("aria-label") or "")
-    assert colours_of(node(page, name))[0] == tone(page, f"--health-{colour}") != tone(page, "--health-ok")
+    if name in {"h200-5", "h200-6"}:
+        page.goto(f"{trouble.address}#in=zone-1/block-2/rack-4")
+    else:  # those that stand apart are shown with the whole
+        page.goto(trouble.address)
+    shown_node = node(page, name)
+    expect(shown_node).to_be_attached()
+    label = shown_node.get_attribute("aria-label") or ""
+    assert words in label
+    shown_colour = colours_of(shown_node)[0]
+    assert shown_colour == tone(page, f"--health-{colour}")
+    assert shown_colour != tone(page, "--health-ok")
 
 
 def test_counts_are_the_topologys_with_nodes_left_out_apart(page: Page, trouble: Shown) -> None:
