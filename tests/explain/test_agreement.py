@@ -166,7 +166,9 @@ def test_check_explain_and_the_page_agree(system: str, state: State, tmp_path: P
         live = OSMO_POD_GROUP
         members = [osmo_pod(number) for number in range(4)]
     objects = [cluster_topology(levels=levels_of(LEVELS)), *state.topologies, *kueue_queue(), *members]
-    served = {name: not any(api in name for api in state.unserved) for name in SERVED}
+    served = {}
+    for name in SERVED:
+        served[name] = not any(api in name for api in state.unserved)
     snapshot = snapshot_of(tmp_path, running_pod("one", "gb200-01", 1), *objects)
     snapshot = replace(snapshot, served=served)
     store = ObjectStore()

@@ -25,7 +25,10 @@ def labelled(name: str, labels: dict[str, str]) -> PodView:
 def names(copies: Mapping[str, Sequence[PodView]] | None) -> dict[str, list[str]]:
     """The names of each copy's pods."""
     assert copies is not None
-    return {copy: [pod.name for pod in pods] for copy, pods in copies.items()}
+    found = {}
+    for copy, pods in copies.items():
+        found[copy] = [pod.name for pod in pods]
+    return found
 
 
 def grove_pod(name: str, clique: str, *, set_copy: str = "0") -> PodView:

@@ -64,12 +64,15 @@ def server(tmp_path: Path, held: Held) -> Iterator[Served]:
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image", "Sec_Fetch_Mode": "no-cors"},
-        {"Sec_Fetch_Site": "same-site"},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Referer": "http://evil.example/page"},
-        {"Sec_Fetch_Site": "none", "Origin": "http://evil.example"},
+        pytest.param(
+            {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image", "Sec_Fetch_Mode": "no-cors"},
+            id="image",
+        ),
+        pytest.param({"Sec_Fetch_Site": "same-site"}, id="same-site"),
+        pytest.param({"Origin": "http://evil.example"}, id="origin"),
+        pytest.param({"Origin": "null"}, id="null-origin"),
+        pytest.param({"Referer": "http://evil.example/page"}, id="referer"),
+        pytest.param({"Sec_Fetch_Site": "none", "Origin": "http://evil.example"}, id="none-with-origin"),
     ],
 )
 @pytest.mark.parametrize("path", [*COMPUTING, *OTHERS])
@@ -84,11 +87,11 @@ def test_pages_of_other_sites_get_nothing(server: Served, held: Held, path: str,
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
-        {"Sec_Fetch_Site": "same-origin"},
-        {"Sec_Fetch_Site": "none"},
-        {"Sec_Fetch_Site": "same-origin", "Origin": "http://127.0.0.1:{port}"},
-        {"Referer": "http://127.0.0.1:{port}/#view"},
+        pytest.param({}, id="program"),
+        pytest.param({"Sec_Fetch_Site": "same-origin"}, id="page"),
+        pytest.param({"Sec_Fetch_Site": "none"}, id="address-bar"),
+        pytest.param({"Sec_Fetch_Site": "same-origin", "Origin": "http://127.0.0.1:{port}"}, id="origin"),
+        pytest.param({"Referer": "http://127.0.0.1:{port}/#view"}, id="referer"),
     ],
 )
 def test_page_and_programs_are_answered(server: Served, held: Held, headers: dict[str, str]) -> None:
