@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.boards import A100, H100, machine, mesh
-from tests.support.living_agent import Node
 from tests.support.machines import probed
+from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import MATRIX, REFERENCE, STATE
@@ -277,27 +277,27 @@ def test_a_driver_that_does_not_answer_is_no_state_to_accept(tmp_path: Path) -> 
 # The running agent
 
 
-def agent_of(node: Machine, folder: Path, faults: Faults) -> Node:
-    agent = Node(node, folder)
+def agent_of(node: Machine, folder: Path, faults: Faults) -> SimulatedNode:
+    agent = SimulatedNode(node, folder)
     agent.faults = faults
-    agent.live(120)
+    agent.run(minutes=2)
     return agent
 
 
 def test_the_flag_accepts_an_excluded_gpu_for_the_agent_that_runs(tmp_path: Path) -> None:
     agent = agent_of(load_profile("hgx-h100-8"), tmp_path, dead_gpus(5))
     assert agent.labels["state"] == "degraded"
-    accepting = Node(agent.machine, tmp_path, once=True, accept_degraded=True)
-    accepting.cluster.baseline, accepting.cluster.annotations = agent.cluster.baseline, agent.cluster.annotations
+    accepting = SimulatedNode(agent.machine, tmp_path, once=True, accept_degraded=True)
+    accepting.api.baseline, accepting.api.annotations = agent.api.baseline, agent.api.annotations
     accepting.faults = agent.faults
     assert accepting.agent.sync()
     assert accepting.labels["state"] == "ok"
-    agent.cluster.baseline = accepting.cluster.baseline
-    agent.live(600)
+    agent.api.baseline = accepting.api.baseline
+    agent.run(minutes=10)
     assert agent.labels["state"] == "ok"
-    restarted = Node(agent.machine, tmp_path)
-    restarted.cluster, restarted.faults = accepting.cluster, agent.faults
-    restarted.live(120)
+    restarted = SimulatedNode(agent.machine, tmp_path)
+    restarted.api, restarted.faults = accepting.api, agent.faults
+    restarted.run(minutes=2)
     assert accepting.labels["state"] == "ok"
 
 
@@ -313,15 +313,15 @@ def test_the_flag_accepts_an_excluded_gpu_for_the_agent_that_runs(tmp_path: Path
 def test_to_delete_the_baseline_is_to_accept(profile: str, faults: Faults, tmp_path: Path) -> None:
     agent = agent_of(load_profile(profile), tmp_path, faults)
     assert agent.labels["state"] == "degraded"
-    agent.cluster.baseline = None  # as the next read of the Node finds it
-    agent.live(120)
+    agent.api.baseline = None  # as the next read of the Node finds it
+    agent.run(minutes=2)
     assert agent.labels["state"] == "ok"
-    agent.live(3600)
+    agent.run(hours=1)
     assert agent.labels["state"] == "ok"
     agent.faults = Faults()
-    agent.live(120)
+    agent.run(minutes=2)
     agent.faults = faults
-    agent.live(120)
+    agent.run(minutes=2)
     assert agent.labels["state"] == "degraded"
 
 
@@ -329,13 +329,13 @@ def test_a_node_that_was_never_labelled_has_nothing_to_accept(tmp_path: Path) ->
     node = machine(tmp_path, H100, 8, nvlink={"switched": 18, "inactive": dict.fromkeys(range(8), "all")}, switches=4)
     agent = agent_of(node, tmp_path, Faults())
     assert agent.labels["state"] == "degraded"
-    assert MATRIX in agent.cluster.annotations
+    assert MATRIX in agent.api.annotations
 
 
 def test_a_garbled_baseline_is_not_a_deleted_one(tmp_path: Path) -> None:
     agent = agent_of(load_profile("hgx-h100-8"), tmp_path, dead_gpus(5))
-    agent.cluster.baseline = "garbled"
-    agent.live(120)
+    agent.api.baseline = "garbled"
+    agent.run(minutes=2)
     assert agent.labels["state"] == "degraded"
 
 

@@ -8,10 +8,10 @@ import pytest
 from tests.kube.scripted import ScriptedServer, answer, chunked
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.cluster import BLOCK, RACK, ZONE
-from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.publishing import levels
 from tests.support.runtime import WatchRuntime
+from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS
 from toposcope.agent.plan_watch import PlanWatch
@@ -261,7 +261,7 @@ def test_all_agents_do_not_write_at_the_moment_a_plan_changes(tmp_path: Path) ->
     """Each waits a random part of the spread."""
     waits = []
     for seed in range(40):
-        agent = Node(load_profile("t4-1"), tmp_path / str(seed), seed=seed, spread=30.0)
+        agent = SimulatedNode.of("t4-1", tmp_path / str(seed), seed=seed, spread=30.0)
         agent.agent.sync()
         agent.seconds += 100.0
         agent.agent.sync()
@@ -273,9 +273,9 @@ def test_all_agents_do_not_write_at_the_moment_a_plan_changes(tmp_path: Path) ->
 
 
 def test_the_newest_of_several_plans_counts_at_the_time_of_the_first(tmp_path: Path) -> None:
-    agent = Node(load_profile("t4-1"), tmp_path, spread=30.0)
+    agent = SimulatedNode.of("t4-1", tmp_path, spread=30.0)
     followed: list[NodePlan] = []
-    agent.cluster.follow = followed.append  # type: ignore[attr-defined]
+    agent.api.follow = followed.append  # type: ignore[attr-defined]
     agent.agent.sync()
     agent.agent.plan_changed(NOTHING)
     due = agent.agent._plan_at

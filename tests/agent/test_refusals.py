@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pynvml
 import pytest
-from tests.support.living_agent import Node
 from tests.support.machines import changed, discovered, probed
+from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
@@ -397,21 +397,21 @@ def test_mig_devices_that_nvml_refuses_to_count_are_not_none_at_all(tmp_path: Pa
 
 
 def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> None:
-    node = Node(load_profile("dgx-h200"), tmp_path)
+    node = SimulatedNode.of("dgx-h200", tmp_path)
     address = node.machine.gpus[5].function.address
     node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
-    node.live(60)
+    node.run(minutes=1)
     for name in ("gpu_nvlinks", "gpu_nvlinks_active", "gpu_nvlink_bandwidth_bytes_per_second"):
         assert node.metric(name, gpu=address) is None, name
         assert node.metric(name, gpu=node.machine.gpus[4].function.address), name
 
 
 def test_labels_stay_through_hours_in_which_a_gpu_refuses_to_speak_of_its_links(tmp_path: Path) -> None:
-    node = Node(load_profile("dgx-h200"), tmp_path)
-    node.live(120)
+    node = SimulatedNode.of("dgx-h200", tmp_path)
+    node.run(minutes=2)
     before = node.labels
     node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
-    node.live(7200)
+    node.run(hours=2)
     assert node.labels == before
     assert node.labels["state"] == "ok"
 
