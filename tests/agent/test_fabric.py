@@ -7,7 +7,6 @@ from typing import Any
 import pynvml
 import pytest
 from tests.support.machines import changed, discovered, probed, started
-from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric
 from toposcope.agent.labels import labels_for
@@ -26,21 +25,94 @@ TRAY = "gb200-nvl72-tray"
 MEMBER = RawFabric(3, 0, "6a8ab8c124e44fd19d5c0d9f3fd6a1b2", clique=32766, cliques=((0, 32766),))
 
 
-@each_case("tables/agent.yaml")
-def test_the_health_mask(mask: int, bad: dict[str, str]) -> None:
-    assert health_bits(MEMBER._replace(health_mask=mask)) == bad
+# Two bits for each of the first four faults, four for the configuration, two for each of the others.
+@pytest.mark.parametrize(
+    ("mask", "bit", "words"),
+    [
+        pytest.param(0b01, "degraded_bandwidth", "degraded bandwidth", id="bandwidth"),
+        pytest.param(0b01_00, "route_recovery", "route recovery in progress", id="route-recovery"),
+        pytest.param(0b01_00_00, "route_unhealthy", "route unhealthy", id="route"),
+        pytest.param(
+            0b01_00_00_00, "access_timeout_recovery", "access timeout recovery in progress", id="access-timeout"
+        ),
+        pytest.param(0b0011_00_00_00_00, "incorrect_configuration", "wrong chassis serial number", id="chassis"),
+        pytest.param(0b1000_00_00_00_00, "incorrect_configuration", "invalid GPU state", id="gpu-state"),
+        pytest.param(0b10_0000_00_00_00_00, "partition_unassigned", "no partition assigned", id="partition"),
+        pytest.param(
+            0b10_00_0000_00_00_00_00, "fabric_manager_disconnected", "fabric manager disconnected", id="fabric-manager"
+        ),
+    ],
+)
+def test_health_mask_names_its_bad_bit(mask: int, bit: str, words: str) -> None:
+    assert health_bits(MEMBER._replace(health_mask=mask)) == {bit: words}
 
 
-@each_case("tables/agent.yaml")
-def test_what_the_answers_of_a_node_s_gpus_mean_together(
-    answers: list[dict[str, Any] | None], state: str, name: str | None, reasons: list[str]
-) -> None:
-    """Each has the fields that differ from those of a member; None: a GPU without an answer."""
-    node = [
-        RawGpu(i, f"0000:{i:02x}:00.0", None, None, (), switch_links=None, fabric=answer)
-        for i, answer in enumerate(MEMBER._replace(**of) if of is not None else None for of in answers)
-    ]
-    assert (*node_fabric(node), fabric_reasons(node)) == (Fabric(state), name, reasons)
+@pytest.mark.parametrize(
+    "mask",
+    [
+        pytest.param(0, id="nothing-known"),
+        pytest.param(0b01_01_0001_10_10_10_10, id="all-good"),  # the polarity flips between the fields
+        pytest.param(0xFFFF0000, id="unknown-bits"),
+    ],
+)
+def test_good_health_mask_has_no_bad_bits(mask: int) -> None:
+    assert health_bits(MEMBER._replace(health_mask=mask)) == {}
+
+
+# The answers of a node's GPUs, taken together: dra-driver-nvidia-gpu#626, flashinfer#5143, gpud#1140 and #1147.
+
+CLIQUE = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
+STATE_ZERO = MEMBER._replace(state=0, uuid="0" * 32, clique=0, cliques=())
+"""PCIe cards and single GPUs answer so, or not at all."""
+
+
+def node_of(*answers: RawFabric | None) -> list[RawGpu]:
+    """GPUs that answer so about their fabric."""
+    gpus = []
+    for index, answer in enumerate(answers):
+        address = f"0000:{index:02x}:00.0"
+        gpus.append(RawGpu(index, address, None, None, (), switch_links=None, fabric=answer))
+    return gpus
+
+
+def test_bad_health_is_reported_beside_the_right_clique() -> None:
+    node = node_of(MEMBER, MEMBER._replace(health_mask=1, health_summary=2))
+    assert node_fabric(node) == (Fabric.COMPLETED, CLIQUE)
+    assert fabric_reasons(node) == ["GPU 1: fabric health: degraded bandwidth"]
+
+
+def test_bad_health_summary_alone_is_reported() -> None:
+    node = node_of(MEMBER._replace(health_summary=3))
+    assert node_fabric(node) == (Fabric.COMPLETED, CLIQUE)
+    assert fabric_reasons(node) == ["GPU 0: fabric health: limited capacity"]
+
+
+def test_uuid_that_begins_with_a_zero_byte_is_a_uuid() -> None:
+    member = MEMBER._replace(uuid="008ab8c124e44fd19d5c0d9f3fd6a1b2")
+    node = node_of(member, member)
+    assert node_fabric(node) == (Fabric.COMPLETED, "008ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766")
+    assert fabric_reasons(node) == []
+
+
+def test_gpus_with_two_cluster_uuids_are_in_two_cliques() -> None:
+    node = node_of(MEMBER, MEMBER._replace(uuid="f" * 32))
+    assert node_fabric(node) == (Fabric.FAILED, None)
+    cliques = f"{CLIQUE}, ffffffff-ffff-ffff-ffff-ffffffffffff.32766"
+    assert fabric_reasons(node) == [f"the GPUs of this node are in 2 fabric cliques: {cliques}"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param((STATE_ZERO, STATE_ZERO), id="state-zero"),
+        pytest.param((None, None), id="no-answer"),
+        pytest.param((STATE_ZERO, None), id="state-zero-and-no-answer"),
+    ],
+)
+def test_gpus_in_no_fabric_do_not_support_one(answers: tuple[RawFabric | None, ...]) -> None:
+    node = node_of(*answers)
+    assert node_fabric(node) == (Fabric.NOT_SUPPORTED, None)
+    assert fabric_reasons(node) == []
 
 
 def test_platform_numbers_are_numbers() -> None:
