@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.machines import discovered, probed
-from tests.support.paths import FIXTURES
+from tests.support.paths import DOCUMENTS
 from tests.support.sysfs_trees import machine_of
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
@@ -28,9 +28,9 @@ from toposcope.simulator.sysfs import write_sysfs
 
 H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
 
-VM = (FIXTURES / "vm.yaml").read_text()
+VM = (DOCUMENTS / "agent" / "vm.yaml").read_text()
 
-NICS = (FIXTURES / "nics.yaml").read_text()
+NICS = (DOCUMENTS / "agent" / "nics.yaml").read_text()
 
 
 def described(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> NodeTopology:
