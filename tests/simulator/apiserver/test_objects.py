@@ -125,15 +125,34 @@ def test_replace_of_a_missing_node_is_not_found(api: ApiUnderTest) -> None:
     assert code == 404
 
 
+LEASE = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "leader"},
+    "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15, "leaseTransitions": 0},
+}
+
+
+def test_leases_are_locked_by_their_version(api: ApiUnderTest) -> None:
+    api.create(LEASES, LEASE)
+    mine = api.get(f"{LEASES}/leader")
+    theirs = api.get(f"{LEASES}/leader")
+    mine["spec"]["renewTime"] = "2026-01-01T00:00:00.000001Z"
+    code, answer = api.request("PUT", f"{LEASES}/leader", mine)
+    assert code == 200
+    assert answer["spec"]["renewTime"] == "2026-01-01T00:00:00.000001Z"
+
+    theirs["spec"]["holderIdentity"] = "two"
+    code, answer = api.request("PUT", f"{LEASES}/leader", theirs)
+    assert code == 409
+    assert answer["reason"] == "Conflict"
+    assert 'leases.coordination.k8s.io "leader": the object has been modified' in answer["message"]
+    assert api.get(f"{LEASES}/leader")["spec"]["holderIdentity"] == "one"
+
+
 def test_lease_cannot_be_replaced_without_its_version(api: ApiUnderTest) -> None:
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "leader"},
-        "spec": {"holderIdentity": "one"},
-    }
-    api.create(LEASES, lease)
-    code, answer = api.request("PUT", f"{LEASES}/leader", lease)
+    api.create(LEASES, LEASE)
+    code, answer = api.request("PUT", f"{LEASES}/leader", LEASE)
     assert code == 422
     assert answer["reason"] == "Invalid"
     assert "metadata.resourceVersion: Invalid value" in answer["message"]
