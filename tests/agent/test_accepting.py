@@ -107,7 +107,7 @@ STATES: dict[str, tuple[str, Faults | None, Change]] = {
 
 @pytest.mark.regression
 @pytest.mark.parametrize("wrong", STATES)
-def test_a_state_is_accepted_stays_accepted_and_is_a_fault_again_once_it_healed(wrong: str, tmp_path: Path) -> None:
+def test_accepted_state_stays_accepted_until_it_healed(wrong: str, tmp_path: Path) -> None:
     profile, faults, change = STATES[wrong]
     node = Watched(load_profile(profile), tmp_path)
     whole = node.look()
@@ -125,7 +125,7 @@ def test_a_state_is_accepted_stays_accepted_and_is_a_fault_again_once_it_healed(
 
 
 @pytest.mark.parametrize("wrong", [name for name, (profile, *_) in STATES.items() if profile != "rtx3090-2-nvlink"])
-def test_a_state_that_was_there_at_first_sight_is_accepted_too(wrong: str, tmp_path: Path) -> None:
+def test_state_at_first_sight_is_accepted_too(wrong: str, tmp_path: Path) -> None:
     profile, faults, change = STATES[wrong]
     node = Watched(load_profile(profile), tmp_path)
     node.look(faults, change)
@@ -134,7 +134,7 @@ def test_a_state_that_was_there_at_first_sight_is_accepted_too(wrong: str, tmp_p
     assert [state(accepted), state(later)] == ["ok", "ok"]
 
 
-def test_a_fault_that_comes_on_top_of_an_accepted_one_is_named_alone(tmp_path: Path) -> None:
+def test_fault_on_top_of_an_accepted_one_is_named_alone(tmp_path: Path) -> None:
     node = Watched(load_profile("hgx-h100-8"), tmp_path)
     node.look(dead_gpus(5))
     node.look(dead_gpus(5), accept=True)
@@ -152,7 +152,7 @@ def test_fewer_links_than_were_accepted_are_a_fault(tmp_path: Path) -> None:
     assert reasons(worse) == ("GPU 3: 16 of 17 NVLinks active",)
 
 
-def test_an_accepted_link_that_heals_is_expected_from_then_on(tmp_path: Path) -> None:
+def test_accepted_link_that_heals_is_expected_from_then_on(tmp_path: Path) -> None:
     node = Watched(load_profile("dgx-h200"), tmp_path)
     node.look(Faults(links_down={3: frozenset({5, 6})}), accept=True)
     node.look(Faults(links_down={3: frozenset({5})}))
@@ -160,14 +160,14 @@ def test_an_accepted_link_that_heals_is_expected_from_then_on(tmp_path: Path) ->
     assert reasons(worse) == ("GPU 3: 16 of 17 NVLinks active",)
 
 
-def test_a_lost_gpu_that_is_missing_after_a_reboot_is_the_same_fault(tmp_path: Path) -> None:
+def test_lost_gpu_missing_after_a_reboot_is_the_same_fault(tmp_path: Path) -> None:
     node = Watched(load_profile("dgx-h200"), tmp_path)
     node.look()
     node.look(lost(2), accept=True)
     assert state(node.look(dead_gpus(2))) == "ok"
 
 
-def test_a_gpu_that_was_taken_out_is_accepted(tmp_path: Path) -> None:
+def test_removed_gpu_is_accepted(tmp_path: Path) -> None:
     whole = load_profile("l40s-4")
     before = describe(probed(whole, tmp_path / "whole"), "n1")
     fewer = replace(whole, gpus=whole.gpus[:3])
@@ -187,14 +187,14 @@ def test_another_product_starts_anew_and_nothing_is_accepted(tmp_path: Path) -> 
     assert "accepted" not in json.loads(found.annotations[REFERENCE])
 
 
-def test_an_accepted_fabric_fault_outlives_a_reboot_in_which_the_fabric_registers(tmp_path: Path) -> None:
+def test_accepted_fabric_fault_outlives_a_registration(tmp_path: Path) -> None:
     node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
     node.look(BAD_HEALTH, accept=True)
     node.look(Faults(fabric={gpu: {"state": 2} for gpu in range(4)}))
     assert state(node.look(BAD_HEALTH)) == "ok"
 
 
-def test_a_registration_that_goes_on_is_named_though_it_was_accepted(tmp_path: Path) -> None:
+def test_unfinished_registration_is_named_though_accepted(tmp_path: Path) -> None:
     node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
     registering = Faults(fabric={1: {"state": 2}})
     node.look(registering, accept=True)
@@ -202,7 +202,7 @@ def test_a_registration_that_goes_on_is_named_though_it_was_accepted(tmp_path: P
     assert (state(found), reasons(found)) == ("unknown", ("GPU 1: still registering with the NVLink fabric",))
 
 
-def test_an_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) -> None:
+def test_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) -> None:
     def without_bus(raw: RawNode) -> RawNode:
         return raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
 
@@ -212,7 +212,7 @@ def test_an_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) 
     assert state(node.look(dead_gpus(5))) == "ok"
 
 
-def test_an_excluded_gpu_is_the_same_after_a_reboot_that_numbers_buses_anew(tmp_path: Path) -> None:
+def test_excluded_gpu_is_the_same_after_buses_were_renumbered(tmp_path: Path) -> None:
     """The driver tells no UUID of it. A GPU that is missing where the baseline has another one is a fault."""
     excluded = load_profile("hgx-h100-8").gpus[5].function.address
 
@@ -239,7 +239,7 @@ def with_legacy_card(folder: Path) -> tuple[Machine, Faults]:
 
 
 @pytest.mark.regression
-def test_a_legacy_card_that_the_driver_ignores_is_accepted(tmp_path: Path) -> None:
+def test_legacy_card_that_the_driver_ignores_is_accepted(tmp_path: Path) -> None:
     legacy, ignored = with_legacy_card(tmp_path)
     node = Watched(legacy, tmp_path)
     assert state(node.look(ignored)) == "degraded"
@@ -249,7 +249,7 @@ def test_a_legacy_card_that_the_driver_ignores_is_accepted(tmp_path: Path) -> No
     assert all("NVLinks active" in reason for reason in reasons(more))
 
 
-def test_a_node_whose_only_card_is_ignored_by_the_driver_is_accepted_as_one_without_gpus(tmp_path: Path) -> None:
+def test_node_whose_only_card_is_ignored_is_accepted_as_one_without_gpus(tmp_path: Path) -> None:
     node = Watched(load_profile("t4-1"), tmp_path)
     ignored = dead_gpus(0)
     assert "0 GPUs" in node.look(ignored).problem
@@ -269,7 +269,7 @@ def test_gpus_that_neither_nvml_nor_sysfs_shows_are_no_state_to_accept(tmp_path:
     assert "0 GPUs" in node.look(dead_gpus(0), without_bus, accept=True).problem
 
 
-def test_a_driver_that_does_not_answer_is_no_state_to_accept(tmp_path: Path) -> None:
+def test_silent_driver_is_no_state_to_accept(tmp_path: Path) -> None:
     node = Watched(load_profile("l40s-4"), tmp_path)
     assert "NVML does not answer" in node.look(Faults(init_error=9), accept=True).problem
 
@@ -284,7 +284,7 @@ def agent_of(node: Machine, folder: Path, faults: Faults) -> SimulatedNode:
     return agent
 
 
-def test_the_flag_accepts_an_excluded_gpu_for_the_agent_that_runs(tmp_path: Path) -> None:
+def test_flag_accepts_an_excluded_gpu_for_the_running_agent(tmp_path: Path) -> None:
     agent = agent_of(load_profile("hgx-h100-8"), tmp_path, dead_gpus(5))
     assert agent.labels["state"] == "degraded"
     accepting = SimulatedNode(agent.machine, tmp_path, once=True, accept_degraded=True)
@@ -310,7 +310,7 @@ def test_the_flag_accepts_an_excluded_gpu_for_the_agent_that_runs(tmp_path: Path
         ("gb200-nvl72-tray", BAD_HEALTH),
     ],
 )
-def test_to_delete_the_baseline_is_to_accept(profile: str, faults: Faults, tmp_path: Path) -> None:
+def test_deleted_baseline_accepts_the_present_state(profile: str, faults: Faults, tmp_path: Path) -> None:
     agent = agent_of(load_profile(profile), tmp_path, faults)
     assert agent.labels["state"] == "degraded"
     agent.api.baseline = None  # as the next read of the Node finds it
@@ -325,21 +325,21 @@ def test_to_delete_the_baseline_is_to_accept(profile: str, faults: Faults, tmp_p
     assert agent.labels["state"] == "degraded"
 
 
-def test_a_node_that_was_never_labelled_has_nothing_to_accept(tmp_path: Path) -> None:
+def test_node_that_was_never_labelled_has_nothing_to_accept(tmp_path: Path) -> None:
     node = machine(tmp_path, H100, 8, nvlink={"switched": 18, "inactive": dict.fromkeys(range(8), "all")}, switches=4)
     agent = agent_of(node, tmp_path, Faults())
     assert agent.labels["state"] == "degraded"
     assert MATRIX in agent.api.annotations
 
 
-def test_a_garbled_baseline_is_not_a_deleted_one(tmp_path: Path) -> None:
+def test_garbled_baseline_accepts_nothing(tmp_path: Path) -> None:
     agent = agent_of(load_profile("hgx-h100-8"), tmp_path, dead_gpus(5))
     agent.api.baseline = "garbled"
     agent.run(minutes=2)
     assert agent.labels["state"] == "degraded"
 
 
-def test_the_keys_of_accepted_faults_do_not_hold_numbers_of_today(tmp_path: Path) -> None:
+def test_keys_of_accepted_faults_hold_no_indices(tmp_path: Path) -> None:
     """NVML numbers GPUs anew at a reboot, and closes the gap that a lost one leaves."""
     node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
     node.look(BAD_HEALTH, accept=True)

@@ -63,9 +63,7 @@ def shifted(raw: RawNode, first: int) -> dict[int, str]:
 
 
 @pytest.mark.regression
-def test_one_gpu_that_is_gone_is_one_though_the_buses_behind_it_have_other_numbers(
-    board: Machine, tmp_path: Path
-) -> None:
+def test_gone_gpu_is_named_alone_though_buses_were_renumbered(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     after = moved(raw, shifted(raw, 6), gone=[5])
     found = before_and_after(raw, after)
@@ -75,9 +73,7 @@ def test_one_gpu_that_is_gone_is_one_though_the_buses_behind_it_have_other_numbe
     assert later.annotations[REFERENCE] == found.annotations[REFERENCE]
 
 
-def test_the_gpu_that_is_gone_is_named_by_its_uuid_where_another_has_its_address(
-    board: Machine, tmp_path: Path
-) -> None:
+def test_gone_gpu_whose_address_another_has_is_named_by_uuid(board: Machine, tmp_path: Path) -> None:
     """The buses close up: the next GPU has the address of the one that is gone."""
     raw = probed(board, tmp_path)
     closed_up = {index: raw.gpus[index - 1].pci for index in (6, 7)}
@@ -106,7 +102,7 @@ def test_renumbered_buses_alone_are_no_fault_and_forget_nothing(board: Machine, 
     assert reasons(describe(dead, "n1", found.annotations[REFERENCE])) == ("GPU 6: 17 of 18 NVLinks active",)
 
 
-def test_a_bridge_is_remembered_over_renumbered_buses(tmp_path: Path) -> None:
+def test_bridge_is_remembered_over_renumbered_buses(tmp_path: Path) -> None:
     """No board says that cards should have links: only the past of these two does."""
     cards = load_profile("rtx3090-2-nvlink")
     raw = probed(cards, tmp_path)
@@ -120,7 +116,7 @@ def test_two_gpus_that_changed_places_are_the_same_two(board: Machine, tmp_path:
     assert reasons(before_and_after(raw, swapped)) == ()
 
 
-def test_a_card_in_place_of_another_has_its_links_to_have(tmp_path: Path) -> None:
+def test_replacement_of_a_card_should_have_its_links(tmp_path: Path) -> None:
     cards = load_profile("rtx3090-2-nvlink")
     raw = probed(cards, tmp_path)
     badly_seated = probed(cards, tmp_path, Faults(links_down={0: frozenset({3})}))
@@ -129,7 +125,7 @@ def test_a_card_in_place_of_another_has_its_links_to_have(tmp_path: Path) -> Non
     assert reasons(before_and_after(raw, replaced)) == ("GPU 0: 3 of 4 NVLinks active", "GPU 1: 3 of 4 NVLinks active")
 
 
-def test_a_gpu_replaced_by_one_at_another_address_is_not_gone(board: Machine, tmp_path: Path) -> None:
+def test_gpu_replaced_at_another_address_is_not_gone(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     after = moved(raw, {7: "0001:f0:00.0"})
     *others, last = after.gpus
@@ -137,14 +133,14 @@ def test_a_gpu_replaced_by_one_at_another_address_is_not_gone(board: Machine, tm
     assert reasons(found) == ()
 
 
-def test_a_gpu_that_is_lost_at_another_address_is_named_once(board: Machine, tmp_path: Path) -> None:
+def test_gpu_lost_at_another_address_is_named_once(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     after = moved(raw, shifted(raw, 6))
     lost = after._replace(gpus=after.gpus[:7])
     assert reasons(before_and_after(raw, lost)) == (f"GPU {after.gpus[7].pci} is on the PCI bus but not in NVML",)
 
 
-def test_a_gpu_that_hides_its_uuid_is_known_by_its_address(board: Machine, tmp_path: Path) -> None:
+def test_gpu_without_uuid_is_known_by_its_address(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     hidden = raw._replace(gpus=tuple(gpu._replace(uuid=None) for gpu in raw.gpus))
     found = before_and_after(raw, hidden)
@@ -155,14 +151,14 @@ def test_a_gpu_that_hides_its_uuid_is_known_by_its_address(board: Machine, tmp_p
 # Annotations of earlier agents, which know addresses only
 
 
-def test_an_earlier_annotation_is_read_and_gets_uuids(board: Machine, tmp_path: Path) -> None:
+def test_earlier_annotation_is_read_and_gets_uuids(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     found = before_and_after(raw, raw, earlier_agent=True)
     assert reasons(found) == ()
     assert found.annotations[REFERENCE] == describe(raw, "n1").annotations[REFERENCE]
 
 
-def test_by_an_earlier_annotation_one_of_several_is_gone(board: Machine, tmp_path: Path) -> None:
+def test_earlier_annotation_shows_that_one_gpu_is_gone(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     after = moved(raw, shifted(raw, 6), gone=[5])
     found = before_and_after(raw, after, earlier_agent=True)
@@ -174,14 +170,14 @@ def test_by_an_earlier_annotation_one_of_several_is_gone(board: Machine, tmp_pat
     assert reasons(describe(raw, "n1", later.annotations[REFERENCE])) == ()
 
 
-def test_by_an_earlier_annotation_two_of_several_are_gone(board: Machine, tmp_path: Path) -> None:
+def test_earlier_annotation_shows_that_two_gpus_are_gone(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     found = before_and_after(raw, moved(raw, shifted(raw, 5), gone=[4, 6]), earlier_agent=True)
     (said,) = reasons(found)
     assert said.startswith("2 of the GPUs ")
 
 
-def test_what_an_earlier_annotation_knows_of_a_gpu_that_is_away_stays(tmp_path: Path) -> None:
+def test_earlier_annotation_keeps_facts_of_an_absent_gpu(tmp_path: Path) -> None:
     cards = load_profile("l40s-4")
     raw = probed(cards, tmp_path)
     found = before_and_after(raw, moved(raw, {}, gone=[3]), earlier_agent=True)
@@ -191,7 +187,7 @@ def test_what_an_earlier_annotation_knows_of_a_gpu_that_is_away_stays(tmp_path: 
     assert raw.gpus[3].pci not in kept.uuids
 
 
-def test_a_baseline_without_the_mark_is_not_an_accepted_one(board: Machine, tmp_path: Path) -> None:
+def test_baseline_without_the_mark_is_not_accepted(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path, Faults(links_down={1: frozenset({0})}))
     found = before_and_after(raw, raw, earlier_agent=True)
     assert reasons(found) == ("GPU 1: 17 of 18 NVLinks active",)
@@ -201,7 +197,7 @@ def test_a_baseline_without_the_mark_is_not_an_accepted_one(board: Machine, tmp_
 
 
 @pytest.mark.regression
-def test_a_lost_first_gpu_of_a_mixed_machine_does_not_start_a_new_baseline(tmp_path: Path) -> None:
+def test_lost_first_gpu_of_a_mixed_machine_starts_no_new_baseline(tmp_path: Path) -> None:
     cards = load_profile("l40s-4")
     first, *others = cards.gpus
     mixed = replace(cards, gpus=(replace(first, name="NVIDIA L4"), *others))
@@ -211,14 +207,14 @@ def test_a_lost_first_gpu_of_a_mixed_machine_does_not_start_a_new_baseline(tmp_p
     )
 
 
-def test_a_product_that_nvml_does_not_name_does_not_start_a_new_baseline(tmp_path: Path) -> None:
+def test_product_without_a_name_starts_no_new_baseline(tmp_path: Path) -> None:
     raw = probed(load_profile("l40s-4"), tmp_path)
     after = moved(raw, {}, gone=[3])
     nameless = after._replace(gpus=tuple(gpu._replace(name=None) for gpu in after.gpus))
     assert reasons(before_and_after(raw, nameless)) == (f"GPU {raw.gpus[3].pci} was here before and is gone",)
 
 
-def test_a_driver_that_names_the_product_otherwise_does_not_start_a_new_baseline(tmp_path: Path) -> None:
+def test_driver_with_another_product_name_starts_no_new_baseline(tmp_path: Path) -> None:
     """Drivers from 470 on put the maker before it."""
     raw = probed(load_profile("rtx3090-2-nvlink"), tmp_path)
     loose = probed(load_profile("rtx3090-2-nvlink"), tmp_path, Faults(links_down={0: "all"}))
@@ -230,7 +226,7 @@ def test_a_driver_that_names_the_product_otherwise_does_not_start_a_new_baseline
 
 
 @pytest.mark.parametrize("uuid", ["GPU-\u2603", "GPU-" + "0" * 61, "", "GPU 1", "GPU-\x00", "x" * 5000, "\ud800"])
-def test_a_uuid_that_can_be_none_stays_out_of_the_annotation(uuid: str, board: Machine, tmp_path: Path) -> None:
+def test_malformed_uuid_stays_out_of_the_annotation(uuid: str, board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     first, *others = raw.gpus
     text = describe(raw._replace(gpus=(first._replace(uuid=uuid), *others)), "n1").annotations[REFERENCE]
@@ -242,9 +238,7 @@ def test_a_uuid_that_can_be_none_stays_out_of_the_annotation(uuid: str, board: M
 
 
 @pytest.mark.parametrize("name", ["\u00e9" * 100, "\u2603", "x" * 5000, "\x00", "\ud800"])
-def test_a_product_of_any_name_leaves_the_annotation_ascii_and_starts_no_new_baseline(
-    name: str, board: Machine, tmp_path: Path
-) -> None:
+def test_product_of_any_name_leaves_the_annotation_ascii(name: str, board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     odd = raw._replace(gpus=tuple(gpu._replace(name=name) for gpu in raw.gpus))
     first = describe(odd, "n1").annotations[REFERENCE]
@@ -253,7 +247,7 @@ def test_a_product_of_any_name_leaves_the_annotation_ascii_and_starts_no_new_bas
     assert describe(odd, "n1", first).annotations[REFERENCE] == first
 
 
-def test_a_uuid_of_two_gpus_tells_neither(board: Machine, tmp_path: Path) -> None:
+def test_uuid_of_two_gpus_identifies_neither(board: Machine, tmp_path: Path) -> None:
     raw = probed(board, tmp_path)
     first, second, *others = raw.gpus
     twins = raw._replace(gpus=(first, second._replace(uuid=first.uuid), *others))
@@ -274,12 +268,12 @@ def test_a_uuid_of_two_gpus_tells_neither(board: Machine, tmp_path: Path) -> Non
         {"products": ["NVIDIA H200"]},
     ],
 )
-def test_an_annotation_with_fields_of_other_types_is_not_ours(fields: dict[str, Any]) -> None:
+def test_annotation_with_fields_of_other_types_is_ignored(fields: dict[str, Any]) -> None:
     document = {"version": VERSION, "product": None, "gpus": {"a": 1}, "paths": ["X"], **fields}
     assert decode(json.dumps(document)) is None
 
 
-def test_what_another_agent_adds_to_the_annotation_is_passed_over() -> None:
+def test_unknown_fields_of_the_annotation_are_ignored() -> None:
     document = {"version": VERSION, "product": None, "gpus": {"a": 1}, "paths": ["X"], "later": [1]}
     found = decode(json.dumps(document))
     assert found
@@ -287,7 +281,7 @@ def test_what_another_agent_adds_to_the_annotation_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("gpus", [16, 64, 200])
-def test_the_annotation_stays_within_its_limit(gpus: int, board: Machine, tmp_path: Path) -> None:
+def test_baseline_stays_within_its_limit(gpus: int, board: Machine, tmp_path: Path) -> None:
     topology = discover(probed(board, tmp_path))
     baseline = observed(topology)
     names = [f"0000:{number:02x}:00.0" for number in range(gpus)]

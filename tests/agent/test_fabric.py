@@ -145,7 +145,7 @@ def outside_fabrics(machine: Machine, **fabric: Any) -> Machine:
     return everywhere(machine, fabric=SimulatedFabric(**fabric))
 
 
-def test_a_tray_whose_place_is_not_known_is_measured_by_its_past(tmp_path: Path) -> None:
+def test_tray_of_unknown_place_is_measured_by_its_past(tmp_path: Path) -> None:
     """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
     machine = unplaced(load_profile(TRAY))
     before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
@@ -187,7 +187,7 @@ NO_FABRIC = f"NVML says that there is no NVLink fabric, {PLACE}"
         pytest.param(None, NO_FABRIC, id="the call is not supported"),
     ],
 )
-def test_a_tray_of_a_rack_without_a_fabric_has_failed_at_first_sight(
+def test_tray_without_a_fabric_has_failed_at_first_sight(
     fabric: SimulatedFabric | None, reason: str, tmp_path: Path
 ) -> None:
     topology = discovered(everywhere(load_profile(TRAY), fabric=fabric), tmp_path)
@@ -197,12 +197,12 @@ def test_a_tray_of_a_rack_without_a_fabric_has_failed_at_first_sight(
 
 
 @pytest.mark.parametrize("state", [1, 2])
-def test_a_tray_that_still_registers_has_not_failed(state: int, tmp_path: Path) -> None:
+def test_tray_that_still_registers_has_not_failed(state: int, tmp_path: Path) -> None:
     topology = discovered(outside_fabrics(load_profile(TRAY), state=state), tmp_path)
     assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
 
 
-def test_a_rack_s_fault_is_named_once_beside_a_past_in_a_fabric(tmp_path: Path) -> None:
+def test_fault_of_a_rack_is_named_once_beside_its_past(tmp_path: Path) -> None:
     machine = load_profile(TRAY)
     before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
     description = describe(probed(outside_fabrics(machine, state=0), tmp_path), "n1", before)
@@ -240,7 +240,7 @@ HGX_PLACE = SimulatedPlatform(chassis="1650000000001", slot=0, tray=0, host=0, p
 @pytest.mark.parametrize(
     "fabric", [SimulatedFabric(state=0), SimulatedFabric(state=3), SimulatedFabric(state=3, status=26), None]
 )
-def test_a_board_outside_racks_needs_no_fabric(
+def test_board_outside_racks_needs_no_fabric(
     profile: str, platform: SimulatedPlatform, fabric: SimulatedFabric | None, tmp_path: Path
 ) -> None:
     topology = discovered(everywhere(load_profile(profile), platform=platform, fabric=fabric), tmp_path)
@@ -283,7 +283,7 @@ def test_good_or_unknown_health_without_a_cluster_uuid_is_no_fault(mask: int, tm
     assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
 
 
-def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Path) -> None:
+def test_missing_fabric_and_bad_health_are_both_named(tmp_path: Path) -> None:
     machine = outside_fabrics(load_profile(TRAY), state=3, status=26, health_mask=0x400)
     topology = discovered(machine, tmp_path)
     assert topology.fabric is Fabric.FAILED
@@ -294,7 +294,7 @@ def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Pa
 
 
 @pytest.mark.regression
-def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabric(tmp_path: Path) -> None:
+def test_refusing_gpu_does_not_fail_a_board_without_a_fabric(tmp_path: Path) -> None:
     """The others are in no fabric, and none is missing there."""
     faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_UNKNOWN),))
     topology = discovered(outside_fabrics(load_profile("dgx-h200"), state=3), tmp_path, faults)
@@ -303,7 +303,7 @@ def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabri
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])
-def test_a_driver_rejects_an_unknown_layout_in_two_ways_and_leaves_garbage(code: int) -> None:
+def test_driver_that_rejects_a_layout_and_leaves_garbage_is_asked_again(code: int) -> None:
     """Both fall through to the older layout, and a struct that a refusal scribbled on is not used again."""
 
     class Older(SimulatedNvml):
@@ -318,7 +318,7 @@ def test_a_driver_rejects_an_unknown_layout_in_two_ways_and_leaves_garbage(code:
     assert (answer.state, answer.health_mask, answer.health_summary) == (3, 0x1AA, None)
 
 
-def test_a_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
+def test_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
     """Read as a string it would end at the first zero."""
     fabric = load_profile(TRAY).gpus[0].fabric
     assert fabric
@@ -330,7 +330,7 @@ def test_a_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
         assert answer.uuid == odd.hex
 
 
-def test_a_chassis_serial_that_is_not_ascii_is_no_label_and_no_crash(tmp_path: Path) -> None:
+def test_chassis_serial_that_is_not_ascii_is_no_label(tmp_path: Path) -> None:
     """The binding raises UnicodeDecodeError for such bytes."""
 
     class Garbled(SimulatedNvml):
@@ -344,7 +344,7 @@ def test_a_chassis_serial_that_is_not_ascii_is_no_label_and_no_crash(tmp_path: P
     assert (known[label_keys.TRAY], known[label_keys.SLOT]) == ("0", "1")
 
 
-def test_the_older_platform_layout_gives_the_same() -> None:
+def test_older_platform_layout_gives_the_same() -> None:
     class Older(SimulatedNvml):
         def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
             if info._obj.version == pynvml.nvmlPlatformInfo_v2:

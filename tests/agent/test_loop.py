@@ -371,7 +371,7 @@ def test_api_error_is_one_log_line_however_long_it_lasts(
     assert "node n1 is up to date again" in [record.message for record in caplog.records]
 
 
-def test_change_while_the_api_server_refuses_does_not_make_the_agent_ask_again(node: SimulatedNode) -> None:
+def test_change_during_a_refusal_does_not_make_the_agent_ask_again(node: SimulatedNode) -> None:
     node.run(seconds=95)
     node.api.fails = FORBIDDEN
     node.loses_links(1, 2)

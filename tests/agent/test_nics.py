@@ -53,7 +53,7 @@ def rails(topology: NodeTopology) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.regression
-def test_a_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
+def test_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
     with_bridge = topology_of(HGX_B200, tmp_path / "with")
     without = topology_of(WITHOUT_BRIDGE, tmp_path / "without")
     assert names(with_bridge) == list(ROCE)
@@ -63,7 +63,7 @@ def test_a_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
     assert with_bridge.rail_aligned
 
 
-def test_a_board_with_nothing_but_the_bridge_has_no_nics(tmp_path: Path) -> None:
+def test_board_with_the_bridge_alone_has_no_nics(tmp_path: Path) -> None:
     text = HGX_B200.replace("  - {names: [rdma0", "  # - {names: [rdma0")
     for name in ROCE:
         text = text.replace(f", {name}", "")
@@ -78,17 +78,17 @@ def test_infiniband_rails_beside_the_bridge_are_the_only_ones(tmp_path: Path) ->
     assert topology.gpus[4].rails == ("rdma4", "rdma5")
 
 
-def test_a_bridge_in_functions_of_one_card_is_no_nic(tmp_path: Path) -> None:
+def test_bridge_in_functions_of_one_card_is_no_nic(tmp_path: Path) -> None:
     text = HGX_B200.replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1, gpu4")
     assert names(topology_of(text, tmp_path)) == list(ROCE)
 
 
-def test_a_bridge_whose_ports_are_down_is_no_nic(tmp_path: Path) -> None:
+def test_bridge_whose_ports_are_down_is_no_nic(tmp_path: Path) -> None:
     text = HGX_B200.replace("management: true", "management: true, state: DOWN")
     assert names(topology_of(text, tmp_path)) == list(ROCE)
 
 
-def test_without_root_four_functions_of_one_connectx_7_are_taken_for_the_bridge(tmp_path: Path) -> None:
+def test_four_functions_of_one_connectx_7_are_the_bridge_without_root(tmp_path: Path) -> None:
     four = BRIDGE.replace("mlx5_0, mlx5_1", "mlx5_0, mlx5_1, mlx5_2, mlx5_3").replace("true}", "true, vpd: false}")
     text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
     topology = topology_of(text, tmp_path)
@@ -124,9 +124,7 @@ WITHOUT_ROOT = HGX_B200.replace("management: true", "management: true, vpd: fals
 
 
 @pytest.mark.parametrize("pci_id", ["0x2901", "0x3182"], ids=["B200", "B300"])
-def test_without_root_the_only_two_infiniband_functions_of_a_whole_board_are_its_bridge(
-    pci_id: str, tmp_path: Path
-) -> None:
+def test_only_two_infiniband_functions_are_the_bridge_without_root(pci_id: str, tmp_path: Path) -> None:
     topology = topology_of(WITHOUT_ROOT.replace("0x2901", pci_id), tmp_path / "with")
     without = topology_of(WITHOUT_BRIDGE.replace("0x2901", pci_id), tmp_path / "without")
     assert names(topology) == list(ROCE)
@@ -156,12 +154,12 @@ def test_without_root_two_bridge_functions_take_nobodys_rails(
     assert topology.rail_aligned
 
 
-def test_without_root_bridge_and_infiniband_of_the_network_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_bridge_and_infiniband_nics_look_alike_without_root(tmp_path: Path) -> None:
     text = WITHOUT_ROOT.replace("pci_id: 0x1021, link_layer: Ethernet", "pci_id: 0x1021, vpd: false")
     assert len(names(topology_of(text, tmp_path))) == 10
 
 
-def test_the_data_is_read_once_and_left_alone_where_it_cannot_be_read(tmp_path: Path) -> None:
+def test_product_data_is_read_once_or_left_alone(tmp_path: Path) -> None:
     # GPUs of a board without a bridge: what the functions are follows from their data alone.
     machine = LivingMachine(machine_of(HGX_B200.replace("0x2901", "0x2330"), tmp_path), tmp_path)
     assert len(machine.probe().nics) == 8
@@ -225,7 +223,7 @@ def test_sub_devices_are_known_by_their_ports_whatever_their_name(name: str, tmp
     assert [nic.name for nic in machine.probe().nics] == list(B300)
 
 
-def test_a_device_without_verbs_is_a_sub_device(tmp_path: Path) -> None:
+def test_device_without_verbs_is_a_sub_device(tmp_path: Path) -> None:
     """With one plane it has one port as its parent has; but the kernel gives it no verbs device."""
     machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
     add_device(machine, B300[0], "a0", ports=1)
@@ -234,7 +232,7 @@ def test_a_device_without_verbs_is_a_sub_device(tmp_path: Path) -> None:
     assert [nic.name for nic in machine.probe().nics] == list(B300)
 
 
-def test_a_sub_device_whose_parent_a_pod_took_along_is_no_nic(tmp_path: Path) -> None:
+def test_sub_device_whose_parent_a_pod_took_is_no_nic(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
     machine.probe()
     add_device(machine, B300[0], "smi1", ports=4)
@@ -244,7 +242,7 @@ def test_a_sub_device_whose_parent_a_pod_took_along_is_no_nic(tmp_path: Path) ->
     assert nics[0].held
 
 
-def test_a_sub_device_that_comes_and_goes_changes_nothing(tmp_path: Path) -> None:
+def test_sub_device_that_comes_and_goes_changes_nothing(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
     before = machine.probe()
     add_device(machine, B300[0], "smi1", ports=4)
@@ -253,7 +251,7 @@ def test_a_sub_device_that_comes_and_goes_changes_nothing(tmp_path: Path) -> Non
     assert machine.probe() == before
 
 
-def test_a_nic_that_is_renamed_keeps_its_place(tmp_path: Path) -> None:
+def test_renamed_nic_keeps_its_place(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
     machine.probe()
     folder = machine.root / "class" / "infiniband"
@@ -266,7 +264,7 @@ def test_a_nic_that_is_renamed_keeps_its_place(tmp_path: Path) -> None:
 # RDMA devices that a pod took along
 
 
-def test_a_nic_whose_device_a_pod_holds_stays(tmp_path: Path) -> None:
+def test_nic_whose_device_a_pod_holds_stays(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     before = describe(machine.probe(), "n1")
     machine.hide("mlx5_4")
@@ -287,7 +285,7 @@ def test_all_devices_in_pods_change_no_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.regression
-def test_an_agent_that_starts_meanwhile_does_not_know_rails_and_shape(tmp_path: Path) -> None:
+def test_agent_started_meanwhile_does_not_know_rails_and_shape(tmp_path: Path) -> None:
     """So the labels stay what they are on the Node."""
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     machine.bind("mlx5_4", "mlx5_core")
@@ -303,7 +301,7 @@ def test_an_agent_that_starts_meanwhile_does_not_know_rails_and_shape(tmp_path: 
     assert not describe(machine.probe(), "n1").labels.unknown
 
 
-def test_a_nic_that_is_gone_is_gone(tmp_path: Path) -> None:
+def test_removed_nic_is_gone(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     before = machine.probe().nics
     function = machine.function("mlx5_4")
@@ -314,7 +312,7 @@ def test_a_nic_that_is_gone_is_gone(tmp_path: Path) -> None:
     assert after.hidden_nics == ()
 
 
-def test_a_function_that_went_to_another_driver_is_no_nic(tmp_path: Path) -> None:
+def test_function_of_another_driver_is_no_nic(tmp_path: Path) -> None:
     """It was passed through to a virtual machine, which takes the function and not the device alone."""
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     machine.bind("mlx5_4", "mlx5_core")
@@ -347,7 +345,7 @@ def of_a_bond(machine: LivingMachine) -> None:
 
 
 @pytest.mark.parametrize("off", [without_module, with_ethernet_alone, of_a_bond])
-def test_a_function_without_rdma_hides_no_nic(off: Callable[[LivingMachine], None], tmp_path: Path) -> None:
+def test_function_without_rdma_hides_no_nic(off: Callable[[LivingMachine], None], tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     machine.bind("mlx5_4", "mlx5_core")
     machine.hide("mlx5_4")
@@ -355,7 +353,7 @@ def test_a_function_without_rdma_hides_no_nic(off: Callable[[LivingMachine], Non
     assert machine.probe().hidden_nics == ()
 
 
-def test_the_drivers_own_device_says_that_there_is_rdma(tmp_path: Path) -> None:
+def test_auxiliary_device_of_the_driver_shows_rdma(tmp_path: Path) -> None:
     machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
     machine.bind("mlx5_4", "mlx5_core")
     machine.hide("mlx5_4")
@@ -391,7 +389,7 @@ def test_virtual_functions_are_no_rails_unless_they_are_asked_for(tmp_path: Path
     assert with_them.nics[2].parent == with_them.nics[0].pci
 
 
-def test_a_virtual_function_is_no_card_of_its_own(tmp_path: Path) -> None:
+def test_virtual_function_is_no_card_of_its_own(tmp_path: Path) -> None:
     """Two GPUs that share a NIC share it however many functions it has."""
     shared = SR_IOV.replace("[[mlx5_0, gpu0]]", "[[mlx5_0, gpu0, gpu1]]").replace("[[mlx5_1, gpu1]]", "[mlx5_1]")
     topology = discover(LivingMachine(machine_of(shared, tmp_path), tmp_path, vf_rails=True).probe())

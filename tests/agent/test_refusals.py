@@ -86,7 +86,7 @@ def subsets(seed: str) -> Iterator[tuple[str, ...]]:
 @pytest.mark.regression
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
+def test_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
     whole = describe(probed(machine, tmp_path), "n1")
     right, baseline = labels(whole), whole.annotations[REFERENCE]
@@ -106,9 +106,7 @@ def test_a_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code
 
 @pytest.mark.parametrize("code", [LOST, RESET_REQUIRED])
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_gpu_that_says_once_that_it_is_lost_is_lost_and_nothing_is_said_of_the_others(
-    profile: str, code: int, tmp_path: Path
-) -> None:
+def test_gpu_that_says_once_that_it_is_lost_is_the_only_fault(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
     baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
     gpu = random.Random(profile).randrange(len(machine.gpus))
@@ -138,7 +136,7 @@ def is_asked_of(machine: Machine, call: str, folder: Path) -> bool:
 
 @pytest.mark.parametrize("call", IDENTITY)
 @pytest.mark.parametrize("profile", ["dgx1-v100", "hgx-a100-4", "gb200-nvl72-tray", "rtx3090-2-nvlink", "l40s-4"])
-def test_a_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: str, tmp_path: Path) -> None:
+def test_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: str, tmp_path: Path) -> None:
     machine = load_profile(profile)
     baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
     for past in (None, baseline):
@@ -161,7 +159,7 @@ def test_links_are_counted_where_the_driver_refuses_their_number(profile: str, c
     assert labels(describe(probed(machine, tmp_path, faults), "n1")) == right
 
 
-def test_a_board_whose_driver_refuses_all_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
+def test_board_without_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(calls=(CallFault(call="nvmlDeviceGetFieldValues", error=UNKNOWN),))
     found = describe(probed(machine, tmp_path, faults), "n1")
@@ -183,14 +181,14 @@ class CountsNone(SimulatedNvml):
         return values
 
 
-def test_a_link_count_of_zero_is_no_answer_where_the_links_answer(tmp_path: Path) -> None:
+def test_link_count_of_zero_is_ignored_where_links_answer(tmp_path: Path) -> None:
     found = discovered(load_profile("dgx-h200"), tmp_path / "h200", kind=CountsNone)
     assert [gpu.links_active for gpu in found.gpus] == [18] * 8
     found = discovered(load_profile("l40s-4"), tmp_path / "l40s", kind=CountsNone)
     assert [gpu.links for gpu in found.gpus] == [()] * 4
 
 
-def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay(tmp_path: Path) -> None:
+def test_gpu_silent_about_its_links_is_no_fault_and_labels_stay(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(
         calls=(
@@ -209,7 +207,7 @@ def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay
     assert labels(found)["gpus"] == "8"
 
 
-def test_a_sentence_about_the_node_says_no_value_that_is_not_known(tmp_path: Path) -> None:
+def test_sentence_about_the_node_says_no_unknown_value(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(
         calls=(*refused_fields(91, gpu=None, code=UNKNOWN), CallFault(call="nvmlDeviceGetNvLinkState", error=UNKNOWN))
@@ -219,7 +217,7 @@ def test_a_sentence_about_the_node_says_no_value_that_is_not_known(tmp_path: Pat
     assert "; GPUs 0, 1, 2, 3, 4, 5, 6, 7: NVML does not say which NVLinks are up" in sentence
 
 
-def test_a_bridged_card_that_says_it_has_no_links_is_not_believed(tmp_path: Path) -> None:
+def test_bridged_card_that_denies_its_links_is_not_believed(tmp_path: Path) -> None:
     """The other card of the bridge has links to it."""
     faults = Faults(
         calls=(*refused_fields(91, gpu=1), CallFault(call="nvmlDeviceGetNvLinkState", gpu=1, error=NOT_SUPPORTED))
@@ -243,7 +241,7 @@ def test_links_on_whose_state_nothing_is_said_are_not_dead(tmp_path: Path) -> No
     assert (found.topology.state, found.topology.gpus[2].links_known) == (State.OK, False)
 
 
-def test_what_is_unknown_does_not_become_the_baseline(tmp_path: Path) -> None:
+def test_unknown_facts_do_not_become_the_baseline(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = refused(
         "nvmlDeviceGetFieldValues",
@@ -258,7 +256,7 @@ def test_what_is_unknown_does_not_become_the_baseline(tmp_path: Path) -> None:
     assert describe(probed(machine, tmp_path), "n1", first).annotations[REFERENCE] == whole
 
 
-def test_a_product_that_is_not_named_does_not_give_the_node_another_one(tmp_path: Path) -> None:
+def test_card_without_a_name_does_not_give_the_node_another_product(tmp_path: Path) -> None:
     """Two cards of two products, one of which has lost its name: the other is not the node's product for that."""
     machine = load_profile("l40s-4")
     first, second, *_ = machine.gpus
@@ -288,7 +286,7 @@ def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
         ("gb200-nvl72-tray", "580.95.05", "completed"),
     ],
 )
-def test_a_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
+def test_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver=driver)
     found = describe(probed(machine, tmp_path, lost_but_answering(3)), "n1")
     address = machine.gpus[3].function.address
@@ -299,7 +297,7 @@ def test_a_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, f
     assert found.expected == len(machine.gpus)
 
 
-def test_a_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
+def test_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
     found = discovered(load_profile("dgx-a100"), tmp_path, lost_but_answering(6, RESET_REQUIRED))
     (reason,) = found.reasons
     assert reason.startswith("GPU 6 (")
@@ -317,7 +315,7 @@ class FieldsSayLost(SimulatedNvml):
         return values
 
 
-def test_a_gpu_whose_fields_say_that_it_is_lost_is_lost(tmp_path: Path) -> None:
+def test_gpu_whose_fields_say_lost_is_lost(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     found = discovered(machine, tmp_path, kind=FieldsSayLost)
     address = machine.gpus[LOST_GPU].function.address
@@ -331,14 +329,14 @@ def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", IDENTITY)
-def test_a_gpu_that_is_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
+def test_gpu_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     found = discovered(machine, tmp_path, refused(call, gpu=3, code=LOST))
     address = machine.gpus[3].function.address
     assert found.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
 
 
-def test_of_a_lost_and_an_excluded_gpu_nobody_knows_which_is_which(tmp_path: Path) -> None:
+def test_lost_and_excluded_gpus_cannot_be_told_apart(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(lost=frozenset({3}), vanished=frozenset({5}))
     found = discovered(machine, tmp_path, faults)
@@ -354,7 +352,7 @@ def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> 
     assert found.reasons == (f"GPU 4 ({address}): GPU is lost",)
 
 
-def test_a_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
+def test_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
     machine = load_profile("hgx-a100-4")
     whole = describe(probed(machine, tmp_path), "n1")
     lost = describe(probed(machine, tmp_path, lost_but_answering(2)), "n1", whole.annotations[REFERENCE])
@@ -364,7 +362,7 @@ def test_a_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", ["t4-1", "dgx1-v100", "dgx-a100", "l40s-4", "rtx4090-8"])
-def test_a_fabric_query_that_fails_means_nothing_where_no_fabric_can_be(profile: str, tmp_path: Path) -> None:
+def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver="580.95.05")
     faults = Faults(calls=tuple(CallFault(call=call, error=UNKNOWN) for call in FABRIC))
     found = discovered(machine, tmp_path, faults)
@@ -378,9 +376,7 @@ def test_a_fabric_query_that_fails_means_nothing_where_no_fabric_can_be(profile:
         (NOT_SUPPORTED, "GPU 2: not in the NVLink fabric that other GPUs of this node are in"),
     ],
 )
-def test_a_tray_keeps_its_domain_while_a_gpu_does_not_answer_about_the_fabric(
-    code: int, reason: str, tmp_path: Path
-) -> None:
+def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int, reason: str, tmp_path: Path) -> None:
     topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, refused(*FABRIC, gpu=2, code=code))
     made = labels_for(topology, "n1")
     assert (topology.state, topology.reasons) == (State.DEGRADED, (reason,))
@@ -406,7 +402,7 @@ def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> 
         assert node.metric(name, gpu=node.machine.gpus[4].function.address), name
 
 
-def test_labels_stay_through_hours_in_which_a_gpu_refuses_to_speak_of_its_links(tmp_path: Path) -> None:
+def test_labels_stay_for_hours_while_a_gpu_is_silent_about_its_links(tmp_path: Path) -> None:
     node = SimulatedNode.of("dgx-h200", tmp_path)
     node.run(minutes=2)
     before = node.labels

@@ -66,12 +66,12 @@ def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("profile", "cell"), [(H200, "PXB"), (TRAY, "SYS"), ("hgx-b300-8", "PXB"), (A100, "PXB")])
-def test_the_nearest_nic_differs_between_makers(profile: str, cell: str, tmp_path: Path) -> None:
+def test_nearest_nic_differs_between_makers(profile: str, cell: str, tmp_path: Path) -> None:
     matrix = discovered(load_profile(profile), tmp_path).matrix
     assert min(matrix.cells[0][matrix.gpus :], key=["PIX", "PXB", "PHB", "NODE", "SYS"].index) == cell
 
 
-def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
+def test_root_is_found_by_its_pattern(tmp_path: Path) -> None:
     """Virtual machines put other components before it."""
     write_sysfs(load_profile("l40s-4"), tmp_path / "sys")
     before = Sysfs(tmp_path / "sys").nvidia_functions()
@@ -104,7 +104,7 @@ def test_some_pairs_of_a_hybrid_mesh_have_no_link(tmp_path: Path) -> None:
     assert topology.nvlink_domains == (tuple(range(8)),)
 
 
-def test_a_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
+def test_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
     """Never from the product's name: the matrix shows PCIe, and the state degraded."""
     machine = load_profile("hgx-h100-8")
     gpus = tuple(replace(gpu, links=()) for gpu in machine.gpus)
@@ -158,7 +158,7 @@ def test_storage_ports_and_ports_that_are_down_are_not_rails(tmp_path: Path) -> 
     assert described(NICS, tmp_path / "roce", dark).gpus[0].rails == ("storage0",)
 
 
-def test_the_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
+def test_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
     two = NICS.replace("count: 1", "count: 2").replace("names: [rail_b]", "names: [rail_b, rail_c]")
     separate = described(two.replace("[rail_b], [gpu0]", "[rail_b], [rail_c], [gpu0], [gpu1]"), tmp_path / "two")
     one_card = described(two.replace("[rail_b], [gpu0]", "[rail_b+rail_c], [gpu0], [gpu1]"), tmp_path / "one")
@@ -166,7 +166,7 @@ def test_the_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
     assert one_card.gpus[1].rails == ("rail_b", "rail_c")
 
 
-def test_a_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> None:
+def test_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> None:
     """Cloud adapters need not show as RDMA devices: their absence is not a fault."""
     topology = discovered(replace(load_profile(H200), nics=()), tmp_path)
     assert (topology.nics, topology.rail_aligned, topology.state) == ((), False, State.OK)
@@ -186,7 +186,7 @@ def test_cpus_come_from_sysfs_and_not_from_this_process_cpuset(tmp_path: Path) -
     assert topology.numa[0].distances == (10, 20)
 
 
-def test_an_unknown_numa_node_follows_from_local_cpus_where_they_tell(tmp_path: Path) -> None:
+def test_unknown_numa_node_follows_from_local_cpus(tmp_path: Path) -> None:
     raw = probed(load_profile(H200), tmp_path)
     near = numbered(raw, numa=None, local_cpus="56-111,168-223")
     assert {gpu.numa for gpu in near.gpus} == {1}
@@ -223,7 +223,7 @@ def test_gpus_that_nvml_lists_and_sysfs_lacks_are_named(shown: int, which: str |
     assert set(why) < set(reasons(degraded.annotations[label_keys.MATRIX]))
 
 
-def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -> None:
+def test_half_mounted_sysfs_costs_only_what_it_hides(tmp_path: Path) -> None:
     raw = probed(load_profile(H200), tmp_path)
     whole = discover(raw)
     broken = raw._replace(numa=tuple(node._replace(cpus="0-") for node in raw.numa), nics=())
@@ -287,7 +287,7 @@ def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path)
     assert {gpu.numa for gpu in silent.gpus} == {nic.numa for nic in silent.nics} == {0}
 
 
-def test_a_pasted_matrix_of_one_numa_node_has_its_cells(tmp_path: Path) -> None:
+def test_pasted_matrix_of_one_numa_node_has_its_cells(tmp_path: Path) -> None:
     """One GPU and four ports of two cards, each behind a root complex of its own."""
     matrix = """
 \tGPU0\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity
@@ -345,7 +345,7 @@ class CountedFiles(Files):
 
 
 @pytest.mark.parametrize(("profile", "most"), [(H200, 13), (TRAY, 9), ("hgx-b300-8", 9), ("t4-1", 1)])
-def test_at_rest_only_what_can_change_is_read(profile: str, most: int, tmp_path: Path) -> None:
+def test_only_files_that_can_change_are_read_at_rest(profile: str, most: int, tmp_path: Path) -> None:
     """The state of each port, and which CPUs are online."""
     write_sysfs(load_profile(profile), tmp_path / "sys")
     files = CountedFiles()
@@ -357,7 +357,7 @@ def test_at_rest_only_what_can_change_is_read(profile: str, most: int, tmp_path:
     assert {path.rpartition("/")[2] for path in files.read} <= {"state", "online"}
 
 
-def test_a_port_that_goes_down_is_seen_at_the_next_probe(tmp_path: Path) -> None:
+def test_port_that_goes_down_is_seen_at_the_next_probe(tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
     sysfs = Sysfs(tmp_path)
     assert {port.state for nic in sysfs.nics() for port in nic.ports} == {"4: ACTIVE"}
@@ -378,7 +378,7 @@ def test_cpus_that_go_offline_are_seen_at_the_next_probe(tmp_path: Path) -> None
     assert [node.cpus for node in sysfs.numa()] == ["0-54,112-167", before[1].cpus]
 
 
-def test_a_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -> None:
+def test_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path)
     sysfs = Sysfs(tmp_path)
     ((gpu,), _) = sysfs.nvidia_functions()
@@ -390,7 +390,7 @@ def test_a_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -
 
 @pytest.mark.regression
 @pytest.mark.parametrize("name", ["numa_node", "local_cpulist", "vendor", "class", "vpd", "device"])
-def test_a_pipe_where_a_file_should_be_is_not_waited_for(name: str, tmp_path: Path) -> None:
+def test_pipe_in_place_of_a_file_is_not_awaited(name: str, tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
     for function in (tmp_path / "bus" / "pci" / "devices").iterdir():
         file = function / name
@@ -400,7 +400,7 @@ def test_a_pipe_where_a_file_should_be_is_not_waited_for(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["state", "link_layer"])
-def test_a_port_that_is_a_pipe_says_nothing(name: str, tmp_path: Path) -> None:
+def test_port_that_is_a_pipe_says_nothing(name: str, tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
     file = tmp_path / "class" / "infiniband" / "mlx5_3" / "ports" / "1" / name
     file.unlink()

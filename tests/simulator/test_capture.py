@@ -130,7 +130,7 @@ NUMA node1 CPU(s): 8-15,24-31
 TWO_GPUS_ON_THE_SAME_CPUS = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-7\nGPU1\tSYS\t X \t0-7\n"
 
 
-def test_what_the_text_does_not_say_is_noted_and_not_invented() -> None:
+def test_facts_missing_in_the_text_are_noted_and_not_invented() -> None:
     machine = machine_of(TABS)
     assert machine.driver is None
     assert [gpu.name for gpu in machine.gpus] == [None, None]
