@@ -411,7 +411,7 @@ def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int,
 def test_mig_devices_that_nvml_refuses_to_count_are_unknown(call: str, tmp_path: Path) -> None:
     machine = changed(load_profile("dgx-h200"), mig=("MIG-a", "MIG-b"))
     topology = discovered(machine, tmp_path, refused(call, gpu=0, code=UNKNOWN))
-    assert topology.gpus[0].mig
+    assert topology.gpus[0].mig is True
     assert topology.gpus[0].mig_devices is None
     assert topology.state is State.OK
 

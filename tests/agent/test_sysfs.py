@@ -194,7 +194,7 @@ def test_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> Non
     """Cloud adapters need not show as RDMA devices: their absence is not a fault."""
     topology = discovered(replace(load_profile(H200), nics=()), tmp_path)
     assert topology.nics == ()
-    assert not topology.rail_aligned
+    assert topology.rail_aligned is False
     assert topology.state is State.OK
 
 

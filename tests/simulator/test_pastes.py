@@ -210,7 +210,7 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("content", ENCODINGS.values(), ids=ENCODINGS)
-def test_encodings(content: bytes) -> None:
+def test_paste_of_any_encoding_is_read(content: bytes) -> None:
     assert_is_the_pairs(machine_from_capture(text_of(content)))
 
 
