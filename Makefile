@@ -38,16 +38,22 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# Before pytest starts: minutes of compiling inside it would look like a test that hangs.
+API_SERVER = $(BIN)/python -m tools.apiserver.prepare
+
 regressions: $(VENV)/dev ## Run first what was once wrong: the tests of the marker `regression`
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
+	@$(API_SERVER)
 	$(BIN)/python -m pytest -n logical --dist worksteal -m regression $(ARGS)
 
 test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can build one (ARGS go to pytest)
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
+	@$(API_SERVER)
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow" $(ARGS)
 
 test-all: $(VENV)/dev ## The same with the slow tests: browsers, Prometheus, helm, the image, other projects' cases
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
+	@$(API_SERVER)
 	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
 schedulers: $(VENV)/dev ## Compare `toposcope check` and `whatif` with a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)

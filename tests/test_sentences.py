@@ -26,6 +26,7 @@ def decisions(file: Path, *before: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_decision_depends_on_a_sentence(tmp_path: Path) -> None:
     plain, other = decisions(tmp_path / "plain"), decisions(tmp_path / "coded", INSTALL)
     assert [name for name, cases in plain.items() if "ended by" in cases] == []

@@ -1,4 +1,4 @@
-"""What develops Toposcope and ships nowhere.
+"""Tools that develop Toposcope and ship nowhere.
 
-Benchmarks, chaos, fuzzing, generated documentation.
+They are benchmarks, chaos, fuzzing, generated documentation and the like.
 """

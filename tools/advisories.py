@@ -92,7 +92,12 @@ def audit(command: Sequence[str], lock: str) -> Result:
     """Run pip-audit on one lock."""
     # The Makefile gives the command.
     whole = [*command, *_OPTIONS, "-r", lock]
-    done = subprocess.run(whole, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        whole,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return result_of(lock, done.stdout, done.stderr)
 
 

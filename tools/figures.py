@@ -1,6 +1,6 @@
 """Measured tables in docs/figures/*.json.
 
-What measures writes them, tools.docgen puts them on pages.
+What measures writes them; tools.docgen puts them on pages.
 """
 
 import json
@@ -32,11 +32,14 @@ class Table(NamedTuple):
 
 def machine() -> str:
     """Today's date and this machine: CPUs, kernel, Python and how its interpreter was built."""
-    today = f"{datetime.now(UTC):%Y-%m-%d}"
-    cpus = f"{os.cpu_count()} CPUs ({_cpu_model()})"
-    kernel = f"Linux {platform.release()}"
-    python = f"Python {platform.python_version()} ({_build()})"
-    return f"{today}, {cpus}, {kernel}, {python}"
+    now = datetime.now(UTC)
+    parts = [
+        f"{now:%Y-%m-%d}",
+        f"{os.cpu_count()} CPUs ({_cpu_model()})",
+        f"Linux {platform.release()}",
+        f"Python {platform.python_version()} ({_build()})",
+    ]
+    return ", ".join(parts)
 
 
 def _cpu_model() -> str:
@@ -73,7 +76,7 @@ def command(target: str) -> str:
 
 
 def read(page: str) -> dict[str, Table]:
-    """Subject to table, as measured last.
+    """The tables that were measured last, by subject.
 
     `page` is the name of a page of docs/ without its suffix.
     """
@@ -120,7 +123,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def part(page: str, *subjects: str) -> str:
     """The tables of some subjects as Markdown.
 
-    One table for neighbours with the same columns, then the runs.
+    Neighbours with the same columns share a table. The runs follow.
     """
     known = read(page)
     tables = [known[subject] for subject in subjects]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.boards import A100, H100, machine, mesh
@@ -231,6 +232,33 @@ def test_accepted_fabric_fault_outlives_a_registration(tmp_path: Path) -> None:
     node.look(BAD_HEALTH, accept=True)
     node.look(Faults(fabric={gpu: {"state": 2} for gpu in range(4)}))
     assert state(node.look(BAD_HEALTH)) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("earlier_key", "fabric"),
+    [
+        pytest.param("fabric:1d3e5c5b", {gpu: {"state": 0} for gpu in range(4)}, id="fabric-down"),
+        pytest.param("fabric:ac5dbebe", {1: {"state": 0}}, id="gpu-in-no-fabric"),
+        pytest.param("fabric:5260bf11", {1: {"clique": 7}}, id="two-cliques"),
+        pytest.param("fabric:4a999f0e", {3: {"status": 999}}, id="failed-registration"),
+        pytest.param("fabric:b6c1de09", {2: {"health_mask": 1, "health_summary": 2}}, id="bad-health"),
+        pytest.param("fabric:b442f2d5", {2: {"health_mask": 0, "health_summary": 3}}, id="limited-capacity"),
+    ],
+)
+def test_fabric_fault_that_an_earlier_agent_accepted_stays_accepted(
+    earlier_key: str, fabric: dict[int, Any], tmp_path: Path
+) -> None:
+    """By the key that earlier agents made of its words."""
+    raw = probed(load_profile(TRAY), tmp_path, Faults(fabric=fabric))
+    accepting = describe(raw, "n1", accept=True)
+    baseline = json.loads(accepting.annotations[REFERENCE])
+    (present_key,) = baseline["accepted"]
+    assert present_key != earlier_key
+
+    baseline["accepted"] = [earlier_key]
+    found = describe(raw, "n1", json.dumps(baseline))
+    assert_accepted(found)
+    assert json.loads(found.annotations[REFERENCE])["accepted"] == [present_key]
 
 
 def test_unfinished_registration_is_named_though_accepted(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from tests.support.machines import discovered, probed
 from toposcope.agent.annotation import LIMIT, annotation_for
 from toposcope.agent.baseline import Comparison, compare, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
-from toposcope.api.label_keys import REFERENCE
+from toposcope.api.label_keys import MATRIX, REFERENCE
 from toposcope.hardware.matrix import LinkMatrix
-from toposcope.hardware.topology import NodeTopology, PathDispute, State
+from toposcope.hardware.topology import NodeFault, NodeTopology, PathDispute, State
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
@@ -35,6 +35,38 @@ def test_annotation_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
         "SYS SYS NODE NODE PIX X",
     ]
     assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
+
+
+def test_faults_name_kind_and_gpu_beside_the_reasons(tmp_path: Path) -> None:
+    raw = probed(load_profile("dgx-h200"), tmp_path, Faults(links_down={3: frozenset({17})}))
+    document = json.loads(describe(raw, "n1").annotations[MATRIX])
+    assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
+    assert document["faults"] == [{"kind": "links-down", "gpu": 3}]
+
+
+def test_reason_without_a_fault_has_none(tmp_path: Path) -> None:
+    topology = discovered(load_profile("l40s-4"), tmp_path)
+    assert "faults" not in json.loads(annotation_for(topology))
+    noted = topology._replace(reasons=("GPU 3: NVML does not say which NVLinks are up",))
+    assert json.loads(annotation_for(noted))["faults"] == []
+
+
+def test_faults_go_with_the_reasons_that_are_shown(tmp_path: Path) -> None:
+    reasons = [f"reason {number}" for number in range(20)]
+    faults = [NodeFault("links-down", number % 8) for number in range(20)]
+    node = large_node(8, 2, tmp_path)._replace(reasons=tuple(reasons), faults=tuple(faults))
+    assert len(json.loads(annotation_for(node))["faults"]) == 15
+
+
+@pytest.mark.parametrize(("words", "has_faults"), [(1, True), (30, False)])
+def test_faults_are_the_first_to_make_room(words: int, has_faults: bool, tmp_path: Path) -> None:
+    reasons = [f"GPU {number}: " + "long words " * words for number in range(16)]
+    faults = [NodeFault("links-down", number) for number in range(16)]
+    node = large_node(16, 18, tmp_path)._replace(reasons=tuple(reasons), faults=tuple(faults))
+    document = json.loads(annotation_for(node))
+    assert ("faults" in document) == has_faults
+    assert len(document["reasons"]) == 16
+    assert len(document["matrix"]) == 34
 
 
 def large_node(gpus: int, nics: int, folder: Path) -> NodeTopology:

@@ -113,7 +113,7 @@ def test_what_suggest_writes_is_as_many_documents_as_suggestions(product: str, n
         )
         for node, name, keys in zip(nodes, names, labels, strict=True)
     ]
-    suggestions = suggest(nodes).found
+    suggestions = suggest(nodes).suggestions
     documents = [*yaml.safe_load_all(_text(suggestions, "wide" if wide else "yaml"))]
     assert [document["kind"] for document in documents] == ["ClusterTopology"] * len(suggestions)
     assert all(is_name(document["metadata"]["name"]) for document in documents)

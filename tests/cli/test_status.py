@@ -69,3 +69,22 @@ def test_a_controller_is_lost_by_lease(seconds: int | None, lost: bool, tmp_path
         ran = toposcope(f"status --kubeconfig {tmp_path / 'kubeconfig'}", code=1)
     assert ("! controller: " in ran.out) == lost
     assert "! topology: there is no ClusterTopology" in ran.out
+
+
+@pytest.mark.parametrize("command", ["status", "levels", "tree"])
+def test_commands_say_where_status_and_labels_disagree_about_the_levels(
+    command: str, tmp_path: Path, toposcope: Command
+) -> None:
+    level = {"domain": "host", "key": "kubernetes.io/hostname"}
+    topology = cluster_topology({"observedGeneration": 1, "levels": [level]})
+    topology["metadata"]["generation"] = 1
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
+    ran = toposcope(f"{command} --from {cluster}", code=None)
+    assert "note: these are the levels of the controller's status; by labels they are" in ran.out
+    assert "host" in ran.out
+    document = toposcope(f"{command} -o json --from {cluster}", code=None).json
+    assert document["note"].startswith("these are the levels of the controller's status")
+    assert len(document["levels"]) >= 1
+    topology["metadata"]["generation"] = 2
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
+    assert "controller's status is not of" in toposcope(f"{command} --from {cluster}", code=None).out

@@ -11,17 +11,19 @@ import termios
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from tests.cli.conftest import Command, write_cluster
 from tests.support.paths import ROOT
+from tests.support.runtime import ManualRuntime
 from tests.support.saved import demo_nodes, pod, saved
 from tests.support.tables import each_case
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain, fitted, shortened, wants_colour
-from toposcope.cli.tree import _fitted
+from toposcope.cli.tree import _Label
 from toposcope.text import escaped
 
 
@@ -69,9 +71,10 @@ def test_a_narrow_screen_goes_without_spare_columns_and_keeps_names_whole() -> N
 
 
 def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:
-    assert _fitted("├─ 17 hosts, each 4 GPUs: gb200-01 ... gb200-18", 34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
-    assert _fitted("└─ rack a-very-long-name-of-a-rack-7", 20) == "└─ rack a-…-a-rack-7"
-    assert _fitted("└─ rack 7", 20) == "└─ rack 7"
+    hosts = _Label("├─ 17 hosts, each 4 GPUs", "gb200-01 ... gb200-18")
+    assert hosts.fitted(34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
+    assert _Label("└─ rack a-very-long-name-of-a-rack-7").fitted(20) == "└─ rack a-…-a-rack-7"
+    assert _Label("└─ rack 7").fitted(20) == "└─ rack 7"
 
 
 def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
@@ -124,20 +127,17 @@ def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> Non
     assert "paged" not in on_a_terminal(*words, rows=5, PAGER="cat", TERM="xterm")
 
 
-class Clock:
-    """Stands still until it is set; one with a `tick` goes on by that much at each reading."""
+class TickingRuntime(ManualRuntime):
+    """A machine whose clock goes on by a second at each reading."""
 
-    def __init__(self, tick: float = 0.0) -> None:
-        self.now, self._tick = 0.0, tick
-
-    def __call__(self) -> float:
-        self.now += self._tick
-        return self.now
+    def monotonic(self) -> float:
+        self.seconds += 1.0
+        return self.seconds
 
 
 def test_progress_tells_the_rate_and_what_is_left() -> None:
-    clock = Clock()
-    progress = Progress(io.StringIO(), clock=clock)
+    machine = ManualRuntime()
+    progress = Progress(io.StringIO(), runtime=machine)
     shown = []
     for now, what, count, share in (
         (0.5, "nodes", 0, 0.0),
@@ -146,7 +146,7 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
         (4.0, "pods", 0, None),  # begins now, and has a rate of its own
         (5.0, "pods", 500, 0.001),
     ):
-        clock.now = now
+        machine.seconds = now
         progress(what, count, share)
         shown.append(progress.text())
     assert shown == [
@@ -166,7 +166,10 @@ def test_a_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.Monk
             super().__call__(what, count, share)
             shown.append(self.text())
 
-    monkeypatch.setattr("toposcope.cli.check.Progress", lambda stream, doing="reading": Shown(stream, doing, Clock(1)))
+    def shown_progress(stream: TextIO, doing: str = "reading") -> Progress:
+        return Shown(stream, doing, TickingRuntime())
+
+    monkeypatch.setattr("toposcope.cli.check.Progress", shown_progress)
     cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
     cluster.write_text(saved([*demo_nodes(most=2)]))
     work.write_text("\n".join(json.dumps(pod(f"p{i}", None, 1)) for i in range(4)))
@@ -189,7 +192,7 @@ def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch:
 
     stream = Watched()
     monkeypatch.setattr(sys, "stderr", stream)
-    with Progress(stream, delay=0.0) as progress:
+    with Progress(stream, delay_seconds=0.0) as progress:
         progress("nodes", 500)
         assert drawn.wait(10)
         complain("warning: pods may not be listed")
@@ -200,7 +203,7 @@ def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch:
     complain("afterwards")
     assert stream.getvalue().endswith("\x1b[2Kafterwards\n")
     quiet = io.StringIO()
-    with Progress(quiet, delay=0.0) as progress:
+    with Progress(quiet, delay_seconds=0.0) as progress:
         progress("nodes", 1)
     assert quiet.getvalue() == ""
     assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
@@ -214,7 +217,7 @@ def test_a_terminal_that_is_gone_ends_the_progress_and_not_the_command() -> None
             failed.set()
             raise OSError(5, "Input/output error")
 
-    with Progress(Gone(), delay=0.0) as progress:
+    with Progress(Gone(), delay_seconds=0.0) as progress:
         progress("nodes", 1)
         assert failed.wait(10)
         progress("nodes", 2)

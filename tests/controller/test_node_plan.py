@@ -194,13 +194,13 @@ def test_a_topology_leaves_the_plan_only_where_a_list_shows_that_it_is_gone() ->
     writer = NodePlanWriter(client, client, "toposcope-system", time)  # type: ignore[arg-type]
     for seconds in (0, 59, 1, 1):
         time.seconds += seconds
-        writer.write(NodePlan(), ())
+        writer.keep(NodePlan(), ())
     assert client.written == []
     client.error = UnreachableError("away")
     with pytest.raises(UnreachableError):
-        writer.write(NodePlan(), ())
+        writer.keep(NodePlan(), ())
     client.error = client.listed = []  # type: ignore[assignment]
-    writer.write(NodePlan(), ())
+    writer.keep(NodePlan(), ())
     assert [decode(text) for text in client.written] == [NodePlan()]
 
 
@@ -210,7 +210,7 @@ def test_a_plan_that_cannot_be_read_is_written_anew(caplog: pytest.LogCaptureFix
     client.plan = replace(client.plan, placeholders=frozenset({"x"}))
     wanted = NodePlan((PlannedTopology("cluster", (), levels(ZONE), ("zone",)),))
     writer = NodePlanWriter(client, client, "toposcope-system", Time())  # type: ignore[arg-type]
-    writer.write(wanted, [topology(uniqueValues=["zone"])])
+    writer.keep(wanted, [topology(uniqueValues=["zone"])])
     assert [decode(text) for text in client.written] == [wanted]
     assert caplog.messages == ["the agents' plan is written: 1 ClusterTopology asks for keys on nodes"]
 
@@ -294,7 +294,7 @@ def test_topologies_for_which_the_plan_has_no_room_are_named() -> None:
     long = tuple(levels("x" * 60))
     entries = tuple(PlannedTopology(f"t{number:05}", (), long, ("x",)) for number in range(8000))
     there = [replace(topology(), name=entry.name, uid=entry.name) for entry in entries]
-    writer.write(NodePlan(entries), there)
+    writer.keep(NodePlan(entries), there)
     (text,) = client.written
     assert len(text.encode()) <= 768 << 10
     assert not decode(text).complete

@@ -11,9 +11,9 @@ from toposcope.api.yaml_text import MAX_DEPTH, MAX_DIGITS
 from toposcope.kube.pages import MOST_PAGES
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
 from toposcope.text import LONGEST_MESSAGE
-from toposcope.ui.computing import SECONDS
+from toposcope.ui.computing import ANSWER_SECONDS
 from toposcope.ui.server import CONNECTIONS
-from toposcope.ui.worker import MEMORY
+from toposcope.ui.worker import MEMORY_BYTES
 
 TESTS = ROOT / "tests"
 TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")
@@ -31,8 +31,8 @@ RIGHTS = (
     "test_ui",
 )
 FIGURES = (
-    f"{SECONDS:.0f} s; its process is ended",
-    f"{MEMORY >> 20} MiB, and once more",
+    f"{ANSWER_SECONDS:.0f} s; its process is ended",
+    f"{MEMORY_BYTES >> 20} MiB, and once more",
     f"{CONNECTIONS}, then the idlest one goes",
     f"{LIMIT >> 20} MiB for one document",
     f"{OF_FILE} times that for a file unpacked",

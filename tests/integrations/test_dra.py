@@ -60,6 +60,7 @@ def test_a_driver_that_reads_the_same_files_disagrees_in_nothing(profile: str, t
     assert disagreements(seen_gpus(topology), _there(gpus_of(topology))) == ()
 
 
+@pytest.mark.regression
 @each_case("tables/integrations.yaml")
 def test_what_a_driver_says_otherwise(change: dict[str, Any], said: list[str], tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)

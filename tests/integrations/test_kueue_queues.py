@@ -9,7 +9,8 @@ import pytest
 from tests.placement.test_rows import TABLES, checked, snapshot_of
 from tests.support.readings import Edits
 from toposcope.integrations.kueue.queues import kept
-from toposcope.placement.check import Checker
+from toposcope.placement.check import Checked, Checker
+from toposcope.placement.sentences import answer
 
 QUEUES = TABLES["queues"]
 GPU_QUOTA = "cluster.ClusterQueue/cq.spec.resourceGroups[0].flavors[0].resources[0].nominalQuota"
@@ -33,6 +34,49 @@ def test_many_copies_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert deployment(2) == "fits"
     assert deployment(2, quota="8") == "never"
     assert deployment(3) == "never"  # two nodes
+
+
+def partly_admitted(parallelism: int, quota: str) -> Checked:
+    """A Job of 8 GPUs a pod that starts with one pod, too, in a flavor without a topology."""
+    edits: Edits = {
+        "cluster.ResourceFlavor/f.spec.topologyName": None,
+        "workload.metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"},
+        "workload.spec.parallelism": parallelism,
+        "workload.spec.completions": parallelism,
+        "workload.spec.template.metadata.annotations": None,
+        GPU_QUOTA: quota,
+    }
+    return checked(QUEUES.situation("", edits), QUEUES.served)
+
+
+@pytest.mark.regression
+def test_fewer_pods_are_admitted_without_a_topology() -> None:
+    answered = partly_admitted(parallelism=2, quota="8")
+    assert answered.verdict
+    assert answered.verdict.kind == "fits"
+    assert answered.reading.workload
+    assert answered.reading.workload.notes == (
+        "admitted with 1 of 2 pods: the workload allows fewer (job-min-parallelism)",
+    )
+
+
+@pytest.mark.regression
+def test_room_for_fewer_pods_without_a_topology_is_left_open() -> None:
+    answered = partly_admitted(parallelism=4, quota="16")
+    assert answered.verdict
+    assert answer(answered.verdict) == (
+        "unclear: Kueue 0.19 admits fewer pods than the workload asks for (job-min-parallelism), "
+        "and whether these find room is not checked"
+    )
+
+
+@pytest.mark.regression
+def test_fewer_pods_are_no_help_without_quota_for_the_least() -> None:
+    answered = partly_admitted(parallelism=2, quota="4")
+    assert answered.verdict
+    assert answered.verdict.kind == "never"
+    assert answered.reading.workload
+    assert answered.reading.workload.notes == ()
 
 
 JUNK: tuple[Any, ...] = (None, [], {}, "", "x", 7, -1, True, 1.5, [None], {"a": None}, "9" * 30, [{}])

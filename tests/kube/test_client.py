@@ -184,7 +184,7 @@ class TestRequests:
 
     def test_after_a_timeout_nothing_is_sent_again(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), Reply(None), answer(b"3"))
-        client = server.client(timeout=0.05)
+        client = server.client(timeout=0.5)
         client.read(get(NODE))
         with pytest.raises(UnreachableError, match="timed out"):
             client.read(PATCH)

@@ -14,6 +14,7 @@ from toposcope.planning.plan import Plan
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.packed import unpacked, write_packed
+from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import select_scope
 from toposcope.snapshot.tree import tree
 
@@ -146,3 +147,14 @@ def test_a_number_of_any_size_in_an_object_that_is_kept(number: int) -> None:
     topology = made("ClusterTopology")
     topology["spec"]["x"] = large(number)
     look([made("Node"), topology])
+
+
+@pytest.mark.regression
+def test_a_name_that_looks_like_the_path_of_an_error_is_quoted_whole() -> None:
+    node = made("Node")
+    node["metadata"]["name"] = "a - at `$.spec`"
+    with pytest.raises(InputError) as raised:
+        look([node])
+    (problem,) = raised.value.problems
+    assert problem.field == "metadata.name"
+    assert problem.message.startswith("'a - at `$.spec`' cannot be a name: ")

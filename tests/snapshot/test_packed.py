@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import json
 import random
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from tests.support.tables import named_objects
+from toposcope.cli.main import main
 from toposcope.snapshot import packed
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every
@@ -89,6 +91,43 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
     }  # fmt: skip
     alone = load_files([str(file), str(file)])
     assert (alone.nodes, alone.pods) == (whole.nodes, whole.pods)
+
+
+@pytest.mark.regression
+def test_saved_objects_of_every_kind_stay_as_they_are_beside_other_files(tmp_path: Path) -> None:
+    named = {"metadata": {"name": "train", "namespace": "ml"}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **named, "pods": ["a"]}
+    gangs = [
+        {"apiVersion": f"{group}/v", "kind": kind, **named, "spec": {}}
+        for group, kind in [
+            ("scheduler.grove.io", "PodGang"),
+            ("scheduling.run.ai", "PodGroup"),
+            ("scheduling.volcano.sh", "PodGroup"),
+            ("scheduling.k8s.io", "PodGroup"),
+        ]
+    ]
+    pod_set = {"name": "main", "count": 2, "requests": {"nvidia.com/gpu": 8}}
+    admitted = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", **named, "spec": {"podSets": [pod_set]}}
+    admitted["status"] = {"admission": {"clusterQueue": "gpus"}}
+    objects = (budget, *gangs, admitted)
+    file = save(Snapshot("live", None, (), (), objects=objects), tmp_path / "saved")
+    other = tmp_path / "other.json"
+    other.write_text(saved([pod("a", None, 1), budget]))
+    assert load_files([str(file), str(other)]).objects == objects
+
+
+@pytest.mark.regression
+def test_check_takes_a_saved_budget_beside_a_budget_in_other_files(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}}
+    whole = dataclasses.replace(load_files([str(demo)]), objects=({**budget, "pods": ["a"]},))
+    file = save(whole, tmp_path / "saved")
+    other, asks = tmp_path / "other.json", tmp_path / "pod.json"
+    other.write_text(saved([budget]))
+    asks.write_text(json.dumps(pod("new", None, 1)))
+    assert main(["check", "--from", str(file), "--from", str(other), "-f", str(asks)]) == 0
+    assert "fits" in capsys.readouterr().out
 
 
 def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_many_that_are_not_well_share_a_line_too() -> None:
     block = outline(tree(seen, found), found.levels).below[0].below[0]
     assert [len(line.names) for line in block.below] == [1] * 10 + [30]
     assert block.below[-1].marks == {Mark.DEGRADED: 30}
-    assert not block.below[-1].alike
+    assert not block.below[-1].are_equal
 
 
 def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:

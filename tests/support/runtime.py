@@ -19,6 +19,9 @@ class ManualRuntime(Runtime):
     def monotonic(self) -> float:
         return self.seconds
 
+    def cpu_seconds(self) -> float:
+        return self.seconds
+
     def boot_time(self) -> float:
         return self.seconds
 

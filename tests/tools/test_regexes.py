@@ -89,6 +89,7 @@ def test_flags_count() -> None:
     assert growth(r"(?:\dx|\u0663x)+y", re.ASCII, Mode.MATCH) is Growth.LINEAR
 
 
+@pytest.mark.slow
 def test_the_product_has_none() -> None:
     assert complaints(ROOT, "toposcope") == []
 

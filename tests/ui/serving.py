@@ -73,6 +73,9 @@ class ManualRuntime(Runtime):
     def monotonic(self) -> float:
         return self.seconds
 
+    def cpu_seconds(self) -> float:
+        return self.seconds
+
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.unix, UTC)
 

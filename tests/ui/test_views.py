@@ -108,3 +108,14 @@ def test_placeholders_are_not_domains() -> None:
     assert broadcaster.state
     assert list(domain_path(nodes[0], broadcaster.state.views[0])) == []
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}
+
+
+@pytest.mark.parametrize(("generation", "said"), [(1, "of the controller's status"), (2, "is not of this spec")])
+def test_a_view_says_where_status_and_labels_disagree_about_the_levels(generation: int, said: str) -> None:
+    level = {"domain": "host", "key": label_keys.HOSTNAME}
+    topology = _named("cluster", "1")
+    topology["metadata"]["generation"] = generation
+    topology["status"] = {"observedGeneration": 1, "levels": [level]}
+    (found,) = _views(rack_nodes(), topology)
+    (problem,) = found.summary.problems
+    assert said in problem

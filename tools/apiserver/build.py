@@ -132,10 +132,17 @@ def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> s
     print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
     environment = _environment() | more
     done = subprocess.run(
-        command, cwd=module, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=module,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise BuildError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+        line = " ".join(command)
+        errors = done.stderr[-2000:]
+        raise BuildError(f"{line} failed:\n{errors}")
     return done.stdout
 
 

@@ -30,7 +30,7 @@ _USAGES = (
 def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
     """Write a fresh set of certificates, valid for a day.
 
-    The server's is for `address` and localhost.
+    The server's certificate is for `address` and localhost.
     """
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("tests")
@@ -67,11 +67,13 @@ def _authority(name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.Certifi
     """A certificate that signs others, signed by its own key."""
     is_authority = x509.BasicConstraints(ca=True, path_length=0)
     usages = {usage: usage in _OF_AN_AUTHORITY for usage in _USAGES}
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    key_usage = x509.KeyUsage(**usages)
+    public_key = key.public_key()
+    identifier = x509.SubjectKeyIdentifier.from_public_key(public_key)
 
     builder = _builder(name, name, key)
     builder = builder.add_extension(is_authority, critical=True)
-    builder = builder.add_extension(x509.KeyUsage(**usages), critical=True)
+    builder = builder.add_extension(key_usage, critical=True)
     builder = builder.add_extension(identifier, critical=False)
     return builder.sign(key, hashes.SHA256())
 

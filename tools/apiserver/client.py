@@ -1,6 +1,6 @@
 """A plain HTTP client and an administrator's API on it.
 
-What checks the product does not use its client.
+What checks the product does not use the product's client.
 """
 
 import http.client
@@ -60,7 +60,7 @@ class HttpClient:
     def close(self) -> None:
         """Close the connections that are kept.
 
-        The garbage collector would, too, and warn of sockets left open.
+        The garbage collector would too, and warn of sockets left open.
         """
         while self._idle:
             self._idle.pop().close()
@@ -274,9 +274,9 @@ def crd_conditions(crd: dict[str, Any]) -> dict[str, str]:
 
 
 def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
-    """Token as kubelet gets it for a pod: bound to the pod, with its node as a claim.
+    """A token as kubelet gets it for a pod: bound to the pod, with its node as a claim.
 
-    Real servers only.
+    Only real servers issue one.
     """
     metadata = pod["metadata"]
     bound = {
@@ -288,7 +288,11 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
     request = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
-        "spec": {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": []},
+        "spec": {
+            "boundObjectRef": bound,
+            "expirationSeconds": 3600,
+            "audiences": [],
+        },
     }
     namespace = metadata["namespace"]
     account = pod["spec"]["serviceAccountName"]
@@ -298,9 +302,9 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
 
 
 def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
-    """Ask until the answer is yes, with a moment in between.
+    """Ask until the answer is yes, with a pause in between.
 
-    Who is asked needs the processor more than who asks.
+    The pause leaves the processor to whoever is asked.
     """
     deadline = time.monotonic() + patience
     while not done():

@@ -1,7 +1,7 @@
 """What Grove's operator does with ClusterTopologyBindings, and the garbage collector after it.
 
-Nobody else does it where only an API server runs. The operator is that of v0.1.0-alpha.9 and later,
-with kai-scheduler enabled, as its chart has it.
+Where only an API server runs, nobody else does it. The operator is that of v0.1.0-alpha.9 and
+later, with kai-scheduler enabled, as its chart has it.
 """
 
 from typing import Any

@@ -59,21 +59,35 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """Look in KUBEBUILDER_ASSETS, on PATH and in the cache, which is filled when Go is there."""
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets:
-        if is_built(Path(assets)):
-            return Binaries.in_folder(Path(assets))
-        raise UnavailableError(f"KUBEBUILDER_ASSETS={assets} does not hold etcd and kube-apiserver")
-    etcd, apiserver = shutil.which("etcd"), shutil.which("kube-apiserver")
-    if etcd and apiserver:
-        return Binaries(Path(etcd), Path(apiserver))
+    """The programs that are there; else they are built. Raises UnavailableError."""
+    binaries = installed_binaries()
+    if binaries is not None:
+        return binaries
     try:
         return Binaries.in_folder(build())
     except BuildError as error:
         raise UnavailableError(
             f"no kube-apiserver in {cache_folder()} and it cannot be built: {error}"
         ) from error
+
+
+def installed_binaries() -> Binaries | None:
+    """The programs in KUBEBUILDER_ASSETS, on PATH or in the cache, the first of them; else None.
+
+    Raises UnavailableError for a KUBEBUILDER_ASSETS without them.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        if is_built(Path(assets)):
+            return Binaries.in_folder(Path(assets))
+        raise UnavailableError(f"KUBEBUILDER_ASSETS={assets} does not hold etcd and kube-apiserver")
+    etcd = shutil.which("etcd")
+    apiserver = shutil.which("kube-apiserver")
+    if etcd and apiserver:
+        return Binaries(Path(etcd), Path(apiserver))
+    if is_built(cache_folder()):
+        return Binaries.in_folder(cache_folder())
+    return None
 
 
 class RealApiServer:
@@ -101,25 +115,36 @@ class RealApiServer:
         self._binaries = binaries
         self._flags = flags
         self._environment = environment
-        etcd_port, peer_port, free = free_ports(3)
-        self.address, self.port = address, port or free
-        self._etcd_url, self._peer_url = (
-            f"http://127.0.0.1:{etcd_port}",
-            f"http://127.0.0.1:{peer_port}",
-        )
+        etcd_port, peer_port, free_port = free_ports(3)
+        self.address = address
+        self.port = port or free_port
+        self._etcd_url = f"http://127.0.0.1:{etcd_port}"
+        self._peer_url = f"http://127.0.0.1:{peer_port}"
         self.url = f"https://{address}:{self.port}"
         groups = {"admin": "system:masters", **users}
         self.tokens = {user: secrets.token_hex(16) for user in groups}
         self.admin_token = self.tokens["admin"]
-        lines = [f"{self.tokens[user]},{user},{user},{group}\n" for user, group in groups.items()]
-        (self.folder / "tokens.csv").write_text("".join(lines), encoding="utf-8")
-        (self.folder / "service-accounts.key").write_bytes(
-            private_pem(ec.generate_private_key(ec.SECP256R1()))
-        )
+        self._write_tokens(groups)
+        self._write_signing_key()
         self.certificates = make_certificates(self.folder, address)
         self.ca_file = self.certificates.ca
         self.client = HttpClient(self.url, self.ca_file, timeout=30)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _write_tokens(self, groups: Mapping[str, str]) -> None:
+        """Write kube-apiserver's file of tokens, a user with a group a line."""
+        lines = []
+        for user, group in groups.items():
+            token = self.tokens[user]
+            lines.append(f"{token},{user},{user},{group}\n")
+        path = self.folder / "tokens.csv"
+        path.write_text("".join(lines), encoding="utf-8")
+
+    def _write_signing_key(self) -> None:
+        """Write the key that signs tokens of ServiceAccounts."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        path = self.folder / "service-accounts.key"
+        path.write_bytes(private_pem(key))
 
     def start(self) -> None:
         """Start what does not run, and wait until the API server is ready. Raises ServerError."""
@@ -128,11 +153,11 @@ class RealApiServer:
         self.launch()
         deadline = time.monotonic() + _START_TIMEOUT
         while not self.is_ready():
-            ended = self._ended()
-            if ended or time.monotonic() > deadline:
-                raise ServerError(
-                    f"{ended or f'not ready after {_START_TIMEOUT:.0f} s'}; {self._logs()}"
-                )
+            problem = self._ended()
+            if not problem and time.monotonic() > deadline:
+                problem = f"not ready after {_START_TIMEOUT:.0f} s"
+            if problem:
+                raise ServerError(f"{problem}; {self._logs()}")
             time.sleep(_POLL)
 
     def _ended(self) -> str:
@@ -197,14 +222,17 @@ class RealApiServer:
     ) -> None:
         """Write a kubeconfig that only its owner may read.
 
-        The administrator's, or `user`'s, perhaps of a proxy.
+        It is the administrator's or `user`'s, and goes to a proxy where `port` is one's.
         """
         if user is None:
             user = {"token": self.admin_token}
-        url = f"https://{self.address}:{port or self.port}"
+        if port is None:
+            port = self.port
+        url = f"https://{self.address}:{port}"
         config = kubeconfig(url, self.ca_file, user)
+        text = yaml.safe_dump(config)
         path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
 
     def kill(self, name: str) -> None:
         """End `etcd` or `kube-apiserver` by SIGKILL: nothing they hold is worth a graceful end."""
@@ -279,9 +307,8 @@ SHARED: Final[list[RealApiServer]] = []
 def free_ports(count: int) -> list[int]:
     """TCP ports that nothing listens on, on any address.
 
-    All are held until the last is known, so they differ.
-
-    Another program may take one before it is used: a server that is started on it has to notice.
+    All are held until the last is known, so they differ. Another program may take one before it is
+    used: a server that is started on it has to notice.
     """
     with contextlib.ExitStack() as held:
         return [

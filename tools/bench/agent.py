@@ -1,6 +1,4 @@
-"""The agent from outside: memory, start and a cycle.
-
-And one probe with what follows from it, part by part.
+"""The agent from outside (memory, start, a cycle), and one probe part by part.
 
 The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster
 configuration, TLS, metrics port, two processes. What no recording has is NVIDIA's libnvidia-ml and
@@ -345,12 +343,15 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
         machine = make(PROFILE, folder)
         machine.load()
         files = _files_of_a_cycle(machine)
-        nvml_alone = cpu(partial(floor.ask, machine.calls), runs)
-        nvml_at_rest = cpu(partial(floor.ask, machine.calls_at_rest), runs)
+        ask_all = partial(floor.ask, machine.calls)
+        ask_at_rest = partial(floor.ask, machine.calls_at_rest)
+        nvml_alone = cpu(ask_all, runs)
+        nvml_at_rest = cpu(ask_at_rest, runs)
         files_alone = cpu(partial(_read, files), runs)
         sysfs = Sysfs(machine.sysfs)
         whole_probe = cpu(lambda: probe(Nvml(pynvml), sysfs, None), runs)
-        conclusions = cpu(partial(describe, machine.raw, "node-0"), runs)
+        describe_raw = partial(describe, machine.raw, "node-0")
+        conclusions = cpu(describe_raw, runs)
 
     calls = len(machine.calls)
     calls_at_rest = len(machine.calls_at_rest)

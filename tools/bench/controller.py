@@ -1,6 +1,4 @@
-"""The controller from outside.
-
-Its first look at a large cluster, and how soon it writes down a change.
+"""The controller from outside: its first look at a large cluster, and how soon it writes a change.
 
 The server is the embedded one in a process of its own, over TLS; it shares two CPUs with what is
 measured, so elapsed times are upper bounds. CPU and memory are the controller's alone.
@@ -35,7 +33,7 @@ _SIZES: Final = {
     (15_000, ""): (Target(1.5, limit=0.14), Target(64)),
     (100_000, ""): (Target(10, limit=0.9), Target(96)),
 }
-"""Nodes, and what `cluster` gives them, to the targets for CPU seconds and MiB.
+"""Targets for CPU seconds and MiB, by the number of Nodes and what `cluster` gives them.
 
 The limit is to decode as many Nodes that lie in memory.
 """
@@ -67,9 +65,10 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
 
 def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) -> Iterator[Figure]:
     with cluster(nodes, *what.split()) as (folder, server):
+        environment = server.environment
         controller = [_first_status(folder, server, nodes) for _ in range(runs)]
-        drain = [until_done("drain", folder, server.environment) for _ in range(runs)]
-        decode = [until_done("decode", folder, server.environment) for _ in range(runs)]
+        drain = [until_done("drain", folder, environment) for _ in range(runs)]
+        decode = [until_done("decode", folder, environment) for _ in range(runs)]
 
     cluster_name = f"first look at {nodes:,} nodes"
     if what:
@@ -80,8 +79,10 @@ def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) ->
         if name == "CPU":
             in_memory = _decoding(nodes, runs)
             peers.append(Peer("decode Nodes in memory", in_memory))
-        peers.append(Peer("read the bytes only", column(drain, number, unit)))
-        peers.append(Peer("read, decode, keep", column(decode, number, unit)))
+        drained = column(drain, number, unit)
+        decoded = column(decode, number, unit)
+        peers.append(Peer("read the bytes only", drained))
+        peers.append(Peer("read, decode, keep", decoded))
 
         target = None
         if number < len(targets):
@@ -165,7 +166,7 @@ def topology(client: ApiClient) -> Any:
 
 
 def forget_status(client: ApiClient) -> None:
-    """Make the ClusterTopology as new.
+    """Reset the status of the ClusterTopology.
 
     A controller that agrees with its status would not write it.
     """
@@ -202,16 +203,17 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
         trips = [round_trip(client) for _ in range(changes)]
 
         for name, rack in moves(client, changes):
-            took, in_controller = change(server, client, name, rack, running)
-            written.append(1000 * took)
-            controller.append(1000 * in_controller)
+            seconds, own_seconds = change(server, client, name, rack, running)
+            written.append(1000 * seconds)
+            controller.append(1000 * own_seconds)
         if rest:
             requests = at_rest(server)
 
     # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4
     # ms that nobody saw.
     what = f"label changed to status written, {nodes:,} nodes"
-    trip = Peer("one GET over TLS", Sample(tuple(trips), "ms"))
+    trip_times = Sample(tuple(trips), "ms")
+    trip = Peer("one GET over TLS", trip_times)
     median = Sample(tuple(written), "ms")
     slowest = replace(median, share=0.99)
     own = Sample(tuple(controller), "ms")
@@ -222,8 +224,10 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
     if requests:
         writes, reads = requests
         what = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
-        yield Figure(f"{what}, writes", Sample((writes,), ""), Target(0))
-        yield Figure(f"{what}, reads", Sample((reads,), ""))
+        written_at_rest = Sample((writes,), "")
+        read_at_rest = Sample((reads,), "")
+        yield Figure(f"{what}, writes", written_at_rest, Target(0))
+        yield Figure(f"{what}, reads", read_at_rest)
 
 
 def at_rest(server: ApiServer) -> tuple[int, int]:

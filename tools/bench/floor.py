@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def ask(calls: "Iterable[tuple[str, tuple[Any, ...]]]") -> None:
-    """Make calls: `gpu:0` is a handle, `("struct", NAME)` a struct to be filled.
+    """Make calls and drop their answers.
 
-    What they answer is thrown away.
+    In a call, `gpu:0` is a handle, and `("struct", NAME)` a struct to be filled.
     """
     handles: dict[str, Any] = {}
     for name, arguments in calls:

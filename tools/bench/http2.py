@@ -23,7 +23,7 @@ _STREAM_WINDOW: Final = 1 << 24
 _CONNECTION_WINDOW: Final = 1 << 30
 """Bytes that the server may send before it waits for us.
 
-More than a measurement needs, so that it never waits.
+They are more than a measurement needs, so that it never waits.
 """
 _READ: Final = 1 << 20
 _ONE_BYTE: Final = 127
@@ -52,7 +52,12 @@ class Streams:
 
     def get(self, path: str) -> None:
         """Begin a request on a stream of its own."""
-        headers = {":method": "GET", ":scheme": "https", ":path": path, **self._headers}
+        headers = {
+            ":method": "GET",
+            ":scheme": "https",
+            ":path": path,
+            **self._headers,
+        }
         block = b""
         for name, value in headers.items():
             block += _literal(name, value)
@@ -105,9 +110,11 @@ class Streams:
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    length = len(payload).to_bytes(3, "big")
-    identifier = stream.to_bytes(4, "big")
-    return length + bytes((kind, flags)) + identifier + payload
+    length = len(payload)
+    head = length.to_bytes(3, "big")
+    head += bytes((kind, flags))
+    head += stream.to_bytes(4, "big")
+    return head + payload
 
 
 def _literal(name: str, value: str) -> bytes:

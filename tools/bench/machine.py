@@ -1,6 +1,6 @@
 """The machine that agents are measured on.
 
-A sysfs tree, and the table from which a libnvidia-ml in C answers.
+It is a sysfs tree, and the table from which a libnvidia-ml in C answers.
 """
 
 import ctypes

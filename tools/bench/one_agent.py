@@ -112,7 +112,7 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
 def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs seconds
     """Writes in an hour of the agent's clock in which a link goes down or comes up every 5 s.
 
-    The agent turns as `toposcope.agent.run` makes it turn: at each event, and in between when it
+    The agent's turns are those of `toposcope.agent.run`: one at each event, and others when it
     wants to.
     """
     with _labelled() as (site, hardware, agent, clock):

@@ -1,11 +1,9 @@
-"""Programs that the benchmarks start.
+"""Programs that the benchmarks start; each function is one process.
 
-Each function is one process, and loads only what its name says.
-
-Whatever a program imports is part of what is measured, so each imports what it needs when it
-begins. The environment is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its
-service account, `BENCH_SYSFS` a tree that stands for /sys, and `BENCH_CALLS` the NVML calls of a
-probe.
+A function loads only what its name says. Whatever a program imports is part of what is measured, so
+each imports what it needs when it begins. The environment is that of a pod; `BENCH_ACCOUNT` names
+the folder that stands for its service account, `BENCH_SYSFS` a tree that stands for /sys, and
+`BENCH_CALLS` the NVML calls of a probe.
 """
 
 from __future__ import annotations
@@ -95,14 +93,16 @@ def drain() -> int:
     connection = _connection(account)
     parameters = [f"{name}={value}" for name, value in _INITIAL_EVENTS.items()]
     query = "&".join(parameters)
-    token = (account / "token").read_text()
+    token_file = account / "token"
+    token = token_file.read_text()
     headers = {"Authorization": f"Bearer {token}"}
     connection.request("GET", f"/api/v1/nodes?{query}", headers=headers)
     answer = connection.getresponse()
 
     tail = b""
     while chunk := answer.read1(1 << 15):
-        tail = (tail + chunk[-1000:])[-2000:]  # the mark may come in two parts
+        tail += chunk[-1000:]
+        tail = tail[-2000:]  # the mark may come in two parts
         if b"k8s.io/initial-events-end" in tail:
             return ready()
     return 1

@@ -1,6 +1,4 @@
-"""The controller beside a real kube-apiserver with etcd.
-
-Its first look, and how soon a change is written down.
+"""The controller beside a real kube-apiserver with etcd: its first look, and how soon it writes.
 
 Nothing can be stopped or timed inside that server, so moments are those at which a client hears of
 them: a change counts from the answer to its PATCH to the watch event with the new status. Servers
@@ -59,7 +57,7 @@ _MIB: Final = 1 << 20
 def real_figures(*, quick: bool) -> Iterator[Figure]:
     """First look and changes at 5,000 nodes (1,000 when quick).
 
-    Nothing where there is no kube-apiserver.
+    Yields nothing where there is no kube-apiserver.
     """
     if not is_there():
         return
@@ -205,10 +203,13 @@ def _changes(
         status, _ = news.after(running, lambda status: bool(status.get("published")))
         for name, rack in moves(client, count):
             labels = {RACK_KEY: rack}
-            request = merge(f"{NODES}/{name}", {"metadata": {"labels": labels}})
-            has_changed = partial(_has_other_levels, status.get("levels"))
+            change = {"metadata": {"labels": labels}}
+            request = merge(f"{NODES}/{name}", change)
+            levels = status.get("levels")
+            has_changed = partial(_has_other_levels, levels)
             idle(running.pid)
-            trips.append(round_trip(client))
+            trip = round_trip(client)
+            trips.append(trip)
 
             client.call(request)
             stored = time.monotonic()
@@ -295,7 +296,11 @@ class News:
 def _statuses(client: ApiClient) -> Iterator[News]:
     """Watch the status of the ClusterTopology in a thread, from its present state on."""
     version = client.call(get(f"{PATH}/cluster"))["metadata"]["resourceVersion"]
-    query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
+    query = {
+        "watch": "true",
+        "resourceVersion": version,
+        "timeoutSeconds": "600",
+    }
     stream = client.stream(
         Request("GET", PATH, {**query, "fieldSelector": "metadata.name=cluster"}), _PATIENCE
     )

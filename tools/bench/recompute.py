@@ -1,7 +1,4 @@
-"""The controller's computing alone, in this process.
-
-A full assessment, and the flow of node events.
-"""
+"""The controller's computing alone, in this process: a full assessment, and node events."""
 
 import gc
 import time
@@ -56,9 +53,11 @@ def _largest_figures() -> Iterator[Figure]:
     """The same of 100,000 nodes, and what is made of such an assessment."""
     facts = _small_facts(100_000)
     count = f"{len(facts):,}"
-    yield _recompute(facts, Target(50, limit=11), runs=10)
+    target = Target(50, limit=11)
+    yield _recompute(facts, target, runs=10)
 
-    assessment = assess(_TOPOLOGY, Evidence(facts), Memory())
+    evidence = Evidence(facts)
+    assessment = assess(_TOPOLOGY, evidence, Memory())
     levels = assessment.effective.levels
     nodes = assessment.selected
     sizes = cpu(lambda: level_sizes(levels, nodes), runs=10)

@@ -31,9 +31,9 @@ class Sample:
         if count == 1:
             return text
 
-        least = number(min(self.values))
-        most = number(max(self.values))
-        return f"{text} ({least} to {most}, n={count})"
+        least = min(self.values)
+        most = max(self.values)
+        return f"{text} ({number(least)} to {number(most)}, n={count})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What a figure is held against, measured in the same run.
+    """What a figure is compared with, measured in the same run.
 
-    A limit that nothing can beat, or a part of it.
+    It is a limit that nothing can beat, or a part of it.
     """
 
     name: str

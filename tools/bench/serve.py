@@ -34,9 +34,9 @@ _SLICE: Final = 1.0
 _REFUSED: Final = Response.of(
     StatusError(403, "Forbidden", "the policies of an installation refuse that")
 )
-"""To what programs try to prove that policies confine them.
+"""The answer to requests by which programs test that policies confine them.
 
-Unrefused, they try again every minute.
+Where nothing refuses these, programs try again every minute.
 """
 
 
@@ -106,7 +106,10 @@ class Journal:
         return None
 
     def _done(self, method: str, part: str) -> bool:
-        return any(_is((method, part), *entry[:2]) for entry in self._entries)
+        for entry_method, path, *_ in self._entries:
+            if _is((method, part), entry_method, path):
+                return True
+        return False
 
 
 def _is(wanted: tuple[str, str], method: str, path: str) -> bool:

@@ -30,7 +30,7 @@ status = open("/proc/self/status").read()
 lines = (line.split() for line in status.splitlines())
 print(next(words[1] for words in lines if words[0] == "VmHWM:"), file=sys.stderr)
 """
-"""Said at the end by the program itself.
+"""Code by which the program itself prints its peak memory at its end.
 
 What the system keeps of a process that has ended counts its parent's too.
 """
@@ -65,9 +65,9 @@ from toposcope.snapshot.files import load_files
 with paused_gc():
     print("pods", sum(1 for _ in load_files([sys.argv[1]]).pods))
 {_PEAK}"""
-"""What the commands of docs/planning.md import, and the file with its pods.
+"""Imports what the commands of docs/planning.md import, and loads the file with its pods.
 
-What they do is beyond that.
+What a command takes beyond that is its own work.
 """
 _WORKLOAD: Final = str(Path(__file__).with_name("workload.yaml"))
 _PLANNING: Final = {
@@ -97,9 +97,15 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             small = folder / "cluster.toposcope"
             pods = write_cluster(file, nodes)
             first = runs_on(file, runs)
-            save = ("save", str(small), "--from", str(file))
+            save = (
+                "save",
+                str(small),
+                "--from",
+                str(file),
+            )
             saved = _several(runs, _COMMAND, b"saved", *save)
-            again = runs_on(small, max(3, runs))
+            runs_again = max(3, runs)
+            again = runs_on(small, runs_again)
             file_mib = file.stat().st_size / _MIB
             small_mib = small.stat().st_size / _MIB
 
@@ -110,7 +116,9 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             "read the bytes only": first["read"],
             "read, decode the names only": first["decode"],
         }
-        beside_saved = {"read the bytes only": again["read"]}
+        beside_saved = {
+            "read the bytes only": again["read"],
+        }
 
         for command in ("tree", "check"):
             yield from _figures(f"{command} {of_file}", first[command], beside)
@@ -131,7 +139,12 @@ def planning_figures(*, quick: bool) -> Iterator[Figure]:
             pods = write_cluster(file, nodes)
             _run(_COMMAND, b"saved", "save", str(small), "--from", str(file))
             cluster = f"{nodes:,} nodes and {pods:,} pods"
-            yield from _plans(small, cluster, runs=_SIZES[nodes], target=Target(seconds))
+            yield from _plans(
+                small,
+                cluster,
+                runs=_SIZES[nodes],
+                target=Target(seconds),
+            )
 
 
 def _plans(saved: Path, cluster: str, *, runs: int, target: Target) -> Iterator[Figure]:
@@ -241,7 +254,11 @@ def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, 
     """
     command = [sys.executable, "-c", program, *arguments]
     began = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         output = _read_all(process.stdout)
         peak = _read_all(process.stderr)
         _, status, usage = os.wait4(process.pid, 0)
@@ -251,7 +268,8 @@ def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, 
     code = process.returncode
     if code or expected not in output:
         what = " ".join(arguments)
-        end = peak.decode()[-200:]
+        errors = peak.decode()
+        end = errors[-200:]
         raise MeasurementError(f"{what} ended with code {code}: {end}")
 
     cpu_used = usage.ru_utime + usage.ru_stime

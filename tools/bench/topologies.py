@@ -1,6 +1,6 @@
 """The controller with hundreds of ClusterTopologies over few nodes.
 
-Passes, memory, metrics, a level lost meanwhile.
+Measured are passes, memory, metrics, and a level lost meanwhile.
 """
 
 import time
@@ -35,7 +35,7 @@ _LIMIT: Final = 256
 def topologies_figures(*, quick: bool) -> Iterator[Figure]:
     """Passes that write every status.
 
-    Those beyond the supported number say so once and cost no more.
+    Topologies beyond the supported number say so once and cost no more.
     """
     compile_programs()
     for count, target in _CPU.items():

@@ -1,6 +1,4 @@
-"""The page's server from outside.
-
-Its first snapshot of a large cluster, a change on its way to a page, and rest.
+"""The page's server from outside: the first snapshot, a change on its way to a page, and rest.
 
 Nodes have two or three pods each. The API server is the embedded one in a process of its own, over
 TLS; it shares two CPUs with what is measured, so elapsed times are upper bounds. CPU and memory are
@@ -20,7 +18,7 @@ import msgspec
 from tools.bench.controller import merge, until_done
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, memory, peak_memory, tree
-from tools.bench.workspace import ApiServer, MeasurementError, Program, cluster, has_room, program
+from tools.bench.workspace import MeasurementError, Program, cluster, has_room, program
 from toposcope.api.label_keys import STATE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES
@@ -132,47 +130,6 @@ def _compile() -> None:
         until_done("drain", folder, server.environment)
         with program("ui", server.environment, folder) as running:
             _first(int(running.word()), running)
-
-
-def _of(
-    nodes: int, server: ApiServer, running: Program, drained: tuple[float, float, float]
-) -> Iterator[Figure]:
-    port = int(running.word())
-    raw = _first(port, running)
-    used = idle(running.pid)
-    cpu_limit, memory_limit, _ = drained
-    yield Figure(
-        f"first snapshot of {nodes:,} nodes, CPU",
-        _one(used, "s"),
-        None,
-        (_peer(cpu_limit, "s"),),
-    )
-    yield Figure(
-        "  memory then",
-        _held(running),
-        None,
-        (_peer(memory_limit, "MiB"),),
-    )
-    yield Figure("  peak memory", _one(peak_memory(running.pid) / _MIB, "MiB"))
-    yield Figure(
-        "  snapshot on the wire",
-        _one(len(raw) / _KIB, "KiB"),
-        Target(_KIB) if nodes <= _SIZES[1] else None,
-    )
-    client = server.client()
-    states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
-    with ExitStack() as pages:
-        streams = [pages.enter_context(_Stream(port))]
-        changes = [_change(client, streams, running, state) for state in states]
-        target = Target(_SEEN) if nodes == _SIZES[1] else None
-        yield from _noticed("a state changed", changes, target)
-        yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
-        while len(streams) < _PAGES:
-            streams.append(pages.enter_context(_Stream(port)))
-        changes = [_change(client, streams, running, state) for state in states]
-        yield from _noticed(f"a state changed, with {_PAGES} pages", changes)
-        yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
-        yield Figure("  memory in the end", _held(running), Target(_MOST_MEMORY))
 
 
 def _held(running: Program) -> Sample:

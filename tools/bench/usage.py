@@ -1,7 +1,4 @@
-"""What processes use, seen from outside.
-
-CPU to the nanosecond, and memory without counting anything twice.
-"""
+"""What processes use, seen from outside: CPU to the nanosecond, and memory counted once."""
 
 import time
 from collections.abc import Iterable
@@ -29,7 +26,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def idle(*pids: int, moment: float = _MOMENT, nothing: float = _NOTHING) -> float:
-    """Wait until processes have nothing more to do; the CPU they have used.
+    """Wait until processes have nothing more to do; return the CPU that they have used.
 
     Raises OSError when one is gone.
     """

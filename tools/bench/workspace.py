@@ -1,6 +1,6 @@
 """Where measurements are made.
 
-A temporary folder, an API server in a process of its own, programs as in pods.
+There is a temporary folder, an API server in a process of its own, and programs as in pods.
 """
 
 import functools
@@ -133,7 +133,7 @@ def scratch() -> Iterator[Path]:
 def api_server(folder: Path, *what: str, machines: int = 0, nodes: int = 0) -> Iterator[ApiServer]:
     """A server in a process of its own, and in a folder the credentials for it.
 
-    `what`: as in `cluster`.
+    `what` is as in `cluster`.
     """
     account(folder)
     with program(
@@ -150,9 +150,9 @@ def cluster(nodes: int, *what: str) -> Iterator[tuple[Path, ApiServer]]:
 
 
 def has_room(nodes: int, size: int = 40_000) -> bool:
-    """Whether a server of so many nodes fits into memory, `size` bytes each with what it sends.
+    """Whether a server of so many nodes fits into memory; prints so if it does not.
 
-    Says so if not.
+    `size` is how many bytes a node takes, with what the server sends of it.
     """
     fits = psutil.virtual_memory().available >= nodes * size
     if not fits:
@@ -178,7 +178,11 @@ def account(folder: Path) -> None:
 def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
     """The environment of a container whose service account lies in a folder."""
     where = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-    return {**_with_bytecode(), **where, "BENCH_ACCOUNT": str(account)}
+    return {
+        **_with_bytecode(),
+        **where,
+        "BENCH_ACCOUNT": str(account),
+    }
 
 
 @contextmanager
@@ -187,7 +191,7 @@ def program(
 ) -> Iterator[Program]:
     """Start one of `tools.bench.programs` as a console script would, and end it with its children.
 
-    `bare`: without site, as no console script can.
+    With `bare` it starts without site, as no console script can.
     """
     start = f"from tools.bench.programs import {name}; raise SystemExit({name}())"
     flags = ["-S", "-X", "frozen_modules"] * bare
@@ -196,7 +200,13 @@ def program(
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         command, ours = [sys.executable, *flags, "-c", start, *arguments], subprocess.PIPE
-        process = subprocess.Popen(command, stdin=ours, stdout=ours, stderr=output, env=environment)
+        process = subprocess.Popen(
+            command,
+            stdin=ours,
+            stdout=ours,
+            stderr=output,
+            env=environment,
+        )
     try:
         yield Program(process, log)
     finally:

@@ -58,7 +58,12 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long to run; default: 10")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=10.0,
+        help="how long to run; default: 10",
+    )
     parser.add_argument("--seed", type=int, help="default: a random one, which is printed")
     parser.add_argument("--only", metavar="FAULT,...", help="only these faults")
     parser.add_argument(
@@ -82,7 +87,11 @@ def _arguments() -> argparse.Namespace:
         parser.add_argument(
             f"--{program}-speed", type=float, default=speed, metavar="FACTOR", help=about
         )
-    parser.add_argument("--no-shrink", action="store_true", help="do not shrink a failing schedule")
+    parser.add_argument(
+        "--no-shrink",
+        action="store_true",
+        help="do not shrink a failing schedule",
+    )
     parser.add_argument(
         "--plant",
         "--sabotage",
@@ -100,10 +109,15 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     seed = arguments.seed
     if seed is None:
         seed = secrets.randbelow(1 << 31)
-    scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
+    scale = Scale(
+        arguments.agents,
+        arguments.agent_speed,
+        arguments.controller_speed,
+    )
     began = time.monotonic()
+    command = figures.command("chaos")
     print(figures.machine())
-    print(f"{figures.command('chaos')}, seed {seed}", flush=True)
+    print(f"{command}, seed {seed}", flush=True)
     if arguments.plant and _misses_planted(binaries):
         return 1
 

@@ -54,9 +54,9 @@ class AuditLog:
         self._began: dict[str, dict[str, Any]] = {}
 
     def read(self) -> tuple[list[Write], list[Write]]:
-        """Writes that succeeded, and those of which nobody knows.
+        """Writes that succeeded, and those whose end is unknown, oldest first.
 
-        The server died with them in hand. Oldest first.
+        Unknown is what the server was processing when it died.
         """
         done = []
         for line in self._lines():
@@ -152,9 +152,9 @@ class Turns:
         """When the server stood still, and until when."""
 
     def server_stops(self, now: datetime) -> None:
-        """From now on the server reads nothing.
+        """Note that the server reads nothing from now on.
 
-        What was sent before is read when it goes on, and nobody claims.
+        It reads what was sent before when it continues, and nobody claims the Lease.
         """
         if not self._stops or self._stops[-1][1] is not None:
             self._stops.append((now, None))
@@ -184,10 +184,10 @@ class Turns:
 
     def _judge(self, write: Write) -> None:
         pod = write.pod
-        when, who = self._last
-        if who and who != pod:
+        when, last_pod = self._last
+        if last_pod and last_pod != pod:
             self._other[pod] = when
-        self._last = write.came, pod
+        self._last = (write.came, pod)
 
         did = f"{pod} did {write.what}"
         claimed = self._last_claim(write)
@@ -198,7 +198,8 @@ class Turns:
         claim_time = datetime.fromisoformat(claimed)
         write_time = datetime.fromisoformat(write.came)
         other_wrote = self._other.get(pod, "")
-        if self._served(claim_time, write_time) > self._term:
+        lasted = self._served(claim_time, write_time)
+        if lasted > self._term:
             self._findings.add("writer", f"{did}; its last claim was at {claimed}")
         elif claimed < other_wrote:
             self._findings.add("writer", f"{did} after another wrote; it had claimed at {claimed}")
@@ -283,6 +284,6 @@ class PublishedWrites:
                 expected.append(level)
 
         if levels != expected:
-            self._findings.add(
-                "levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}"
-            )
+            did = f"{write.pod} did {write.what}"
+            finding = f"{did} with levels {levels}, should be {wanted}"
+            self._findings.add("levels", finding)

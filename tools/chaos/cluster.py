@@ -1,6 +1,6 @@
-"""What stands in the cluster before Toposcope comes.
+"""What is in the cluster before Toposcope comes.
 
-Nodes, and objects of others that must never change.
+That is Nodes, and objects of others that must never change.
 """
 
 import copy
@@ -93,7 +93,13 @@ def machine_node(machine: Machine) -> dict[str, Any]:
     node = bare(node_object(machine.node, labels, machine.gpus, uid="0"))
     node["metadata"]["annotations"] |= {"example.com/note": "keep", BEAT: "0"}
     node["spec"] = {
-        "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+        "taints": [
+            {
+                "key": "nvidia.com/gpu",
+                "value": "present",
+                "effect": "NoSchedule",
+            }
+        ]
     }
     return node
 
@@ -138,10 +144,10 @@ def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
 
 
 def topologies() -> list[dict[str, Any]]:
-    """The ClusterTopologies.
+    """The ClusterTopologies, one of each kind.
 
-    One of everything, one whose name others have taken for what it would publish, and one that has
-    a level from the DRA driver's label and is not published.
+    One has everything. One has a name that others have taken for what it would publish. One has a
+    level from the DRA driver's label and is not published.
     """
     everything = {
         "required": ["rack"],
@@ -178,9 +184,13 @@ def _topology(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 def pod(name: str, account: str, node: str) -> dict[str, Any]:
     """A pod of a service account on a node, for a token to be bound to: nothing runs in it."""
-    document: dict[str, Any] = yaml.safe_load((_HERE / "pod.yaml").read_text(encoding="utf-8"))
+    path = _HERE / "pod.yaml"
+    text = path.read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.safe_load(text)
     document["metadata"] = {"name": name}
-    document["spec"] |= {"nodeName": node, "serviceAccountName": account}
+    spec = document["spec"]
+    spec["nodeName"] = node
+    spec["serviceAccountName"] = account
     return document
 
 

@@ -1,7 +1,4 @@
-"""What an undisturbed controller makes of a cluster.
-
-A copy of it on a server of its own, and a fresh `--once`.
-"""
+"""What an undisturbed controller makes of a cluster: a fresh `--once` on a copy of it."""
 
 import subprocess
 import sys
@@ -19,9 +16,9 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 _HISTORY: Final = frozenset(
     {"lastTransitionTime", "observedGeneration", "uid", "resourceVersion", "generation"}
 )
-"""What two controllers that agree may still say differently.
+"""Fields in which two controllers that agree may still differ.
 
-When, and about which edition of an object.
+They say when, and about which edition of an object.
 """
 _TURNS: Final = 3
 """Grove makes its part from the binding, and the controller then says so."""
@@ -30,8 +27,8 @@ _TURNS: Final = 3
 def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
     """Path of each object to what it should say, by the Nodes and specs of the server of `api`.
 
-    With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings
-    name them.
+    With `late_grove`, Grove came after KAI's Topologies were made: they stay, and the bindings name
+    them.
     """
     with EmbeddedApiServer() as server:
         server.load(
@@ -124,7 +121,9 @@ def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
         keys = wanted.keys() | actual.keys()
         for key in sorted(keys):
             place = f"{where} {key}".strip()
-            lines += differences(wanted.get(key), actual.get(key), place)
+            wanted_value = wanted.get(key)
+            actual_value = actual.get(key)
+            lines += differences(wanted_value, actual_value, place)
         return lines
 
     if _are_lists_of_one_length(wanted, actual):
@@ -156,6 +155,12 @@ def _run_once(kubeconfig: Path) -> None:
         "--kubeconfig",
         str(kubeconfig),
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(f"the undisturbed controller failed: {done.stderr[-500:]}")

@@ -374,7 +374,12 @@ def _may_unshare() -> str:
         "none",
         "/mnt",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return f"no namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 

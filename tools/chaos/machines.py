@@ -30,9 +30,9 @@ class Evidence:
 
 @dataclass
 class Machine:
-    """One machine, and what was done to it.
+    """One machine, and what was done to it in this round and in the one before.
 
-    In this round, and in the one before, whose last write may be under way.
+    The last write of the round before may still be under way.
     """
 
     node: str

@@ -98,7 +98,7 @@ class NodeRules:
             return
         self._findings.checked("labels")
         before_uid, before = self._seen.get(name, ("", {}))
-        self._seen[name] = uid, labels
+        self._seen[name] = (uid, labels)
         if before_uid == uid:
             self._judge_lost(machine, before, labels)
         self._judge_said(machine, before, labels)

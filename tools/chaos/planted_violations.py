@@ -14,7 +14,13 @@ from tools.chaos.world import NotSettledError, World
 
 
 def _patch(world: World, path: str, body: dict[str, Any], token: str | None = None) -> None:
-    code, answer = world.api.request("PATCH", path, body, content_type=MERGE, token=token)
+    code, answer = world.api.request(
+        "PATCH",
+        path,
+        body,
+        content_type=MERGE,
+        token=token,
+    )
     if code != 200:
         raise NotSettledError(f"not allowed to write {path}: {answer}")
 

@@ -1,7 +1,4 @@
-"""The programs under test.
-
-Started, killed, stopped, looked at, and started again as a kubelet would.
-"""
+"""The programs under test: started, killed, stopped, watched, and restarted as by a kubelet."""
 
 import contextlib
 import os

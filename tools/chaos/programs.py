@@ -29,7 +29,7 @@ def run(command: str) -> int:
 
 
 def install(*, sockets: bool) -> None:
-    """Put the clock in place. `sockets`: whether the time limits of connections are hurried too.
+    """Put the clock in place; `sockets` says whether time limits of connections are shortened, too.
 
     They have to be where safety rests on them (a leader's requests); elsewhere a busy machine would
     only break them.

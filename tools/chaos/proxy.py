@@ -32,7 +32,7 @@ class Mode(Enum):
     STALL = "stall"
     """Nothing moves; afterwards, what waited goes on, unless its sender has given up meanwhile."""
     SILENT = "silent"
-    """As a firewall that has lost its table.
+    """Behave like a firewall that has lost its table.
 
     Connections stay open and never carry anything again.
     """
@@ -209,7 +209,11 @@ class ProxyThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever,
+            name="proxies",
+            daemon=True,
+        )
         self._proxies: list[Proxy] = []
 
     def add(self, upstream: tuple[str, int], certificates: Certificates) -> Proxy:

@@ -107,10 +107,13 @@ def _inject(
 ) -> None:
     # Healed in any case: half of it may have been done.
     outcome.injected.append(step)
+    fault = faults[step.fault]
     try:
-        faults[step.fault].inject(world, step.target)
+        fault.inject(world, step.target)
     except _FAILED as error:
-        report(f"{step} did not take place: {type(error).__name__}: {str(error)[:200]}")
+        kind = type(error).__name__
+        text = str(error)[:200]
+        report(f"{step} did not take place: {kind}: {text}")
 
 
 def _healed(world: World, step: Step, faults: Mapping[str, Fault]) -> bool:

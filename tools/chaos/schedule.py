@@ -1,6 +1,6 @@
 """Which faults, when, for how long, and at whom.
 
-Drawn from a seed, written as text, read again, and shrunk.
+A schedule is drawn from a seed, written as text, read again, and shrunk.
 """
 
 import random
@@ -112,7 +112,12 @@ def each_alone(
     rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]
 ) -> list[Schedule]:
     """Every fault once, in a round of its own, in the order of a deck that was shuffled."""
-    return [(_step(rng, 0.5, fault, actors),) for fault in rng.sample(faults, len(faults))]
+    shuffled = rng.sample(faults, len(faults))
+    rounds: list[Schedule] = []
+    for fault in shuffled:
+        step = _step(rng, 0.5, fault, actors)
+        rounds.append((step,))
+    return rounds
 
 
 def _step(rng: random.Random, start: float, fault: Fault, actors: Sequence[str]) -> Step:

@@ -24,7 +24,13 @@ class Servers(RealApiServer):
         self.audit_log = folder / "audit.log"
         kubeconfig = folder / "admin.kubeconfig"
         self.write_kubeconfig(kubeconfig)
-        self.api = AdminApi("real", self.url, kubeconfig, self.ca_file, self.admin_token)
+        self.api = AdminApi(
+            "real",
+            self.url,
+            kubeconfig,
+            self.ca_file,
+            self.admin_token,
+        )
 
     def _ended(self) -> str:
         """Of no account: a fault has ended the server, and `launch` starts it again."""

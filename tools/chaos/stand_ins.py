@@ -1,8 +1,7 @@
-"""What else lives in the cluster.
+"""What else lives in the cluster: Grove's operator, the garbage collector, a busy kubelet.
 
-Grove's operator, the garbage collector, and a kubelet that reports again and again.
-
-Nothing but an API server runs here, so somebody has to do it; never more often than once a second.
+Nothing but an API server runs here, so somebody has to do their work. Each turn is at most once a
+second.
 """
 
 import contextlib
@@ -37,13 +36,17 @@ class StandIns:
         self.busy = False
         """Whether a Node comes and goes.
 
-        Something for the controller to write about all the time.
+        It gives the controller something to write about all the time.
         """
         self.here = False
         """Whether that Node is to come, and to stay."""
         self._stop = threading.Event()
         self._beats = 0
-        self._thread = threading.Thread(target=self._live, name="neighbours", daemon=True)
+        self._thread = threading.Thread(
+            target=self._live,
+            name="neighbours",
+            daemon=True,
+        )
 
     def _live(self) -> None:
         while not self._stop.wait(_PAUSE):
@@ -65,7 +68,8 @@ class StandIns:
         """Change what others own on a Node, one after the other."""
         self._beats += 1
         turn = self._beats % len(self._nodes)
-        path = f"{NODES}/{self._nodes[turn]}"
+        node = self._nodes[turn]
+        path = f"{NODES}/{node}"
         annotations = {BEAT: str(self._beats)}
         beat = {"metadata": {"annotations": annotations}}
         self._api.request("PATCH", path, beat, content_type=MERGE)

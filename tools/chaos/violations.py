@@ -94,7 +94,7 @@ class Trend:
 class Leaks:
     """Sizes of programs, taken whenever the cluster is at rest.
 
-    A program that was started anew begins anew.
+    A program that was restarted begins anew.
     """
 
     def __init__(self) -> None:
@@ -121,10 +121,12 @@ class Leaks:
         """Take down what grew."""
         for trend in self.trends():
             findings.checked("leaks")
-            if grows(trend.values, _ALLOWED[trend.what]):
-                findings.add(
-                    "leaks", f"{trend.program}: {trend.what} {trend} in {len(trend.values)} rests"
-                )
+            allowed = _ALLOWED[trend.what]
+            if not grows(trend.values, allowed):
+                continue
+            rests = len(trend.values)
+            finding = f"{trend.program}: {trend.what} {trend} in {rests} rests"
+            findings.add("leaks", finding)
 
 
 def grows(series: Sequence[float], slack: float) -> bool:

@@ -1,7 +1,4 @@
-"""One cluster to be broken.
-
-Servers, a proxy and a token for each program, the programs, and who watches them.
-"""
+"""One cluster to be broken: servers, programs with a proxy and a token each, and observers."""
 
 import contextlib
 import shutil
@@ -278,7 +275,13 @@ class World:
             "CHAOS_WALL": str(wall),
             "TMPDIR": str(temporary),
         }
-        program = Program(full, module, arguments, self.folder, environment)
+        program = Program(
+            full,
+            module,
+            arguments,
+            self.folder,
+            environment,
+        )
         actor = Actor(program, proxy, token, wall, machine=machine)
         self.actors[full] = actor
         self.write_token(actor)
@@ -407,7 +410,8 @@ class World:
         missing = []
         for machine in self.machines:
             name = f"node {machine.node}"
-            code, node = self.api.request("GET", f"{cluster.NODES}/{machine.node}")
+            path = f"{cluster.NODES}/{machine.node}"
+            code, node = self.api.request("GET", path)
             if code != 200:
                 return [f"{name}: {code}"]
 
@@ -441,8 +445,10 @@ class World:
         name = crd["metadata"]["name"]
         path = f"{CRDS}/{name}"
         code, answer = self.api.request("GET", path)
-        if code == 200 and answer["metadata"].get("deletionTimestamp"):
-            self.api.remove_crd(name)
+        if code == 200:
+            metadata = answer["metadata"]
+            if metadata.get("deletionTimestamp"):
+                self.api.remove_crd(name)
 
         code, _ = self.api.request("GET", path)
         if code != 200:

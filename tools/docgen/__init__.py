@@ -1,4 +1,1 @@
-"""The pages of docs/ that say what the code says.
-
-Tables of labels, metrics, levels, flags and fields.
-"""
+"""Generates what docs/ says of the code: tables of labels, metrics, levels, flags and fields."""

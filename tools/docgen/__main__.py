@@ -77,8 +77,10 @@ def put(page: str, part: str, text: str) -> str:
     end = f"<!-- end: {part} -->"
     begin_pattern = re.escape(begin)
     end_pattern = re.escape(end)
-    pattern = re.compile(f"({begin_pattern}\n).*?({end_pattern}\n)", re.DOTALL)
-
+    pattern = re.compile(
+        f"({begin_pattern}\n).*?({end_pattern}\n)",
+        re.DOTALL,
+    )
     content = text.strip()
     whole = f"{begin}\n\n{content}\n\n{end}\n"
     written, places = pattern.subn(lambda _: whole, page)

@@ -106,9 +106,9 @@ def _families(collectors: Iterable[Any]) -> Iterator[Family]:
 
 
 def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
-    """A metric has its labels, or belongs to a collector that has them.
+    """The labels of a metric: its own, or those of the collector that it belongs to.
 
-    The client library tells neither publicly.
+    The client library exposes neither publicly.
     """
     for holder in (metric, collector):
         names = getattr(holder, "labelnames", None) or getattr(holder, "_labelnames", None)

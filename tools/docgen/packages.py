@@ -1,9 +1,7 @@
-"""`python -m tools.docgen.packages OWNER/NAME`.
+"""`python -m tools.docgen.packages OWNER/NAME`: wheel and chart under a repository's name.
 
-What a release makes of wheel and chart under its repository's name.
-
-dist/toposcope (the chart, made by `make chart`) gets the addresses of the repository, and
-dist/krew.yaml describes dist/toposcope-krew.tar.gz, which is krew's plugin.
+A release runs it. dist/toposcope (the chart, made by `make chart`) gets the addresses of the
+repository, and dist/krew.yaml describes dist/toposcope-krew.tar.gz, which is krew's plugin.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """`python -m tools.docgen.release VERSION`: the changelog's section of a version.
 
-An error where it is no release.
+It fails where that is no release.
 """
 
 import re
@@ -21,7 +21,7 @@ _HEADING: Final = re.compile(
 class NoReleaseError(ToposcopeError):
     """What is tagged cannot be released under this version.
 
-    The message says what to change where.
+    The message says what to change, and where.
     """
 
 

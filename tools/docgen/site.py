@@ -1,11 +1,8 @@
-"""What the site needs beside docs/.
+"""A hook of MkDocs: adds what pages link to from outside docs/, and makes links fit both places.
 
-Files of the repository that its pages link to, and links that fit both places.
-
-A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it
-(`../manifests/...`); on the site what they link to lies under `source/`, Markdown as a page and
-everything else as text. A link to nothing is left as it is, so that `mkdocs build --strict`
-stumbles over it.
+MkDocs loads this file by its path. Pages link as GitHub wants it (`../manifests/...`); on the site
+what they link to lies under `source/`, Markdown as a page and everything else as text. A link to
+nothing is left as it is, so that `mkdocs build --strict` stumbles over it.
 """
 
 import posixpath
@@ -65,8 +62,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         path = _resolved(at, link)
         if path is None:
             return match[0]
-        target = posixpath.relpath(_on_site(path), folder or ".")
-        return f"{opening}{target}{fragment or ''}{closing}"
+        page = _on_site(path)
+        target = posixpath.relpath(page, folder or ".")
+        anchor = fragment or ""
+        return f"{opening}{target}{anchor}{closing}"
 
     return _LINK.sub(fitted, markdown)
 
@@ -81,7 +80,7 @@ def _linked(at: str, text: str) -> Iterator[str]:
 def _resolved(at: str, target: str) -> str | None:
     """The file of the repository that a link in the file `at` leads to.
 
-    None where it leads elsewhere.
+    None where the link leads elsewhere.
     """
     if ":" in target or target.startswith("/"):
         return None

@@ -1,7 +1,4 @@
-"""Tables of docs/ that come from the code.
-
-Labels, levels, fields of a ClusterTopology, commands and flags.
-"""
+"""Tables of docs/ that come from the code: labels, levels, fields, commands and flags."""
 
 import argparse
 import ast
@@ -127,7 +124,9 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 def catalogue() -> str:
     """Domains, broadest first, with their keys, preferred first."""
-    rows = [[code(domain), listed(keys)] for domain, keys in KEYS.items()]
+    rows = []
+    for domain, keys in KEYS.items():
+        rows.append([code(domain), listed(keys)])
     return markdown(["domain", "keys"], rows)
 
 
@@ -194,7 +193,8 @@ def _meaning(field: dict[str, Any]) -> str:
     sentences = [" ".join(words)]
     if "enum" in field:
         choices = [str(choice) for choice in field["enum"]]
-        sentences.append(f"One of {listed(choices)}.")
+        shown_choices = listed(choices)
+        sentences.append(f"One of {shown_choices}.")
 
     default = field.get("default")
     if default:
@@ -204,7 +204,8 @@ def _meaning(field: dict[str, Any]) -> str:
     limits = ", ".join(_limits(field))
     if limits:
         first = limits[0].upper()
-        sentences.append(f"{first}{limits[1:]}.")
+        rest = limits[1:]
+        sentences.append(f"{first}{rest}.")
     for rule in field.get("x-kubernetes-validations", []):
         message = rule["message"]
         sentences.append(f"Rule: {message}.")
@@ -327,7 +328,7 @@ _PINNED: Final = re.compile(r"^([\w.-]+)==(\S+)(?! ;.*win32)", re.MULTILINE)
 def licences() -> str:
     """What is installed with Toposcope, with its licence.
 
-    What a lock pins for other platforms is left out.
+    Packages that a lock pins for other platforms are left out.
     """
     lock = LOCK.read_text(encoding="utf-8")
     rows = []

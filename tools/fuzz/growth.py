@@ -98,7 +98,14 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
     """What a reader took at most, in a child process; and the finding, empty for none."""
     with tempfile.TemporaryDirectory(prefix="growth-") as folder:
         note = Path(folder) / "unit"
-        done = python(folder, _ASLEEP, module, "--child", name, str(note))
+        done = python(
+            folder,
+            _ASLEEP,
+            module,
+            "--child",
+            name,
+            str(note),
+        )
         tried = "none"
         if note.exists():
             tried = note.read_text(encoding="utf-8")
@@ -115,11 +122,9 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
         return measured, ""
 
     times = large / max(small, 1e-6)
-    finding = (
-        f"{name}: {FACTOR} times the text took {times:.0f} times as long "
-        f"({large:.2f} s): {shown(measured.unit)}"
-    )
-    return measured, finding
+    growth = f"{FACTOR} times the text took {times:.0f} times as long ({large:.2f} s)"
+    text = shown(measured.unit)
+    return measured, f"{name}: {growth}: {text}"
 
 
 def shown(unit: Unit) -> str:
@@ -131,13 +136,14 @@ def shown(unit: Unit) -> str:
 def child(read: Callable[[str], object], units: Sequence[Unit], path: Path) -> Measured:
     """Measure in this process, which ends where one text takes too long.
 
-    `path` has the unit then.
+    `path` names that text then.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
 
     def note(unit: Unit) -> None:
         path.write_text(shown(unit), encoding="utf-8")
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _BUSY, hard))
+        limit = int(time.process_time()) + _BUSY
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
     _attempt(read, "")  # loads what is loaded late
     return measure(read, units, note)
@@ -167,9 +173,10 @@ def _measure(names: Sequence[str]) -> int:
     for name in names:
         measured, finding = in_child(name)
         if measured:
-            small = number(measured.small)
-            large = number(measured.large)
-            rows.append((name, f"{small} s", f"{large} s", shown(measured.unit)))
+            small = f"{number(measured.small)} s"
+            large = f"{number(measured.large)} s"
+            text = shown(measured.unit)
+            rows.append((name, small, large, text))
         if finding:
             findings.append(finding)
 

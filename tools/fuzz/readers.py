@@ -181,7 +181,11 @@ def _annotated(given: str) -> None:
     one = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "n", "annotations": {MATRIX: given}, "labels": {}},
+        "metadata": {
+            "name": "n",
+            "annotations": {MATRIX: given},
+            "labels": {},
+        },
     }
     load_files(["-"], io.BytesIO(msgspec.json.encode(one)))
 
@@ -229,7 +233,11 @@ def _device(expression: str) -> None:
 
 
 def _status(given: str) -> None:
-    condition = {"type": conditions.LEVELS_AVAILABLE, "status": "False", "message": given}
+    condition = {
+        "type": conditions.LEVELS_AVAILABLE,
+        "status": "False",
+        "message": given,
+    }
     conditions.unavailable_levels({"conditions": [condition]})
     cluster_topology.typed_status(
         {"conditions": [{"type": given, "status": given, "message": given}]}

@@ -1,10 +1,8 @@
-"""Cases of one subject for a while, drawn by Hypothesis from a seed.
+"""Tries cases of one subject for a while, drawn by Hypothesis from a seed.
 
-In a process of its own when run as a program.
-
-`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` is that process: one that crashes, or
-eats its memory, is a finding and not the end. It writes seed and case into FILE before each
-attempt, and prints what came of all as JSON.
+`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` does so in a process of its own: one
+that crashes, or eats its memory, is a finding and not the end. It writes seed and case into FILE
+before each attempt, and prints what came of all as JSON.
 """
 
 import faulthandler
@@ -143,7 +141,13 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
     """Fuzz one subject in a child process."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         note = Path(folder) / "case"
-        arguments = name, str(seconds), str(seed), str(batches or 0), str(note)
+        arguments = (
+            name,
+            str(seconds),
+            str(seed),
+            str(batches or 0),
+            str(note),
+        )
         done = python(folder, seconds + _GRACE, "tools.fuzz.run", *arguments)
         if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=Result)
@@ -164,7 +168,7 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
 def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
     """Let coverage choose the cases of a subject.
 
-    What came of it in a few words, and the finding if there is one.
+    Returns what came of it in a few words, and the finding if there is one.
     """
     if importlib.util.find_spec("atheris") is None:
         return "left out: atheris is not installed (it has no wheel for this platform)", ""
@@ -194,7 +198,7 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
 def python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a module with temporary files in a folder.
 
-    One that takes longer than `seconds` is killed, and says so.
+    A module that takes longer than `seconds` is killed, and the result says so.
     """
     command, environment = [sys.executable, "-m", *arguments], {**os.environ, "TMPDIR": folder}
     try:
@@ -225,8 +229,9 @@ def main() -> None:
     result = fuzz(subject, seconds, seed, batches, note=note)
     faulthandler.cancel_dump_traceback_later()
 
-    grown = process.memory_info().rss - before
-    result.grew = max(0, grown) / (1 << 20)
+    after = process.memory_info().rss
+    grown = max(0, after - before)
+    result.grew = grown / (1 << 20)
     encoded = msgspec.json.encode(result)
     sys.stdout.buffer.write(encoded)
 

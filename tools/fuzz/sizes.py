@@ -1,8 +1,7 @@
 """Inputs that are bad by being large.
 
-Each in a child process, with the time it takes and the memory at its peak.
-
-A row names what it may cost. Beyond that, or with a traceback, it is a finding.
+Each runs in a child process that measures its time and peak memory. A row says what it may cost. A
+higher cost or a traceback is a finding.
 """
 
 import gzip
@@ -100,9 +99,11 @@ def _labels() -> str:
     decode = NodeDecoder(["example.com/l1"])
     for index in range(200):
         metadata = {"name": f"n{index}", "labels": labels}
-        raw = msgspec.json.encode({"metadata": metadata})
+        node = {"metadata": metadata}
+        raw = msgspec.json.encode(node)
         _, _, facts = decode(raw)
-        held(facts.keys == ("example.com/l1",), "other labels are kept")
+        are_dropped = facts.keys == ("example.com/l1",)
+        held(are_dropped, "other labels are kept")
     return "200 such nodes read, one label of each kept"
 
 
@@ -153,9 +154,9 @@ def _refused_from_file(content: bytes) -> str:
 
 
 def _laughs() -> str:
-    """Ten aliases of ten aliases ....
+    """Ten aliases of ten aliases, and so on.
 
-    A kilobyte that is a billion values once somebody walks through them.
+    A kilobyte of it is a billion values once somebody walks through them.
     """
     lines = [
         b"kind: Job",
@@ -186,7 +187,11 @@ def _laughs() -> str:
 def _spec() -> str:
     levels = []
     for index in range(20_000):
-        levels.append({"domain": f"d{index}", "key": f"example.com/l{index}"})
+        level = {
+            "domain": f"d{index}",
+            "key": f"example.com/l{index}",
+        }
+        levels.append(level)
     document = {
         "metadata": {"name": "t", "uid": "u"},
         "spec": {"levels": levels, "required": ["x"] * 20_000},
@@ -294,7 +299,8 @@ def main() -> int:
     """One row, in the child."""
     resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
     index = int(sys.argv[1])
-    outcome = SIZES[index].attempt()
+    size = SIZES[index]
+    outcome = size.attempt()
 
     used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
     seconds = used.ru_utime + used.ru_stime

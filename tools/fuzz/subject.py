@@ -54,7 +54,13 @@ def subject(
     """Have a function be the attempt of the subject of its name."""
 
     def add(attempt: Attempt) -> Attempt:
-        SUBJECTS[attempt.__name__] = Subject(attempt.__name__, promise, cases, attempt, guided)
+        SUBJECTS[attempt.__name__] = Subject(
+            attempt.__name__,
+            promise,
+            cases,
+            attempt,
+            guided,
+        )
         return attempt
 
     return add
@@ -162,8 +168,8 @@ def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
     def draw_one(draw: DrawFn) -> Any:
         chosen = _one_of(draw, documents)
         document = copy.deepcopy(chosen)
-        times = draw(st.integers(0, 4))
-        for _ in range(times):
+        up_to_four = st.integers(0, 4)
+        for _ in range(draw(up_to_four)):
             document = _spoil(draw, document, likely)
         return document
 
@@ -246,9 +252,10 @@ def text_of(samples: Sequence[str], words: Sequence[str]) -> SearchStrategy[str]
     def draw_one(draw: DrawFn) -> str:
         text = draw(st.sampled_from(samples))
         lines = text.split("\n")
-        times = draw(st.integers(0, 5))
-        for _ in range(times):
-            at = draw(st.integers(0, len(lines) - 1))
+        up_to_five = st.integers(0, 5)
+        for _ in range(draw(up_to_five)):
+            last = len(lines) - 1
+            at = draw(st.integers(0, last))
             lines[at : at + 1] = _line(draw, lines, at, words)
             if not lines:
                 lines.append("")
@@ -296,7 +303,9 @@ def encoded(text: SearchStrategy[str]) -> SearchStrategy[bytes]:
             case "changed" if content:
                 at = draw(st.integers(0, size - 1))
                 byte = draw(st.integers(0, 255))
-                return content[:at] + bytes([byte]) + content[at + 1 :]
+                before = content[:at]
+                after = content[at + 1 :]
+                return before + bytes([byte]) + after
         return content
 
     return draw_one()

@@ -1,9 +1,7 @@
 """Our own `libnvidia-ml.so.1`.
 
-Compiled once, and its tables written from simulated and recorded machines.
-
-Found as the driver's is: by `pynvml`, through the loader, in a process that was started with
-`environment`.
+It is compiled once; its tables are written from simulated and recorded machines. `pynvml` finds it
+as it finds the driver's: through the loader, in a process that was started with `environment`.
 """
 
 import hashlib
@@ -160,10 +158,7 @@ def _reply(answer: recording.Answer) -> str:
 
 
 def _number(argument: recording.Argument) -> str:
-    """An argument as the table has it: a handle's number, a struct's version.
-
-    Nothing for a struct without one.
-    """
+    """An argument as the table has it: a handle's number, a struct's version, or nothing."""
     if isinstance(argument, recording.Reference):
         return "" if argument.version is None else str(argument.version)
     return str(argument).removeprefix("gpu:")
@@ -182,8 +177,10 @@ def _struct(memory: recording.Memory) -> str:
         numbers = _words(content[36:41])
         return f"{guid} {chassis} {numbers}"
 
-    cluster = bytes(struct.clusterUuid).hex()
-    numbers = _words(_fabric_numbers(struct))
+    uuid = bytes(struct.clusterUuid)
+    cluster = uuid.hex()
+    fabric_numbers = _fabric_numbers(struct)
+    numbers = _words(fabric_numbers)
     return f"{cluster} {numbers}"
 
 

@@ -32,7 +32,7 @@ _DEPTH: Final = re.compile(r"^The depth of the complete state graph search is (\
 class Verdict(NamedTuple):
     """What TLC says of one model.
 
-    `broken` is what does not hold (`Temporal`: a liveness property), empty: all does.
+    `broken` is what does not hold (`Temporal`: a liveness property). Empty: everything holds.
     """
 
     broken: str
@@ -44,9 +44,8 @@ class Verdict(NamedTuple):
 def check(module: str, config: str = "", sources: Mapping[str, str] | None = None) -> Verdict:
     """Check `module` as `config` says.
 
-    `sources` are files that take the place of those of this folder.
-
-    Raises RuntimeError where TLC cannot check it at all.
+    Files in `sources` replace those of this folder. Raises RuntimeError where TLC cannot check it
+    at all.
     """
     with tempfile.TemporaryDirectory() as folder:
         for file in (*MODELS.glob("*.tla"), *MODELS.glob("*.cfg")):
@@ -69,7 +68,13 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
             f"{config or module}.cfg",
             f"{module}.tla",
         ]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     return _verdict(module, done.stdout + done.stderr)
 
 

@@ -1,7 +1,4 @@
-"""`python -m tools.regexes`.
-
-Refuse regular expressions of the product that may take more than linear time.
-"""
+"""`python -m tools.regexes`: refuse patterns of the product that may take more than linear time."""
 
 import sys
 from pathlib import Path

@@ -100,7 +100,10 @@ class _Judge:
 
     def _both(self, first: frozenset[int], second: frozenset[int]) -> bool:
         """Whether one text leads around the first loop, on to the second, and around that."""
-        return any(self._leads(first, second, p, q) for p, q in product(first, second))
+        for start, end in product(first, second):
+            if self._leads(first, second, start, end):
+                return True
+        return False
 
     def _leads(self, first: frozenset[int], second: frozenset[int], p: int, q: int) -> bool:
         goal, seen = (p, q, q), {(p, p, q)}

@@ -1,6 +1,4 @@
-"""The automaton of a pattern's positions (Glushkov's).
-
-Each place of a character, and which may come next.
+"""The automaton of a pattern's positions (Glushkov's): characters, and which may come next.
 
 Edges are counted, because `(a*)*` has two ways from one `a` to the next. A repetition with a bound
 is unrolled a few times; with a large bound, or around text of any length, it counts as one without.
@@ -41,7 +39,7 @@ class Mode(StrEnum):
 class _Part:
     """What a piece of the pattern contributes.
 
-    Positions that it can begin and end with, by the number of ways.
+    These are positions that it can begin and end with, by the number of ways.
     """
 
     first: Mapping[int, int] = field(default_factory=dict)
@@ -62,7 +60,7 @@ _ASSERTION: Final = _Part(sure_empty=False)
 class Automaton:
     """Positions, the characters of each, and the edges between them with their number of ways.
 
-    Two ways are several.
+    Two ways stand for any larger number.
     """
 
     characters: list[int] = field(default_factory=list)
@@ -192,7 +190,13 @@ class _Builder:
 
     def _single(self, characters: int) -> _Part:
         at = self._position(characters)
-        return _Part({at: 1}, {at: 1}, empty=0, sure_empty=False, sure_last=frozenset((at,)))
+        return _Part(
+            {at: 1},
+            {at: 1},
+            empty=0,
+            sure_empty=False,
+            sure_last=frozenset((at,)),
+        )
 
     def _edge(self, before: int, after: int, ways: int) -> None:
         edges = self.automaton.edges

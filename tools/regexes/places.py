@@ -44,9 +44,9 @@ class Regex:
     flags: int
     modes: frozenset[Mode]
     reason: str
-    """Why it is linear although the search finds otherwise.
+    """Why the pattern is linear although the search says otherwise.
 
-    The comment `# linear: WHY` beside it.
+    The text is that of the comment `# linear: WHY` beside it.
     """
     source: str
     """The expression as it stands there."""

@@ -1,4 +1,4 @@
-"""Deterministic simulation.
+"""Deterministic simulation of the production programs.
 
-The production programs under one clock, one scheduler and one source of randomness.
+They run under one clock, one scheduler and one source of randomness.
 """

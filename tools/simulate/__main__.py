@@ -102,7 +102,7 @@ def _prepare(*, log: bool = False) -> None:
 def _runs(planned: Iterable[_Planned], *, log: bool) -> Iterator[Run]:
     """What is planned, in its order, on every CPU: each process runs one seed at a time.
 
-    One that logs runs alone.
+    A run that logs runs alone.
     """
     if log:
         for seed, rounds, settles in planned:
@@ -133,7 +133,12 @@ def _arguments() -> argparse.Namespace:
         default=0.0,
         help="of cluster time; default: as many as fit into --minutes",
     )
-    parser.add_argument("--minutes", type=float, default=3.0, help="of ours, at most; default: 3")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=3.0,
+        help="of ours, at most; default: 3",
+    )
     parser.add_argument(
         "--seed",
         type=int,
@@ -145,7 +150,11 @@ def _arguments() -> argparse.Namespace:
         metavar="STEP,...;...",
         help="these rounds of faults, as a failed run prints them",
     )
-    parser.add_argument("--no-shrink", action="store_true", help="leave a run that failed as it is")
+    parser.add_argument(
+        "--no-shrink",
+        action="store_true",
+        help="leave a run that failed as it is",
+    )
     parser.add_argument(
         "--write", action="store_true", help="put the result into docs/figures/reliability.json"
     )

@@ -32,7 +32,7 @@ class Loss:
     anew: bool = False
     """Whether a ClusterTopology was deleted.
 
-    A new one knows of no level that nodes had before, nor will have again.
+    A new one knows of no level that nodes had before, and will not have again.
     """
 
 

@@ -1,11 +1,9 @@
-"""What lies between simulated programs and the API server.
-
-Connections that are slow, cut, silent, or late.
+"""What lies between simulated programs and the API server: connections that delay, cut and lose.
 
 A connection hands the production client's request to the embedded API server's own code. A request
-arrives at once, late or never; its answer comes or does not. One that its sender gives up arrives
-before that, if at all: what a leader's Lease allows for (see `controller.election`). Claims of the
-Lease arrive at any time, whoever sent them.
+arrives at once, late or never; its answer comes or does not. A request that its sender gives up
+arrives before that, if at all: what a leader's Lease allows for (see `controller.election`). Claims
+of the Lease arrive at any time, whoever sent them.
 """
 
 import functools
@@ -44,7 +42,7 @@ class Weather:
     lost: float = 0.0
     """The chance that a connection breaks.
 
-    Half of the time before the server has seen the request.
+    Half of the time, that is before the server has seen the request.
     """
     late: float = 0.0
     """The chance that a request takes so long that its sender gives up."""
@@ -57,9 +55,9 @@ class Weather:
     status: int = 0
     """What a proxy answers to everything."""
     paged: float = 0.0
-    """Above 0, a server without streamed lists, an object a page.
+    """The chance that a list's version is gone by the next page.
 
-    The chance that the version is gone by the next.
+    Above 0, the server has no streamed lists, and an object a page.
     """
     lag: float = 0.0
     """Seconds by which watches are behind at most: those of a server whose cache is."""
@@ -133,21 +131,20 @@ class Network:
     def serve(self, process: Process, request: Request) -> Response:
         """Have the server process a request now, whether anybody waits for its answer or not."""
         response = self.api.handle(request)
-        self.scheduler.note(f"{process.name} {request.method} {request.path} {response.code}")
-        if request.method != "GET":
+        method = request.method
+        self.scheduler.note(f"{process.name} {method} {request.path} {response.code}")
+        if method != "GET":
             self.wrote(process, request, response)
         return response
 
     def deliver(self, process: Process) -> None:
         """Have what a process has sent arrive, before it is stopped."""
-        for connection, request in (
-            () if self.down or self._held is not None else self.travelling.items()
-        ):
-            if (
-                connection.process is process
-                and request.method != "GET"
-                and connection not in self.early
-            ):
+        if self.down or self._held is not None:
+            return
+        for connection, request in self.travelling.items():
+            if connection.process is not process or request.method == "GET":
+                continue
+            if connection not in self.early:
                 self.early[connection] = self.serve(process, request)
 
     def cut(self, process: Process | None = None) -> None:
@@ -161,10 +158,10 @@ class Network:
             connection.dead = True
 
     def _of(self, process: Process | None) -> "list[SimulatedConnection]":
-        streams = sorted(self.streams, key=lambda one: one.number)
-        return [
-            connection for connection in streams if process is None or connection.process is process
-        ]
+        in_order = sorted(self.streams, key=lambda stream: stream.number)
+        if process is None:
+            return in_order
+        return [stream for stream in in_order if stream.process is process]
 
 
 @functools.lru_cache(4096)
@@ -268,22 +265,24 @@ class SimulatedConnection(Connection):
 
     def _served(self, request: Request, weather: Weather) -> Response:
         """The server's answer, to the second of two requests where a proxy repeats it."""
-        if weather.resent and self.network.scheduler.rng.random() < weather.resent:
-            self.network.serve(self.process, request)
-            self.network.travel(weather, self._patience)
+        network = self.network
+        if weather.resent and network.scheduler.rng.random() < weather.resent:
+            network.serve(self.process, request)
+            network.travel(weather, self._patience)
         if weather.paged:
             return self._older(request, weather.paged)
-        return self.network.serve(self.process, request)
+        return network.serve(self.process, request)
 
     def _older(self, request: Request, chance: float) -> Response:
         """What a server without streamed lists answers."""
         query = request.query
         if "sendInitialEvents" in query:
-            return Response.of(
-                StatusError(
-                    HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "sendInitialEvents is forbidden"
-                )
+            error = StatusError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "Invalid",
+                "sendInitialEvents is forbidden",
             )
+            return Response.of(error)
         if "continue" in query and self.network.scheduler.rng.random() < chance:
             return Response.of(expired("The provided continue parameter is too old"))
         if "limit" in query:
@@ -291,9 +290,9 @@ class SimulatedConnection(Connection):
         return self.network.serve(self.process, request)
 
     def _arrives_late(self, request: Request, when: float) -> None:
-        """Have a request come while its sender waits for the answer, or never.
+        """Have a request arrive while its sender waits for the answer, or never.
 
-        A claim also after that.
+        A claim may arrive after that, too.
         """
         network = self.network
         if request.method == "GET" or when < 0.25:  # noqa: PLR2004 - one in four gets lost

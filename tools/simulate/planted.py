@@ -21,9 +21,9 @@ _claimed: Final = Election.claimed
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect: the invariant that it breaks, and what takes the place of what.
+    """A planted defect, and the invariant that it breaks.
 
-    `changes` are names below `toposcope` with what takes their place.
+    `changes` are names below `toposcope`, each with what takes its place.
     """
 
     invariant: str

@@ -61,10 +61,8 @@ def run(
 ) -> Run:
     """Simulate one seed, with its own rounds or those given.
 
-    `watched` looks on from the beginning to the end.
-
-    `settles` is how many seconds after its last fault the cluster may take to become what it
-    should.
+    `watched` observes from the beginning to the end. `settles` is how many seconds after its last
+    fault the cluster may take to become what it should.
     """
     began = time.process_time()
     world = World(seed)

@@ -1,14 +1,14 @@
-"""One clock and one scheduler.
+"""One clock and one scheduler for all threads of all simulated processes.
 
-Of all threads of all simulated processes one runs at a time, and a seed says which.
-
-A simulated thread is a greenlet: it gives way where it waits for time, an event, a lock or an
-answer, and nowhere else. Time passes only when nobody can run.
+One thread runs at a time, and a seed says which. A simulated thread is a greenlet: it gives way
+where it waits for time, an event, a lock or an answer, and nowhere else. Time passes only when
+nobody can run.
 """
 
 import hashlib
 import heapq
 import random
+import threading
 from bisect import insort
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -132,7 +132,8 @@ class Scheduler:
 
     def note(self, what: str) -> None:
         """Take down in the trace what happens."""
-        self._hash.update(f"{self.now:.6f} {what}\n".encode())
+        line = f"{self.now:.6f} {what}\n"
+        self._hash.update(line.encode())
 
     def thread(self, process: Process, name: str, work: Callable[[], object]) -> Thread:
         thread = Thread(self, process, name, work)
@@ -142,7 +143,9 @@ class Scheduler:
 
     def call(self, after: float, act: Callable[[], object]) -> None:
         """Have something done in so many seconds, which must not wait."""
-        heapq.heappush(self._due, (self.now + after, next(self._order), act, 0))
+        due = self.now + after
+        order = next(self._order)
+        heapq.heappush(self._due, (due, order, act, 0))
 
     def wait(self, seconds: float | None) -> bool:
         """Let others run until `wake`, at most so long; whether it was woken.
@@ -195,7 +198,7 @@ class Scheduler:
 
     def run(self, seconds: float) -> None:
         until = self.now + seconds
-        while self._ready or (self._due and self._due[0][0] <= until):
+        while self._ready or self._is_due(until):
             if self._ready:
                 turn = int(self.rng.random() * len(self._ready))
                 thread = self._ready.pop(turn)
@@ -210,6 +213,13 @@ class Scheduler:
                 what.waits = False
                 insort(self._ready, what, key=_NUMBER)
         self.now = until
+
+    def _is_due(self, until: float) -> bool:
+        """Whether something is to happen by then."""
+        if not self._due:
+            return False
+        first_due, *_ = self._due[0]
+        return first_due <= until
 
     def _switch(self, thread: Thread) -> None:
         if thread.process.stopped:
@@ -296,23 +306,53 @@ class Lock(Condition):
         self.release()
 
 
-class Machine(runtime.Runtime):
+class ServerRuntime(runtime.Runtime):
+    """What the API server has of its machine: the simulation's clock and waits.
+
+    Its randomness has a seed of its own: how many uids it gives away changes no schedule.
+    """
+
+    def __init__(self, scheduler: Scheduler, seed: int = 0) -> None:
+        self._scheduler = scheduler
+        self._seed = seed
+
+    def monotonic(self) -> float:
+        return self._scheduler.now
+
+    def boot_time(self) -> float:
+        return self._scheduler.now
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self._scheduler.now)
+
+    def rng(self) -> random.Random:
+        return random.Random(self._seed)
+
+    def event(self) -> runtime.Event:
+        return Event(self._scheduler)
+
+    def lock(self) -> runtime.Lock:
+        return Lock(self._scheduler)
+
+    def condition(self, lock: threading.RLock) -> runtime.Condition:
+        del lock
+        return Condition(self._scheduler)
+
+    def freeze(self) -> None: ...
+
+
+class Machine(ServerRuntime):
     """What a simulated process has of its machine; `connect` makes its connections."""
 
     def __init__(
         self, scheduler: Scheduler, process: Process, connect: Callable[..., runtime.Connection]
     ) -> None:
-        self._scheduler = scheduler
+        super().__init__(scheduler)
         self._process = process
         self._connect = connect
 
-    def monotonic(self) -> float:
-        return self._scheduler.now
-
-    boot_time = monotonic
-
     def now(self) -> datetime:
-        return START + timedelta(seconds=self._scheduler.now + self._process.off)
+        return super().now() + timedelta(seconds=self._process.off)
 
     def host(self) -> str:
         return self._process.name
@@ -326,12 +366,6 @@ class Machine(runtime.Runtime):
     def rng(self) -> random.Random:
         return random.Random(self._scheduler.rng.getrandbits(64))
 
-    def event(self) -> runtime.Event:
-        return Event(self._scheduler)
-
-    def lock(self) -> runtime.Lock:
-        return Lock(self._scheduler)
-
     def thread(self, name: str, work: Callable[[], object]) -> runtime.Thread:
         self._process.check()
         return self._scheduler.thread(self._process, name, work)
@@ -341,5 +375,3 @@ class Machine(runtime.Runtime):
     ) -> runtime.Connection:
         del host, port, tls, name
         return self._connect(self._process, timeout)
-
-    def freeze(self) -> None: ...

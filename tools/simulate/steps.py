@@ -112,11 +112,14 @@ def _round(rng: random.Random, actors: Sequence[str]) -> Schedule:
     times = rng.randint(1, _MOST)
     for _ in range(times):
         for step in schedule.draw(rng, faults, actors):
+            key = (step.fault, step.target)
             start = round(step.start * _SLOWER, 1)
-            key = step.fault, step.target
             latest[key] = replace(step, start=start)
 
-    in_order = sorted(latest.values(), key=lambda step: step.start)
+    in_order = sorted(
+        latest.values(),
+        key=lambda step: step.start,
+    )
     return tuple(in_order)
 
 

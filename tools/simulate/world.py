@@ -55,6 +55,7 @@ from toposcope.controller.run import assemble
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import ApiClient
 from toposcope.kube.credentials import Cluster
+from toposcope.kube.runtime import Runtime
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
@@ -101,16 +102,11 @@ class Patience(Scale):
 class RecordedStore(Store):
     """Tells `seen` of each change (storage, object, whether it is gone), and can be set back."""
 
-    idle = inf
+    longest_silence_seconds = inf
 
-    def __init__(self, clock: Scheduler, seen: Callable[[str, Stored, bool], None]) -> None:
-        super().__init__(_HISTORY)
-        self._scheduler = clock
+    def __init__(self, runtime: Runtime, seen: Callable[[str, Stored, bool], None]) -> None:
+        super().__init__(_HISTORY, runtime)
         self._seen = seen
-        self.monotonic = lambda: clock.now
-
-    def condition(self) -> Any:
-        return scheduler.Condition(self._scheduler)
 
     def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().put(storage, obj)
@@ -124,7 +120,10 @@ class RecordedStore(Store):
 
     def copy(self) -> tuple[int, dict[str, dict[Key, Stored]]]:
         """What is stored, as a backup of etcd has it."""
-        return self.revision, {name: dict(one.objects) for name, one in self._collections.items()}
+        objects = {}
+        for name, collection in self._collections.items():
+            objects[name] = dict(collection.objects)
+        return self.revision, objects
 
     def restore(self, saved: tuple[int, dict[str, dict[Key, Stored]]]) -> None:
         """Store that, and nothing of what came after it."""
@@ -147,7 +146,7 @@ class RecordedStore(Store):
 
 
 class Server(Api):
-    """Programs cannot change the levels of Kueue's Topology, as in most of its versions.
+    """Refuses that programs change the levels of Kueue's Topology, as most of its versions do.
 
     By hand it can be done.
     """
@@ -246,9 +245,9 @@ class SimulatedMachine(Machine):
 
 
 class Program:
-    """A program with all that a fault may take hold of.
+    """A program with all that a fault may act on.
 
-    Chaos' `Actor` and `Program` of a simulated process.
+    It is chaos' `Actor` and `Program` of a simulated process.
     """
 
     def __init__(self, owner: "World", name: str, machine: SimulatedMachine | None) -> None:
@@ -334,7 +333,14 @@ class Program:
         machine.rings = ring
         worker = cast(Any, Worker(own.scheduler, machine))
         self.parts = agent = Agent(AgentParts(options, worker, publisher, metrics), runtime)
-        watch = NodeWatch(client, machine.node, publisher, metrics, node_changed, runtime=runtime)
+        watch = NodeWatch(
+            client,
+            machine.node,
+            publisher,
+            metrics,
+            node_changed,
+            runtime=runtime,
+        )
         watch.start()
         PlanWatch(client, NAMESPACE, plan_changed, runtime=runtime).start()
         follow(agent, lambda: False, event, woken)
@@ -348,7 +354,8 @@ class Program:
         """End it and leave it so; SIGTERM lets a controller give back its Lease."""
         self._wanted = False
         if number is signal.SIGTERM and self.parts is not None and self.process.alive:
-            self._world.scheduler.thread(self.process, "signals", self.parts.controller.end)
+            end = self.parts.controller.end
+            self._world.scheduler.thread(self.process, "signals", end)
             self._world.sleep(20.0)
         self.die()
 
@@ -396,11 +403,13 @@ class Worker:
 
     def probe(self) -> RawNode:
         if not self._silent():
-            self._scheduler.wait(self._scheduler.rng.uniform(0.01, 0.5))
+            seconds = self._scheduler.rng.uniform(0.01, 0.5)
+            self._scheduler.wait(seconds)
         if self._silent():
             self._scheduler.wait(10.0)
             raise ProbeError("hang", "no answer within 10 s")
-        return probed(self._machine.node, self._machine.profile, self._machine.faults)
+        machine = self._machine
+        return probed(machine.node, machine.profile, machine.faults)
 
     def _silent(self) -> bool:
         return self._machine.faults.startswith("calls:")
@@ -475,41 +484,32 @@ class World(world.World):
         self.states: set[int] = set()
         """Hashes of the states that the cluster was in."""
         self.scheduler = Scheduler(random.Random(seed))
-        self.store = RecordedStore(self.scheduler, self._seen)
+        server_runtime = scheduler.ServerRuntime(self.scheduler)
+        self.store = RecordedStore(server_runtime, self._seen)
         self._state = 0
         self._changes = 0
         """Since the neighbours' last turn, of what they look at."""
         self.levels = Levels(self)
         self._essences: dict[tuple[str, Key], tuple[Any, int]] = {}
         self._rules: dict[str, Rules] = {}
-        uids = (f"00000000-0000-4000-8000-{number:012}" for number in range(10**12))
-        self.admin_api = Server(
-            self.store, clock=self.now, new_uid=lambda: next(uids), bookmark_interval=60.0
-        )
+        """Empty until the observer is there: what the server loads before is judged by none."""
+        self.admin_api = Server(self.store, bookmark_interval=60.0)
         self.admin_api.load(
             [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
         )
         self.api = Admin(self.admin_api)
         self.network = Network(self.scheduler, self.admin_api)
-        self.network.wrote, self.network.about_to_write = self._wrote, self._about_to_write
-        with tempfile.TemporaryDirectory() as folder:
-            made_of = cluster.machines(self.scale.agents, Path(folder))
-        self._simulated = [
-            SimulatedMachine(machine.node, machine.profile, machine.gpus, Path())
-            for machine in made_of
-        ]
+        self.network.wrote = self._wrote
+        self.network.about_to_write = self._about_to_write
+        self._simulated = _machines(self.scale.agents)
         self.machines = [*self._simulated]
         self.contenders = {name for name in ACTORS if name.startswith("controller")}
         self.observer = Observer(self.api, [*self.machines], self.findings)
-        rules: dict[str, Rules] = {
-            cluster.NODES: self.observer.nodes,
-            cluster.TOPOLOGIES: self.observer.topologies,
-        }
-        rules |= self.observer.objects
-        self._rules = {_storage(path): rule for path, rule in rules.items()}
+        self._rules = _rules_by_storage(self.observer)
         self.turns = Turns(self.findings, self.scale.lease)
         self.published_writes = PublishedWrites(self.findings)
-        self.published_writes.may_lack = self.observer.topologies.may_lack = self.levels.may_lack
+        self.published_writes.may_lack = self.levels.may_lack
+        self.observer.topologies.may_lack = self.levels.may_lack
         self.actors: dict[str, Any] = {}
         self.desired: dict[str, Any] = {}
         self._desired_later: dict[str, Any] = {}
@@ -535,13 +535,16 @@ class World(world.World):
         document = {} if storage == LEASES else item.decode()
         self.levels.seen(storage, document, gone=gone)
         rules = self._rules.get(storage)
-        if rules:
-            judge = rules.gone if gone else rules.seen
-            judge(document)
+        if rules and gone:
+            rules.gone(document)
+        elif rules:
+            rules.seen(document)
         if storage in _ESSENTIAL:
-            essence = None
-            if not gone:
-                essence = _essence(document) if document else _HOLDER.findall(item.body)
+            essence: Any = None
+            if not gone and document:
+                essence = _essence(document)
+            elif not gone:
+                essence = _HOLDER.findall(item.body)
             self._take_down(storage, item, essence)
         self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
 
@@ -590,16 +593,19 @@ class World(world.World):
 
     def crash_at_a_wait(self, name: str) -> None:
         """Kill a program at one of its next waits, wherever in its code that is."""
-        process = self.actors[name].program.process
+        actor = self.actors[name]
+        process = actor.program.process
         process.waits_left = self.scheduler.rng.randint(1, _WAITS)
         process.ended = lambda: self._crash(process)
 
     def _crash(self, process: Process) -> None:
         self.doomed.pop(process.name, None)
-        program = self.actors[process.name].program
+        actor = self.actors[process.name]
+        program = actor.program
         if program.process is process:
             program.die()
-            self.scheduler.call(self.scheduler.rng.uniform(0.5, 30.0), program.restart_killed)
+            pause = self.scheduler.rng.uniform(0.5, 30.0)
+            self.scheduler.call(pause, program.restart_killed)
 
     def judge(self) -> None: ...
 
@@ -652,6 +658,36 @@ class World(world.World):
         self.network.weather[actor.name] = Weather()
 
 
+def _machines(agents: int) -> list[SimulatedMachine]:
+    """The machines of chaos, without files."""
+    simulated = []
+    with tempfile.TemporaryDirectory() as folder:
+        machines = cluster.machines(agents, Path(folder))
+    for machine in machines:
+        copied = SimulatedMachine(
+            machine.node,
+            machine.profile,
+            machine.gpus,
+            Path(),
+        )
+        simulated.append(copied)
+    return simulated
+
+
+def _rules_by_storage(observer: Observer) -> dict[str, Rules]:
+    """What judges the objects of each storage."""
+    by_path: dict[str, Rules] = {
+        cluster.NODES: observer.nodes,
+        cluster.TOPOLOGIES: observer.topologies,
+        **observer.objects,
+    }
+    by_storage = {}
+    for path, rules in by_path.items():
+        storage = _storage(path)
+        by_storage[storage] = rules
+    return by_storage
+
+
 _WANTED: list[dict[str, Any]] = []
 """What an undisturbed controller makes of such a cluster: the same for all seeds."""
 _ESSENTIAL: Final = frozenset(
@@ -665,14 +701,20 @@ _ESSENTIAL: Final = frozenset(
 def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
     """`desired` of chaos, on a server and with a clock of their own."""
     clock = Scheduler(random.Random(0))
-    store = RecordedStore(clock, lambda *_: None)
-    uids = (f"copy-{number}" for number in range(10**12))
-    copied = Api(store, clock=lambda: START, new_uid=lambda: next(uids), bookmark_interval=60.0)
+    server_runtime = scheduler.ServerRuntime(clock, seed=1)
+    store = RecordedStore(server_runtime, lambda *_: None)
+    copied = Api(store, bookmark_interval=60.0)
     copied.load(
         {"apiVersion": "v1", "kind": "Node", **node} for node in api.get(cluster.NODES)["items"]
     )
     network = Network(clock, copied)
-    options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text")
+    options = Options(
+        None,
+        once=True,
+        debounce=0.0,
+        metrics_port=None,
+        log_format="text",
+    )
 
     def once() -> None:
         process = Process("once")
@@ -690,7 +732,9 @@ def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
 
 def _storage(path: str) -> str:
     *_, group, _version, plural = path.split("/")
-    return plural if group == "api" else f"{plural}.{group}"
+    if group == "api":
+        return plural
+    return f"{plural}.{group}"
 
 
 def _essence(document: dict[str, Any]) -> Any:

@@ -7,7 +7,8 @@
               "switch":"leaf-01","port":"Ethernet1/3"}],
      "cpus":{"0":"0-55,112-167"},
      "matrix":["X","NV18 X","PXB NODE X"],
-     "reasons":["GPU 3: 17 of 18 NVLinks active"]}
+     "reasons":["GPU 3: 17 of 18 NVLinks active"],
+     "faults":[{"kind":"links-down","gpu":3}]}
 
 `matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and
 half of it keeps a node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it,
@@ -15,7 +16,8 @@ no further than PXB, and `root` is its PCIe root complex. A device's `uuid`, `pc
 `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the
 kernel's list format. `disputes` lists the paths that NVML and sysfs name differently. A NIC's
 `switch` (its name, else its id) and `port` are those that it is cabled to, if that is known. Data
-Direct functions follow the NICs with `"dd":true`, named after their NICs.
+Direct functions follow the NICs with `"dd":true`, named after their NICs. `faults` tell programs
+what the first of the `reasons` are about, in their order; the other reasons are no faults.
 """
 
 import re
@@ -43,9 +45,9 @@ _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxyType({})) -> str:
     """The annotation's value: at most `LIMIT` bytes of ASCII, whatever the names and reasons hold.
 
-    What does not fit is dropped in this order: disputes, switches, long reasons, then (on no known
-    machine) the matrix, the NICs and the GPUs. The reasons for a degraded state are what an admin
-    looks for here.
+    What does not fit is dropped in this order: faults, disputes, switches, long reasons, then (on
+    no known machine) the matrix, the NICs and the GPUs. The reasons for a degraded state are what
+    an admin looks for here.
     """
     document: dict[str, Any] = {
         "version": VERSION,
@@ -59,6 +61,8 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
     if topology.disputes:
         document["disputes"] = [_dispute(dispute) for dispute in topology.disputes]
     document["reasons"] = _cut(topology.reasons, *_REASONS[0])
+    if topology.reasons:
+        document["faults"] = _faults(topology)
     for smaller in _smaller(document, topology.reasons):
         text = compact(smaller)
         if len(text) <= LIMIT:
@@ -102,11 +106,22 @@ def _triangle(matrix: LinkMatrix) -> list[str]:
 
 
 def _dispute(dispute: PathDispute) -> str:
-    return f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
+    devices = f"{dispute.a} {dispute.b}"
+    return f"{devices}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
+
+
+def _faults(topology: NodeTopology) -> list[dict[str, Any]]:
+    """The faults of the reasons that are shown; none where only others are."""
+    count, _ = _REASONS[0]
+    if len(topology.reasons) > count:
+        count -= 1  # the last one is about the rest
+    return [_device(kind=fault.kind, gpu=fault.gpu) for fault in topology.faults[:count]]
 
 
 def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The document, with less and less in it."""
+    yield document
+    document.pop("faults", None)
     yield document
     document.pop("disputes", None)
     yield document
@@ -127,9 +142,11 @@ def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
 
     All are printable ASCII and at most `length` long.
     """
-    shown = [_plain(reason, length) for reason in reasons[:count]]
-    if len(reasons) > count:
-        more = len(reasons) - count + 1
+    shown = []
+    for reason in reasons[:count]:
+        shown.append(_plain(reason, length))
+    more = len(reasons) - count + 1
+    if more > 1:
         shown[-1] = f"and {more} more: see the agent's log"
     return shown
 

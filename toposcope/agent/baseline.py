@@ -347,17 +347,19 @@ def degradations(
 def _worse_paths(
     baseline: Baseline, today: Baseline, topology: NodeTopology, uncounted: AbstractSet[str]
 ) -> Iterator[Fault]:
-    names = {gpu.pci: f"GPU {gpu.index}" for gpu in topology.gpus}
+    indices = {gpu.pci: gpu.index for gpu in topology.gpus}
     for pair, cell in sorted(today.paths.items()):
         before = baseline.paths.get(pair, cell)
         if _rank(cell) <= _rank(before) or not uncounted.isdisjoint(pair):
             continue
         first, second = pair
+        from_index, to_index = indices[first], indices[second]
         yield Fault(
             FaultKind.PATH_WORSE,
             subject=f"{first} {second}",
-            where=f"{names[first]} to {names[second]}",
+            where=f"GPU {from_index} to GPU {to_index}",
             detail=f"{cell}, was {before}",
+            gpu=from_index,
         )
 
 

@@ -58,25 +58,36 @@ class AgentCollector:
 def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     text = "When the hardware last answered, in Unix time; 0 until it has."
     yield _number("last_successful_probe_timestamp_seconds", text, metrics.last_probe)
+
     text = "When the Node was last known to be up to date, in Unix time; 0 until it was."
     yield _number("last_successful_publish_timestamp_seconds", text, metrics.last_publish)
+
     text = "How long probes of the hardware took, failed ones included."
-    durations = ((), metrics.durations.cumulative(), metrics.durations.sum)
-    yield histogram(f"{_PREFIX}probe_duration_seconds", text, (), [durations])
-    text = f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}."
+    counts = metrics.durations.cumulative()
+    durations = ((), counts, metrics.durations.sum)
+    name = f"{_PREFIX}probe_duration_seconds"
+    yield histogram(name, text, (), [durations])
+
+    reasons = ", ".join(REASONS)
+    text = f"Probes without an answer from the hardware, by reason: {reasons}."
     yield _counter("probe_failures", text, "reason", metrics.failures)
+
     outcomes = ", ".join(get_args(Outcome))
     text = f"Attempts to bring the Node's labels up to date, by outcome: {outcomes}."
     yield _counter("publishes", text, "outcome", metrics.publishes)
+
     text = "1 while a watch reports changes that others make to the Node, else 0."
     yield _number("watching", text, metrics.watching)
+
     text = (
         "1 while the admission policies refuse what they must "
         "and RBAC grants no more than is needed, else 0."
     )
     yield _number("confined", text, metrics.confined)
+
     text = "Version of this agent."
-    yield family("info", f"{_PREFIX}build", text, ("version",), [((__version__,), 1)])
+    version = (__version__,)
+    yield family("info", f"{_PREFIX}build", text, ("version",), [(version, 1)])
 
 
 def _node(description: Description | None) -> Iterator[Family]:
@@ -179,7 +190,9 @@ def _gpus(gpus: Sequence[Gpu]) -> Iterator[Family]:
 def _fabric_states(gpus: Sequence[Gpu]) -> Family:
     samples: list[_Sample] = []
     for gpu in gpus:
-        samples += [((gpu.pci, state), gpu.fabric is state) for state in GpuFabric]
+        for state in GpuFabric:
+            series = (gpu.pci, state)
+            samples.append((series, gpu.fabric is state))
     states = ", ".join(GpuFabric)
     text = f"1 for how far the GPU's registration with the fabric is: {states}."
     return _gauge("gpu_fabric_state", text, ("gpu", "state"), samples)
@@ -192,7 +205,9 @@ def _fabric_health(topology: NodeTopology | None) -> Family:
     samples: list[_Sample] = []
     for gpu in gpus:
         bad = gpu.registration.health if gpu.registration else ()
-        samples += [((gpu.pci, bit), bit in bad) for bit in HEALTH_BITS]
+        for bit in HEALTH_BITS:
+            series = (gpu.pci, bit)
+            samples.append((series, bit in bad))
     text = "1 for each bad bit of the GPU's fabric health; absent without a fabric."
     return _gauge("gpu_fabric_health_bad", text, ("gpu", "bit"), samples)
 
@@ -208,8 +223,10 @@ def _pairs(topology: NodeTopology) -> Iterator["_Sample"]:
 
     The path of NVLinks is `NV`: their number is the value, and may change without a new series.
     """
-    for (i, a), (j, b) in combinations(enumerate(_device_names(topology)), 2):
-        cell = topology.matrix.cells[i][j]
+    rows = topology.matrix.cells
+    devices = enumerate(_device_names(topology))
+    for (i, a), (j, b) in combinations(devices, 2):
+        cell = rows[i][j]
         links = nv_links(cell)
         path = "NV" if links else cell
         yield (a, b, path), links
@@ -236,7 +253,7 @@ class Usage(NamedTuple):
 def usage(worker: int | None) -> dict[str, Usage]:
     """What `agent` (this process) and `worker` (a process id) use.
 
-    One that is gone or unreadable is left out.
+    A process that is gone or unreadable is left out.
     """
     used = {}
     for name, pid in (("agent", os.getpid()), ("worker", worker)):
@@ -290,7 +307,10 @@ def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> F
 
 
 def _number(name: str, text: str, value: float | None) -> Family:
-    return _gauge(name, text, (), [] if value is None else [((), value)])
+    samples: list[_Sample] = []
+    if value is not None:
+        samples.append(((), value))
+    return _gauge(name, text, (), samples)
 
 
 def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> Family:
@@ -298,6 +318,8 @@ def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) 
     samples: list[_Sample] = []
     for member in states:
         if state is not None:
-            samples.append(((member.value,), member is state))
+            series = (member.value,)
+            samples.append((series, member is state))
     members = ", ".join(states)
-    return _gauge(name, f"{text}: {members}.", ("state",), samples)
+    about = f"{text}: {members}."
+    return _gauge(name, about, ("state",), samples)

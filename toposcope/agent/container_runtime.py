@@ -53,10 +53,7 @@ _OLD_LIBRARY: Final = frozenset(
 def container_facts(
     environ: Mapping[str, str] = os.environ, dev: str = "/dev"
 ) -> tuple[tuple[str, str], ...]:
-    """What the NVIDIA runtime was asked for in this container.
-
-    And whether it gave it the driver's control device.
-    """
+    """What this container asks of the NVIDIA runtime, and whether it got the control device."""
     facts = {}
     for name in (_VISIBLE, _CAPABILITIES):
         value = environ.get(name)

@@ -16,7 +16,7 @@ from toposcope.agent.discover import (
     missing_gpus,
     weak_links,
 )
-from toposcope.agent.faults import Fault, FaultKind, acceptable, kind_of, unaccepted
+from toposcope.agent.faults import Fault, FaultKind, acceptable, kind_of, renewed, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import INTERCONNECT, MATRIX, REFERENCE, SHAPE
@@ -199,16 +199,19 @@ def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology
 def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Comparison) -> int:
     """NVLinks that a GPU should have up.
 
-    By the node's baseline, and by its board unless the baseline was accepted.
+    The node's baseline says it, and its board unless the baseline was accepted.
     """
     if gpu.pci in seen.trained_off:
         return 0
     best = compared.baseline
     dark = {*seen.trained_off, *seen.absent, *compared.gone}
     to_dark = baseline.links_to(best, gpu.pci, dark)
-    before = best.links.get(gpu.pci, 0) - to_dark
-    if best.accepted is not None and gpu.pci in best.links:
+    most = best.links.get(gpu.pci, 0)
+    before = most - to_dark
+    is_known = gpu.pci in best.links
+    if is_known and best.accepted is not None:
         return before
+
     by_board = seen.wired[position] or 0
     return max(before, by_board)
 
@@ -232,7 +235,7 @@ def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) 
     NVML tells no UUID of a GPU that it does not list. So as many GPUs as have left the addresses at
     which they were accepted may be missing at others, of which the baseline knows nothing.
     """
-    accepted = best.accepted or frozenset()
+    accepted = renewed(best.accepted or frozenset(), faults)
     if not raw.bus_visible:
         return accepted
     came = set()
@@ -268,10 +271,7 @@ def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> fro
 
 
 def _off_the_bus(raw: RawNode) -> bool:
-    """Whether there is a GPU that no PCI bus shows.
-
-    One that NVML counts, or that of a Jetson's chip.
-    """
+    """Whether there is a GPU that no PCI bus shows: NVML counts one, or a Jetson's chip has one."""
     return raw.integrated_gpu or any(fault.index is not None for fault in raw.faults)
 
 

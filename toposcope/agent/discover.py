@@ -11,7 +11,7 @@ from zlib import crc32
 
 from toposcope.agent.boards import board_of, trained_off, wired_links
 from toposcope.agent.container_runtime import withheld
-from toposcope.agent.fabric import attached, fabric_reasons, gpu_fabric, node_fabric, registration
+from toposcope.agent.fabric import attached, fabric_problems, gpu_fabric, node_fabric, registration
 from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
 from toposcope.agent.nvml.gateway import LOST
@@ -56,10 +56,7 @@ _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 
 
 class Examination(NamedTuple):
-    """One probe, understood.
-
-    The topology, and what is wrong with it whatever the node has shown before.
-    """
+    """What one probe means: the topology, and what is wrong with it whatever the node has shown."""
 
     topology: hw.NodeTopology
     """Without state and reasons: `conclude` adds them."""
@@ -182,9 +179,15 @@ def conclude(
         state = hw.State.UNKNOWN
     elif remaining:
         state = hw.State.DEGRADED
-    sentences = [fault.sentence for fault in remaining]
-    reasons = dict.fromkeys([*sentences, *notes, *_unsaid(topology)])
-    return topology._replace(state=state, reasons=tuple(reasons))
+    by_sentence: dict[str, hw.NodeFault] = {}
+    for fault in remaining:
+        by_sentence.setdefault(fault.sentence, hw.NodeFault(fault.kind, fault.gpu))
+    reasons = dict.fromkeys([*by_sentence, *notes, *_unsaid(topology)])
+    return topology._replace(
+        state=state,
+        reasons=tuple(reasons),
+        faults=tuple(by_sentence.values()),
+    )
 
 
 def expecting(gpu: hw.Gpu, links: int) -> hw.Gpu:
@@ -206,34 +209,33 @@ def weak_links(gpus: Sequence[hw.Gpu]) -> list[Fault]:
             subject=gpu.uuid or gpu.pci,
             where=f"GPU {gpu.index}",
             detail=f"{gpu.links_active} of {gpu.links_expected}",
+            gpu=gpu.index,
         )
         faults.append(fault)
     return faults
 
 
 def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
-    """NVLinks that each GPU should have up.
-
-    By its board, and by the links that others have to it.
-    """
+    """NVLinks that each GPU should have up, by its board and the links that others have to it."""
     switches = len(raw.switch_functions)
     absent = len(absent_gpus(raw))
     by_board = wired_links(raw.gpus, nvlinks, switches, absent)
     wired: list[int | None] = []
     for gpu, links in zip(raw.gpus, by_board, strict=True):
         missing = nvlinks.missing_ends(gpu.pci)
+        expected = links
         if missing and not trained_off(gpu):
-            by_others = nvlinks.active(gpu.pci) + missing
-            wired.append(max(links or 0, by_others))
-        else:
-            wired.append(links)
+            active = nvlinks.active(gpu.pci)
+            by_others = active + missing
+            expected = max(links or 0, by_others)
+        wired.append(expected)
     return tuple(wired)
 
 
 def _without_fabric(gpu: RawGpu) -> RawGpu:
     """The GPU, without the error of its fabric query if it can be in no multi-node fabric.
 
-    Those need NVLink 4.
+    Multi-node fabrics need NVLink 4.
     """
     too_old = gpu.architecture is not None and gpu.architecture < _FIRST_WITH_FABRIC
     is_card = gpu.name is not None and board_of(gpu.name) is None
@@ -297,7 +299,7 @@ def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
 def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
     """Whether anything was said about the path between two GPUs.
 
-    Else its cell is SYS for want of a better word.
+    If not, its cell is SYS for want of a better word.
     """
     cell = matrix.cells[a][b]
     if nv_links(cell):
@@ -320,10 +322,9 @@ def _product_open(products: Sequence[str | None]) -> bool:
 
 
 class _Numa:
-    """NUMA nodes of devices.
+    """NUMA nodes of devices: what the kernel reports, else the node whose CPUs are local.
 
-    As the kernel reports them, else the node whose CPUs are local to the device. A machine with a
-    single node has everything on it, whatever the firmware says of its devices.
+    A machine with a single node has everything on it, whatever the firmware says of its devices.
     """
 
     def __init__(self, raw: RawNode) -> None:
@@ -335,7 +336,7 @@ class _Numa:
             self._cpus[node.id] = cpus
             self._all |= cpus
         if len(raw.numa) == 1:
-            self._only = raw.numa[0].id
+            (self._only,) = self._cpus
         self.functions = {function.address: function for function in raw.gpu_functions}
 
     def of(self, function: RawPci | None) -> int | None:
@@ -398,7 +399,7 @@ def _module(gpu: RawGpu) -> int | None:
 def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
     """Whether NVML said all about a GPU's links.
 
-    One without any, on a board where others have some, was not read.
+    A GPU without any, on a board where others have some, was not read.
     """
     if not raw.nvlinks_read or not nvlinks.known(gpu.pci):
         return False
@@ -448,7 +449,7 @@ def _owners(function: RawDataDirect, nics: Sequence[RawNic]) -> list[int]:
 def _in_row_order(raw: RawNode) -> list[RawDataDirect]:
     """The Data Direct functions in the order of their NICs, as nvidia-smi numbers them.
 
-    Those of unknown NICs come last.
+    Functions of unknown NICs come last.
     """
     after_all = [len(raw.nics)]
     return sorted(raw.data_direct, key=lambda function: _owners(function, raw.nics) or after_all)
@@ -580,10 +581,13 @@ def _nvml_levels(raw: RawNode) -> _Table:
     levels = {}
     for pair in raw.ancestors:
         levels[pair.a, pair.b] = _ANCESTOR.get(pair.level)
-    table = _Table(len(raw.gpus))
-    for i, j in _pairs(len(raw.gpus)):
-        indices = (raw.gpus[j].index, raw.gpus[i].index)
-        table.put(i, j, levels.get(indices))
+    indices = [gpu.index for gpu in raw.gpus]
+    count = len(indices)
+    table = _Table(count)
+    for i, j in _pairs(count):
+        pair_of_indices = indices[j], indices[i]
+        level = levels.get(pair_of_indices)
+        table.put(i, j, level)
     return table
 
 
@@ -598,10 +602,11 @@ def _sysfs_levels(functions: Sequence[RawPci | None], numa: _Numa) -> _Table:
 
 def _nvlink_counts(raw: RawNode, nvlinks: NvLinks) -> _Table:
     """The active NVLinks between each pair of GPUs."""
-    table = _Table(len(raw.gpus))
-    for i, j in _pairs(len(raw.gpus)):
-        first, second = raw.gpus[j], raw.gpus[i]
-        links = nvlinks.links(first.pci, second.pci)
+    addresses = [gpu.pci for gpu in raw.gpus]
+    count = len(addresses)
+    table = _Table(count)
+    for i, j in _pairs(count):
+        links = nvlinks.links(addresses[j], addresses[i])
         table.put(i, j, links)
     return table
 
@@ -616,9 +621,9 @@ def _pairs(count: int) -> Iterator[tuple[int, int]]:
 def _row_names(raw: RawNode) -> list[str]:
     """The devices as `nvidia-smi topo -m` names them."""
     names = [f"GPU{gpu.index}" for gpu in raw.gpus]
-    for number in range(len(raw.nics)):
+    for number, _ in enumerate(raw.nics):
         names.append(f"NIC{number}")
-    for number in range(len(raw.data_direct)):
+    for number, _ in enumerate(raw.data_direct):
         names.append(f"DD{number}")
     return names
 
@@ -665,10 +670,7 @@ def _passed_through(function: RawPci) -> bool:
 
 
 def absent_gpus(raw: RawNode) -> tuple[str, ...]:
-    """Addresses of the GPUs on the PCI bus that NVML should list and does not.
-
-    Those that are lost are among them.
-    """
+    """Addresses of GPUs on the PCI bus that NVML should list and does not, lost ones included."""
     seen = {gpu.pci for gpu in raw.gpus}
     return tuple([address for address in expected_gpus(raw) if address not in seen])
 
@@ -714,6 +716,7 @@ def _nameless_losses(raw: RawNode) -> Iterator[Fault]:
             subject=f"index {fault.index}",
             where=f"GPU {fault.index}",
             detail=fault.text,
+            gpu=fault.index,
         )
 
 
@@ -739,23 +742,30 @@ def _lost(fault: RawFault, address: str) -> Fault:
         subject=address,
         where=f"GPU {fault.index} ({address})",
         detail=fault.text,
+        gpu=fault.index,
     )
 
 
 def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
     """What is wrong with the fabric.
 
-    The key has the GPU by its UUID: its index changes at a reboot.
+    The key has the GPU by its UUID: its index changes at a reboot. Earlier agents made it of the
+    words.
     """
     by_identity = []
     for gpu in gpus:
         identity = _checksum(gpu.uuid or gpu.pci)
         by_identity.append(gpu._replace(index=identity))
-    sentences = fabric_reasons(gpus)
-    lasting = fabric_reasons(by_identity)
-    for sentence, lasting_sentence in zip(sentences, lasting, strict=True):
-        subject = f"{_checksum(lasting_sentence):08x}"
-        yield Fault(FaultKind.FABRIC, subject=subject, detail=sentence)
+    problems = fabric_problems(gpus)
+    lasting = fabric_problems(by_identity)
+    for problem, lasting_problem in zip(problems, lasting, strict=True):
+        yield Fault(
+            FaultKind.FABRIC,
+            subject=f"{_checksum(lasting_problem.identity):08x}",
+            detail=problem.sentence,
+            gpu=problem.gpu,
+            former_subject=f"{_checksum(lasting_problem.sentence):08x}",
+        )
 
 
 def _checksum(text: str) -> int:

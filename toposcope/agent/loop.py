@@ -299,10 +299,7 @@ class Agent:
             self._repairs.request()
 
     def _begin_repair(self) -> bool:
-        """Whether this sync repairs what others changed.
-
-        Then the Node is read and written at once.
-        """
+        """Whether this sync repairs what others changed: it reads and writes the Node at once."""
         next_sync = self._began + PROBE_SECONDS
         if not self._repairs.begin(before=next_sync):
             return False
@@ -319,7 +316,9 @@ class Agent:
         self._next_plan = plan
         if self._plan_at is None:
             spread = 0.0 if self._options.once else self._options.spread
-            self._plan_at = self._runtime.monotonic() + self._rng.uniform(0.0, spread)
+            pause = self._rng.uniform(0.0, spread)
+            now = self._runtime.monotonic()
+            self._plan_at = now + pause
 
     def _adopt_plan(self) -> None:
         if self._next_plan is None or self._plan_at is None:
@@ -348,7 +347,9 @@ class Agent:
     def min_pause(self) -> float:
         """Seconds until a sync is allowed: a storm of events must not become a storm of probes."""
         shortest = min(PROBE_SECONDS, self._options.interval)
-        return max(0.0, self._synced + shortest - self._runtime.monotonic())
+        allowed_at = self._synced + shortest
+        now = self._runtime.monotonic()
+        return max(0.0, allowed_at - now)
 
     # Health.
 

@@ -34,7 +34,7 @@ class Keys(Protocol):
 class NodeWatch:
     """Calls `changed` when keys of ours change and are not as they should be.
 
-    Also when what they depend on changes, and when the NICs have other neighbours.
+    It also does when what they depend on changes, and when the NICs have other neighbours.
     """
 
     def __init__(
@@ -75,12 +75,13 @@ class NodeWatch:
     def _take(self, node: Mapping[str, Any]) -> None:
         metadata = node["metadata"]
         annotations = metadata.get("annotations") or {}
+        switches = annotations.get(SWITCHES)
         keys = self._keys.owned(metadata)
-        inputs = (annotations.get(SWITCHES), self._keys.inputs(metadata))
-        first_look = self._seen is None
-        other_inputs = not first_look and inputs != self._inputs
-        other_keys = keys != self._seen
-        self._seen = keys
-        self._inputs = inputs
-        if other_inputs or (other_keys and self._keys.differs(keys)):
+        inputs = (switches, self._keys.inputs(metadata))
+        keys_before, self._seen = self._seen, keys
+        inputs_before, self._inputs = self._inputs, inputs
+
+        has_other_inputs = keys_before is not None and inputs != inputs_before
+        has_other_keys = keys != keys_before
+        if has_other_inputs or (has_other_keys and self._keys.differs(keys)):
             self._changed()

@@ -52,7 +52,7 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
 
 
 class Owners(NamedTuple):
-    """Those of `KEYS` that we own, and those that others do (a key without an owner too).
+    """The keys of `KEYS` that we own, and those that others own or that have no owner.
 
     A key can be in both.
     """
@@ -80,15 +80,19 @@ def owners(metadata: Mapping[str, Any]) -> Owners:
 def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict[str, str]:
     """The labels without another owner that a Node should carry.
 
-    Those whose value is unknown now stay as they are.
+    Labels whose value is unknown now stay as they are.
     """
     ours, theirs = owners(metadata)
-    labels = nvidia_labels_for(description)
-    wanted = {key: value for key, value in labels.items() if key not in theirs}
+    wanted = {}
+    for key, value in nvidia_labels_for(description).items():
+        if key not in theirs:
+            wanted[key] = value
+
+    unknown = description.labels.unknown
     carried = metadata.get("labels") or {}
     for key in ours - theirs:
         source = _SOURCES.get(key)
-        if key in carried and source in description.labels.unknown:
+        if key in carried and source in unknown:
             wanted[key] = carried[key]
     return wanted
 

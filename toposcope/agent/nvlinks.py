@@ -40,11 +40,14 @@ class NvLinks:
         self._gpus = _gpu_addresses(raw)
         self._facts: dict[str, tuple[NvLink, ...]] = {}
         self._ends: dict[str, _Ends] = {}
-        for gpu in raw.gpus:
-            facts = [self._fact(gpu, link) for link in gpu.links]
-            self._facts[gpu.pci] = tuple(facts)
-            self._ends[gpu.pci] = _ends(facts)
         self._unknown: set[str] = set()
+
+        for gpu in raw.gpus:
+            address = gpu.pci
+            facts = [self._fact(gpu, link) for link in gpu.links]
+            self._facts[address] = tuple(facts)
+            self._ends[address] = _ends(facts)
+
         for gpu in raw.gpus:
             if not self._all_known(gpu):
                 self._unknown.add(gpu.pci)

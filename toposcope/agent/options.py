@@ -34,16 +34,7 @@ class Options(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the agent's flags."""
-    parser.add_argument(
-        "--node-name",
-        default=os.environ.get("NODE_NAME"),
-        help="this node's name; default: $NODE_NAME",
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        help="default: the pod's service account, $KUBECONFIG, ~/.kube/config",
-    )
+    add_node_arguments(parser)
     parser.add_argument(
         "--once",
         action="store_true",
@@ -98,6 +89,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="serve /metrics, /healthz and /readyz there",
     )
+    add_sysfs_argument(parser)
+    parser.add_argument("--log-format", choices=FORMATS, help="default: text")
+    parser.set_defaults(**Options._field_defaults)
+
+
+def add_node_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which node a program is on, and how it reaches the API server."""
+    parser.add_argument(
+        "--node-name",
+        default=os.environ.get("NODE_NAME"),
+        help="this node's name; default: $NODE_NAME",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="default: the pod's service account, $KUBECONFIG, ~/.kube/config",
+    )
+
+
+def add_sysfs_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--sysfs`."""
     parser.add_argument(
         "--sysfs",
         type=Path,
@@ -105,8 +117,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the kernel's sysfs is; default: /sys",
     )
-    parser.add_argument("--log-format", choices=FORMATS, help="default: text")
-    parser.set_defaults(**Options._field_defaults)
 
 
 def add_vf_rails_argument(parser: argparse.ArgumentParser) -> None:
@@ -117,14 +127,19 @@ def add_vf_rails_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vf-rails", action="store_true", help=about)
 
 
-def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
-    """The options in parsed arguments; ends the program with an error for a bad value."""
+def check_node_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End the program with an error where it knows no node or cannot wait between its rounds."""
     if not arguments.node_name:
         parser.error(
             "which node? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)"
         )
     if not arguments.interval > 0:
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
+
+
+def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
+    """The options in parsed arguments; ends the program with an error for a bad value."""
+    check_node_arguments(parser, arguments)
     if arguments.spread < 0:
         parser.error(f"--spread {arguments.spread:g}: must not be negative")
     if arguments.cleanup and arguments.accept_degraded:

@@ -26,10 +26,7 @@ def managers(metadata: Mapping[str, Any], field: str, key: str) -> frozenset[str
 
 
 def managed_keys(entry: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    """The keys of `labels` or `annotations` in an entry of managedFields.
-
-    Each has `f:` in front.
-    """
+    """The keys of `labels` or `annotations` in an entry of managedFields, with `f:` in front."""
     fields = entry.get("fieldsV1") or {}
     metadata = fields.get("f:metadata") or {}
     return metadata.get(f"f:{field}") or {}

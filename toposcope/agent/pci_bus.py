@@ -45,7 +45,7 @@ class PciBus:
         self._vpd_failures: dict[Entry, int] = {}
 
     def functions(self) -> Functions:
-        """Each function with its vendor and class.
+        """All functions with their vendors and classes.
 
         A server has some hundred functions, and this is read once.
         """

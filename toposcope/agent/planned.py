@@ -72,7 +72,7 @@ class Planner:
     def present(self, metadata: Mapping[str, Any]) -> OwnedKeys:
         """The keys on the Node that are this agent's business.
 
-        Without its flags, those that it wrote itself.
+        Without its flags these are the keys that it wrote itself.
         """
         labels = dict(self._present_labels(metadata))
         annotation = _annotation_of(metadata)
@@ -111,17 +111,14 @@ class Planner:
         return Wanted(OwnedKeys(unique, annotations))
 
     def _allowed(self, present: OwnedKeys) -> OwnedKeys:
-        """Those of the keys on the Node that the flags let the agent write."""
+        """The keys on the Node that the flags let the agent write."""
         return OwnedKeys(
             labels=present.labels if self._unique else {},
             annotations=present.annotations if self._slinky else {},
         )
 
     def _unique_labels(self, planned: "PlannedKeys", present: OwnedKeys) -> dict[str, str]:
-        """The labels of unique values.
-
-        Those that the plan names, and those that it says nothing about.
-        """
+        """The labels of unique values: what the plan names, and what it says nothing about."""
         if not self._unique:
             return {}
         kept = {key: value for key, value in present.labels.items() if planned.keeps(key)}

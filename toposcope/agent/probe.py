@@ -145,9 +145,9 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
 
 
 def _address(pci: Any, index: int) -> str:
-    """A GPU's PCI address.
+    """A GPU's PCI address. Raises ValueError.
 
-    One that is not on the PCI bus (Jetson) has none, or an empty one. Raises ValueError.
+    A GPU that is not on the PCI bus (Jetson) has none, or an empty one.
     """
     if isinstance(pci, NvmlReturn):
         return off_bus(index)
@@ -160,7 +160,7 @@ def _without_lost(
 ) -> list[RawGpu]:
     """The GPUs that are not lost.
 
-    One without an address is lost if the PCI bus has GPUs that no other one is: it is there.
+    A GPU without an address is lost if the PCI bus has GPUs that no other one is.
     """
     known = {gpu.pci for gpu in gpus}
     if all(function.address in known for function in on_bus):

@@ -271,10 +271,14 @@ class Publisher:
             remaining = [key for key in keys if self._is_co_owned(field, key)]
             if remaining:
                 changed[field] = dict.fromkeys(remaining)
-        if changed:
-            metadata = {"uid": self.metadata["uid"], **changed}
-            request = merge_patch(self._path, MANAGER, {"metadata": metadata})
-            self._cache(self._client.call(request))
+        if not changed:
+            return
+
+        uid = self.metadata["uid"]
+        patch = {"metadata": {"uid": uid, **changed}}
+        request = merge_patch(self._path, MANAGER, patch)
+        node = self._client.call(request)
+        self._cache(node)
 
     def _is_co_owned(self, field: str, key: str) -> bool:
         """Whether the Node has a key that a former version's controller owns too."""
@@ -358,7 +362,7 @@ class Removal(NamedTuple):
 def removal(metadata: Mapping[str, Any]) -> Removal:
     """How to remove the keys under our prefix, and the keys of others that only we own.
 
-    Those under our prefix go even if they are co-owned.
+    Keys under our prefix go even if they are co-owned.
     """
     path = f"{NODES}/{metadata['name']}"
     requests = []

@@ -95,7 +95,8 @@ class RailMemory:
     def _rails_in_order(self) -> list[Rail | None]:
         if len(self._rails) < self._least:  # nobody knows any more which of them has gone
             return [None] * self._least
-        return [self._known.get(nic) for nic in sorted(self._rails, key=natural)]
+        in_order = sorted(self._rails, key=natural)
+        return [self._known.get(nic) for nic in in_order]
 
     def _remember(self, carried: Mapping[str, str], *, anew: bool) -> None:
         """Go on from what the Node carries at the start, or when somebody has removed it."""
@@ -116,7 +117,7 @@ class RailMemory:
     def _elsewhere(self, topology: NodeTopology) -> set[str]:
         """Rails whose RDMA device a pod took along.
 
-        That nobody sees their neighbour does not mean that it is lost.
+        Nobody sees their neighbours then, which does not mean that these are lost.
         """
         elsewhere = set(self._rails) if topology.hidden_nics else set()
         for nic in topology.nics:
@@ -136,12 +137,14 @@ class RailMemory:
             self._lose(nic, now, elsewhere=elsewhere)
             return
         self._lost.pop(nic, None)
+        seen = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
         known = self._known.get(nic)
-        other_switch = known is not None and known.id != neighbour.id
-        if other_switch and not self._is_steady(nic, neighbour.id, now):
+        has_moved = known is not None and known.id != seen.id
+        if has_moved and not self._is_steady(nic, seen.id, now):
             return
+
         self._others.pop(nic, None)
-        self._known[nic] = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
+        self._known[nic] = seen
 
     def _lose(self, nic: str, now: float, *, elsewhere: bool) -> None:
         self._others.pop(nic, None)

@@ -105,10 +105,7 @@ class RawAncestor(NamedTuple):
 
 
 class RawPci(NamedTuple):
-    """One PCI function.
-
-    Its real sysfs path from the root complex down to itself, and where it belongs.
-    """
+    """One PCI function: its real sysfs path from the root complex down, and where it belongs."""
 
     address: str
     path: tuple[str, ...]

@@ -305,10 +305,7 @@ class RdmaDevices:
         return vpd is None or not vpd.manages_nvswitches
 
     def _without_rdma(self, function: Entry, driver: str | None) -> bool:
-        """Whether RDMA is off for a function of mlx5_core.
-
-        Then it has no RDMA device in any namespace.
-        """
+        """Whether RDMA is off for a function of mlx5_core: no namespace has its RDMA device."""
         if driver != _DRIVER:
             return False
         # the driver's auxiliary devices: mlx5_core.eth.0, mlx5_core.rdma.0 or mlx5_core.rdma-rep.0

@@ -202,10 +202,7 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
         signal.signal(number, stop)
 
     def woken(seconds: float) -> bool:
-        """Whether there is something to do within so many seconds.
-
-        To stop, or what a watch calls for.
-        """
+        """Whether there is something to do within so many seconds: a stop, or a watch's call."""
         if not select.select([wake], [], [], seconds)[0]:
             return False
         signs = wake.recv(_SIGNS)

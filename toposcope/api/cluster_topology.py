@@ -225,6 +225,11 @@ class Topology:
         return all(requirement.holds(node) for requirement in self.selector)
 
     @property
+    def has_current_status(self) -> bool:
+        """Whether the status was written for the spec as it is now."""
+        return self.status.get("observedGeneration") == self.generation
+
+    @property
     def last_levels(self) -> tuple[Level, ...]:
         """The levels of the spec, else those that were in effect when the status was written."""
         if self.levels is not None:

@@ -23,6 +23,8 @@ NO_RAILS: Final = "NoRails"
 don't show it."""
 SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
+STATUS_REFUSED: Final = "StatusRefused"
+"""The reason of `Ready` where only the conditions of a status are current."""
 
 IN_SYNC: Final = "InSync"
 """The reason of `Published` where all that should be published is."""
@@ -95,8 +97,8 @@ def _transition_time(condition: Condition, before: Mapping[str, Any]) -> str:
 def ready(conditions: Iterable[Condition]) -> Condition:
     """The summary: ready if all conditions that are not advisory hold.
 
-    Else it has the messages of those that do not. Where there is nothing to publish, or publishing
-    is off or a dry run, it is ready for that reason.
+    If not, it has the messages of those that do not hold. Where there is nothing to publish, or
+    publishing is off or a dry run, it is ready for that reason.
     """
     unpublished = None
     failing = []

@@ -1,4 +1,4 @@
-"""Which label carries which level, for commands: with an admin's own levels, as the controller."""
+"""The catalogue that commands use: like the controller's, with an admin's own levels."""
 
 import argparse
 import contextlib
@@ -24,7 +24,7 @@ _CONTROLLERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/compon
 
 
 def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
-    """What `--config` says; None without it. Raises CommandError."""
+    """The catalogue that `--config` names; None without the flag. Raises CommandError."""
     if not arguments.config:
         return None
     try:
@@ -35,49 +35,45 @@ def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
 
 
 def of_cluster(client: "ApiClient") -> Catalogue:
-    """That of the controller in the cluster: its ConfigMap, if there is one.
+    """The catalogue of the cluster's controller, from its ConfigMap, if there is one.
 
     Raises KubeError and CommandError.
     """
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
 
     try:
-        found = _in_cluster(client)
-        return _parsed(*found) if found else BUILT_IN
+        config = _in_cluster(client)
+        return _parsed(*config) if config else BUILT_IN
     except ApiError as error:
         if not error.forbidden:
             raise
         text = f"configured levels are ignored: {error.message}; pass them with --config FILE"
         complain(f"warning: {text}")
-
     return BUILT_IN
 
 
 def followed(client: "ApiClient", wait: Callable[[], bool]) -> Iterator[Catalogue]:
-    """The same after each change; `wait` returns when to look again (True: never).
+    """The catalogue of the cluster's controller, again after each change.
 
-    What is unreadable is skipped.
+    `wait` returns when it is time to look again, and True to end. Unreadable ones are skipped.
     """
     from toposcope.kube.errors import KubeError  # noqa: PLC0415 - not for files
 
-    known: tuple[bytes, str] | None = None
+    last: tuple[bytes, str] | None = None
     while not wait():
         with contextlib.suppress(KubeError):
-            found = _in_cluster(client)
-            if found == known:
+            config = _in_cluster(client)
+            if config == last:
                 continue
-            known = found
+            last = config
             try:
-                yield _parsed(*found) if found else BUILT_IN
+                yield _parsed(*config) if config else BUILT_IN
             except CommandError as error:
                 complain(f"warning: {error}")
 
 
 def _in_cluster(client: "ApiClient") -> tuple[bytes, str] | None:
-    """The controller's configuration, and what to call it; None where there is none.
-
-    Raises KubeError.
-    """
+    """The controller's configuration and a name for it; None without one. Raises KubeError."""
     from toposcope.kube.client import find  # noqa: PLC0415 - not for files
 
     for namespace in controller_namespaces(client):
@@ -85,12 +81,14 @@ def _in_cluster(client: "ApiClient") -> tuple[bytes, str] | None:
         text = (config_map.get("data") or {}).get(KEY)
         if isinstance(text, str):
             return text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}"
-
     return None
 
 
 def controller_namespaces(client: "ApiClient") -> Iterator[str]:
-    """Where the controller may run: where the manifests put it, or a Deployment has its labels."""
+    """The namespaces where the controller may run.
+
+    The first is that of the manifests; the others have a Deployment with the controller's labels.
+    """
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
     from toposcope.kube.listing import everything  # noqa: PLC0415 - same
 
@@ -123,7 +121,6 @@ def _inside(content: bytes, file: str) -> bytes:
     text = data.get(KEY) if isinstance(data, dict) else None
     if not isinstance(text, str):
         raise CommandError(f"--config {file}: data: the ConfigMap has no {KEY}")
-
     return text.encode()
 
 

@@ -24,8 +24,7 @@ from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
-from toposcope.placement.sentences import advice, left_out, reasoning
-from toposcope.placement.sentences import answer as in_words
+from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural
@@ -138,7 +137,7 @@ def _without_cluster(
     objects: Sequence[tuple[Document, Mapping[str, Any]]],
     why: KubeError,
 ) -> int:
-    """Check what needs no cluster, where there is none; 3 when nothing of that is wrong.
+    """Check what needs no cluster; 3 where nothing of that is wrong.
 
     Raises `why` where a cluster is configured and does not answer.
     """
@@ -148,8 +147,12 @@ def _without_cluster(
     from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only without a cluster
     from toposcope.placement.without_cluster import WithoutCluster  # noqa: PLC0415 - same
 
-    checker = WithoutCluster(of_flags(arguments) or BUILT_IN, [values for _, values in objects])
-    answers = [Answer(document, checker.check(values)) for document, values in objects]
+    catalogue = of_flags(arguments) or BUILT_IN
+    checker = WithoutCluster(catalogue, [values for _, values in objects])
+    answers = []
+    for document, values in objects:
+        answers.append(Answer(document, checker.check(values)))
+
     code = _shown(screen, arguments, answers, [])
     if not isinstance(why, NoClusterError):
         raise why
@@ -168,23 +171,22 @@ def _shown(
 
     Raises InputError, and CommandError where nothing was checked.
     """
-    known = []
+    with_kind = []
     problems = list(problems)
     for answer in answers:
         if answer.checked or answer.document.kind:
-            known.append(answer)
+            with_kind.append(answer)
         else:
             problems.append(kindless(answer.document))
 
-    _print(screen, arguments, known, problems)
+    _print(screen, arguments, with_kind, problems)
     if problems:
         raise InputError(*problems)
 
-    results = list(_results(known))
+    results = list(_results(with_kind))
     if not results and not arguments.server:
-        kinds = ", ".join(sorted({answer.document.kind for answer in known}))
+        kinds = ", ".join(sorted({answer.document.kind for answer in with_kind}))
         raise CommandError(f"nothing was checked: there are no rules for {kinds}")
-
     return exit_code(results)
 
 
@@ -199,12 +201,12 @@ def _print(
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
-        explain = arguments.explain or arguments.output == "wide"
-        screen.show(_page(screen, answers, explain=explain))
+        has_reasoning = arguments.explain or arguments.output == "wide"
+        screen.show(_page(screen, answers, has_reasoning=has_reasoning))
 
 
 def exit_code(results: Sequence[Checked]) -> int:
-    """0, 1 where something is wrong, 3 where nothing is but something is unclear."""
+    """0 if all is well, 1 if anything is wrong, 3 if nothing is wrong but something is unclear."""
     code = EXIT_OK
     for checked in results:
         if checked.well:
@@ -212,7 +214,6 @@ def exit_code(results: Sequence[Checked]) -> int:
         if not checked.unclear:
             return EXIT_PROBLEMS
         code = EXIT_UNCLEAR
-
     return code
 
 
@@ -258,7 +259,6 @@ def _existing(
     for name in against:
         if name not in (LIVE, NONE):
             files.append(name)
-
     existing: dict[Key, Mapping[str, Any]] = {}
     for _, values in _objects(files, problems, arguments.from_limit):
         existing[key_of(values)] = values
@@ -266,14 +266,13 @@ def _existing(
     if LIVE in against:
         with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
             existing = _live_objects(client, wanted, progress) | existing
-
     return existing
 
 
 def _dry_runs(
     arguments: argparse.Namespace, documents: Sequence[Mapping[str, Any]]
 ) -> dict[int, list[Finding]]:
-    """What the API server says of each document, by its number from 1. Raises KubeError."""
+    """The API server's findings about each document, by its number from 1. Raises KubeError."""
     from toposcope.kube.dry_run import DryRun  # noqa: PLC0415 - not for files
 
     findings: dict[int, list[Finding]] = {}
@@ -285,7 +284,6 @@ def _dry_runs(
         for count, document in enumerate(documents, 1):
             progress("objects", count, count / len(documents))
             findings[count] = [_finding_of(remark) for remark in server.ask(document)]
-
     return findings
 
 
@@ -298,33 +296,34 @@ def _finding_of(remark: "Remark") -> Finding:
 def _with_remarks(
     checked: Sequence[Checked], remarks: Sequence[Finding], kind: str
 ) -> tuple[Checked, ...]:
-    """The first result with the server's findings, too.
+    """The results, with the server's findings added to the first.
 
-    For a kind that no system handles, one result of its own.
+    A kind that no system handles gets a result of its own.
     """
     if not remarks:
         return tuple(checked)
-    first, *others = checked or (Checked(Reading(subject=kind), None),)
+    first, *rest = checked or (Checked(Reading(subject=kind), None),)
     findings = (*first.reading.findings, *remarks)
-    return (replace(first, reading=replace(first.reading, findings=findings)), *others)
+    reading = replace(first.reading, findings=findings)
+    return replace(first, reading=reading), *rest
 
 
-def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
+def _page(screen: Screen, answers: Sequence[Answer], *, has_reasoning: bool) -> Iterator[str]:
     for answer in answers:
         for checked in answer.checked:
-            yield from _lines(screen, answer.document, checked, explain=explain)
+            yield from _lines(screen, answer.document, checked, has_reasoning=has_reasoning)
     yield ", ".join(_summary(answers))
 
 
-def _lines(screen: Screen, document: Document, checked: Checked, *, explain: bool) -> Iterator[str]:
+def _lines(
+    screen: Screen, document: Document, checked: Checked, *, has_reasoning: bool
+) -> Iterator[str]:
     """What is said of one workload."""
     yield screen.paint(_title(document, checked), "bold")
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
-
     if checked.verdict:
-        yield from _verdict(screen, checked.verdict, explain=explain)
-
+        yield from _verdict(screen, checked.verdict, has_reasoning=has_reasoning)
     if checked.reading.workload:
         for note in checked.reading.workload.notes:
             yield f"  note: {note}"
@@ -333,16 +332,20 @@ def _lines(screen: Screen, document: Document, checked: Checked, *, explain: boo
 def _summary(answers: Sequence[Answer]) -> Iterator[str]:
     """The parts of the last line."""
     results = list(_results(answers))
-    yield f"{len(results)} {plural(len(results), 'workload')} checked"
+    count = len(results)
+    workloads = plural(count, "workload")
+    yield f"{count} {workloads} checked"
     yield from _findings_counted(results)
     yield from _verdicts_counted(results)
-    skipped: Counter[str] = Counter()
+
+    skipped = []
     for answer in answers:
         if not answer.checked:
-            skipped[answer.document.kind] += 1
+            skipped.append(answer.document.kind)
     if skipped:
-        objects = f"{skipped.total()} {plural(skipped.total(), 'object')}"
-        yield f"{objects} of other kinds skipped ({', '.join(sorted(skipped))})"
+        objects = plural(len(skipped), "object")
+        kinds = ", ".join(sorted(set(skipped)))
+        yield f"{len(skipped)} {objects} of other kinds skipped ({kinds})"
 
 
 def _findings_counted(results: Sequence[Checked]) -> Iterator[str]:
@@ -353,7 +356,8 @@ def _findings_counted(results: Sequence[Checked]) -> Iterator[str]:
     for severity in _MARKS:
         count = counts[severity]
         if count:
-            yield f"{count} {severity if severity == 'advice' else plural(count, severity)}"
+            several = "advice" if severity == "advice" else ""
+            yield f"{count} {plural(count, severity, several)}"
 
 
 def _verdicts_counted(results: Sequence[Checked]) -> Iterator[str]:
@@ -387,7 +391,6 @@ def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[s
         parts.append(f"{finding.field} (line {line})".lstrip())
     elif finding.field:
         parts.append(finding.field)
-
     if finding.message:
         parts.append(finding.message)
 
@@ -396,25 +399,26 @@ def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[s
         yield f"    {finding.fix}"
 
 
-def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str]:
-    head, _, rest = in_words(verdict).partition(":")
-    yield f"  {screen.paint(head, _VERDICT_STYLES[verdict.kind])}:{rest}"
-    lines = list(advice(verdict))
-    if explain:
-        lines += reasoning(verdict)
-    if explain or verdict.kind != "fits":
-        lines += left_out(verdict)
+def _verdict(screen: Screen, verdict: Verdict, *, has_reasoning: bool) -> Iterator[str]:
+    head = screen.paint(HEADS[verdict.kind], _VERDICT_STYLES[verdict.kind])
+    yield f"  {head}: {grounds(verdict)}"
 
+    lines = list(advice(verdict))
+    if has_reasoning:
+        lines += reasoning(verdict)
+    if has_reasoning or verdict.kind != "fits":
+        lines += left_out(verdict)
     for line in lines:
         yield f"    {line}"
 
 
 def key_of(values: Mapping[str, Any]) -> Key:
-    """What identifies the object in the cluster."""
+    """The key that identifies the object in the cluster."""
     metadata = Field(values) / "metadata"
-    namespace = (metadata / "namespace").text() or ""
-    name = (metadata / "name").text() or values.get("name")
-    return str(values.get("kind")), namespace, str(name)
+    namespace = metadata / "namespace"
+    name = metadata / "name"
+    name_text = name.text() or values.get("name")
+    return str(values.get("kind")), namespace.text() or "", str(name_text)
 
 
 def _live_objects(
@@ -433,7 +437,7 @@ def _live_objects(
         if kind is None or name is None or kind.key in forbidden:
             continue
         try:
-            there = _get(client, kind, document, name)
+            existing_object = _get(client, kind, document, name)
         except ApiError as error:
             if not error.forbidden:
                 raise
@@ -443,9 +447,8 @@ def _live_objects(
                 "are not checked; pass the objects with --against FILE"
             )
             continue
-        if there is not None:
-            existing[key_of(document)] = there
-
+        if existing_object is not None:
+            existing[key_of(document)] = existing_object
     return existing
 
 
@@ -454,7 +457,10 @@ def _get(
 ) -> Mapping[str, Any] | None:
     from toposcope.kube.client import find  # noqa: PLC0415 - not for files
 
-    namespace = (Field(document) / "metadata" / "namespace").text() or client.namespace or "default"
+    written = Field(document) / "metadata" / "namespace"
+    namespace = written.text() or client.namespace or "default"
     api = quote(str(document["apiVersion"]))
-    namespace, name = quote(namespace, safe=""), quote(name, safe="")
-    return find(client, f"/apis/{api}/namespaces/{namespace}/{kind.plural}/{name}")
+    namespace_part = quote(namespace, safe="")
+    name_part = quote(name, safe="")
+    path = f"/apis/{api}/namespaces/{namespace_part}/{kind.plural}/{name_part}"
+    return find(client, path)

@@ -1,4 +1,4 @@
-"""What commands share that inspect a cluster: where they read it from, and how they are run."""
+"""What the commands that inspect a cluster share: where they read it from, how they are run."""
 
 import argparse
 import sys
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
-_DIGITS: Final = 8
-_TIMEOUT: Final = 20.0
-"""Seconds of silence: a page of 500 Nodes takes a busy API server a few."""
+_MOST_DIGITS: Final = 8
+_TIMEOUT_SECONDS: Final = 20.0
+"""Of silence: a page of 500 Nodes takes a busy API server a few seconds."""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _EXIT_INTERRUPTED: Final = 130
 
@@ -84,20 +84,23 @@ def add_source_arguments(
     )
 
 
-def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str], int]:
-    """Reads a whole number in a flag; `what` says what the text is not, and what to give."""
+def whole(what: str, least: int = 1, most: int = 10**_MOST_DIGITS) -> Callable[[str], int]:
+    """A reader of a whole number in a flag; `what` ends the error: what was expected instead."""
 
     def read(text: str) -> int:
-        is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS
-        if not is_number or not least <= int(text) <= most:
+        if not _is_number(text) or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return int(text)
 
     return read
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
 def _mebibytes(text: str) -> int:
-    """Bytes."""
+    """The bytes in a number of MiB."""
     return whole("a number of MiB; give 1 or more")(text) << 20
 
 
@@ -113,22 +116,25 @@ def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
     )
     about = "how long the API server may be silent, such as 5s or 2m; 0: forever; default: 20s"
     parser.add_argument(
-        "--request-timeout", type=_seconds, default=_TIMEOUT, metavar="TIME", help=about
+        "--request-timeout", type=_seconds, default=_TIMEOUT_SECONDS, metavar="TIME", help=about
     )
 
 
 def _seconds(text: str) -> float:
-    """Seconds; 0 for no limit. A plain number is in seconds, as kubectl takes it."""
-    number, unit = text, "s"
-    if text and not text[-1].isdigit():
-        number, unit = text[:-1], text[-1]
+    """The seconds in a time such as 5s or 2m; 0 is no limit.
 
-    is_number = number.isascii() and number.isdigit() and len(number) <= _DIGITS
-    if unit not in _SECONDS or not is_number:
+    A plain number is in seconds, as in kubectl.
+    """
+    number = text
+    unit = "s"
+    if text and not text[-1].isdigit():
+        number = text[:-1]
+        unit = text[-1]
+
+    if unit not in _SECONDS or not _is_number(number):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever"
         )
-
     return int(number) * _SECONDS[unit]
 
 
@@ -139,10 +145,7 @@ NODE: Final = ("node", "nodes", "no")
 def add_object(
     parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str], about: str, *, needed: bool
 ) -> None:
-    """Declare an argument that names an object.
-
-    `NAME`, or as kubectl takes it `KIND/NAME` and `KIND NAME`.
-    """
+    """Declare an argument that names an object: `NAME`, `KIND/NAME` or `KIND NAME`."""
     example = f"write NAME or {kinds[0]}/NAME"
 
     def is_kind(word: str) -> bool:
@@ -185,7 +188,7 @@ def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None
     """Declare `--watch`; `no_pods` for commands that never look at pods."""
     text = "print again whenever something changes, until Ctrl-C"
     parser.add_argument("-w", "--watch", action="store_true", help=text)
-    parser.set_defaults(known=None)
+    parser.set_defaults(watched=None)
     if no_pods:
         parser.set_defaults(no_pods=True)
 
@@ -209,9 +212,9 @@ def load_snapshot(
 ) -> Snapshot:
     """The snapshot that the flags ask for; its warnings go to standard error.
 
-    `node` is the one whose matrix is wanted, `matrices` asks for all; `others` gets what else it
-    wants from files; `on_topologies` gets the ClusterTopologies of a live cluster before its nodes
-    are read. Raises InputError, KubeError and CommandError.
+    `node` is the node whose matrix is kept, `matrices` keeps those of all. `others` gets what it
+    wants of other objects in files. `on_topologies` gets the ClusterTopologies of a live cluster
+    before its nodes are read. Raises InputError, KubeError and CommandError.
     """
     keep = _matrices_to_keep(node, every_matrix=matrices)
     catalogue = None
@@ -234,12 +237,11 @@ def load_snapshot(
     for warning in snapshot.warnings:
         if pods or warning != NO_PODS:
             complain(f"warning: {warning}")
-
     return snapshot
 
 
 def _matrices_to_keep(node: str | None, *, every_matrix: bool) -> "KeepMatrix":
-    """Of which nodes the link matrix is wanted: of one, of all, or of those that are degraded."""
+    """Which nodes keep their link matrix: the named one, all, or those that are degraded."""
     if every_matrix:
         return every
     if node is None:
@@ -271,14 +273,13 @@ def _of_cluster(
     from toposcope.snapshot.live import load_live  # noqa: PLC0415 - same
 
     with Progress(sys.stderr) as progress, api_client(arguments) as client:
-        known = getattr(arguments, "known", None)
-        if known:
-            snapshot: Snapshot = known(client, published=wanted.published)
+        watched = getattr(arguments, "watched", None)
+        if watched:
+            snapshot: Snapshot = watched(client, published=wanted.published)
         else:
             snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
         if catalogue is None:
             snapshot = replace(snapshot, catalogue=of_cluster(client))
-
     return snapshot
 
 
@@ -291,9 +292,9 @@ def reject_cluster_flags(arguments: argparse.Namespace) -> None:
 
 
 def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
-    """The ClusterTopologies of a live cluster without its nodes; of files everything.
+    """A live cluster's ClusterTopologies without its nodes, or everything in files.
 
-    Raises as `load_snapshot`.
+    Raises what `load_snapshot` raises.
     """
     from toposcope.snapshot.live import load_topologies  # noqa: PLC0415 - not for files
 
@@ -336,12 +337,11 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
             f"{selects}; {len(scope.without_agent)} with GPUs wait for an agent: {names}; "
             "is its DaemonSet running there?"
         )
-
     return CommandError(f"{selects}; check its spec.nodeSelector")
 
 
 def on_screen(command: str) -> Callable[[Callable[[Screen, argparse.Namespace], int]], Run]:
-    """Make a function that works on a screen the `run` of this command; see `run_command`."""
+    """Decorates a function that works on a screen, and makes it the `run` of this command."""
 
     def decorated(work: Callable[[Screen, argparse.Namespace], int]) -> Run:
         def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -381,9 +381,8 @@ def _run(command: str, arguments: argparse.Namespace, work: Callable[[Screen], i
 
         watch(command, arguments, work)
 
-    wide = getattr(arguments, "output", "") == "wide"
+    is_wide = getattr(arguments, "output", "") == "wide"
     with paused_gc():  # scanning a large cluster's objects takes longer than the command
-        code = work(screen(paging=not arguments.no_pager, wide=wide))
+        code = work(screen(paging=not arguments.no_pager, is_wide=is_wide))
         sys.stdout.flush()
-
     return code

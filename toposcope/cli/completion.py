@@ -64,7 +64,6 @@ def _parser_for(line: str) -> argparse.ArgumentParser:
         subparser = subparsers.add_parser(name, help=text)
         if name in words[1:2]:
             importlib.import_module(module_of(name)).add_arguments(subparser)
-
     return parser
 
 
@@ -90,7 +89,6 @@ def kubectl() -> int:
     candidates = output.getvalue().split()
     for candidate in candidates:
         print(escaped(candidate))
-
     print(_NO_FILES if candidates else _FILES)
     return 0
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen
-from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
+from toposcope.cli.errors import CommandError, exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.model import SAVE
+from toposcope.snapshot.model import SAVE, Snapshot
 from toposcope.snapshot.scope import select_scope
 
 _FEW: Final = 3
@@ -37,35 +37,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_screen("diff")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the changes; 1 when there are some, like `diff`."""
-    with Progress(sys.stderr) as progress:
-        old = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
-
-    if not old.nodes:
-        raise CommandError(f"there are no nodes in {old.source}; save them with: {SAVE}")
-
+    old = _saved(arguments)
     new = load_snapshot(arguments, pods=False, published=bool(old.published))
     if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
 
     before = select_scope(old, arguments.topology)
     after = select_scope(new, arguments.topology)
-    found = changes(before, after, old.published, new.published)
-    if arguments.output in ("json", "yaml"):
-        documents = [document(change) for change in found]
-        show_document(screen, arguments.output, {"changes": documents})
-    elif arguments.output == "name":
-        screen.show(f"node/{name}" for name in _changed_nodes(found))
-    elif not found:
-        screen.show([f"no changes: {counted(len(new.nodes), 'node')}"])
+    between = changes(before, after, old.published, new.published)
+    output = arguments.output
+    if output in ("json", "yaml"):
+        documents = [document(change) for change in between]
+        show_document(screen, output, {"changes": documents})
+    elif output == "name":
+        screen.show(f"node/{name}" for name in _changed_nodes(between))
+    elif not between:
+        nodes = counted(len(new.nodes), "node")
+        screen.show([f"no changes: {nodes}"])
     else:
-        screen.show(_lines(screen, found, wide=arguments.output == "wide"))
+        is_wide = output == "wide"
+        screen.show(_lines(screen, between, is_wide=is_wide))
 
-    return EXIT_PROBLEMS if found else EXIT_OK
+    return exit_code(ok=not between)
 
 
-def _changed_nodes(found: list[Change]) -> list[str]:
+def _saved(arguments: argparse.Namespace) -> Snapshot:
+    """The saved snapshot. Raises InputError, and CommandError where it has no nodes."""
+    with Progress(sys.stderr) as progress:
+        snapshot = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
+    if not snapshot.nodes:
+        raise CommandError(f"there are no nodes in {snapshot.source}; save them with: {SAVE}")
+    return snapshot
+
+
+def _changed_nodes(between: list[Change]) -> list[str]:
     names: set[str] = set()
-    for change in found:
+    for change in between:
         names.update(change.nodes)
     return sorted(names)
 
@@ -81,15 +88,17 @@ def document(change: Change) -> dict[str, Any]:
     }
 
 
-def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
-    for change in found:
-        names = change.nodes if wide else change.nodes[:_FEW]
-        text = f" {words(change)}"
+def _lines(screen: Screen, between: list[Change], *, is_wide: bool) -> Iterator[str]:
+    for change in between:
+        count = len(change.nodes)
+        names = change.nodes if is_wide else change.nodes[:_FEW]
+        text = words(change)
         if names:
             text += f": {', '.join(names)}"
-        if len(names) < len(change.nodes):
-            text += f", ... ({len(change.nodes)} in all)"
-        yield _sign(screen, change.kind) + text
+        if len(names) < count:
+            text += f", ... ({count} in all)"
+        sign = _sign(screen, change.kind)
+        yield f"{sign} {text}"
 
 
 def _sign(screen: Screen, kind: Kind) -> str:

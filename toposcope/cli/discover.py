@@ -99,7 +99,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _described(arguments: argparse.Namespace) -> Description:
-    """What the probe found. Raises HardwareError and ProbeError."""
+    """The machine as the probe found it. Raises HardwareError and ProbeError."""
     with source(arguments, arguments.node_name) as machine:
         raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
         raw = raw._replace(nvlinks_read=machine.nvlinks_known)
@@ -123,20 +123,21 @@ def _recorded(machine: Source, file: Path) -> RawNode:
 
 
 def _as_text_says(description: Description) -> Description:
-    """What a matrix says of a machine that may be in a rack: nothing about the fabric beyond it."""
+    """The description without what a matrix cannot say: the fabric beyond a machine in a rack."""
     if description.topology is None or not _may_be_in_rack(description.topology):
         return description
-    known = dict(description.labels.known)
+    labels = dict(description.labels.known)
     beyond = {label_keys.FABRIC, label_keys.NVLINK_DOMAIN}
     for key in beyond:
-        known.pop(key, None)
-    return description._replace(labels=Labels(known, description.labels.unknown | beyond))
+        labels.pop(key, None)
+    unknown = description.labels.unknown | beyond
+    return description._replace(labels=Labels(labels, unknown))
 
 
 def _may_be_in_rack(topology: NodeTopology) -> bool:
-    """Whether its product is one of NVLink racks.
+    """Whether its GPUs are a product of NVLink racks.
 
-    Without names, whether it has a tray's GPUs behind NVSwitches.
+    Where they have no product name: whether it has a tray's GPUs behind NVSwitches.
     """
     of_rack = False
     for gpu in topology.gpus:
@@ -145,7 +146,6 @@ def _may_be_in_rack(topology: NodeTopology) -> bool:
             return few and topology.interconnect is Interconnect.NVSWITCH
         if _OF_RACKS.search(gpu.product):
             of_rack = True
-
     return of_rack
 
 
@@ -200,12 +200,10 @@ def _facts(value: Any) -> Any:
         facts["nvlink_version"] = value.nvlink_version
         facts["pci"] = value.address
         return facts
-
     if hasattr(value, "_asdict"):
         return _fields(value)
     if isinstance(value, tuple):
         return [_facts(item) for item in value]
-
     return value
 
 
@@ -216,7 +214,7 @@ def _fields(value: Any) -> dict[str, Any]:
 def _lines(
     screen: Screen, output: str, description: Description, topology: NodeTopology, missing: str
 ) -> Iterator[str]:
-    """What the other outputs print; `missing` is said of each label that is not known."""
+    """The lines of the other outputs; `missing` stands behind each label that is not known."""
     labels = sorted(description.labels.known.items())
     if output == "matrix":
         yield from table(topology.matrix).split("\n")
@@ -240,11 +238,11 @@ def _legend(screen: Screen, topology: NodeTopology) -> Iterator[str]:
     """The NICs and Data Direct functions of the matrix, as nvidia-smi's legend has them."""
     if topology.nics or topology.data_direct:
         yield ""
-
     for number, nic in enumerate(topology.nics):
-        yield screen.paint(f"NIC{number}: {nic.name} ({nic.pci})", "dim")
-
+        line = f"NIC{number}: {nic.name} ({nic.pci})"
+        yield screen.paint(line, "dim")
     for number, function in enumerate(topology.data_direct):
-        owner = " ".join(function.nics) or "an unknown NIC"
+        nics = " ".join(function.nics)
+        owner = nics or "an unknown NIC"
         line = f"DD{number}: {owner} data-direct function ({function.pci})"
         yield screen.paint(line, "dim")

@@ -42,36 +42,47 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     collected = Budgets()
     plan = read(arguments, others=collected)
     budgets = read_budgets(arguments, plan.snapshot.pods or (), collected)
-    per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
-    sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
-    depth, what = 0, "node"
+    capacity = plan.capacity
+    per_pod = arguments.gpus_per_pod or gpus_per_pod(capacity)
+    sizes = arguments.gpus or sizes_of(capacity, per_pod)
+    depth = 0
+    what = "node"
     if arguments.level:
         level = plan.level(arguments.level)
-        depth, what = plan.capacity.levels.index(level) + 1, level.domain
+        depth = capacity.levels.index(level) + 1
+        what = level.domain
 
     with working("what each step costs"):
-        units = units_of(plan.snapshot, plan.capacity, plan.gangs, budgets, depth)
-        order = DrainOrder(plan.capacity, budgets, sizes, per_pod)
+        units = units_of(plan.snapshot, capacity, plan.gangs, budgets, depth)
+        order = DrainOrder(capacity, budgets, sizes, per_pod)
         steps = list(islice(order.steps(units), arguments.steps))
 
-    if arguments.output in ("json", "yaml"):
+    output = arguments.output
+    if output in ("json", "yaml"):
         documents = [document(plan, step) for step in steps]
-        show_document(screen, arguments.output, {"level": what, "steps": documents})
-    elif arguments.output == "name":
+        show_document(screen, output, {"level": what, "steps": documents})
+    elif output == "name":
         screen.show(_drainable(plan, steps))
     else:
-        wide = arguments.output == "wide"
-        screen.show(_page(screen, plan, what, steps, units=len(units), wide=wide))
+        is_wide = output == "wide"
+        lines = _page(screen, plan, what, steps, units=len(units), is_wide=is_wide)
+        screen.show(lines)
 
-    return exit_code(ok=not any(step.blocked for step in steps))
+    is_blocked = any(step.blocked for step in steps)
+    return exit_code(ok=not is_blocked)
 
 
 def _drainable(plan: Plan, steps: Sequence[Step]) -> Iterator[str]:
     """The names of the nodes that no budget blocks."""
     for step in steps:
         if not step.blocked:
-            for number in step.unit.nodes:
-                yield plan.capacity.nodes[number].name
+            yield from _nodes(plan, step)
+
+
+def _nodes(plan: Plan, step: Step) -> Iterator[str]:
+    for place in step.unit.nodes:
+        node = plan.capacity.nodes[place]
+        yield node.name
 
 
 def document(plan: Plan, step: Step) -> dict[str, Any]:
@@ -79,7 +90,7 @@ def document(plan: Plan, step: Step) -> dict[str, Any]:
     unit = step.unit
     return {
         "name": unit.name,
-        "nodes": [plan.capacity.nodes[number].name for number in unit.nodes],
+        "nodes": list(_nodes(plan, step)),
         "needs": list(unit.needs),
         "gangs": [_gang(gang) for gang in unit.gangs],
         "slots": [_loss(loss) for loss in step.losses],
@@ -88,7 +99,11 @@ def document(plan: Plan, step: Step) -> dict[str, Any]:
 
 
 def _gang(gang: Gang) -> dict[str, str]:
-    return {"kind": gang.kind, "namespace": gang.namespace, "name": gang.name}
+    return {
+        "kind": gang.kind,
+        "namespace": gang.namespace,
+        "name": gang.name,
+    }
 
 
 def _loss(loss: Loss) -> dict[str, Any]:
@@ -101,26 +116,32 @@ def _loss(loss: Loss) -> dict[str, Any]:
 
 
 def _page(
-    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], *, units: int, wide: bool
+    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], *, units: int, is_wide: bool
 ) -> Iterator[str]:
     header = ["STEP", what.upper(), "NODES", "GANGS", "NEEDS", "LARGEST SLOTS LOST"]
     rows = []
     for place, step in enumerate(steps, 1):
-        rows.append(_row(place, step, step.losses if wide else step.losses[:_FEW_LOSSES]))
-
+        losses = step.losses
+        if not is_wide:
+            losses = losses[:_FEW_LOSSES]
+        rows.append(_row(place, step, losses))
     yield from columns(screen, header, rows, right=(0, 2, 3))
+
     for step in steps:
+        unit = step.unit
         if step.blocked:
             budgets = ", ".join(step.blocked)
             text = f"not with those above: {budgets} allows no more evictions"
-            yield screen.paint(f"! {step.unit.name}: {text}", "yellow")
-        if wide and step.unit.gangs:
-            gangs = [gang.handle for gang in step.unit.gangs]
-            yield f"  {step.unit.name} runs {first_few(gangs, _FEW_GANGS)}"
+            yield screen.paint(f"! {unit.name}: {text}", "yellow")
+        if is_wide and unit.gangs:
+            gangs = [gang.handle for gang in unit.gangs]
+            names = first_few(gangs, _FEW_GANGS)
+            yield f"  {unit.name} runs {names}"
 
     yield _together(steps, counted(units, what))
-    if plan.capacity.left_out:
-        nodes = counted(len(plan.capacity.left_out), "node")
+    left_out = plan.capacity.left_out
+    if left_out:
+        nodes = counted(len(left_out), "node")
         yield screen.paint(f"! not in the order: {nodes} that lack a level", "yellow")
 
 
@@ -128,8 +149,8 @@ def _row(place: int, step: Step, losses: Sequence[Loss]) -> list[str]:
     unit = step.unit
     costs = []
     for loss in losses:
-        costs.append(f"{loss.gpus:,} {loss.level.domain} {loss.before:,} -> {loss.after:,}")
-
+        slot = f"{loss.gpus:,} {loss.level.domain}"
+        costs.append(f"{slot} {loss.before:,} -> {loss.after:,}")
     return [
         f"!{place}" if step.blocked else str(place),
         unit.name,
@@ -148,11 +169,12 @@ def _together(steps: Sequence[Step], units: str) -> str:
         if step.blocked:
             break
         together += 1
-        stopping.update(id(gang) for gang in step.unit.gangs)
+        for gang in step.unit.gangs:
+            stopping.add(id(gang))
 
     lost = ""
     if stopping:
+        gangs = counted(len(stopping), "gang")
         loses = plural(len(stopping), "loses", "lose")
-        lost = f"; {counted(len(stopping), 'gang')} {loses} pods"
-
+        lost = f"; {gangs} {loses} pods"
     return f"The first {together} of {units} can be down together{lost}."

@@ -54,11 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @command.on_screen("explain")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Explain; 1 when something keeps it from running as intended."""
+    """Explain the workload or node; 1 when something keeps it from running as intended."""
     subject = arguments.subject
     if arguments.name:
         subject = f"{subject}/{arguments.name}"
-
     word, _, name = subject.partition("/")
     if word.lower() in command.NODE and name:
         return _explain_node(screen, arguments, name)
@@ -71,14 +70,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     except ObjectNotFoundError as error:
         raise errors.CommandError(str(error)) from error
 
-    diagnosis = Diagnosis(Context(snapshot, store, ref))
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document_of(diagnosis))
-    elif arguments.output == "name":
-        explained = diagnosis.context.explained
-        screen.show([f"{explained.kind.lower()}/{explained.name}"])
+    context = Context(snapshot, store, ref)
+    diagnosis = Diagnosis(context)
+    output = arguments.output
+    if output in ("json", "yaml"):
+        show_document(screen, output, document_of(diagnosis))
+    elif output == "name":
+        screen.show([_handle(context.explained)])
     else:
-        screen.show(_page(screen, diagnosis, wide=arguments.output == "wide"))
+        is_wide = output == "wide"
+        screen.show(_page(screen, diagnosis, is_wide=is_wide))
 
     return errors.exit_code(ok=diagnosis.well)
 
@@ -144,14 +145,13 @@ def _named(text: str) -> tuple[tuple[Kind, ...], str]:
         raise errors.CommandError(
             f"cannot explain the kind {word!r}; choose one of: {', '.join(sorted(names))}"
         )
-
     return kinds, name
 
 
 def _gathered(
     arguments: argparse.Namespace, pod: str | None
 ) -> tuple[Snapshot, object_store.ObjectStore]:
-    """The cluster, and the objects around the one that is asked about."""
+    """The cluster, and the objects around the subject."""
     if arguments.files:
         collector = object_store.FileCollector(pod)
         snapshot = command.load_snapshot(arguments, published=True, others=collector)
@@ -168,11 +168,10 @@ def _gathered(
             "ask an admin for the verb list on them "
             f"in namespace {store.namespace}: docs/cli.md, section Rights"
         )
-
     return snapshot, store
 
 
-def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
+def _page(screen: Screen, diagnosis: Diagnosis, *, is_wide: bool) -> Iterator[str]:
     context = diagnosis.context
     yield screen.paint(_title(context), "bold")
     yield from _owners(context)
@@ -190,7 +189,7 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
         yield ""
         yield from domains
 
-    if wide and context.ownership.pods:
+    if is_wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
         rows = []
@@ -204,7 +203,6 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
 def _messages(screen: Screen, messages: Sequence[SchedulerMessage]) -> Iterator[str]:
     if not messages:
         return
-
     yield ""
     yield screen.paint("Messages:", "head")
     for message in messages:
@@ -246,16 +244,16 @@ def _compute_domains(context: Context) -> Iterator[str]:
 
 def _title(context: Context) -> str:
     about = []
-    systems = _systems(context)
+    systems = " and ".join(_systems(context))
     if systems:
-        about.append(" and ".join(systems))
-    if context.topologies:
-        about.append(f"topology {', '.join(context.topologies)}")
+        about.append(systems)
+    topologies = ", ".join(context.topologies)
+    if topologies:
+        about.append(f"topology {topologies}")
 
     title = context.explained.handle
     if about:
         title += f" ({', '.join(about)})"
-
     return f"{title}: {_count(context)}"
 
 
@@ -271,18 +269,20 @@ def _count(context: Context) -> str:
         return "its pods are not visible"
 
     count = len(context.ownership.pods)
+    expected = context.expected
     if not count:
-        return f"no pods yet, it asks for {context.expected}" if context.expected else "no pods"
+        return f"no pods yet, it asks for {expected}" if expected else "no pods"
 
     pods = f"{count} {plural(count, 'pod')}"
-    if context.expected > count:
-        pods += f" of {context.expected}"
-
-    return f"{pods}, {len(context.placed)} with a node, {len(context.waiting)} waiting"
+    if expected > count:
+        pods += f" of {expected}"
+    placed = len(context.placed)
+    waiting = len(context.waiting)
+    return f"{pods}, {placed} with a node, {waiting} waiting"
 
 
 def _owners(context: Context) -> Iterator[str]:
-    """How the subject leads to what is explained."""
+    """How the subject's owners lead to what is explained."""
     chain = [_handle(ref) for ref in context.ownership.chain]
     if len(chain) > 1:
         yield f"  {' belongs to '.join(chain)}"
@@ -329,7 +329,7 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _broken(diagnosis: Diagnosis) -> Iterator[str]:
-    """Where pods are not placed as asked."""
+    """The placements that are not as the workload asks."""
     for placement in diagnosis.placements:
         if placement.kept is False:
             yield f"  {_placement(placement)}"
@@ -347,13 +347,13 @@ def _placement(placement: ObservedPlacement) -> str:
     text = f"{name}: one {placement.level.domain} {how}: {_kept(placement)}"
     domains = []
     for domain, count in placement.domains:
-        domains.append(f"{domain} ({count} {plural(count, 'pod')})")
+        pods = plural(count, "pod")
+        domains.append(f"{domain} ({count} {pods})")
 
     if domains:
         text += f": {', '.join(domains)}"
     if placement.note:
         text += f"; {placement.note}"
-
     return text
 
 

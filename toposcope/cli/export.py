@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     variants = []
     for form in formats().values():
-        variants.append(f"{form.name}: {', '.join(_variants(form))}")
-
+        names = ", ".join(_variants(form))
+        variants.append(f"{form.name}: {names}")
     parser.add_argument(
         "--variant",
         metavar="VARIANT",
@@ -84,7 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_flag(group: argparse._ArgumentGroup, form: str, flag: ExportFlag) -> None:
-    name = f"--{flag.field.replace('_', '-')}"
+    words = flag.field.replace("_", "-")
+    name = f"--{words}"
     about = f"{form}: {flag.help}"
     if flag.choices:
         group.add_argument(name, type=int, choices=flag.choices, help=about)
@@ -103,12 +104,13 @@ def _variants(form: Format) -> tuple[str, ...]:
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Write it; 1 when the format cannot express the topology."""
+    """Write the topology; 1 when the format cannot express it."""
     form = formats()[arguments.format]
     variants = _variants(form)
     arguments.variant = arguments.variant or variants[0]
     if arguments.variant not in variants:
-        parser.error(f"--variant {arguments.variant}: {form.name} has {', '.join(variants)}")
+        names = ", ".join(variants)
+        parser.error(f"--variant {arguments.variant}: {form.name} has {names}")
     if isinstance(form, NodeFormat) and not arguments.node:
         parser.error(f"--format {form.name} needs --node: the file describes one node")
 
@@ -121,7 +123,10 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
             file = f"for a file of that name write -o ./{arguments.output}"
             parser.error(f"-o {arguments.output}: {form.name} has its own format; {file}")
 
-    return command.run_command("export", arguments, lambda screen: _run(screen, arguments, form))
+    def work(screen: Screen) -> int:
+        return _run(screen, arguments, form)
+
+    return command.run_command("export", arguments, work)
 
 
 def _run(screen: Screen, arguments: argparse.Namespace, form: Format) -> int:
@@ -137,7 +142,6 @@ def _run(screen: Screen, arguments: argparse.Namespace, form: Format) -> int:
     write_output(screen, text, file)
     for note in exported.notes:
         complain(f"note: {note}")
-
     return errors.EXIT_OK
 
 
@@ -146,7 +150,7 @@ class _Exported:
     """The text to write, and notes for standard error."""
 
     name: str
-    """Of the topology or the node."""
+    """The topology's or the node's."""
     text: str
     notes: tuple[str, ...]
 
@@ -183,7 +187,8 @@ def _of_node(arguments: argparse.Namespace, form: NodeFormat, options: ExportOpt
             f"or found no GPU; see the agent's pod on {name}"
         )
 
-    file = form.write(ExportedNode(name=name, matrix=node.matrix, labels=node.labels), options)
+    exported = ExportedNode(name=name, matrix=node.matrix, labels=node.labels)
+    file = form.write(exported, options)
     return _of_file(name, file)
 
 
@@ -191,20 +196,22 @@ def _of_nodes(
     arguments: argparse.Namespace, form: NodesFormat, options: ExportOptions
 ) -> _Exported:
     """A file of all nodes. Raises ExportError."""
-    scope = select_scope(command.load_snapshot(arguments, pods=False), arguments.topology)
+    snapshot = command.load_snapshot(arguments, pods=False)
+    scope = select_scope(snapshot, arguments.topology)
     dropped = {scope.level(name) for name in arguments.without}
     levels = []
     for position, level in enumerate(scope.levels):
         if position not in dropped:
             levels.append(level)
-
     scope = replace(scope, levels=tuple(levels))
     file = form.write(scope, arguments.variant, options)
-    return _of_file(arguments.name or scope.name or "cluster", file)
+    name = arguments.name or scope.name or "cluster"
+    return _of_file(name, file)
 
 
 def _of_file(name: str, file: ExportedFile) -> _Exported:
-    text = file.content if isinstance(file.content, str) else yaml_text(file.content)
+    content = file.content
+    text = content if isinstance(content, str) else yaml_text(content)
     return _Exported(name, text, file.notes)
 
 
@@ -214,9 +221,11 @@ def _of_levels(
     """A document that lists levels. Raises ExportError."""
     notes: tuple[str, ...] = ()
     if arguments.convert:
-        levels = _converted(arguments.convert, of_flags(arguments) or BUILT_IN)
+        catalogue = of_flags(arguments) or BUILT_IN
+        levels = _converted(arguments.convert, catalogue)
     else:
-        scope = select_scope(command.load_snapshot(arguments, pods=False), arguments.topology)
+        snapshot = command.load_snapshot(arguments, pods=False)
+        scope = select_scope(snapshot, arguments.topology)
         levels = TopologyLevels(scope.name or "cluster", scope.levels)
         notes = tuple(_left_out(scope))
 
@@ -226,7 +235,6 @@ def _of_levels(
     as_json = form.json
     if arguments.output in ("json", "yaml"):
         as_json = arguments.output == "json"
-
     return _Exported(
         name=_handle(document, levels.name),
         text=json_text(document) if as_json else yaml_text(document),
@@ -240,7 +248,7 @@ def _variant(form: LevelsFormat, name: str) -> Variant:
 
 
 def _handle(document: Mapping[str, Any], name: str) -> str:
-    """As kubectl names it, if it is a Kubernetes object; else the name of the topology."""
+    """The handle that kubectl uses for a Kubernetes object, else the name of the topology."""
     kind, version = document.get("kind"), document.get("apiVersion")
     if not (kind and version):
         return name
@@ -249,17 +257,19 @@ def _handle(document: Mapping[str, Any], name: str) -> str:
 
 
 def _chosen(topology: TopologyLevels, arguments: argparse.Namespace) -> TopologyLevels:
-    """With the name and without the levels that the flags say. Raises CommandError."""
-    for name in arguments.without:
-        if all(name not in (level.domain, level.key) for level in topology.levels):
-            path = path_of(topology.levels)
-            raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
-
+    """The levels that `--without` leaves, under the name of `--name`. Raises CommandError."""
+    all_names = set()
     kept = []
     for level in topology.levels:
-        if level.domain not in arguments.without and level.key not in arguments.without:
+        names = {level.domain, level.key}
+        all_names |= names
+        if names.isdisjoint(arguments.without):
             kept.append(level)
 
+    for name in arguments.without:
+        if name not in all_names:
+            path = path_of(topology.levels)
+            raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
     return TopologyLevels(arguments.name or topology.name, tuple(kept))
 
 
@@ -275,13 +285,16 @@ def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
 
 
 def _left_out(scope: Scope) -> Iterator[str]:
-    """Which nodes lack a level that is written: schedulers ignore them."""
-    nodes = f"{len(scope.nodes)} {plural(len(scope.nodes), 'node')}"
+    """A note on the nodes that lack each level: schedulers ignore them."""
+    count = len(scope.nodes)
+    nodes = f"{count} {plural(count, 'node')}"
     for covered in cover(scope.levels, scope.table()):
         missing = covered.missing
         if missing:
-            lacks, falls = plural(missing, "lacks", "lack"), plural(missing, "falls", "fall")
-            names = first_few(sorted(covered.missing_nodes, key=by_numbers))
+            lacks = plural(missing, "lacks", "lack")
+            falls = plural(missing, "falls", "fall")
+            missing_nodes = sorted(covered.missing_nodes, key=by_numbers)
+            names = first_few(missing_nodes)
             yield (
                 f"{missing} of {nodes} {lacks} level {covered.level.domain} "
                 f"and {falls} out of the topology: {names}"

@@ -58,7 +58,7 @@ def add_profile_argument(group: argparse._ActionsContainer) -> None:
 
 @contextlib.contextmanager
 def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeProcess]:
-    """The process that probes the machine which the arguments name. Raises HardwareError.
+    """The process that probes the machine that the arguments name. Raises HardwareError.
 
     A simulated machine takes its UUIDs and serial numbers from `node_name`. Enter this before the
     first thread starts.
@@ -69,7 +69,7 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 
 @contextlib.contextmanager
 def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
-    """The machine which the arguments name; see `hardware`."""
+    """The machine that the arguments name; see `hardware`."""
     vf_rails = bool(getattr(arguments, "vf_rails", False))
     with _source(arguments, node_name) as machine:
         yield machine._replace(vf_rails=vf_rails)
@@ -85,7 +85,6 @@ def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     recording = None
     if not capture:
         recording = _recording_of(arguments)
-
     if recording:
         with _recorded(arguments.profile, recording) as machine:
             yield machine
@@ -114,7 +113,6 @@ def _recording_of(arguments: argparse.Namespace) -> "Recording | None":
             f"--faults: {arguments.profile} is a recording, "
             "and only profiles can have faults; leave it out"
         )
-
     return recording
 
 
@@ -135,11 +133,10 @@ def _simulated_machine(arguments: argparse.Namespace, capture: str | None) -> "M
         else:
             machine = load_profile(arguments.profile)
         if arguments.faults and arguments.faults.exists():
-            # whoever reads it later is a process that has nobody to tell
+            # read it once here: the process that reads it later cannot report an error
             load_faults(arguments.faults)
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
-
     return machine
 
 
@@ -162,10 +159,7 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
 
 @contextlib.contextmanager
 def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
-    """A recorded machine.
-
-    Raises HardwareError for a recording that does not answer what a probe asks.
-    """
+    """A recorded machine. Raises HardwareError where the recording lacks an answer to a probe."""
     from toposcope.agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
     from toposcope.agent.sysfs import Sysfs  # noqa: PLC0415 - same
     from toposcope.simulator.recording import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - not in an agent

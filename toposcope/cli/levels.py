@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, names_of, show_document, without_agent
+from toposcope.cli.output import counted, level_notes, names_of, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
@@ -34,19 +34,22 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     levels = level_views(scope)
     crossings = crossings_of(scope)
     problems = [*_spec_problems(scope), *crossings.problems]
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(scope, levels, problems))
-    elif arguments.output == "name":
+    output = arguments.output
+    if output in ("json", "yaml"):
+        show_document(screen, output, document(scope, levels, problems))
+    elif output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
         remarks = list(problems)
         if scope.without_agent:
             remarks.append(without_agent(scope))
-        wide = arguments.output == "wide"
-        screen.show(_page(screen, levels, remarks, crossings.notes, wide=wide))
+        is_wide = output == "wide"
+        notes = [*level_notes(scope).values(), *crossings.notes]
+        lines = _page(screen, levels, remarks, notes, is_wide=is_wide)
+        screen.show(lines)
 
-    well = not problems and not scope.without_agent
-    return errors.exit_code(ok=well and not any(level.problem for level in levels))
+    has_problems = bool(problems) or any(level.problem for level in levels)
+    return errors.exit_code(ok=not has_problems and not scope.without_agent)
 
 
 def _spec_problems(scope: Scope) -> Sequence[str]:
@@ -58,6 +61,7 @@ def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str])
     return {
         "topology": scope.name or None,
         "origin": scope.origin.value,
+        **level_notes(scope),
         "nodes": len(scope.nodes),
         "withoutAgent": names_of(scope.without_agent),
         "levels": [_level(level) for level in levels],
@@ -73,7 +77,6 @@ def _level(level: LevelView) -> dict[str, Any]:
             "median": level.sizes.median,
             "largest": level.sizes.largest,
         }
-
     return {
         "domain": level.domain,
         "key": level.key or None,
@@ -99,19 +102,18 @@ def _page(
     problems: Sequence[str],
     notes: Sequence[str],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     rows = [_row(level) for level in levels]
-    spare = () if wide else (5, 4, 6)
+    spare = () if is_wide else (5, 4, 6)
     yield from columns(screen, _HEADER, rows, right=range(2, 7), spare=spare)
     for level in levels:
         if level.problem:
-            text = f"! {level.domain}: {level.problem}{_missing(level, wide=wide)}"
+            nodes = _missing(level, is_wide=is_wide)
+            text = f"! {level.domain}: {level.problem}{nodes}"
             yield screen.paint(text, "yellow")
-
     for problem in problems:
         yield screen.paint(f"! {problem}", "yellow")
-
     for note in notes:
         yield screen.paint(f"note: {note}", "dim")
 
@@ -135,9 +137,9 @@ def _row(level: LevelView) -> list[str]:
     ]
 
 
-def _missing(level: LevelView, *, wide: bool) -> str:
+def _missing(level: LevelView, *, is_wide: bool) -> str:
     """The nodes that lack the level, or the first few."""
-    names = level.missing_nodes if wide else level.missing_nodes[:_FEW]
+    names = level.missing_nodes if is_wide else level.missing_nodes[:_FEW]
     if not names:
         return ""
     more = ", ..." if len(names) < level.missing else ""

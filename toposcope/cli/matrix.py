@@ -44,20 +44,25 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     except MatrixError as error:
         raise errors.CommandError(f"node {node.name}: {error}") from error
 
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(node, matrix))
-    elif arguments.output == "name":
+    output = arguments.output
+    if output in ("json", "yaml"):
+        show_document(screen, output, document(node, matrix))
+    elif output == "name":
         screen.show(device.label for device in matrix.devices)
     else:
-        screen.show(_page(screen, matrix, wide=arguments.output == "wide"))
+        is_wide = output == "wide"
+        screen.show(_page(screen, matrix, is_wide=is_wide))
 
-    return errors.exit_code(ok=FAULTS.isdisjoint(marks(node)))
+    is_healthy = FAULTS.isdisjoint(marks(node))
+    return errors.exit_code(ok=is_healthy)
 
 
 def _unknown(snapshot: Snapshot, name: str) -> str:
+    text = f"there is no node {name!r} in {snapshot.source}"
     near = get_close_matches(name, snapshot.by_name, 1)
-    mean = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no node {name!r} in {snapshot.source}{mean}"
+    if near:
+        text += f"; did you mean {near[0]!r}?"
+    return text
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
@@ -65,7 +70,6 @@ def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
     cells = None
     if matrix.links:
         cells = [list(row) for row in matrix.links.cells]
-
     return {
         "node": node.name,
         "devices": [_device(device) for device in matrix.devices],
@@ -87,7 +91,7 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
-def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
+def _page(screen: Screen, matrix: NodeMatrix, *, is_wide: bool) -> Iterator[str]:
     if matrix.links is None:
         yield "the matrix was too large for the annotation; the devices are:"
         for device in matrix.devices:
@@ -96,35 +100,36 @@ def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
         yield from node_matrix_lines(screen, matrix)
         yield ""
         yield from _legend(matrix.links)
-        yield from _named_devices(screen, matrix, wide=wide)
+        yield from _named_devices(screen, matrix, is_wide=is_wide)
 
     for complaint in (*matrix.reasons, *matrix.disputes):
         yield screen.paint(f"! {complaint}", "yellow")
 
 
 def _legend(links: LinkMatrix) -> Iterator[str]:
-    """What the cells mean that are there."""
+    """The meanings of the cells in this matrix."""
     cells: set[str] = set()
     for row in links.cells:
         for cell in row:
             cells.add("NV#" if nv_links(cell) else cell)
-
     for cell, meaning in LEGEND.items():
         if cell in cells:
             yield f"  {cell:<5} {meaning}"
 
 
-def _named_devices(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
-    """Names and cables of the devices, below an empty line; of GPUs only where asked for."""
+def _named_devices(screen: Screen, matrix: NodeMatrix, *, is_wide: bool) -> Iterator[str]:
+    """The names and cables of the devices, below an empty line; those of GPUs if `is_wide`."""
     is_first = True
     for device in matrix.devices:
-        if device.kind == "gpu" and not wide:
+        if device.kind == "gpu" and not is_wide:
             continue
         if is_first:
             yield ""
-        is_first = False
-        cable = f" to {device.neighbour}" if device.switch else ""
-        yield screen.paint(f"  {device.title}{cable}", "dim")
+            is_first = False
+        text = f"  {device.title}"
+        if device.switch:
+            text += f" to {device.neighbour}"
+        yield screen.paint(text, "dim")
 
 
 def node_matrix_lines(screen: Screen, matrix: NodeMatrix) -> Iterator[str]:
@@ -135,9 +140,12 @@ def node_matrix_lines(screen: Screen, matrix: NodeMatrix) -> Iterator[str]:
     affinity = [("CPU AFFINITY", "NUMA AFFINITY")]
     for number, device in enumerate(matrix.devices):
         # As nvidia-smi does: a NIC's affinity is in its PHB and NODE cells.
+        if number >= matrix.links.gpus:
+            affinity.append(("", ""))
+            continue
+        cpus = device.cpus or "N/A"
         numa = "N/A" if device.numa is None else str(device.numa)
-        affinity.append((device.cpus or "N/A", numa) if number < matrix.links.gpus else ("", ""))
-
+        affinity.append((cpus, numa))
     yield from matrix_lines(screen, matrix.links, affinity)
 
 
@@ -146,23 +154,27 @@ def matrix_lines(
 ) -> Iterator[str]:
     """The matrix, with more columns `beside`: NVLink stands out, paths across sockets are dimmed.
 
-    What is wider than the screen continues below, as `numpy` and `pandas` print it.
+    Columns that do not fit on the screen continue below, as `numpy` and `pandas` print them.
     """
     rows = list(_rows(links))
     if beside:
         rows = [(*row, *more) for row, more in zip(rows, beside, strict=True)]
 
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for block, places in enumerate(_blocks(widths, screen.width or 1 << 20)):
+    widths = []
+    for column in zip(*rows, strict=True):
+        widths.append(max(map(len, column)))
+
+    for block, places in enumerate(_blocks(widths, screen.limit)):
         if block:
             yield ""
         for number, row in enumerate(rows):
-            cells = []
+            line = ""
             for place in (0, *places):
-                style = "head" if number == 0 else _style(row[place], place, links)
-                gap = " " * (widths[place] - len(row[place]) + 2)
-                cells.append(screen.paint(row[place], style) + gap)
-            yield "".join(cells).rstrip()
+                cell = row[place]
+                style = "head" if number == 0 else _style(cell, place, links)
+                gap = widths[place] + 2 - len(cell)
+                line += screen.paint(cell, style) + " " * gap
+            yield line.rstrip()
 
 
 def _rows(links: LinkMatrix) -> Iterator[tuple[str, ...]]:
@@ -178,19 +190,22 @@ def _style(cell: str, place: int, links: LinkMatrix) -> str:
         return "head"
     if place > len(links.devices):
         return ""
-    return "green" if nv_links(cell) else _STYLES.get(cell, "")
+    if nv_links(cell):
+        return "green"
+    return _STYLES.get(cell, "")
 
 
 def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Places of as many columns as fit beside the first, at least one, again and again."""
+    """The columns but for the first, in blocks that fit beside it; a block has at least one."""
+    first, *others = widths
     block: list[int] = []
-    used = widths[0]
-    for place in range(1, len(widths)):
-        if block and used + widths[place] + 2 > limit:
+    used = first
+    for place, width in enumerate(others, 1):
+        if block and used + width + 2 > limit:
             yield block
             block = []
-            used = widths[0]
+            used = first
         block.append(place)
-        used += widths[place] + 2
+        used += width + 2
 
     yield block

@@ -82,13 +82,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         candidates = [snapshot.by_name[name] for name in names]
 
     nodes = filters.filter_nodes(scope, candidates, selector, arguments.domains, arguments.states)
-    if nodes or arguments.output not in ("table", "wide"):
-        _show(screen, arguments.output, snapshot, scope, nodes)
-    else:
+    is_for_people = arguments.output in ("table", "wide")
+    if is_for_people and not nodes:
         none = f"no matching nodes ({len(candidates):,} checked)"
-        screen.show([none, *filters.unknown_domains(scope, arguments.domains)])
+        unknown = filters.unknown_domains(scope, arguments.domains)
+        screen.show([none, *unknown])
+    else:
+        _show(screen, arguments.output, snapshot, scope, nodes)
 
-    return errors.exit_code(ok=all(_is_healthy(scope, node) for node in nodes))
+    all_healthy = all(_is_healthy(scope, node) for node in nodes)
+    return errors.exit_code(ok=all_healthy)
 
 
 def _show(
@@ -112,25 +115,23 @@ def _is_healthy(scope: Scope, node: NodeView) -> bool:
 
 
 def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The ClusterTopology among the names, which comes first, and the nodes.
-
-    Raises CommandError.
-    """
+    """The ClusterTopology, if the first name is one, and the nodes. Raises CommandError."""
     topologies = {topology.name for topology in snapshot.topologies}
     topology = None
     if names and names[0] in topologies:
         topology, *names = names
 
-    nodes = [name.removeprefix("node/") for name in names]
-    for name in nodes:
-        if name not in snapshot.by_name:
-            near = get_close_matches(name, [*snapshot.by_name, *topologies], 1)
+    nodes: dict[str, None] = {}
+    for name in names:
+        node = name.removeprefix("node/")
+        if node not in snapshot.by_name:
+            near = get_close_matches(node, [*snapshot.by_name, *topologies], 1)
             mean = f" (did you mean {near[0]!r}?)" if near else ""
             raise errors.CommandError(
-                f"there is no node {name!r}{mean}; all nodes: toposcope nodes"
+                f"there is no node {node!r}{mean}; all nodes: toposcope nodes"
             )
-
-    return topology, list(dict.fromkeys(nodes))
+        nodes[node] = None
+    return topology, list(nodes)
 
 
 def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
@@ -165,11 +166,8 @@ def _resources(snapshot: Snapshot, node: NodeView) -> dict[str, dict[str, int | 
     resources = {}
     for name, count in node.allocatable.items():
         if is_gpu(name) or is_gpu_part(name):
-            resources[name] = {
-                "allocatable": count,
-                "free": None if free is None else free[name],
-            }
-
+            free_count = None if free is None else free[name]
+            resources[name] = {"allocatable": count, "free": free_count}
     return resources
 
 
@@ -185,7 +183,10 @@ def _hardware(node: NodeView) -> dict[str, str]:
 def _shares(snapshot: Snapshot, node: NodeView) -> Iterator[dict[str, Any]]:
     """What the node offers in shares of its GPUs."""
     for shares in snapshot.shares.get(node.name, ()):
-        entry: dict[str, Any] = {"resource": shares.resource, "unit": shares.unit.value}
+        entry: dict[str, Any] = {
+            "resource": shares.resource,
+            "unit": shares.unit.value,
+        }
         if shares.profile:
             entry["profile"] = shares.profile
         entry["total"] = shares.total
@@ -195,7 +196,11 @@ def _shares(snapshot: Snapshot, node: NodeView) -> Iterator[dict[str, Any]]:
 
 def _taints(node: NodeView) -> Iterator[dict[str, str]]:
     for taint in node.taints:
-        yield {"key": taint.key, "value": taint.value, "effect": taint.effect}
+        yield {
+            "key": taint.key,
+            "value": taint.value,
+            "effect": taint.effect,
+        }
 
 
 def _compute_domains(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
@@ -212,7 +217,8 @@ def _page(
     table = _Table(snapshot, scope, _HARDWARE, levels)
     header = table.header()
     # A narrow screen goes without interconnect and product first, then without the broad levels.
-    spare = (5, 4, *range(6, len(header) - 1))
+    broad_levels = range(6, len(header) - 1)
+    spare = (5, 4, *broad_levels)
     rows = [table.row(node) for node in nodes]
     yield from columns(screen, header, rows, right=(1, 2), spare=spare)
     yield from _remarks(screen, snapshot, scope, nodes)
@@ -221,12 +227,16 @@ def _page(
 def _wide_page(
     screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
 ) -> Iterator[str]:
-    table = _Table(snapshot, scope, _HARDWARE + _MORE, scope.levels)
+    hardware = _HARDWARE + _MORE
+    table = _Table(snapshot, scope, hardware, scope.levels)
+    header = [*table.header(), "TAINTS"]
     rows = []
     for node in nodes:
+        row = table.row(node)
         taints = ",".join(map(str, node.taints))
-        rows.append([*table.row(node), taints or "-"])
-    yield from columns(screen, [*table.header(), "TAINTS"], rows, right=(1, 2))
+        row.append(taints or "-")
+        rows.append(row)
+    yield from columns(screen, header, rows, right=(1, 2))
     yield from _remarks(screen, snapshot, scope, nodes)
 
 
@@ -259,28 +269,31 @@ class _Table:
             self._state(node),
         ]
         for _, key in self.hardware:
-            row.append(node.label(key) or "-")
-
+            label = node.label(key)
+            row.append(label or "-")
         for level in self.levels:
-            row.append(filters.value_at(self.scope, node, level.key) or "-")
-
+            value = filters.value_at(self.scope, node, level.key)
+            row.append(value or "-")
         return row
 
     def _state(self, node: NodeView) -> str:
         states: list[str] = list(filters.marks(node))
         if not filters.awaited(self.scope, node):
-            for level in filters.lacking(self.scope, node):
-                states.append(f"no {level}")
-        return ",".join(states) or "ok"
+            lacking = filters.lacking(self.scope, node)
+            states += [f"no {level}" for level in lacking]
+        if not states:
+            return "ok"
+        return ",".join(states)
 
 
 def _remarks(
     screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
 ) -> Iterator[str]:
-    """Below the table: shares of GPUs, and what is wrong."""
+    """The lines below the table: shares of GPUs, and what is wrong."""
     for node in nodes:
         for shares in snapshot.shares.get(node.name, ()):
-            about = described(node.gpus, shares, snapshot.free_shares(node, shares))
+            free = snapshot.free_shares(node, shares)
+            about = described(node.gpus, shares, free)
             yield screen.paint(f"{node.name}: {about}", "dim")
         for problem in _problems(scope, node):
             yield screen.paint(f"! {node.name}: {problem}", "yellow")

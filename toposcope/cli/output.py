@@ -1,6 +1,6 @@
 """What commands print or write for other programs and for people: YAML, JSON, files, counts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from toposcope.text import escaped, escaped_lines, first_few, plural
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 FORMS: Final = ("yaml", "json", "wide", "name")
 """Values of `-o` that are no file names, where it also takes one."""
+_UNFOLDED: Final = 1 << 16
+"""Characters of a line of YAML; a longer one is folded."""
 
 
 def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
@@ -25,27 +27,37 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
 
     # Through JSON: YAML's writer knows no enumeration or tuple, and both outputs have to say the
     # same.
-    plain = msgspec.json.decode(msgspec.json.encode(document))
+    as_json = msgspec.json.encode(document)
+    plain = msgspec.json.decode(as_json)
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     dumper: Any = type("Dumper", (base,), {})
     dumper.add_representer(str, _yaml_scalar)
-    body: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
-    head = []
-    for comment in comments:
-        head.append(f"# {escaped(comment)}".rstrip() + "\n")
+    body: str = yaml.dump(
+        plain,
+        Dumper=dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_UNFOLDED,
+    )
 
-    return "".join(head) + escaped_lines(body)
+    text = ""
+    for comment in comments:
+        line = f"# {escaped(comment)}"
+        text += line.rstrip() + "\n"
+    return text + escaped_lines(body)
 
 
 def _yaml_scalar(dumper: Any, text: str) -> Any:
-    """Double quotes around what has to be escaped: they alone read it back."""
+    """A text, in double quotes where it has to be escaped: only those can be read back."""
     style = '"' if escaped(text) != text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def json_text(document: Any) -> str:
     """A document as JSON."""
-    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    plain = msgspec.json.encode(document)
+    indented = msgspec.json.format(plain, indent=2)
+    text = indented.decode()
     return escaped_lines(text) + "\n"
 
 
@@ -63,9 +75,7 @@ def show_document(screen: Screen, output: str, document: Any) -> None:
 def write_output(screen: Screen, text: str, file: str | None) -> None:
     """Write the text to a file, or print it (`-`, or no file). Raises CommandError."""
     if file in (None, "-"):
-        # str.splitlines also splits where Unicode ends lines
-        lines = text.removesuffix("\n").split("\n")
-        screen.show(line if line.startswith("# ") else Whole(line) for line in lines)
+        screen.show(_lines_of(text))
         return
 
     try:
@@ -74,21 +84,40 @@ def write_output(screen: Screen, text: str, file: str | None) -> None:
         raise CommandError(f"-o {file}: {error.strerror}") from error
 
 
+def _lines_of(text: str) -> Iterator[str]:
+    """The lines of a document; its comments alone may be folded."""
+    # str.splitlines also splits where Unicode ends lines
+    for line in text.removesuffix("\n").split("\n"):
+        is_comment = line.startswith("# ")
+        yield line if is_comment else Whole(line)
+
+
 def form_and_file(output: str | None) -> tuple[str, str | None]:
     """What `-o` asks for: one of FORMS, or a file in the default form."""
-    return (str(output), None) if output in FORMS else ("", output)
+    if output in FORMS:
+        return str(output), None
+    return "", output
 
 
 def without_agent(scope: Scope) -> str:
-    """About the nodes that wait for an agent; they are not among those of the scope.
+    """A remark on the nodes that wait for an agent; the scope must have some.
 
-    There must be one.
+    They are not among the scope's nodes.
     """
-    nodes = scope.without_agent
-    waiting = f"{counted(len(nodes), 'node')} with {counted(gpus_of(nodes), 'GPU')}"
-    has = plural(len(nodes), "has", "have")
-    names = first_few(names_of(nodes))
-    return f"not counted: {waiting} {has} no label {GPUS}: {names}; {IS_IT_RUNNING}"
+    waiting = scope.without_agent
+    count = len(waiting)
+    nodes = counted(count, "node")
+    gpus = counted(gpus_of(waiting), "GPU")
+    has = plural(count, "has", "have")
+    names = first_few(names_of(waiting))
+    return f"not counted: {nodes} with {gpus} {has} no label {GPUS}: {names}; {IS_IT_RUNNING}"
+
+
+def level_notes(scope: Scope) -> dict[str, str]:
+    """The field of a document that says which levels it has, where status and labels disagree."""
+    if scope.disagreement is None:
+        return {}
+    return {"note": scope.disagreement.note}
 
 
 def names_of(nodes: Iterable[NodeView]) -> list[str]:
@@ -108,10 +137,12 @@ def path_of(levels: Iterable[Level]) -> str:
 
 def cleaned(nodes: int, keys: int) -> str:
     """`1 node of 16 labels and annotations`."""
+    counted_nodes = counted(nodes, "node")
     things = counted(keys, "label or annotation", "labels and annotations")
-    return f"{counted(nodes, 'node')} of {things}"
+    return f"{counted_nodes} of {things}"
 
 
 def counted(count: int, one: str, several: str = "") -> str:
     """`1 node`, `12,000 nodes`."""
-    return f"{count:,} {plural(count, one, several)}"
+    noun = plural(count, one, several)
+    return f"{count:,} {noun}"

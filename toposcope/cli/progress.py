@@ -1,44 +1,42 @@
 """Progress on standard error for whatever takes longer than a second; only on a terminal."""
 
 import threading
-import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from toposcope.cli.terminal import shortened
+from toposcope.kube.runtime import REAL, Runtime
 from toposcope.text import escaped
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_DELAY: Final = 1.0
-_INTERVAL: Final = 0.2
+_DELAY_SECONDS: Final = 1.0
+_REDRAW_SECONDS: Final = 0.2
 _LONGEST_NAME: Final = 36
-_IN_MINUTES: Final = 100
-"""Seconds from which on time is given in minutes."""
+_MOST_SECONDS: Final = 100
+"""More than these are shown as minutes."""
 
 
 class Progress:
     """A context manager that is called with what is being read, and how many objects so far.
 
-    A thread redraws the line, so that time goes on where no call comes: a server that does not
-    answer.
+    A thread redraws the line, so that its time goes on while a server does not answer.
     """
 
     def __init__(
         self,
         stream: TextIO,
         doing: str = "reading",
-        clock: Callable[[], float] = time.monotonic,
-        delay: float = _DELAY,
+        runtime: Runtime = REAL,
+        delay_seconds: float = _DELAY_SECONDS,
     ) -> None:
-        """`delay` is in seconds."""
+        """Nothing is shown within the first `delay_seconds`."""
         self._stream = stream
         self._doing = doing
-        self._clock = clock
-        self._delay = delay
-        self._began = clock()
+        self._runtime = runtime
+        self._delay_seconds = delay_seconds
+        self._began = runtime.monotonic()
         self._what = ""
         self._count = 0
         self._share: float | None = None
@@ -49,32 +47,32 @@ class Progress:
         """`count` objects so far; `share` of the work is done (0 to 1), None where not known."""
         if what != self._what:
             if self._what:
-                self._began = self._clock()
+                self._began = self._runtime.monotonic()
             self._what = what
         self._count, self._share = count, share
 
     def text(self) -> str:
         """`reading nodes: 12,000, 8,000/s, 34%, 3 s left`, as far as it is known."""
-        text = f"{self._doing} {shortened(escaped(self._what), _LONGEST_NAME)}".rstrip()
-        elapsed = self._clock() - self._began
+        what = shortened(escaped(self._what), _LONGEST_NAME)
+        text = f"{self._doing} {what}".rstrip()
+        elapsed = self._runtime.monotonic() - self._began
         if not self._count:
-            return f"{text}, {elapsed:.0f} s" if elapsed >= 1 else text
+            if elapsed < 1:
+                return text
+            return f"{text}, {elapsed:.0f} s"
 
         text += f": {self._count:,}"
         if elapsed > 0:
-            text += f", {self._count / elapsed:,.0f}/s"
-
+            rate = self._count / elapsed
+            text += f", {rate:,.0f}/s"
         if self._share:
-            seconds = elapsed * (1 - self._share) / self._share
-            time_left = f"{seconds:.0f} s"
-            if seconds > _IN_MINUTES:
-                time_left = f"{seconds / 60:.0f} min"
-            text += f", {self._share:.0%}, {time_left} left"
-
+            remaining = elapsed * (1 - self._share) / self._share
+            text += f", {self._share:.0%}, {_duration(remaining)} left"
         return text
 
     def _show(self) -> None:
-        if self._ended.wait(self._delay):
+        """Redraw the line until the work is done; the thread runs this."""
+        if self._ended.wait(self._delay_seconds):
             return
 
         from rich.console import Console  # noqa: PLC0415 - most commands end within a second
@@ -90,7 +88,7 @@ class Progress:
                 transient=True,
                 redirect_stdout=False,
             ) as live:
-                while not self._ended.wait(_INTERVAL):
+                while not self._ended.wait(_REDRAW_SECONDS):
                     live.refresh()
         except OSError:
             pass  # the terminal is gone; the output may go elsewhere
@@ -114,3 +112,10 @@ class Progress:
         self._ended.set()
         if self._thread.ident:
             self._thread.join()
+
+
+def _duration(seconds: float) -> str:
+    """`34 s`, `12 min`."""
+    if seconds > _MOST_SECONDS:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds:.0f} s"

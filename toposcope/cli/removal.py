@@ -43,7 +43,7 @@ class Thing:
     remark: str = ""
     """What an admin should know before it goes."""
     namespace: str = ""
-    """Of a program."""
+    """A program's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def held(self) -> tuple[Thing, ...]:
-        """What is in use: deleted, it would stay in deletion until nothing uses it."""
+        """What is in use: its deletion would not end before the last use does."""
         return tuple(thing for thing in self.published if thing.holders)
 
     @property
@@ -79,7 +79,7 @@ class Plan:
 def find_all(client: ApiClient) -> Plan:
     """Find everything.
 
-    Raises KubeError, also where one kind must not be read: a partial plan would mislead.
+    Raises KubeError, even if only one kind must not be read: a partial plan would mislead.
     """
     programs = tuple(_programs(client))
     return Plan(
@@ -104,20 +104,18 @@ def _programs(client: ApiClient) -> Iterator[Thing]:
 
 
 def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
-    """The metadata of what could write again: anywhere, or where rights end, in our namespace."""
+    """The metadata of what could write again; without rights elsewhere, in our namespace only."""
     home = pod_namespace() or HOME_NAMESPACE
     for where in ("", f"namespaces/{home}/"):
         try:
-            found = everything(
-                client, f"{root}/{where}{plural}", selector=WRITERS, metadata_only=True
-            )
-            return [there["metadata"] for there in found]
+            path = f"{root}/{where}{plural}"
+            writers = everything(client, path, selector=WRITERS, metadata_only=True)
+            return [writer["metadata"] for writer in writers]
         except ApiError as error:
             if error.not_found:
                 return []
             if where or not error.forbidden:
                 raise
-
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -128,17 +126,19 @@ def _published(client: ApiClient) -> Iterator[Thing]:
         if version is None:
             continue
         path = kind.path(version)
-        for there in everything(client, path):
-            metadata = there["metadata"]
-            if _made_by_us(metadata):
+        for resource in everything(client, path):
+            metadata = resource["metadata"]
+            if _is_ours(metadata):
                 name = metadata["name"]
-                handle = f"{kind.kind.lower()}.{kind.group}/{name}"
                 yield Thing(
-                    handle, f"{path}/{name}", metadata["uid"], tuple(holders(client, kind, there))
+                    handle=f"{kind.kind.lower()}.{kind.group}/{name}",
+                    path=f"{path}/{name}",
+                    uid=metadata["uid"],
+                    holders=tuple(holders(client, kind, resource)),
                 )
 
 
-def _made_by_us(metadata: Mapping[str, Any]) -> bool:
+def _is_ours(metadata: Mapping[str, Any]) -> bool:
     """Whether the controller made it: its label, and an owner of our kind."""
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != TOPOSCOPE:
@@ -148,7 +148,6 @@ def _made_by_us(metadata: Mapping[str, Any]) -> bool:
         group, _, _ = owner["apiVersion"].partition("/")
         if group == GROUP and owner["kind"] == KIND:
             return True
-
     return False
 
 
@@ -175,12 +174,13 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
 def _requirers(status: Mapping[str, Any]) -> Iterator[str]:
     """The levels that workloads require, and how many do."""
     for demand in status.get("requiredBy") or ():
-        if demand.get("workloads"):
-            yield f"{demand['domain']} ({demand['workloads']})"
+        workloads = demand.get("workloads")
+        if workloads:
+            yield f"{demand['domain']} ({workloads})"
 
 
 def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
-    """The agents' plan, where controllers are or were."""
+    """The agents' plans, in the namespaces where controllers are or were."""
     home = pod_namespace() or HOME_NAMESPACE
     for namespace in dict.fromkeys((home, *(program.namespace for program in programs))):
         path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
@@ -195,9 +195,9 @@ def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
 
 def _nodes(client: ApiClient) -> Iterator[Removal]:
     for node in everything(client, NODES, metadata_only=True):
-        found = removal(node["metadata"])
-        if found.requests:
-            yield found
+        to_remove = removal(node["metadata"])
+        if to_remove.requests:
+            yield to_remove
 
 
 _PAUSE_SECONDS: Final = 1.0
@@ -251,20 +251,23 @@ class Remover:
 
         for resource in things:
             self._wait(
-                functools.partial(self._left, resource),
+                functools.partial(self._obstacle_to, resource),
                 f"{resource.handle} is deleted but not gone; {{0}}",
             )
             self.report(f"{done} {resource.handle}")
 
     def _send(self, request: Request) -> None:
-        """Send it; what is gone or has been replaced is found again by the check at the end."""
+        """Send the request.
+
+        Objects that are gone or were replaced are no error: the check at the end finds new ones.
+        """
         try:
             self.client.call(request)
         except ApiError as error:
             if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE):
                 raise
 
-    def _left(self, thing: Thing) -> str:
+    def _obstacle_to(self, thing: Thing) -> str:
         """Why the object still exists; empty once it does not."""
         document = find(self.client, thing.path)
         if document is None or document["metadata"]["uid"] != thing.uid:
@@ -275,17 +278,22 @@ class Remover:
         return "see `kubectl get -o yaml` of it"
 
     def _pods(self) -> str:
+        """Where pods still run, as flags of kubectl; empty once none does."""
         pods = _writers(self.client, "/api/v1", "pods")
-        return f"{pods[0]['namespace']} -l '{WRITERS}'" if pods else ""
+        if not pods:
+            return ""
+        namespace = pods[0]["namespace"]
+        return f"{namespace} -l '{WRITERS}'"
 
-    def _wait(self, left: Callable[[], str], words: str) -> None:
-        """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
-        until = self.runtime.monotonic() + self.patience_seconds
-        why = left()
+    def _wait(self, obstacle: Callable[[], str], template: str) -> None:
+        """Poll until `obstacle` names none. Raises WaitTimeoutError with it in the template."""
+        deadline = self.runtime.monotonic() + self.patience_seconds
+        why = obstacle()
         while why:
-            if self.runtime.monotonic() >= until:
+            if self.runtime.monotonic() >= deadline:
+                text = template.format(why)
                 raise WaitTimeoutError(
-                    f"{words.format(why)}; then run it again (waited {self.patience_seconds:g} s)"
+                    f"{text}; then run it again (waited {self.patience_seconds:g} s)"
                 )
             self.runtime.event().wait(_PAUSE_SECONDS)
-            why = left()
+            why = obstacle()

@@ -35,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Write the snapshot; 2 when the cluster cannot be read or the file cannot be written."""
     path = Path(arguments.file)
-    if not path.parent.is_dir():
-        raise CommandError(f"{path}: no such folder: {path.parent}")
+    folder = path.parent
+    if not folder.is_dir():
+        raise CommandError(f"{path}: no such folder: {folder}")
     if path.exists() and not path.is_file():
         raise CommandError(f"{path} is not a file; name one to write")
 
@@ -56,9 +57,10 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     saved = counted(len(snapshot.nodes), "node")
     if snapshot.pods is not None:
-        saved += f", {counted(len(snapshot.pods), 'pod')}"
-
-    topologies = counted(len(snapshot.topologies), "ClusterTopology", "ClusterTopologies")
+        pods = counted(len(snapshot.pods), "pod")
+        saved += f", {pods}"
+    count = len(snapshot.topologies)
+    topologies = counted(count, "ClusterTopology", "ClusterTopologies")
     screen.show([f"saved {saved} and {topologies} in {path} ({_size(size)})"])
     return EXIT_OK
 
@@ -66,7 +68,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 def _with_planning(
     arguments: argparse.Namespace, snapshot: Snapshot, pods: Sequence[PodView]
 ) -> Snapshot:
-    """With what planning commands need besides: budgets, and what workloads require."""
+    """The snapshot with what planning commands also need: budgets, and required levels."""
     budgets = read_budgets(arguments, pods, Budgets())
     required = RequiredLevels()
     read_required(arguments, required)
@@ -75,20 +77,24 @@ def _with_planning(
 
 
 def _write(snapshot: Snapshot, path: Path) -> int:
-    """Write the file and return its size; renamed into place, so nobody ever reads half a file."""
+    """Write the file and return its size.
+
+    It is renamed into place, so that no reader ever sees half a file.
+    """
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
         try:
             size = write_packed(snapshot, out)
             Path(out.name).replace(path)
         except BaseException:
-            # Fails where somebody else has deleted it.
+            # This fails where another process has deleted the file.
             Path(out.name).unlink()
             raise
-
     return size
 
 
 def _size(count: int) -> str:
-    if count >= _KIB * _KIB:
-        return f"{count / _KIB / _KIB:.1f} MiB"
-    return f"{max(1, count // _KIB)} KiB"
+    mebibytes = count / _KIB / _KIB
+    if mebibytes >= 1:
+        return f"{mebibytes:.1f} MiB"
+    kibibytes = max(1, count // _KIB)
+    return f"{kibibytes} KiB"

@@ -46,30 +46,33 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({number(part.strip()) for part in text.split(",")}))
+    numbers = {number(part.strip()) for part in text.split(",")}
+    return tuple(sorted(numbers))
 
 
 @on_screen("slots")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the table."""
     plan = read(arguments)
-    if not plan.capacity.nodes:
+    capacity = plan.capacity
+    if not capacity.nodes:
         raise CommandError(
             f"no node carries every level ({plan.scope.path}); "
             "toposcope levels says what is missing"
         )
 
     with working("slots"):
-        per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
-        sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
-        table = list(slots(plan.capacity, sizes, per_pod))
+        per_pod = arguments.gpus_per_pod or gpus_per_pod(capacity)
+        sizes = arguments.gpus or sizes_of(capacity, per_pod)
+        table = list(slots(capacity, sizes, per_pod))
 
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(plan, per_pod, table))
+    output = arguments.output
+    if output in ("json", "yaml"):
+        show_document(screen, output, document(plan, per_pod, table))
     else:
-        wide = arguments.output == "wide"
-        screen.show(_page(screen, plan, sizes, per_pod, table, wide=wide))
-
+        is_wide = output == "wide"
+        lines = _page(screen, plan, sizes, per_pod, table, is_wide=is_wide)
+        screen.show(lines)
     return EXIT_OK
 
 
@@ -99,17 +102,20 @@ def _page(
     per_pod: int,
     table: Sequence[Slots],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
-    pods = f"pods with {per_pod} {plural(per_pod, 'GPU')} each"
+    gpus = plural(per_pod, "GPU")
+    pods = f"pods with {per_pod} {gpus} each"
     yield f"Gangs that fit into one domain, of {pods} (--gpus-per-pod)"
     nodes = plan.capacity.nodes
     offering = _offering(nodes)
-    if not any(plan.capacity.slots(View.EMPTY, one_pod(1))):
+    smallest = plan.capacity.slots(View.EMPTY, one_pod(1))
+    if not any(smallest):
         why = _why_none(len(nodes), offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
 
-    rows = list(_rows(table if wide else without_repeats(table)))
+    shown = table if is_wide else without_repeats(table)
+    rows = list(_rows(shown))
     if rows:
         yield from columns(screen, _HEADER, rows, right=(0, 2, 3, 4, 5))
         yield _LEGEND
@@ -119,7 +125,6 @@ def _page(
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
     if not (sizes or offering):
         yield "No node offers whole GPUs."
-
     yield from _uncounted(screen, plan)
 
 
@@ -129,7 +134,6 @@ def _offering(nodes: Iterable[Node]) -> int:
     for node in nodes:
         if node.total.get(ALLOCATABLE_GPUS, 0) > 0:
             count += 1
-
     return count
 
 
@@ -142,23 +146,26 @@ def _too_large(sizes: Sequence[int], table: Sequence[Slots]) -> Iterator[str]:
 
 
 def _rows(table: Iterable[Slots]) -> Iterator[list[str]]:
-    """The rows; a size stands in the first of its rows."""
-    before = 0
+    """The rows of the table; a size stands in the first of its rows alone."""
+    size_above = 0
     for row in table:
-        cells = [f"{row.gpus:,}" if row.gpus != before else "", row.level.domain]
+        size = f"{row.gpus:,}" if row.gpus != size_above else ""
+        cells = [size, row.level.domain]
         for view in View:
             cells.append(f"{row.fitting[view]:,}")
         cells.append(f"{row.fragmented:.0%}")
         yield cells
-        before = row.gpus
+        size_above = row.gpus
 
 
 def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
     left_out = plan.capacity.left_out
     if left_out:
+        nodes = counted(len(left_out), "node")
         lack = plural(len(left_out), "lacks", "lack")
-        nodes = f"{counted(len(left_out), 'node')} that {lack} a level"
-        yield screen.paint(f"! left out: {nodes}: {first_few(left_out)}", "yellow")
+        names = first_few(left_out)
+        text = f"! left out: {nodes} that {lack} a level: {names}"
+        yield screen.paint(text, "yellow")
     for line in plan.uncounted():
         yield screen.paint(line, "yellow")
 
@@ -166,10 +173,11 @@ def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
 def _why_none(nodes: int, offering: int) -> str:
     """Why no node takes a pod with GPUs, even on an empty cluster.
 
-    `offering` nodes have whole ones.
+    `offering` is how many nodes have whole GPUs.
     """
     if not offering:
         what = f"{ALLOCATABLE_GPUS} as whole GPUs, and GPUs of ResourceSlices (DRA) are not counted"
         return f"none of {counted(nodes, 'node')} offers {what}"
+    with_gpus = f"{counted(offering, 'node')} with {ALLOCATABLE_GPUS}"
     have = plural(offering, "has a taint", "have taints")
-    return f"{counted(offering, 'node')} with {ALLOCATABLE_GPUS} {have} that pods have to tolerate"
+    return f"{with_gpus} {have} that pods have to tolerate"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
-from toposcope.cli.output import counted, gpus_of, show_document
+from toposcope.cli.output import counted, gpus_of, level_notes, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
@@ -27,15 +27,15 @@ from toposcope.text import Command, shell
 _WIDTH: Final = 80
 _MOST_FINDINGS: Final = 5
 _LEASE_SECONDS: Final = 15
-"""How long a Lease lasts that does not say."""
-_NEXT: Final = {
-    conditions.LEVELS_COVERED: "toposcope nodes --state left-out",
-    conditions.AGENTS_REPORTING: "toposcope nodes --state no-agent",
-    conditions.FABRIC_HEALTHY: "toposcope nodes --state degraded",
-    conditions.HIERARCHY_CONSISTENT: "toposcope levels {}",
-    conditions.RAILS_CONSISTENT: "toposcope nodes --state miscabled",
-    conditions.LEVELS_AVAILABLE: "toposcope levels {}",
+"""How long a Lease lasts that does not say how long."""
+_STATE_OF_NODES: Final = {
+    conditions.LEVELS_COVERED: "left-out",
+    conditions.AGENTS_REPORTING: "no-agent",
+    conditions.FABRIC_HEALTHY: "degraded",
+    conditions.RAILS_CONSISTENT: "miscabled",
 }
+"""By condition: the state of the nodes that it is about."""
+_ABOUT_LEVELS: Final = (conditions.HIERARCHY_CONSISTENT, conditions.LEVELS_AVAILABLE)
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
 
@@ -58,7 +58,7 @@ class _Controller:
     """Who keeps the status up to date, and whether it does."""
 
     words: str
-    lost: bool = False
+    is_lost: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,18 +75,25 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     scope = select_scope(snapshot, arguments.topology)
     controller = _controller(arguments, datetime.now(UTC))
     findings = list(_findings(scope, controller))
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(scope, controller, findings))
-    elif arguments.output == "name":
+    output = arguments.output
+    if output in ("json", "yaml"):
+        whole = document(scope, controller, findings)
+        show_document(screen, output, whole)
+    elif output == "name":
         screen.show(finding.what for finding in findings)
     else:
-        screen.show(_page(screen, scope, controller, findings, wide=arguments.output == "wide"))
+        is_wide = output == "wide"
+        lines = _page(screen, scope, controller, findings, is_wide=is_wide)
+        screen.show(lines)
 
-    return errors.EXIT_PROBLEMS if findings else errors.EXIT_OK
+    return errors.exit_code(ok=not findings)
 
 
 def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
-    """By its Lease: conditions of a controller that is gone stay as they were. Raises KubeError."""
+    """The controller, judged by its Lease. Raises KubeError.
+
+    The conditions do not tell: those of a controller that is gone stay as they were.
+    """
     if arguments.files:
         return _Controller("not known from files")
 
@@ -98,19 +105,21 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
         return _Controller(f"not known: these credentials cannot get the Lease {LEASE}")
 
     if lease is None:
-        return _Controller(f"there is no Lease {LEASE}", lost=True)
+        return _Controller(f"there is no Lease {LEASE}", is_lost=True)
 
     spec = Field(lease) / "spec"
-    holder = (spec / "holderIdentity").text()
-    renewed = (spec / "renewTime").text()
+    holder_field = spec / "holderIdentity"
+    renewed_field = spec / "renewTime"
+    holder = holder_field.text()
+    renewed = renewed_field.text()
     if holder is None or renewed is None:
-        return _Controller(f"nobody holds the Lease {LEASE}", lost=True)
+        return _Controller(f"nobody holds the Lease {LEASE}", is_lost=True)
 
-    age = (now - datetime.fromisoformat(renewed)).total_seconds()
-    lasts = (spec / "leaseDurationSeconds").number(_LEASE_SECONDS)
-    if age > 2 * lasts:
-        return _Controller(f"{holder} has not renewed its Lease since {renewed}", lost=True)
-
+    age = now - datetime.fromisoformat(renewed)
+    duration_field = spec / "leaseDurationSeconds"
+    lasts = duration_field.number(_LEASE_SECONDS)
+    if age.total_seconds() > 2 * lasts:
+        return _Controller(f"{holder} has not renewed its Lease since {renewed}", is_lost=True)
     return _Controller(f"{holder} holds the Lease")
 
 
@@ -124,13 +133,12 @@ def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
             lease = find(client, f"{_LEASES}/{namespace}/leases/{LEASE}")
             if lease:
                 return lease
-
     return None
 
 
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
-    """The worst first."""
-    if controller.lost:
+    """Everything that needs attention, the worst first."""
+    if controller.is_lost:
         yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
 
     if scope.topology is None:
@@ -148,10 +156,7 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
         yield _Finding("controller", text, _CONTROLLER)
 
     for condition in sorted(reported, key=lambda condition: condition.status != "False"):
-        told_otherwise = (
-            condition.type == conditions.READY or condition.reason == conditions.NO_RAILS
-        )
-        if condition.status != "True" and not told_otherwise:
+        if _needs_attention(condition):
             yield _Finding(
                 what=f"{condition.type}={condition.status}",
                 message=f"{condition.reason}: {condition.message}",
@@ -159,10 +164,23 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
             )
 
 
+def _needs_attention(condition: conditions.Condition) -> bool:
+    """Whether to report the condition.
+
+    Ready sums up the others, and a cluster without rails is as it should be.
+    """
+    if condition.type == conditions.READY or condition.reason == conditions.NO_RAILS:
+        return False
+    return condition.status != "True"
+
+
 def _next_step(condition: str, topology: str) -> Command:
     """The command that shows what a condition is about."""
-    template = _NEXT.get(condition, "kubectl describe gtopo {}")
-    return shell(template, topology) if "{}" in template else shell(template)
+    if condition in _STATE_OF_NODES:
+        return shell("toposcope nodes --state {}", _STATE_OF_NODES[condition])
+    if condition in _ABOUT_LEVELS:
+        return shell("toposcope levels {}", topology)
+    return shell("kubectl describe gtopo {}", topology)
 
 
 def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]) -> dict[str, Any]:
@@ -172,9 +190,9 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
     for node in scope.nodes:
         for mark in marks(node):
             states[mark.value] += 1
-
     return {
         "topology": scope.name or None,
+        **level_notes(scope),
         "healthy": not findings,
         "controller": controller.words,
         "nodes": len(scope.nodes),
@@ -187,13 +205,15 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
 
 
 def _published(status: Any) -> Iterator[dict[str, Any]]:
-    for entry in (Field(status) / "published").items():
-        yield {
-            "apiVersion": (entry / "apiVersion").text() or "",
-            "kind": (entry / "kind").text() or "",
-            "name": (entry / "name").text() or "",
-            "inSync": (entry / "inSync").flag(),
-        }
+    published = Field(status) / "published"
+    for resource in published.items():
+        entry: dict[str, Any] = {}
+        for name in ("apiVersion", "kind", "name"):
+            field = resource / name
+            entry[name] = field.text() or ""
+        in_sync = resource / "inSync"
+        entry["inSync"] = in_sync.flag()
+        yield entry
 
 
 def _page(
@@ -202,32 +222,45 @@ def _page(
     controller: _Controller,
     findings: Sequence[_Finding],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     name = f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology"
     verdict = screen.paint("healthy", "green")
     if findings:
         verdict = screen.paint(counted(len(findings), "problem"), "red")
-
     yield f"{name}: {verdict}"
-    for title, text in _rows(document(scope, controller, findings)).items():
+    whole = document(scope, controller, findings)
+    for title, text in _rows(whole).items():
         yield from _wrapped(f"  {title:<12}", text, most=2)
 
-    shown = findings if wide else findings[:_MOST_FINDINGS]
+    for note in level_notes(scope).values():
+        for line in _wrapped("note: ", note, most=None):
+            yield screen.paint(line, "dim")
+
+    shown = findings
+    most_lines = None
+    if not is_wide:
+        shown = findings[:_MOST_FINDINGS]
+        most_lines = 2
     for finding in shown:
         text = f"{finding.what}: {finding.message}"
-        yield from _wrapped("! ", text, most=None if wide else 2)
+        yield from _wrapped("! ", text, most=most_lines)
         yield Whole(f"  next: {finding.next}")
 
-    if len(shown) < len(findings):
-        yield f"and {len(findings) - len(shown)} more: toposcope status -o wide"
+    more = len(findings) - len(shown)
+    if more:
+        yield f"and {more} more: toposcope status -o wide"
 
 
 def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
     """The rows above the findings, by their titles."""
-    nodes = f"{whole['nodes']:,} with {counted(whole['gpus'], 'GPU')}"
-    if whole["states"]:
-        nodes += ": " + ", ".join(f"{count:,} {mark}" for mark, count in whole["states"].items())
+    gpus = counted(whole["gpus"], "GPU")
+    nodes = f"{whole['nodes']:,} with {gpus}"
+    states = []
+    for state, count in whole["states"].items():
+        states.append(f"{count:,} {state}")
+    if states:
+        nodes += f": {', '.join(states)}"
 
     published = []
     for resource in whole["published"]:
@@ -235,10 +268,11 @@ def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
         in_sync = "" if resource["inSync"] else " (not in sync)"
         published.append(f"{resource['kind']}.{group}{in_sync}")
 
+    levels = " > ".join(whole["levels"])
     return {
         "controller": whole["controller"],
         "nodes": nodes,
-        "levels": " > ".join(whole["levels"]) or "none",
+        "levels": levels or "none",
         "published": ", ".join(published) or "nothing",
     }
 

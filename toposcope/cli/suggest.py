@@ -28,8 +28,8 @@ from toposcope.text import by_numbers, enumerated, first_few, plural
 
 _FEW_NAMES: Final = 3
 _SMALL_SHARE: Final = 0.02
-_SCHEDULERS: Final = enumerated(LEAVING_OUT_FROM_ADMISSION)
 """A kind with a smaller share of the nodes more likely lacks a label than differs in hardware."""
+_SCHEDULERS: Final = enumerated(LEAVING_OUT_FROM_ADMISSION)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,15 +84,13 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     about = "warning" if suggestions else "toposcope suggest"
     for reason in reasons:
         complain(f"{about}: {reason}")
-
     for note in _notes(snapshot, suggestions):
         complain(f"note: {note}")
-
     return exit_code(ok=bool(suggestions) and not reasons)
 
 
 def _coverage(snapshot: Snapshot) -> int:
-    """`spec.minCoveragePercent` of the ClusterTopology that is there, where it is clear which."""
+    """`spec.minCoveragePercent` of the ClusterTopology; the default unless there is just one."""
     try:
         topology = choose_topology(snapshot.topologies, None)
     except TopologyNotFoundError:
@@ -107,14 +105,15 @@ def _text(suggestions: Sequence[Suggestion], form: str) -> str:
         return "".join(f"{kind}/{suggestion.name}\n" for suggestion in suggestions)
 
     if form == "json":
-        return json_text(list_document([_document(suggestion) for suggestion in suggestions]))
+        documents = [_document(suggestion) for suggestion in suggestions]
+        return json_text(list_document(documents))
 
+    is_wide = form == "wide"
     total = sum(len(suggestion.nodes) for suggestion in suggestions)
     texts = []
     for suggestion in suggestions:
-        comments = _why(suggestion, total, wide=form == "wide")
+        comments = _why(suggestion, total, is_wide=is_wide)
         texts.append(yaml_text(_document(suggestion), comments))
-
     return "---\n".join(texts)
 
 
@@ -127,9 +126,9 @@ def _document(suggestion: Suggestion) -> dict[str, Any]:
     }
 
 
-def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
+def _why(suggestion: Suggestion, total: int, *, is_wide: bool) -> Iterator[str]:
     count = len(suggestion.nodes)
-    few = count if wide else _FEW_NAMES
+    few = count if is_wide else _FEW_NAMES
     yield _nodes_of(suggestion, few)
     path = path_of(suggestion.levels)
     lacking = sorted(suggestion.lacking, key=by_numbers)
@@ -159,19 +158,21 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
 
 def _nodes_of(suggestion: Suggestion, few: int) -> str:
     names = sorted(names_of(suggestion.nodes), key=by_numbers)
-    nodes = "1 node" if len(names) == 1 else f"{len(names)} nodes"
+    count = len(names)
+    nodes = f"{count} {plural(count, 'node')}"
     gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
-    return f"{nodes}, {gpus}: {first_few(names, few)}"
+    shown = first_few(names, few)
+    return f"{nodes}, {gpus}: {shown}"
 
 
 def _left_out(suggestion: Suggestion) -> Iterator[str]:
     """The levels that do not nest."""
     for crossing in suggestion.crossings:
         level = f"{crossing.level.domain} ({crossing.level.key})"
-        one, another, *_ = crossing.parents
+        first, second, *_ = crossing.parents
         yield (
-            f"Left out: {level} and {crossing.other.domain} do not nest: "
-            f"{crossing.value!r} lies under {one!r} and {another!r}."
+            f"Left out: {level} and {crossing.crossed.domain} do not nest: "
+            f"{crossing.value!r} lies under {first!r} and {second!r}."
         )
 
 

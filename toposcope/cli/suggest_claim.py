@@ -1,7 +1,4 @@
-"""What `toposcope suggest` prints besides topologies.
-
-A claim for linked GPUs, and taints for degraded ones.
-"""
+"""What `toposcope suggest` prints for devices: claims for linked GPUs, taints for degraded ones."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -18,7 +15,7 @@ from toposcope.cli.output import (
     yaml_text,
 )
 from toposcope.cli.terminal import Screen, complain
-from toposcope.hardware.matrix_annotation import reasons
+from toposcope.hardware.matrix_annotation import gpu_faults
 from toposcope.integrations.dra.allocation import Claims, Request
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE
@@ -66,7 +63,7 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
         "metadata": {"name": "-".join(name)},
         "spec": {"spec": claim.spec},
     }
-    comments = list(_why(claim, len(machines), wide=arguments.output == "wide"))
+    comments = list(_why(claim, len(machines), is_wide=arguments.output == "wide"))
     _write(screen, arguments, [_Suggested(template, comments)])
     return EXIT_OK
 
@@ -87,12 +84,11 @@ class _Suggested:
 def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print DeviceTaintRules for the GPUs that agents find fault with."""
     snapshot = load_snapshot(arguments, published=True, matrices=True)
-    faults = {node.name: reasons(node.matrix) for node in snapshot.nodes}
+    faults = {node.name: gpu_faults(node.matrix) for node in snapshot.nodes}
     rules = []
     for rule, why in taint_rules(_machines(snapshot), faults):
         node = rule["spec"]["deviceSelector"]["pool"]
         rules.append(_Suggested(rule, [f"{node}: {why}"]))
-
     if rules:
         _write(screen, arguments, rules)
         complain(
@@ -101,12 +97,11 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
         )
     else:
         complain("note: no agent reports a faulty GPU that a DRA driver offers")
-
     return EXIT_OK
 
 
 def _machines(snapshot: Snapshot) -> list[Machine]:
-    """The nodes of which a driver offers GPUs."""
+    """The nodes whose GPUs a driver offers."""
     offered = snapshot.inventory.nodes
     machines = []
     for node in snapshot.nodes:
@@ -114,15 +109,11 @@ def _machines(snapshot: Snapshot) -> list[Machine]:
         candidate = machine(node.name, devices, node.matrix)
         if candidate.gpus:
             machines.append(candidate)
-
     return machines
 
 
 def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
-    """The only DeviceClass whose devices are no GPUs and have a place on the PCI bus.
-
-    Raises CommandError.
-    """
+    """The only DeviceClass of PCI devices that are no GPUs. Raises CommandError."""
     others: list[Device] = []
     for node in machines:
         for device in node.there.devices:
@@ -139,14 +130,13 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
         raise CommandError("--nic: there is no DeviceClass of NICs: --nic CLASS")
     if len(names) > 1:
         raise CommandError(f"--nic: choose one of {', '.join(sorted(names))}: --nic CLASS")
-
     return names[0]
 
 
-def _why(claim: Supply, count: int, *, wide: bool) -> Iterator[str]:
+def _why(claim: Supply, count: int, *, is_wide: bool) -> Iterator[str]:
     yield f"{claim.words}."
     nodes = f"{len(claim.nodes)} of {count} {plural(count, 'node')}"
-    few = first_few(claim.nodes, len(claim.nodes) if wide else _FEW_NAMES)
+    few = first_few(claim.nodes, len(claim.nodes) if is_wide else _FEW_NAMES)
     yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {claim.now} now: {few}"
     yield from _left_out(claim)
     if claim.nic_near == NUMA_NODE:
@@ -175,5 +165,4 @@ def _write(screen: Screen, arguments: argparse.Namespace, suggested: Sequence[_S
         for suggestion in suggested:
             texts.append(yaml_text(suggestion.document, suggestion.comments))
         text = "---\n".join(texts)
-
     write_output(screen, text, file)

@@ -1,7 +1,4 @@
-"""The controller's last count, from the status of a ClusterTopology.
-
-It is small, however large the cluster is.
-"""
+"""The last count of a controller, from a ClusterTopology's status: small in any cluster."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,37 +18,43 @@ def has_counts(topology: Topology) -> bool:
 def document(topology: Topology) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     status = Field(topology.status)
+    nodes = status / "nodes"
+    gpus = status / "gpus"
+    levels = status / "levels"
+    conditions = status / "conditions"
     return {
         "topology": topology.name,
         "origin": "status",
-        "nodes": (status / "nodes").number(0),
-        "gpus": (status / "gpus").number(0),
-        "levels": [_level(level) for level in (status / "levels").items()],
-        "conditions": [_condition(condition) for condition in (status / "conditions").items()],
+        "nodes": nodes.number(0),
+        "gpus": gpus.number(0),
+        "levels": [_level(level) for level in levels.items()],
+        "conditions": [_condition(condition) for condition in conditions.items()],
     }
 
 
 def _level(level: Field) -> dict[str, Any]:
-    return {
-        "domain": (level / "domain").text(),
-        "key": (level / "key").text(),
-        "domains": (level / "domains").number(0),
-        "nodes": (level / "nodes").number(0),
-        "missing": (level / "missing").number(0),
-        "available": (level / "available").flag(),
-    }
+    entry: dict[str, Any] = {}
+    for name in ("domain", "key"):
+        field = level / name
+        entry[name] = field.text()
+    for name in ("domains", "nodes", "missing"):
+        field = level / name
+        entry[name] = field.number(0)
+
+    available = level / "available"
+    entry["available"] = available.flag()
+    return entry
 
 
 def _condition(condition: Field) -> dict[str, Any]:
-    return {
-        "type": (condition / "type").text(),
-        "status": (condition / "status").text(),
-        "reason": (condition / "reason").text(),
-        "message": (condition / "message").text(),
-    }
+    entry = {}
+    for name in ("type", "status", "reason", "message"):
+        field = condition / name
+        entry[name] = field.text()
+    return entry
 
 
-def well(topology: Topology) -> bool:
+def is_healthy(topology: Topology) -> bool:
     """Whether the controller found nothing wrong."""
     counts = document(topology)
     if any(level["missing"] for level in counts["levels"]):
@@ -66,12 +69,17 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
     """Each level's domains, broadest first, and the conditions that are not True."""
     counts = document(topology)
     levels = counts["levels"]
-    path = " > ".join(level["domain"] or "?" for level in levels) or "no levels"
-    heading = f"ClusterTopology {topology.name}: {path} (by the controller's last count)"
+    path = " > ".join(level["domain"] or "?" for level in levels)
+    about = path or "no levels"
+    heading = f"ClusterTopology {topology.name}: {about} (by the controller's last count)"
     yield screen.paint(heading, "bold")
-    yield f"{topology.name}: {counted(counts['nodes'], 'node')}, {counted(counts['gpus'], 'GPU')}"
+    nodes = counted(counts["nodes"], "node")
+    gpus = counted(counts["gpus"], "GPU")
+    yield f"{topology.name}: {nodes}, {gpus}"
+
     for depth, level in enumerate(levels):
-        text = "   " * depth + _domains_of(level)
+        indent = "   " * depth
+        text = indent + _domains_of(level)
         problem = _problem_of(level)
         if problem:
             text += f"  {screen.paint(problem, 'yellow')}"
@@ -89,9 +97,12 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
 def _domains_of(level: Mapping[str, Any]) -> str:
     """How many domains a level has, and how large they are."""
     domains = level["domains"]
-    text = f"└─ {counted(domains, level['domain'] or '?')}"
-    if domains and level["nodes"] > domains:
-        text += f", {level['nodes'] / domains:,.1f} nodes each on average"
+    nodes = level["nodes"]
+    name = level["domain"] or "?"
+    text = f"└─ {counted(domains, name)}"
+    if domains and nodes > domains:
+        average = nodes / domains
+        text += f", {average:,.1f} nodes each on average"
     return text
 
 
@@ -102,7 +113,10 @@ def _problem_of(level: Mapping[str, Any]) -> str:
 
 
 def _needs_attention(condition: Mapping[str, Any]) -> bool:
-    """Ready sums up the others, and a cluster without rails is as it should be."""
+    """Whether to show the condition.
+
+    Ready sums up the others, and a cluster without rails is as it should be.
+    """
     if condition["type"] == READY or condition["reason"] == NO_RAILS:
         return False
     return bool(condition["status"] != "True")

@@ -1,4 +1,4 @@
-"""Colours, width and pager of a terminal; none of them for a file or a pipe."""
+"""Colours, width and pager of a terminal; files and pipes have none of them."""
 
 import os
 import re
@@ -38,10 +38,10 @@ class Whole(str):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """One output: `width` and `height` in characters, None for a file or a pipe.
+    """An output; `width` and `height` are in characters, None for a file or a pipe.
 
-    Not rich's console: it is imported only for progress, and printing 100,000 nodes with it would
-    take four seconds.
+    It isn't rich's console, which would take four seconds to print 100,000 nodes and is imported
+    for progress alone.
     """
 
     stream: TextIO
@@ -50,6 +50,11 @@ class Screen:
     height: int | None
     pager: tuple[str, ...] = ()
     """Command and arguments; empty: none."""
+
+    @property
+    def limit(self) -> int:
+        """The most characters of a line; a file or a pipe takes any number."""
+        return self.width or _UNLIMITED
 
     def paint(self, text: str, style: str) -> str:
         """The text in a style, where colours are on; colour alone never carries meaning."""
@@ -60,14 +65,11 @@ class Screen:
     def show(self, lines: Iterable[str]) -> None:
         """Print lines, through the pager when there are more than the screen is high.
 
-        Raises BrokenPipeError.
-
-        Lines that are wider than the screen are folded between words.
+        Lines that are wider than the screen are folded between words. Raises BrokenPipeError.
         """
         shown: list[str] = []
         for line in lines:
             shown += self._folded(line)
-
         text = "".join(f"{line}\n" for line in shown)
         if self.pager and self.height is not None and len(shown) >= self.height:
             self._page(text)
@@ -103,12 +105,12 @@ def screen(
     environ: Mapping[str, str] = os.environ,
     *,
     paging: bool = True,
-    wide: bool = False,
+    is_wide: bool = False,
 ) -> Screen:
     """The screen of this process.
 
-    By `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`; `wide`: lines are as
-    long as they come.
+    `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER` decide what it is like.
+    Where it `is_wide`, no line is folded or cut.
     """
     stream = stream or sys.stdout
     if not stream.isatty():
@@ -119,11 +121,10 @@ def screen(
     pager = shlex.split(environ.get("PAGER", "less")) if paging else []
     if pager == ["cat"]:
         pager = []
-
     return Screen(
         stream,
         colour=wants_colour(terminal=True, environ=environ),
-        width=None if wide else size.columns,
+        width=None if is_wide else size.columns,
         height=size.lines,
         pager=tuple(pager),
     )
@@ -147,29 +148,29 @@ _STYLE: Final = re.compile(_STYLES)  # linear: a few literal codes
 def fitted(line: str, width: int) -> Iterator[str]:
     """The line in pieces of at most `width` characters.
 
-    Later ones begin where its last column begins.
+    All but the first are indented to where the line's last column begins.
     """
     if len(line) <= width:  # with styles, which take no room
         yield line
         return
 
     hang = _hang(_STYLE.sub("", line), width)
-    here, length = "", 0
+    piece = ""
+    length = 0
     for word in re.split(r"(?<=\S)(?= )", line):
         plain = _STYLE.sub("", word)
         if length and length + len(plain) > width:
-            yield here
-            here = hang + word.lstrip(" ")
+            yield piece
+            piece = hang + word.lstrip(" ")
             length = len(hang) + len(plain.lstrip(" "))
         else:
-            here += word
+            piece += word
             length += len(plain)
-
-    yield here
+    yield piece
 
 
 def _hang(plain: str, width: int) -> str:
-    """What stands before the later pieces of a line without styles."""
+    """The indent of the later pieces of a line, which is given without styles."""
     if plain.startswith("# "):
         return "#   "
 
@@ -177,7 +178,6 @@ def _hang(plain: str, width: int) -> str:
     for gap in re.finditer(r"(?<=\S)  +", plain):
         if gap.end() <= width // 2:
             starts.append(gap.end())
-
     indent = len(plain) - len(plain.lstrip())
     return " " * max(starts, default=indent + 2)
 
@@ -185,20 +185,19 @@ def _hang(plain: str, width: int) -> str:
 def below(text: str) -> Iterator[str]:
     """The lines of a text such as a condition's message, those after the first indented more.
 
-    So no line that somebody else wrote looks like one of ours.
+    That way no line from outside can pass for one of ours.
     """
     indent = ""
     for line in re.split(r"\r?\n", text):
         if line:
             yield indent + line
             indent = " " * (len(text) - len(text.lstrip(" ")) + 4)
-
     if not indent:
         yield ""
 
 
 def complain(text: object) -> None:
-    """Print it to standard error, where somebody still reads it."""
+    """Print it to standard error, if anything still reads it, folded to the terminal's width."""
     width = _UNLIMITED
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
@@ -225,18 +224,19 @@ def columns(
     right: Iterable[int] = (),
     spare: Iterable[int] = (),
 ) -> Iterable[str]:
-    """Aligned columns, those in `right` to the right.
+    """The lines of a table with aligned columns, those in `right` to the right.
 
-    A narrow screen goes without the `spare` ones, first to last as far as need be; then the widest
-    of the others are cut, but not the first, which has the names.
+    A narrow screen leaves out as many of the `spare` columns as it must, the first ones first.
+    Then the widest of the others are cut, but not the first column, which has the names.
     """
     numeric = frozenset(right)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    shown = _fit(widths, numeric, spare, limit=screen.width or _UNLIMITED)
+    shown = _fit(widths, numeric, spare, limit=screen.limit)
     for number, row in enumerate((header, *rows)):
         cells = []
         for column in shown:
-            cell, width = row[column], widths[column]
+            cell = row[column]
+            width = widths[column]
             if column in numeric:
                 cells.append(cell.rjust(width))
             elif column == 0:
@@ -244,7 +244,9 @@ def columns(
             else:
                 cells.append(shortened(cell, width).ljust(width))
         line = "  ".join(cells).rstrip()
-        yield screen.paint(line, "head") if number == 0 else line
+        if number == 0:
+            line = screen.paint(line, "head")
+        yield line
 
 
 def _fit(
@@ -264,11 +266,9 @@ def _fit(
     for column in shown[1:]:
         if column not in numeric:
             texts.append(column)
-
     while texts and too_wide():
         widest = max(texts, key=widths.__getitem__)
         if widths[widest] <= _NARROWEST:
             break
         widths[widest] -= 1
-
     return shown

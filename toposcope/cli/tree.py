@@ -17,6 +17,7 @@ from toposcope.cli import command, errors, summary
 from toposcope.cli.output import (
     counted,
     gpus_of,
+    level_notes,
     names_of,
     path_of,
     show_document,
@@ -50,11 +51,11 @@ _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
 _NARROWEST: Final = 24
 _REMARK_INDENT: Final = 6
-"""Where a remark begins that has no place in its line."""
+"""The indent of a remark that does not fit into its line."""
 _MOST_LINES: Final = 40
-"""So many fit on a screen or two."""
+"""A screen or two."""
 _MANY_NODES: Final = 5_000
-"""So many take a while to read."""
+"""Reading them takes a while."""
 _BRANCH: Final = "├─ "
 _LAST: Final = "└─ "
 _BELOW: Final = {"": "", _BRANCH: "│  ", _LAST: "   "}
@@ -62,12 +63,36 @@ _BELOW: Final = {"": "", _BRANCH: "│  ", _LAST: "   "}
 
 
 @dataclass(frozen=True, slots=True)
+class _Label:
+    """What stands in a line before its counts."""
+
+    common: str
+    """What the domains have in common, with branches before it."""
+    names: str = ""
+    """The names of the domains, behind the common part; empty where there are none."""
+
+    @property
+    def text(self) -> str:
+        """The whole text, however wide it is."""
+        if self.names:
+            return f"{self.common}: {self.names}"
+        return self.common
+
+    def fitted(self, width: int) -> str:
+        """The text in at most `width` characters: names are cut before what they have in common."""
+        text = self.text
+        if len(text) > width and self.names and len(self.common) < width:
+            return text[: width - 1] + "…"
+        return shortened(text, width)
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     """A line of the outline with its branches."""
 
-    text: str
+    label: _Label
     line: Line
-    of_many: bool
+    is_repeated: bool
     """Whether it stands for the same place in many domains."""
 
 
@@ -109,21 +134,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Print the tree; 1 when a node is unhealthy or lacks a level."""
-    if arguments.depth is not None and arguments.depth < 0:
-        parser.error(f"--depth {arguments.depth}: must not be negative")
-    return command.run_command("tree", arguments, lambda screen: _run(screen, arguments))
+    depth = arguments.depth
+    if depth is not None and depth < 0:
+        parser.error(f"--depth {depth}: must not be negative")
+
+    def work(screen: Screen) -> int:
+        return _run(screen, arguments)
+
+    return command.run_command("tree", arguments, work)
 
 
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.summary:
         return _summary(screen, arguments)
 
+    def preview(topologies: Sequence[Topology]) -> None:
+        _preview(topologies, arguments)
+
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
     try:
-        snapshot = command.load_snapshot(
-            arguments, pods=pods, on_topologies=lambda topologies: _preview(topologies, arguments)
-        )
+        snapshot = command.load_snapshot(arguments, pods=pods, on_topologies=preview)
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
 
@@ -136,15 +167,26 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         depth = scope.level(arguments.level) + 1
 
     root = tree(snapshot, scope)
-    if arguments.output in ("json", "yaml"):
+    output = arguments.output
+    if output in ("json", "yaml"):
         shared = shared_gpus(snapshot, scope)
-        show_document(screen, arguments.output, document(scope, root, depth, shared=shared))
-    elif arguments.output == "name":
-        screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
+        whole = document(scope, root, depth, shared=shared)
+        show_document(screen, output, whole)
+    elif output == "name":
+        shown_depth = len(scope.levels) if depth is None else depth
+        screen.show(_names(root, "", shown_depth))
     else:
-        screen.show(_whole_page(screen, snapshot, scope, root, depth=depth, arguments=arguments))
+        page = _whole_page(
+            screen,
+            snapshot,
+            scope,
+            root,
+            depth=depth,
+            arguments=arguments,
+        )
+        screen.show(page)
 
-    return errors.EXIT_OK if _is_healthy(scope, root) else errors.EXIT_PROBLEMS
+    return errors.exit_code(ok=_is_healthy(scope, root))
 
 
 def _is_healthy(scope: Scope, root: Domain) -> bool:
@@ -164,67 +206,66 @@ def _whole_page(
     depth: int | None,
     arguments: argparse.Namespace,
 ) -> list[str]:
-    """What people see; where nobody asked for a depth, as many levels as fit."""
-    wide = arguments.output == "wide"
-    everything = arguments.all or wide
+    """The page for people; without `--depth` or `--level` it has as many levels as fit."""
+    is_wide = arguments.output == "wide"
+    everything = arguments.all or is_wide
     shown = None
     if depth is None and not everything:
         shown = _depth(root, scope)
 
-    top = outline(root, scope.levels, depth if shown is None else shown, everything=everything)
-    lines = list(_page(screen, scope, root, top, _reasons(snapshot), wide=wide))
-    lines.extend(screen.paint(shares, "dim") for shares in _shared_lines(snapshot, scope))
-    if shown is not None:
-        below = path_of(scope.levels[shown:])
-        text = (
-            f"below, and not shown: {below}; toposcope tree --depth {shown + 1} and more, or --all"
-        )
-        lines.append(screen.paint(text, "dim"))
+    outline_depth = depth if shown is None else shown
+    top = outline(root, scope.levels, outline_depth, everything=everything)
+    why = _reasons(snapshot)
+    lines = list(_page(screen, scope, root, top, why, is_wide=is_wide))
+    for shares in _shared_lines(snapshot, scope):
+        lines.append(screen.paint(shares, "dim"))
 
+    if shown is not None:
+        hidden = path_of(scope.levels[shown:])
+        flags = f"--depth {shown + 1} and more, or --all"
+        text = f"below, and not shown: {hidden}; toposcope tree {flags}"
+        lines.append(screen.paint(text, "dim"))
     return lines
 
 
 def _depth(root: Domain, scope: Scope) -> int | None:
-    """How many levels to show so that nobody has to scroll far; None: all of them."""
-    for depth in range(len(scope.levels), 0, -1):
-        rows = _rows(outline(root, scope.levels, depth), root="")
-        lines = sum(1 for _ in islice(rows, _MOST_LINES + 1))
-        if lines <= _MOST_LINES:
-            return depth if depth < len(scope.levels) else None
+    """How many levels fit on a screen or two; None: all of them."""
+    every_level = len(scope.levels)
+    for depth in range(every_level, 0, -1):
+        top = outline(root, scope.levels, depth)
+        rows = list(islice(_rows(top, root=""), _MOST_LINES + 1))
+        if len(rows) <= _MOST_LINES:
+            return depth if depth < every_level else None
     return 1
 
 
 def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
-    """What the status of the ClusterTopology says, without reading nodes."""
-    topology = choose_topology(
-        command.load_topologies_only(arguments).topologies, arguments.topology
-    )
+    """Show the counts in the ClusterTopology's status, without reading nodes."""
+    snapshot = command.load_topologies_only(arguments)
+    topology = choose_topology(snapshot.topologies, arguments.topology)
     if topology is None or not summary.has_counts(topology):
         raise errors.CommandError(
             "no controller has written its counts yet; run it without --summary"
         )
 
-    if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, summary.document(topology))
-    elif arguments.output == "name":
+    output = arguments.output
+    if output in ("json", "yaml"):
+        show_document(screen, output, summary.document(topology))
+    elif output == "name":
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
-
-    return errors.EXIT_OK if summary.well(topology) else errors.EXIT_PROBLEMS
+    return errors.exit_code(ok=summary.is_healthy(topology))
 
 
 def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
-    """Where nodes cannot be listed, show people the controller's last count.
+    """Show people the controller's last count where nodes cannot be listed.
 
-    Raises ForbiddenError for programs.
+    Raises ForbiddenError where the output is for programs.
     """
     topology = choose_topology(error.topologies, arguments.topology)
-    if (
-        topology is None
-        or not summary.has_counts(topology)
-        or arguments.output not in ("table", "wide")
-    ):
+    is_for_people = arguments.output in ("table", "wide")
+    if topology is None or not is_for_people or not summary.has_counts(topology):
         raise error
 
     screen.show(summary.page(screen, topology))
@@ -234,51 +275,59 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
 
 def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
     """On a terminal, show the controller's last count before a large cluster's nodes are read."""
-    waiting = screen(sys.stderr, paging=False)
-    if waiting.width is None:
+    terminal = screen(sys.stderr, paging=False)
+    if terminal.width is None:
         return
-
     try:
         topology = choose_topology(topologies, arguments.topology)
     except TopologyNotFoundError:
         return  # reported once everything is read
 
-    if topology and summary.has_counts(topology) and topology.status["nodes"] >= _MANY_NODES:
-        waiting.show(summary.page(waiting, topology))
+    if topology is None or not summary.has_counts(topology):
+        return
+    if topology.status["nodes"] >= _MANY_NODES:
+        terminal.show(summary.page(terminal, topology))
 
 
 def document(
     scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
 ) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    levels = []
+    for level in scope.levels:
+        levels.append({"domain": level.domain, "key": level.key})
+
     entry: dict[str, Any] = {
         "topology": scope.name or None,
         "origin": scope.origin.value,
-        "levels": [{"domain": level.domain, "key": level.key} for level in scope.levels],
+        **level_notes(scope),
+        "levels": levels,
     }
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
         entry["leftOut"] = {"nodes": lacking_nodes, "gpus": lacking_gpus}
-
     if scope.without_agent:
         entry["withoutAgent"] = {
             "nodes": names_of(scope.without_agent),
             "gpus": gpus_of(scope.without_agent),
         }
-
     if shared:
         entry["shares"] = [_shared(shares) for shares in shared]
 
-    return entry | _domain(scope, root, len(scope.levels) if depth is None else depth)
+    if depth is None:
+        depth = len(scope.levels)
+    return entry | _domain(scope, root, depth)
 
 
 def _shared(shared: SharedGpus) -> dict[str, Any]:
-    entry: dict[str, Any] = {"resource": shared.resource, "unit": shared.unit.value}
+    entry: dict[str, Any] = {
+        "resource": shared.resource,
+        "unit": shared.unit.value,
+    }
     if shared.profile:
         entry["profile"] = shared.profile
-
     return entry | {
-        "nodes": [*shared.nodes],
+        "nodes": list(shared.nodes),
         "gpus": shared.gpus,
         "total": shared.total,
         "free": shared.free,
@@ -286,24 +335,28 @@ def _shared(shared: SharedGpus) -> dict[str, Any]:
 
 
 def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
-    """A line for each kind of shares: what FREE leaves out."""
+    """A line for each kind of shares, which FREE leaves out."""
     for shares in shared_gpus(snapshot, scope):
         total = f"{shares.total:,} {shares.described}"
         if shares.free is not None:
             total = f"{shares.free:,} of {total} free"
-        nodes = f"{counted(len(shares.nodes), 'node')} with {counted(shares.gpus, 'GPU')}"
+        nodes = counted(len(shares.nodes), "node")
+        gpus = counted(shares.gpus, "GPU")
+        names = first_few(shares.nodes)
         yield (
             f"not in FREE, as shares are no GPUs: {total} ({shares.resource}) "
-            f"on {nodes}: {first_few(shares.nodes)}"
+            f"on {nodes} with {gpus}: {names}"
         )
 
 
 def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     if domain.depth:
-        entry |= {"level": scope.levels[domain.depth - 1].domain, "value": domain.value}
-
-    entry |= {"nodes": domain.nodes, "gpus": domain.gpus, "freeGpus": domain.free}
+        entry["level"] = scope.levels[domain.depth - 1].domain
+        entry["value"] = domain.value
+    entry["nodes"] = domain.nodes
+    entry["gpus"] = domain.gpus
+    entry["freeGpus"] = domain.free
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
 
@@ -316,18 +369,20 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
         }
 
     if domain.depth < depth and domain.children:
-        entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
-
+        children = domain.children.values()
+        entry["domains"] = [_domain(scope, child, depth) for child in children]
     return entry
 
 
 def _names(domain: Domain, path: str, depth: int) -> Iterator[str]:
-    """Paths of values, one per line: no label value has a slash."""
+    """The paths of all domains below this one; no label value has a slash."""
     for child in domain.children.values():
-        inner = f"{path}/{child.value}" if path else child.value
-        yield inner
+        child_path = child.value
+        if path:
+            child_path = f"{path}/{child.value}"
+        yield child_path
         if child.depth < depth:
-            yield from _names(child, inner, depth)
+            yield from _names(child, child_path, depth)
 
 
 def _reasons(snapshot: Snapshot) -> Callable[[str], tuple[str, ...]]:
@@ -345,7 +400,8 @@ def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     scope = select_scope(snapshot)
     root = tree(snapshot, scope)
     top = outline(root, scope.levels)
-    yield from _page(screen, scope, root, top, _reasons(snapshot), wide=False)
+    why = _reasons(snapshot)
+    yield from _page(screen, scope, root, top, why, is_wide=False)
     for shares in _shared_lines(snapshot, scope):
         yield screen.paint(shares, "dim")
 
@@ -357,26 +413,34 @@ def _page(
     top: Line,
     why: Callable[[str], tuple[str, ...]],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     yield screen.paint(_heading(scope), "dim")
     rows = list(_rows(top, root=scope.name or "all nodes"))
-    widths = _widths(rows, None if wide else screen.width)
-    yield screen.paint(" " * widths.text + widths.cells(_HEADER), "head")
+    limit = None if is_wide else screen.width
+    widths = _widths(rows, limit)
+    indent = " " * widths.text
+    yield screen.paint(indent + widths.cells(_HEADER), "head")
     for row in rows:
-        text = _fitted(row.text, widths.text).ljust(widths.text) + widths.cells(_counts(row))
-        yield from _with_remark(screen, text, _remark(row.line, why))
+        text = row.label.fitted(widths.text).ljust(widths.text)
+        counts = widths.cells(_counts(row))
+        yield from _with_remark(screen, text + counts, _remark(row.line, why))
 
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
-        nodes = f"{counted(lacking_nodes, 'node')} with {counted(lacking_gpus, 'GPU')}"
-        lack, them = plural(lacking_nodes, "lacks", "lack"), plural(lacking_nodes, "it", "them")
+        nodes = counted(lacking_nodes, "node")
+        gpus = counted(lacking_gpus, "GPU")
+        lack = plural(lacking_nodes, "lacks", "lack")
+        them = plural(lacking_nodes, "it", "them")
         schedulers = enumerated(LEAVING_OUT)
-        text = f"! of these, {nodes} {lack} a level: {schedulers} leave {them} out"
+        text = f"! of these, {nodes} with {gpus} {lack} a level: {schedulers} leave {them} out"
         yield screen.paint(text, "yellow")
 
     if scope.without_agent:
         yield screen.paint(f"! {without_agent(scope)}", "yellow")
+
+    for note in level_notes(scope).values():
+        yield screen.paint(f"note: {note}", "dim")
 
 
 def _heading(scope: Scope) -> str:
@@ -390,51 +454,58 @@ def _heading(scope: Scope) -> str:
 
 def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
     """The widths of a table of at most `limit` characters, if there is a limit."""
-    text = nodes = gpus = free = 0
+    text = 0
+    counts = [len(head) for head in _HEADER]
     for row in rows:
-        text = max(text, len(row.text))
-        nodes = max(nodes, len(f"{row.line.nodes:,}"))
-        gpus = max(gpus, len(f"{row.line.gpus:,}"))
-        free = max(free, len(_free(row.line)))
-
-    counts = []
-    for head, width in zip(_HEADER, (nodes, gpus, free), strict=True):
-        counts.append(max(len(head), width))
+        text = max(text, len(row.label.text))
+        cells = (
+            f"{row.line.nodes:,}",
+            f"{row.line.gpus:,}",
+            _free(row.line),
+        )
+        for column, cell in enumerate(cells):
+            counts[column] = max(counts[column], len(cell))
 
     if limit is not None:
-        beside = sum(counts) + 2 * len(counts)
-        text = max(_NARROWEST, min(text, limit - beside - 1))
-
+        gaps = 2 * len(counts)
+        remaining = limit - sum(counts) - gaps - 1
+        text = max(_NARROWEST, min(text, remaining))
     return _Widths(text, tuple(counts))
 
 
-def _counts(row: _Row) -> tuple[str, str, str]:
-    """The cells of a row. One line stands for many: what is free differs between them."""
-    line = row.line
-    return f"{line.nodes:,}", f"{line.gpus:,}", "" if row.of_many else _free(line)
+def _counts(row: _Row) -> Sequence[str]:
+    """The cells of a row; one that stands for many has nothing in FREE, where they differ."""
+    nodes = f"{row.line.nodes:,}"
+    gpus = f"{row.line.gpus:,}"
+    free = "" if row.is_repeated else _free(row.line)
+    return nodes, gpus, free
 
 
 def _free(line: Line) -> str:
-    return "-" if line.free is None else f"{line.free:,}"
+    if line.free is None:
+        return "-"
+    return f"{line.free:,}"
 
 
 def _with_remark(screen: Screen, text: str, remark: "_Remark | None") -> Iterator[str]:
-    """The remark in the line that it is about, or below where it has no place there."""
+    """The line with its remark, which stands below where it does not fit."""
     if remark is None:
         yield text
         return
 
-    painted = screen.paint(remark.text, remark.style)
-    if screen.width is not None and len(text) + 2 + len(remark.text) > screen.width:
+    width = len(text) + 2 + len(remark.text)
+    if screen.width is not None and width > screen.width:
+        indent = " " * _REMARK_INDENT
         yield text.rstrip()
-        yield screen.paint(" " * _REMARK_INDENT + remark.text, remark.style)
+        yield screen.paint(indent + remark.text, remark.style)
     else:
+        painted = screen.paint(remark.text, remark.style)
         yield f"{text}  {painted}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Remark:
-    """What to know about the domains of a line, and in which style."""
+    """A remark on the domains of a line, and its style."""
 
     text: str
     style: str
@@ -444,43 +515,45 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
     marks: Counter[Mark] = +Counter(line.marks)
     if not marks:
         return None
-
     style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
     if line.nodes > 1:
-        counts = ", ".join(f"{count} {mark}" for mark, count in marks.items())
-        return _Remark(f"! {counts}", style)
+        counts = []
+        for mark, count in marks.items():
+            counts.append(f"{count} {mark}")
+        text = ", ".join(counts)
+        return _Remark(f"! {text}", style)
 
-    text = "! " + ", ".join(marks)
+    text = ", ".join(marks)
     if line.are_hosts:
-        complaints = why(line.names[0])
-        if complaints:
-            text += f": {complaints[0]}"
-        if len(complaints) > 1:
-            text += f" (and {len(complaints) - 1} more)"
-
-    return _Remark(text, style)
+        text += _complaints(why(line.names[0]))
+    return _Remark(f"! {text}", style)
 
 
-def _fitted(text: str, width: int) -> str:
-    """The text in so many characters: names are cut before what they have in common."""
-    common, colon, _ = text.partition(": ")
-    if len(text) > width and colon and len(common) < width:
-        return text[: width - 1] + "…"
-    return shortened(text, width)
+def _complaints(complaints: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    if not complaints:
+        return ""
+    text = f": {complaints[0]}"
+    more = len(complaints) - 1
+    if more:
+        text += f" (and {more} more)"
+    return text
 
 
 def _rows(
-    line: Line, indent: str = "", branch: str = "", *, of_many: bool = False, root: str
+    line: Line, indent: str = "", branch: str = "", *, is_repeated: bool = False, root: str
 ) -> Iterator[_Row]:
     """The rows of a line and of those below it."""
-    text = _text(line, named=not of_many) if line.levels else root
-    yield _Row(indent + branch + text, line, of_many)
+    label = _label(line, is_named=not is_repeated) if line.levels else _Label(root)
+    common = indent + branch + label.common
+    yield _Row(_Label(common, label.names), line, is_repeated)
+
     indent += _BELOW[branch]
-    of_many = of_many or len(line.names) > 1
+    is_repeated = is_repeated or len(line.names) > 1
     for number, child in enumerate(line.below, 1):
-        last = number == len(line.below) and not line.left_out
-        branch = _LAST if last else _BRANCH
-        yield from _rows(child, indent, branch, of_many=of_many, root="")
+        is_last = number == len(line.below) and not line.left_out
+        branch = _LAST if is_last else _BRANCH
+        yield from _rows(child, indent, branch, is_repeated=is_repeated, root="")
 
     if line.left_out and line.lacking:
         lost = Line(
@@ -490,28 +563,31 @@ def _rows(
             gpus=line.left_gpus,
             free=line.left_free,
             marks={},
-            alike=True,
+            are_equal=True,
         )
-        yield _Row(f"{indent}{_LAST}! {_lost(line.left_out, line.lacking)}", lost, of_many)
+        lacking = _lacking(lost.nodes, line.lacking)
+        label = _Label(f"{indent}{_LAST}! {lacking}", _span(lost.names))
+        yield _Row(label, lost, is_repeated)
 
 
-def _lost(names: tuple[str, ...], level: Level) -> str:
-    count = "1 node lacks" if len(names) == 1 else f"{len(names)} nodes lack"
-    return f"{count} {level.domain} ({level.key}): {_span(names)}"
+def _lacking(count: int, level: Level) -> str:
+    nodes = plural(count, "1 node lacks", f"{count} nodes lack")
+    return f"{nodes} {level.domain} ({level.key})"
 
 
-def _text(line: Line, *, named: bool) -> str:
-    """What the line is about; without names where it stands for many."""
+def _label(line: Line, *, is_named: bool) -> _Label:
+    """The label of a line; without names where it stands for many."""
     count = len(line.names)
     if count == 1:
-        return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
+        name = line.names[0]
+        return _Label(f"{line.level} {name}" if is_named else f"1 {line.level}")
 
-    several = " = ".join(f"{name}s" for name in line.levels)
-    if not line.alike:
-        return f"{count:,} more unhealthy {several}: {_span(line.names)}"
-
-    text = f"{count:,} {several}, each {_holding(line)}"
-    return f"{text}: {_span(line.names)}" if named else text
+    domains = " = ".join(f"{level}s" for level in line.levels)
+    names = _span(line.names)
+    if not line.are_equal:
+        return _Label(f"{count:,} more unhealthy {domains}", names)
+    common = f"{count:,} {domains}, each {_holding(line)}"
+    return _Label(common, names if is_named else "")
 
 
 def _holding(line: Line) -> str:
@@ -524,4 +600,6 @@ def _holding(line: Line) -> str:
 
 
 def _span(names: tuple[str, ...]) -> str:
-    return ", ".join(names) if len(names) <= _FEW else f"{names[0]} ... {names[-1]}"
+    if len(names) <= _FEW:
+        return ", ".join(names)
+    return f"{names[0]} ... {names[-1]}"

@@ -71,7 +71,6 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     if arguments.export:
         return _export(screen, arguments)
-
     return _serve(screen, arguments)
 
 

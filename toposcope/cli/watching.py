@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn
@@ -39,7 +39,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> NoReturn:
     """Do the work again and again, until KeyboardInterrupt.
 
-    Raises what the first time raises; later this is said.
+    An error of the first time is raised, later ones are shown.
     """
     if arguments.files:
         raise CommandError("--watch follows a cluster, --from reads files; give one or the other")
@@ -55,24 +55,45 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
         stack.callback(source.close)
         source.start()
         _wait_until_complete(facts, wake)
-        arguments.known = partial(_snapshot, facts)
+        arguments.watched = partial(_snapshot, facts)
         page = _Page(arguments.output)
         while True:
             wake.clear()
-            now = screen(paging=False, wide=getattr(arguments, "output", "") == "wide")
-            text, said = page.text, io.StringIO()
-            try:
-                out = io.StringIO()
-                with paused_gc(), contextlib.redirect_stderr(said):
-                    work(replace(now, stream=out))
-                text = out.getvalue()
-            except EXPECTED as error:
-                if not text:
-                    raise
-                said = io.StringIO(complaint(command, arguments, error))
-            page.show(now, text, said.getvalue(), facts.stale())
+            output = _output(command, arguments, work, page.text)
+            page.show(output, facts.stale())
             if wake.wait(_LOOK_AGAIN_SECONDS):
                 threading.Event().wait(_BURST_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What the work has printed for a screen."""
+
+    screen: Screen
+    text: str
+    said: str
+    """What it wrote to standard error."""
+
+
+def _output(
+    command: str, arguments: argparse.Namespace, work: Callable[[Screen], int], last_text: str
+) -> _Output:
+    """What the work prints now; after an error the last text, with the error on standard error.
+
+    Raises the error where there is no last text.
+    """
+    is_wide = getattr(arguments, "output", "") == "wide"
+    now = screen(paging=False, is_wide=is_wide)
+    text = io.StringIO()
+    said = io.StringIO()
+    try:
+        with paused_gc(), contextlib.redirect_stderr(said):
+            work(replace(now, stream=text))
+    except EXPECTED as error:
+        if not last_text:
+            raise
+        return _Output(now, last_text, complaint(command, arguments, error))
+    return _Output(now, text.getvalue(), said.getvalue())
 
 
 def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
@@ -88,10 +109,7 @@ def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
 
 
 def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
-    """What the reflectors have, as `load_live` reads it; `published` is read now.
-
-    Raises KubeError.
-    """
+    """The snapshot that the reflectors have; what is `published` is read now. Raises KubeError."""
     now = replace(facts.snapshot(), taken_at=datetime.now(UTC))
     if not published:
         return now
@@ -109,7 +127,7 @@ def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
 
 
 class _Page:
-    """What was printed last."""
+    """The page that was printed last."""
 
     def __init__(self, output: str) -> None:
         self._between = "" if output == "json" else "--- # {}\n"
@@ -118,23 +136,16 @@ class _Page:
         self._lost = ""
         """The time since when there has been no answer; empty while there are answers."""
 
-    def show(self, screen: Screen, text: str, said: str, stale: Stale | None) -> None:
-        """Print what differs.
+    def show(self, output: _Output, stale: Stale | None) -> None:
+        """Print the page if it differs from the last one.
 
-        A terminal shows the whole afresh, a pipe gets it below a line with the time.
+        A terminal is cleared first, a pipe gets the page below a line with the time.
         """
         now = datetime.now().astimezone()
-        if stale:
-            self._lost = self._lost or f"{now - timedelta(seconds=stale.seconds):%H:%M:%S}"
-            said = (
-                f"warning: no answer since {self._lost}, "
-                f"showing the state of that time: {_reasons(stale)}"
-            )
-        elif self._lost:
-            self._lost = ""
-            said = said or "the API server answers again"
-
-        if (text, said) == (self.text, self._said):
+        screen = output.screen
+        text = output.text
+        said = self._with_state_of_answers(output.said, stale, now)
+        if text == self.text and said == self._said:
             return
 
         if screen.height is not None and os.environ.get("TERM") != "dumb":
@@ -142,12 +153,27 @@ class _Page:
             screen.stream.write(_CLEAR + _cut(text, rows))
         elif text != self.text:
             self._append(screen, text, now)
-
         screen.stream.flush()
         if said:
             complain(said.rstrip())
 
-        self.text, self._said = text, said
+        self.text = text
+        self._said = said
+
+    def _with_state_of_answers(self, said: str, stale: Stale | None, now: datetime) -> str:
+        """What to say: that the server does not answer, that it answers again, or `said`."""
+        if stale:
+            if not self._lost:
+                began = now - timedelta(seconds=stale.seconds)
+                self._lost = f"{began:%H:%M:%S}"
+            return (
+                f"warning: no answer since {self._lost}, "
+                f"showing the state of that time: {_reasons(stale)}"
+            )
+        if self._lost:
+            self._lost = ""
+            return said or "the API server answers again"
+        return said
 
     def _append(self, screen: Screen, text: str, now: datetime) -> None:
         if self.text:
@@ -156,7 +182,7 @@ class _Page:
 
 
 def _cut(text: str, rows: int) -> str:
-    """The first lines of a text, and how many there are besides."""
+    """The first lines of a text, and how many more there are."""
     lines = text.splitlines()
     shown = lines[:rows]
     if len(lines) > rows:
@@ -165,5 +191,5 @@ def _cut(text: str, rows: int) -> str:
 
 
 def _reasons(stale: Stale) -> str:
-    """Why collections cannot be read; mostly it is the same for all."""
+    """Why collections cannot be read, each reason once: mostly all have the same."""
     return "; ".join(dict.fromkeys(stale.why.values()))

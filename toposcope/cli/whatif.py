@@ -35,7 +35,7 @@ _MOST_GANGS = 15
 """Gangs that are named one by one: the drain of a zone concerns hundreds."""
 _WORST_FIRST = (Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
 _MOST_TRIED = 20
-"""Domains that are tried, the cheapest first: do the pods that leave find room elsewhere?"""
+"""Domains of which is computed whether the pods that leave find room elsewhere, cheapest first."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +103,6 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.free:
         read_budgets(arguments, plan.snapshot.pods or (), budgets)
         return _free(screen, arguments, plan, per_pod, budgets)
-
     return _change(screen, arguments, plan, per_pod, budgets)
 
 
@@ -125,14 +124,17 @@ def _change(
     screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets
 ) -> int:
     """Show what the changes do."""
+    snapshot = plan.snapshot
+    capacity = plan.capacity
     changes = _changes(arguments, plan)
     if arguments.drain and (budgets.budgets or not arguments.files):
-        read_budgets(arguments, plan.snapshot.pods or (), budgets)
+        read_budgets(arguments, snapshot.pods or (), budgets)
 
-    held = over_budget(finished(plan.snapshot, changes.finish), budgets, changes.drain)
+    without_finished = finished(snapshot, changes.finish)
+    held = over_budget(without_finished, budgets, changes.drain)
     with working("what changes"):
-        result = whatif(plan.snapshot, arguments.topology, plan.capacity, plan.gangs, changes)
-        sizes = arguments.gpus or sizes_of(plan.capacity, per_pod)
+        result = whatif(snapshot, arguments.topology, capacity, plan.gangs, changes)
+        sizes = arguments.gpus or sizes_of(capacity, per_pod)
         table = list(_changed(result, sizes, per_pod))
 
     if arguments.output == "table":
@@ -141,7 +143,6 @@ def _change(
         whole = document(result, table)
         whole["blockedBy"] = list(held)
         show_document(screen, arguments.output, whole)
-
     return exit_code(ok=result.well and not held)
 
 
@@ -159,7 +160,6 @@ def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
         domains = {}
         for level, value in arguments.domains:
             domains[plan.level(level).key] = value
-
         add = NewNodes(arguments.add, plan.node(arguments.like), domains)
 
     return Changes(tuple(finish), add, frozenset(drain), tuple(_admitted(arguments)))
@@ -214,7 +214,8 @@ def _changed(result: WhatIf, sizes: Sequence[int], per_pod: int) -> Iterator[Cha
     """The slots before and after of each size and level where they differ."""
     before = _by_size_and_level(result.before, sizes, per_pod)
     after = _by_size_and_level(result.after, sizes, per_pod)
-    for key in sorted({*before, *after}, key=lambda key: _rank(result, key)):
+    keys = before.keys() | after.keys()
+    for key in sorted(keys, key=lambda key: _rank(result, key)):
         gpus, level = key
         change = Change(gpus, level, before.get(key), after.get(key))
         old, new = change.figures
@@ -229,10 +230,12 @@ def _by_size_and_level(
 
 
 def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
-    """By size, and levels from the broadest."""
+    """Sorts by size, and levels of one size from the broadest."""
     gpus, level = key
     levels = result.after.levels
-    return gpus, levels.index(level) if level in levels else -1
+    if level not in levels:
+        return gpus, -1
+    return gpus, levels.index(level)
 
 
 def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
@@ -240,7 +243,6 @@ def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
     admitted = []
     for new in result.admitted:
         admitted.append({"workload": new.subject, "answer": new.answer, "fits": new.fits})
-
     return {
         "gangs": [_gang(gang) for gang in result.rehomed],
         "admitted": admitted,
@@ -274,15 +276,15 @@ def _page(
 ) -> Iterator[str]:
     yield from _rehomed(screen, result.rehomed)
     for new in result.admitted:
-        yield f"{'+' if new.fits else '!'} {new.subject}: {new.answer}"
-
+        sign = "+" if new.fits else "!"
+        yield f"{sign} {new.subject}: {new.answer}"
     for name, (pods, allowed) in held.items():
-        text = f"! PodDisruptionBudget {name} allows {allowed:,} of {counted(pods, 'eviction')} now"
+        evictions = counted(pods, "eviction")
+        text = f"! PodDisruptionBudget {name} allows {allowed:,} of {evictions} now"
         yield screen.paint(text, "yellow")
 
     if result.rehomed or result.admitted or held:
         yield ""
-
     if not table:
         yield "No slot is lost or gained."
         return
@@ -307,7 +309,7 @@ def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
 
 
 def _worse(gangs: Sequence[Rehomed]) -> int:
-    """How many are worse off."""
+    """How many gangs are worse off."""
     return sum(gang.worse for gang in gangs)
 
 
@@ -318,9 +320,9 @@ def _sentence(screen: Screen, gang: Rehomed) -> str:
 
 
 def _without_repeats(table: Sequence[Change]) -> Iterator[Change]:
-    """Without changes whose next narrower level has the same figures: that one says all."""
-    for row, change in enumerate(table):
-        following = table[row + 1] if row + 1 < len(table) else None
+    """The changes, but for those that the next narrower level repeats: it says all."""
+    for place, change in enumerate(table, 1):
+        following = table[place] if place < len(table) else None
         if following is None or not _repeats(change, following):
             yield change
 
@@ -335,19 +337,21 @@ def _row(change: Change) -> list[str]:
     for view in View:
         old = before[view] if before else 0
         new = after[view] if after else 0
-        row.append(f"{old:,} -> {new:,}" if old != new else f"{old:,}")
+        cell = f"{old:,}"
+        if old != new:
+            cell += f" -> {new:,}"
+        row.append(cell)
     return row
 
 
 def _free(
     screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets
 ) -> int:
-    """The cheapest domain whose pods find room elsewhere; without one the cheapest of all."""
+    """Show the cheapest domain whose pods find room elsewhere, else the cheapest of all."""
     gpus = arguments.free
     level = _level_to_free(arguments, plan, per_pod)
     with working("domains to free"):
         freed = _best(arguments, plan, per_pod, level, budgets)
-
     if freed is None:
         raise CommandError(
             f"no {level.domain} can be freed for {gpus} GPUs: none is large enough, or pods that "
@@ -358,7 +362,6 @@ def _free(
         screen.show(_freed_page(screen, freed, level, gpus))
     else:
         show_document(screen, arguments.output, freed.document(level))
-
     return exit_code(ok=not _worse(freed.rehomed))
 
 
@@ -382,7 +385,7 @@ class _Freed:
 def _best(
     arguments: argparse.Namespace, plan: Plan, per_pod: int, level: Level, budgets: Budgets
 ) -> _Freed | None:
-    """The first of the cheapest domains where no gang waits; else the cheapest."""
+    """The cheapest domain after whose freeing no gang waits, else the cheapest of all."""
     capacity = plan.capacity
     gpus = arguments.free
 
@@ -390,7 +393,8 @@ def _best(
         for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
             if not budget.allowed:
                 return False
-        return arguments.priority_below is None or pod.priority < arguments.priority_below
+        limit = arguments.priority_below
+        return limit is None or pod.priority < limit
 
     candidates = freeings(
         capacity,
@@ -415,36 +419,36 @@ def _best(
         if all(gang.outcome is not Outcome.WAITS for gang in rehomed):
             return freed
         cheapest = cheapest or freed
-
     return cheapest
 
 
 def _freed_page(screen: Screen, freed: _Freed, level: Level, gpus: int) -> Iterator[str]:
-    domain = freed.freeing.domain
+    value = "/".join(freed.freeing.domain[-1:])
+    where = f"{level.domain} {value}"
     moving = freed.freeing.pods
-    where = f"{level.domain} {'/'.join(domain[-1:])}"
     if not moving:
         yield f"{where} has room for a gang of {gpus:,} GPUs now; no pod has to move"
         return
 
-    leave = plural(len(moving), "leaves", "leave")
-    yield f"{where} takes a gang of {gpus:,} GPUs when {counted(len(moving), 'pod')} {leave} it:"
-    homes = {}
+    count = len(moving)
+    pods = counted(count, "pod")
+    leave = plural(count, "leaves", "leave")
+    yield f"{where} takes a gang of {gpus:,} GPUs when {pods} {leave} it:"
+    new_nodes = {}
     for gang in freed.rehomed:
         for pod in gang.placed:
-            homes[pod.namespace, pod.name] = pod.node
+            new_nodes[pod.namespace, pod.name] = pod.node
 
     for pod in moving:
-        home = homes.get((pod.namespace, pod.name))
-        then = f" to {home}" if home else ", then waits"
+        new_node = new_nodes.get((pod.namespace, pod.name))
+        then = f" to {new_node}" if new_node else ", then waits"
         yield f"  {pod.namespace}/{pod.name} from {pod.node}{then}"
-
     for gang in freed.rehomed:
         yield _sentence(screen, gang)
 
 
 def _level_to_free(arguments: argparse.Namespace, plan: Plan, per_pod: int) -> Level:
-    """That of the flag; else the narrowest with domains of that size."""
+    """The level that `--level` names, else the narrowest with domains of that size."""
     if arguments.level:
         return plan.level(arguments.level)
 
@@ -453,5 +457,4 @@ def _level_to_free(arguments: argparse.Namespace, plan: Plan, per_pod: int) -> L
         raise CommandError(
             f"no domain of any level holds {arguments.free:,} GPUs, even on an empty cluster"
         )
-
     return table[-1].level

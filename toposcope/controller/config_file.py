@@ -59,8 +59,8 @@ class ConfigFile:
     def look(self) -> bool:
         """Load the file if it changed; whether the catalogue changed.
 
-        To be called about once a minute. A new file, or one replaced by a symlink, is read at once.
-        One that was changed in place or removed must look the same twice in a row: in between it
+        Call it about once a minute. A new file, or one replaced by a symlink, is read at once. A
+        file that was changed in place or removed must look the same twice in a row: in between it
         may be half written. An unusable file changes nothing.
         """
         try:

@@ -50,10 +50,9 @@ would confine."""
 def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict[str, Request]:
     """Writes that the admission policies must refuse: what each would do, and its request.
 
-    Raises KubeError.
-
-    Of what schedulers read, one for each kind that is served. It has the fields of all: what breaks
-    a schema is refused before policies are asked, and fields that a schema lacks are ignored.
+    There is one for each served kind that schedulers read. It has the fields of all kinds: what
+    breaks a schema is refused before policies are asked, and fields that a schema lacks are
+    ignored. Raises KubeError.
     """
     metadata = {"name": NOBODY}
     topology = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
@@ -86,8 +85,8 @@ def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict
 class ConfinementCheck:
     """Checks in a thread of its own until `stop` is set.
 
-    Also in a follower, whose token is the same. Not if `active` is false: then the program counts
-    as ready.
+    A follower checks too, because its token is the same. If `active` is false nothing is checked,
+    and the program counts as ready.
     """
 
     def __init__(

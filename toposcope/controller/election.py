@@ -137,10 +137,7 @@ class Election:
         self._claiming = False
 
     def wants(self, now: float) -> bool:
-        """Whether to write the Lease at `now`.
-
-        To renew it, or to take it because nobody can be leader.
-        """
+        """Whether to write the Lease at `now`: to renew it, or because nobody can be leader."""
         if self._over:
             return False
         if (
@@ -194,7 +191,7 @@ def _uid(lease: Lease | None) -> Any:
 class LeaderElector:
     """Takes and keeps the Lease `namespace/name` in a thread, until `stop` is set.
 
-    Then `release` gives it back.
+    `release` gives it back afterwards.
 
     `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client
     take turns, and a renewal must not wait behind a long list. `identity` must be this process's
@@ -243,7 +240,7 @@ class LeaderElector:
     def may_write(self) -> bool:
         """Whether this process leads right now.
 
-        To be checked before each write, from any thread.
+        Check it before each write, from any thread.
         """
         return self._election.may_write(self._clock())
 
@@ -293,7 +290,7 @@ class LeaderElector:
     def release(self) -> None:
         """Let a follower take over at once.
 
-        To be called when nothing more will be written and `stop` is set.
+        Call it when nothing more will be written and `stop` is set.
         """
         if self._thread and self._thread.is_alive():
             self._thread.join(2 * self._timing.request)

@@ -93,7 +93,7 @@ def level_events(
 def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
     """The Events due for the other conditions about nodes that turned.
 
-    Those about writes and about others are left.
+    Conditions about writes and about other topologies get none.
     """
     kinds = (
         LEVELS_COVERED,
@@ -138,7 +138,7 @@ def _itself(topology: Topology) -> dict[str, str]:
 def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:
     """The Event about a condition that turned False, or True from False.
 
-    To be always well, or Unknown, is no news.
+    A condition that was always True, or is Unknown, is no news.
     """
     after = previous(status, kind)
     if after is None:

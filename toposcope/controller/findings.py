@@ -1,4 +1,4 @@
-"""What is known of one topology before anything is written."""
+"""What a pass knows of one topology: its assessment, then what was written because of it."""
 
 from dataclasses import dataclass, replace
 
@@ -9,13 +9,14 @@ from toposcope.controller.memory import Memory
 from toposcope.controller.node_plan import ALL_WRITTEN, Unwritten
 from toposcope.controller.requirements import Resolved
 from toposcope.controller.status import Demand, rebuilds_before
+from toposcope.controller.writers.writer import NOTHING_WRITTEN, Written
 from toposcope.hierarchy.coverage import LevelSize, level_sizes
 from toposcope.integrations.node_plan import PlannedTopology
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The assessment of one topology, and what belongs on its nodes."""
+    """The assessment of one topology, what belongs on its nodes, and what is written by now."""
 
     topology: Topology
     demanded: Resolved
@@ -32,6 +33,8 @@ class Findings:
     """Nodes whose Slinky annotation is not up to date."""
     sizes: tuple[LevelSize, ...] | None = None
     """The GPUs of each level; None: not counted yet, because no status needs them."""
+    written: Written = NOTHING_WRITTEN
+    """What this pass has written so far."""
 
     @property
     def urgent(self) -> bool:

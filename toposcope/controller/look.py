@@ -30,7 +30,7 @@ class Workloads(Protocol):
         """The requests of each workload that has some."""
 
     def bound_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]] | None:
-        """Those of workloads whose constraints depend on a binding that translates levels.
+        """The requests of workloads whose constraints depend on a binding that translates levels.
 
         None: not all can be read now.
         """

@@ -215,7 +215,7 @@ class Controller:
     def _pass(
         self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None
     ) -> bool:
-        """As `Reconciler.reconcile`."""
+        """Make a pass, as `Reconciler.reconcile` does."""
         reconciler.use(self.watches.catalogue, self._schema)
         topologies = self.watches.topologies.items()
         try:

@@ -15,7 +15,7 @@ from toposcope.hierarchy.timers import Timers
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The timers of one topology; each runs for the topology's grace period."""
+    """The timers of one topology, each for its grace period, and what Events have told."""
 
     single_look: bool = False
     """No other look follows, so that a required level which is gone now counts as gone."""
@@ -32,6 +32,8 @@ class Memory:
     """Rebuilds that are not complete, since the last node moved."""
     miscabled_rails: Timers[str] = field(default_factory=Timers)
     shared_switch_names: Timers[str] = field(default_factory=Timers)
+    told_rebuilds: set[tuple[str, str]] = field(default_factory=set)
+    """Rebuilds that an Event has told, by their cluster UUIDs before and after."""
 
     def forget_nodes(self) -> None:
         """Forget what the nodes showed: others may come, and lack their labels for a while.

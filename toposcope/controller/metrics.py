@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from operator import attrgetter
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import Metric
@@ -24,7 +24,7 @@ from toposcope.controller.assess.assessment import Assessment, LeftOut
 from toposcope.controller.assess.health import DegradedLevel, Health
 from toposcope.controller.assess.rails import Rails
 from toposcope.hardware.topology import State
-from toposcope.hierarchy.coverage import Coverage, LevelSize
+from toposcope.hierarchy.coverage import Coverage, LevelSize, once_by_domain
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
@@ -64,8 +64,8 @@ def report(
         nodes=assessment.nodes,
         gpus=assessment.gpus,
         left_out=assessment.left_out,
-        coverage=_once(assessment.coverage),
-        sizes=_once(sizes),
+        coverage=once_by_domain(assessment.coverage),
+        sizes=once_by_domain(sizes),
         health=assessment.health,
         rails=assessment.rails,
         conditions=tuple(conditions),
@@ -73,20 +73,6 @@ def report(
         required=required,
         unavailable=assessment.unavailable,
     )
-
-
-PerLevel = TypeVar("PerLevel", Coverage, LevelSize)
-
-
-def _once(measures: Sequence[PerLevel]) -> tuple[PerLevel, ...]:
-    """The first of each domain.
-
-    A spec that names one twice must not create two series of one name.
-    """
-    by_domain = {measure.level.domain: measure for measure in reversed(measures)}
-    once = list(by_domain.values())
-    once.reverse()
-    return tuple(once)
 
 
 OTHER: Final = "_other"
@@ -351,9 +337,8 @@ class RequestMetrics:
 class WatchMetrics(Collector):
     """An `Observer` of every watched collection.
 
-    It counts in plain numbers: it is called for each event of each node.
-
-    Each collection has one thread that counts, so nothing is lost without a lock.
+    It counts in plain numbers, because it is called for each event of each node. Each collection
+    has one thread that counts, so it needs no lock.
     """
 
     def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:

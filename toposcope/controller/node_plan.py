@@ -204,14 +204,8 @@ def values_condition(
         )
         return Condition(UNIQUE_VALUES_WRITTEN, "False", "LevelMissing", text)
     keys = ", ".join(map(unique_key, topology.unique))
-    if unwritten.nodes:
-        text = (
-            f"{keys} not up to date yet on {unwritten.example}; "
-            "agents write it with the component unique-values"
-        )
-        return Condition(UNIQUE_VALUES_WRITTEN, "Unknown", "Writing", text)
-    text = f"Every selected node with these levels carries {keys}"
-    return Condition(UNIQUE_VALUES_WRITTEN, "True", "InSync", text)
+    by = "the component unique-values"
+    return _progress(UNIQUE_VALUES_WRITTEN, keys, unwritten, by=by)
 
 
 def slinky_condition(
@@ -227,14 +221,17 @@ def slinky_condition(
         return Condition(SLINKY_ANNOTATED, "True", DRY_RUN, _dry_run_text(unwritten))
     if refusal:
         return Condition(SLINKY_ANNOTATED, "False", "Rejected", refusal)
+    by = "the component slinky, and leave another owner's"
+    return _progress(SLINKY_ANNOTATED, SLINKY, unwritten, by=by)
+
+
+def _progress(kind: str, keys: str, unwritten: Unwritten, *, by: str) -> Condition:
+    """The condition of keys that nothing keeps agents from writing; `by` says how they do it."""
     if unwritten.nodes:
-        text = (
-            f"{SLINKY} not up to date yet on {unwritten.example}; "
-            "agents write it with the component slinky, and leave another owner's"
-        )
-        return Condition(SLINKY_ANNOTATED, "Unknown", "Writing", text)
-    text = f"Every selected node with these levels carries {SLINKY}"
-    return Condition(SLINKY_ANNOTATED, "True", "InSync", text)
+        text = f"{keys} not up to date yet on {unwritten.example}; agents write it with {by}"
+        return Condition(kind, "Unknown", "Writing", text)
+    text = f"Every selected node with these levels carries {keys}"
+    return Condition(kind, "True", "InSync", text)
 
 
 def _dry_run_text(unwritten: Unwritten) -> str:

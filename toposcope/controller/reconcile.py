@@ -1,6 +1,8 @@
-"""One pass of the controller.
+"""One pass of the controller: look at the cluster, assess each ClusterTopology, write.
 
-Look at the cluster, assess each ClusterTopology, publish, write its status, record Events.
+What is urgent is written first: a topology of which a required level went or came back as soon as
+it is assessed, then the agents' plan, then the other topologies, at last those beyond the supported
+number. `toposcope.controller.writers.topology` has the order within a topology.
 """
 
 import logging
@@ -16,13 +18,12 @@ from toposcope.controller.assessor import Assessor
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.findings import Findings
 from toposcope.controller.look import Pass, Workloads, oldest_first
-from toposcope.controller.metrics import Report
-from toposcope.controller.node_plan import plan_of
+from toposcope.controller.metrics import Report, report
 from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.outcome import Outcome
 from toposcope.controller.writers.status import StatusWriter
 from toposcope.controller.writers.topology import TopologyWriter
+from toposcope.controller.writers.writer import Outcome, Written
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table, table_of
@@ -168,10 +169,8 @@ class Reconciler:
         """Write the plan that agents follow on their Nodes."""
         if self._node_plan is None:
             return
-        complete = not look.excess
-        plan = plan_of(look.supported, plans, look.nodes.placeholders, complete=complete)
         with self._noting_failure("(node plan)"):
-            outcome = self._node_plan.write(plan, look.topologies)
+            outcome = self._node_plan.write(look, plans)
             self._note_due(outcome)
 
     def _interruption(
@@ -220,8 +219,8 @@ class Reconciler:
         with self._noting_failure(name):
             outcome = self._writer.write(look, findings)
             self._note_due(outcome)
-            self._assessor.note_reported(outcome.rebuilds)
-            self.reports[name] = outcome.report
+            self._assessor.note_reported(outcome.written.rebuilds)
+            self.reports[name] = _report(findings, outcome.written)
             if outcome.refusal:
                 raise outcome.refusal
 
@@ -246,7 +245,20 @@ class Reconciler:
         if self._cached_reader is None:
             return
         blocked = False
-        for report in self.reports.values():
-            for resource in report.published:
+        for shown in self.reports.values():
+            for resource in shown.published:
                 blocked = blocked or resource.reason == "Waiting"
         self._cached_reader.blocked = blocked
+
+
+def _report(findings: Findings, written: Written) -> Report:
+    """What metrics show of the pass."""
+    workloads = dict.fromkeys(findings.topology.required, 0)
+    workloads.update(findings.demand.required)
+    return report(
+        findings.assessment,
+        written.conditions,
+        written.resources,
+        workloads,
+        findings.level_sizes(),
+    )

@@ -300,12 +300,12 @@ class Resolved:
     """What workloads ask of one topology."""
 
     required: WorkloadsByLevel = field(default_factory=dict)
-    """By domain: levels that the topology has."""
+    """Workloads that require a level that the topology has, by domain."""
     missing: WorkloadsByLevel = field(default_factory=dict)
-    """By domain where that is known, else by label key: levels that it lacks."""
+    """Workloads that require a level that it lacks, by domain where that is known, else by key."""
     preferred: WorkloadsByLevel = field(default_factory=dict)
-    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as
-    well."""
+    """Workloads that prefer a level that it has or lacks, and do not require it as well, by domain
+    or key."""
 
 
 _Askers: TypeAlias = dict[str, dict[WorkloadRef, None]]

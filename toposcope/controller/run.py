@@ -152,10 +152,7 @@ class _Connections:
         return client
 
     def elector(self, changed: Callable[[bool], None]) -> LeaderElector:
-        """An elector that outlives everything that `stack` gets after it.
-
-        Then it releases its Lease.
-        """
+        """An elector that outlives all that `stack` gets after it, then releases its Lease."""
         timing = _timing(self.options)
         client = ApiClient(
             self.cluster,
@@ -271,7 +268,7 @@ def _timing(options: Options) -> Timing:
 def _on_signals(end: Callable[[], None]) -> None:
     """Call `end` at the first signal, exit at the second.
 
-    In a thread: a handler could deadlock on the loop's lock.
+    A thread waits for them, because a handler could deadlock on the loop's lock.
     """
 
     def wait() -> None:

@@ -14,6 +14,7 @@ from toposcope.api.conditions import (
     LEVELS_AVAILABLE,
     PUBLISHED,
     READY,
+    STATUS_REFUSED,
     UNAVAILABLE_LEVELS,
     Condition,
     ready,
@@ -32,7 +33,7 @@ from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.controller.segments import SegmentTopology, segments_condition, segments_status
 from toposcope.controller.status_size import fit_to_size
 from toposcope.hardware.topology import State
-from toposcope.hierarchy.coverage import Coverage
+from toposcope.hierarchy.coverage import Coverage, once_by_domain
 from toposcope.integrations.framework.published import Published
 from toposcope.integrations.registry import PUBLISHING_TITLES
 from toposcope.kube.errors import ApiError
@@ -277,7 +278,7 @@ def refused_summary(refusal: ApiError) -> Condition:
         "apply the CRD of this version (manifests/crds), "
         f"and if that does not help, report a bug with this message: {refusal.message}"
     )
-    return Condition(READY, "False", "StatusRefused", text)
+    return Condition(READY, "False", STATUS_REFUSED, text)
 
 
 def old_schema_summary(problem: str) -> Condition:
@@ -313,11 +314,8 @@ def reduced(
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     """Each domain once: the API server refuses a status that names one twice, as a spec may."""
     degraded = {level.level: level for level in assessment.health.levels}
-    once: dict[str, Coverage] = {}
-    for coverage in reversed(assessment.coverage):
-        once[coverage.level.domain] = coverage
     entries = []
-    for coverage in reversed(once.values()):
+    for coverage in once_by_domain(assessment.coverage):
         entries.append(_level(coverage, assessment, degraded))
     return entries
 

@@ -123,10 +123,7 @@ class StatusSchema:
         """The fields that this version writes and the CRD lacks, by their paths."""
 
     def look(self) -> None:
-        """Read the CRD at the start.
-
-        And again each minute while it lacks fields or cannot be read.
-        """
+        """Read the CRD at the start, and each minute while it lacks fields or cannot be read."""
         if self._looked and self.is_whole:
             return
         if not self._looked or self._runtime.monotonic() >= self._look_at:
@@ -220,10 +217,7 @@ def _fields(schema: Mapping[str, Any]) -> Fields | None:
 
 
 def _lacking(declared: Fields) -> Sequence[str]:
-    """The paths of `WRITTEN` that are not declared.
-
-    Not those below one that is not declared itself.
-    """
+    """The paths of `WRITTEN` that are not declared, without those below one of them."""
     lacking = []
     for path, names in WRITTEN.items():
         fields = _at(declared, path)

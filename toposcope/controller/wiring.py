@@ -28,7 +28,7 @@ class Wiring:
     client: ApiClient
     """Reads and writes; fenced to the leader's term."""
     publishers: Sequence[Publisher] = ()
-    """In the order in which they are called."""
+    """They are called in this order."""
     runtime: Runtime = REAL
     cached_reader: CachedReader | None = None
     """What the publishers read through."""

@@ -34,7 +34,7 @@ _ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 class _Explained(NamedTuple):
-    """An object with what each system that places it asks for and would find."""
+    """An object with its constraints and their verdict for each system that places it."""
 
     ref: Ref
     checked: tuple[Checked, ...]
@@ -56,12 +56,11 @@ class Context:
 
     @cached_property
     def checker(self) -> Checker:
-        """Checks what it asks for, its own pods left aside."""
+        """Checks what it asks for, as if its own pods did not run."""
         own = self.ownership.pods
         pods = self.snapshot.pods
         if pods:
             pods = _without(pods, own)
-
         others = replace(self.snapshot, pods=pods)
         return Checker(others, own=own)
 
@@ -72,7 +71,7 @@ class Context:
 
     @property
     def checked(self) -> tuple[Checked, ...]:
-        """What each system that places it asks for and would find, its own pods left aside."""
+        """Its constraints and their verdict, one for each system that places it."""
         return self._explained.checked
 
     @cached_property
@@ -87,12 +86,11 @@ class Context:
             checked = self.checker.check(document, document)
             if not checked:
                 continue
-
             candidate = _Explained(ref, checked)
             if any(map(_is_constrained, checked)):
                 return candidate
-
-            topmost = topmost or candidate
+            if topmost is None:
+                topmost = candidate
 
         return topmost or _Explained(self.ownership.top, ())
 
@@ -113,23 +111,24 @@ class Context:
 
     @property
     def schedulers(self) -> frozenset[str]:
-        """Who schedules its pods, by their `schedulerName`; empty for pods that name none."""
+        """The `schedulerName` of each of its pods; empty text for pods that name none."""
         return frozenset(pod.scheduler for pod in self.ownership.pods)
 
     @property
     def all_placed(self) -> bool:
         """Whether all its pods have a node: then nothing blocks its placement."""
-        pods = self.ownership.pods
-        return bool(pods) and not self.waiting and len(pods) >= self.expected
+        count = len(self.ownership.pods)
+        if not count or self.waiting:
+            return False
+        return count >= self.expected
 
     @property
     def expected(self) -> int:
-        """How many pods it asks for; 0: unknown."""
+        """The number of pods that it asks for; 0: unknown."""
         most = 0
         for workload in self.workloads:
             if workload.placeable:
                 most = max(most, pod_count(workload.groups))
-
         return most
 
     @property
@@ -154,12 +153,11 @@ class Context:
 
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
-        """What it asks for, once for each system."""
+        """What it asks for, as each system reads it."""
         workloads = []
         for checked in self.checked:
             if checked.reading.workload:
                 workloads.append(checked.reading.workload)
-
         return tuple(workloads)
 
     @cached_property
@@ -169,7 +167,6 @@ class Context:
         for workload in self.workloads:
             if workload.topology:
                 names[workload.topology] = None
-
         return tuple(names)
 
     @cached_property
@@ -178,7 +175,6 @@ class Context:
         groups: list[Group] = []
         for workload in self.workloads:
             groups += workload.groups
-
         return asked_levels(groups)
 
     @property
@@ -187,26 +183,25 @@ class Context:
         return bool(self.asked_levels)
 
     def findings(self, broken: Collection[str], *, severity: str = "error") -> Iterator[Finding]:
-        """What the systems would object to by these rules."""
+        """The objections of the systems by these rules."""
         for finding in self.all_findings:
             if finding.severity == severity and finding.rule in broken:
                 yield finding
 
     @cached_property
     def all_findings(self) -> tuple[Finding, ...]:
-        """What the systems would object to, errors and warnings."""
+        """The objections of all systems, errors and warnings."""
         findings: list[Finding] = []
         for checked in self.checked:
             findings += checked.reading.findings
-
         return tuple(findings)
 
     def verdict(self, workload: Workload) -> Verdict | None:
-        """Whether it would fit if none of its own pods ran."""
+        """The verdict on a workload as if none of its own pods ran."""
         return self.checker.verdict(workload)
 
     def verdict_within(self, workload: Workload, nodes: Collection[str]) -> Verdict | None:
-        """Whether it would fit on these nodes, beside its own pods that run."""
+        """The verdict on a workload on these nodes, beside its own pods that run."""
         snapshot = self.without_own
         inside = []
         for node in snapshot.nodes:
@@ -221,14 +216,14 @@ class Context:
         return sentences.answer(verdict)
 
     def advice(self, verdict: Verdict) -> list[str]:
-        """What to do about a verdict, a sentence each."""
+        """What to do about a verdict, one sentence per remedy."""
         return list(sentences.advice(verdict))
 
     @cached_property
     def without_own(self) -> Snapshot:
-        """The cluster as if what its own pods hold did not exist.
+        """The cluster without its own placed pods, and without the resources that they hold.
 
-        Draining the pods of others does not free that.
+        Draining other workloads does not free those resources.
         """
         snapshot = self.snapshot
         held = replace(snapshot, pods=self.placed).requested
@@ -251,23 +246,24 @@ class Context:
             yield ref, document
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
-        """All levels that count for a workload.
-
-        Those of its topology, else the labels that it names itself.
-        """
+        """The levels of a workload's topology, else the levels that the workload names itself."""
         topology = self.checker.topology(workload)
         return topology.levels if topology else workload.levels
 
     def scope(self, workload: Workload) -> Scope | None:
-        """The ClusterTopology that a workload asks for, with its nodes.
+        """The ClusterTopology that a workload asks for, with its nodes; None: it does not exist."""
+        name = workload.topology
+        if name is None or not any(topology.name == name for topology in self.snapshot.topologies):
+            return None
 
-        None where none has that name.
-        """
-        for topology in self.snapshot.topologies:
-            if topology.name == workload.topology:
-                return select_scope(self.snapshot, workload.topology)
+        if name not in self._scopes:
+            self._scopes[name] = select_scope(self.snapshot, name)
+        return self._scopes[name]
 
-        return None
+    @cached_property
+    def _scopes(self) -> dict[str, Scope]:
+        """The scopes that questions have asked for, by the name of their topology."""
+        return {}
 
     def nodes(self, workload: Workload) -> tuple[NodeView, ...]:
         """The nodes that a workload could use."""
@@ -279,10 +275,7 @@ class Context:
         return TOPOLOGY_KINDS.get(workload.system, ())
 
     def resource(self, workload: Workload) -> Published | None:
-        """The topology resource that the workload's system reads.
-
-        None where it is missing or cannot be read.
-        """
+        """The topology resource that the workload's system reads; None: missing or unreadable."""
         return self.published(workload.topology or "", *self.topology_kinds(workload))
 
     def published(self, name: str, *kinds: Kind) -> Published | None:
@@ -291,7 +284,6 @@ class Context:
             for resource in self.all_published(kind):
                 if resource.name == name:
                     return resource
-
         return None
 
     def all_published(self, kind: Kind) -> Iterator[Published]:
@@ -302,17 +294,20 @@ class Context:
 
 
 def rules(concern: str) -> frozenset[str]:
-    """The rules of all systems in one field of `Waiting`."""
+    """The names of all systems' rules in one field of `Waiting`."""
     names: set[str] = set()
     for system in waiting():
         names.update(getattr(system, concern))
-
     return frozenset(names)
 
 
 def pod_count(groups: Iterable[Group]) -> int:
-    """How many pods these groups have, in all their copies."""
-    return sum(group.total().get("pods", 0) * group.copies for group in groups)
+    """The number of pods in all copies of these groups."""
+    count = 0
+    for group in groups:
+        pods = group.total().get("pods", 0)
+        count += pods * group.copies
+    return count
 
 
 def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
@@ -325,17 +320,15 @@ def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
                 required.append(group.required)
             if group.preferred:
                 preferred.append(group.preferred)
-
     in_order = required + preferred
     return tuple(dict.fromkeys(in_order))
 
 
 def _is_constrained(checked: Checked) -> bool:
-    """Whether it asks for something that its owners may not ask for."""
+    """Whether an object asks for something that its owners may not ask for."""
     workload = checked.reading.workload
     if workload is None:
         return True
-
     reader = READERS_OF_PLAIN_PODS.get(workload.system)
     if reader is None:
         return True
@@ -349,13 +342,12 @@ def _has_node(pod: PodView) -> bool:
 
 
 def _without(pods: Iterable[PodView], own: Iterable[PodView]) -> tuple[PodView, ...]:
-    """The pods that are not its own."""
+    """The pods without the workload's own ones."""
     own_names = {(pod.namespace, pod.name) for pod in own}
     others = []
     for pod in pods:
         if (pod.namespace, pod.name) not in own_names:
             others.append(pod)
-
     return tuple(others)
 
 
@@ -363,8 +355,7 @@ def _less(node: NodeView, taken: Requests) -> NodeView:
     if not taken:
         return node
 
-    left = {}
+    remaining = {}
     for name, amount in node.allocatable.items():
-        left[name] = amount - taken.get(name, 0)
-
-    return msgspec.structs.replace(node, allocatable=left)
+        remaining[name] = amount - taken.get(name, 0)
+    return msgspec.structs.replace(node, allocatable=remaining)

@@ -19,24 +19,28 @@ _MAX_MESSAGES: Final = 8
 
 
 def meaning(text: str) -> str:
-    """What a message means, whoever sent it; empty where none is known."""
-    known = features.meaning_of(text)
-    for system in waiting():
-        known = known or system.meaning(text)
+    """The meaning of a message, whoever sent it; empty: unknown."""
+    general = features.meaning_of(text)
+    if general:
+        return general
 
-    return known
+    for system in waiting():
+        meaning_to_system = system.meaning(text)
+        if meaning_to_system:
+            return meaning_to_system
+    return ""
 
 
 def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
-    """What schedulers report of it, each message once.
+    """The reports of schedulers about the workload, without repetitions.
 
-    First the conditions of the objects that they created for it, then messages about its pods.
+    Conditions of the objects that schedulers created for it come first, then messages about pods.
     """
     messages: list[features.SchedulerMessage] = []
     for system in waiting():
         messages += system.messages(context)
-
     messages += _pod_messages(context)
+
     for message in dict.fromkeys(messages):
         if message.meaning:
             yield message
@@ -45,7 +49,7 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
 
 
 def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
-    """Why its pods wait, the message of most pods first."""
+    """The reasons why its pods wait, the most frequent one first."""
     pods_by_text: dict[str, list[PodView]] = {}
     for pod in context.waiting:
         if not pod.waiting:
@@ -53,29 +57,25 @@ def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
         pods = pods_by_text.setdefault(pod.waiting, [])
         pods.append(pod)
 
-    most_pods_first = sorted(
-        pods_by_text.values(),
-        key=len,
-        reverse=True,
-    )
-
+    most_pods_first = sorted(pods_by_text.values(), key=len, reverse=True)
     for pods in most_pods_first[:_MAX_MESSAGES]:
         first, *others = pods
         scheduler = first.scheduler or "the scheduler"
         about = f"{scheduler} on pod/{first.name}"
         if others:
             about += f" and {len(others)} more"
-
         yield features.SchedulerMessage(about, first.waiting)
 
 
 def check_features(context: Context) -> features.Step:
-    """Everything that keeps the pods together is enabled: the first that is not."""
+    """Every feature that keeps the pods together is enabled."""
     for finding in context.findings(topology_steps.FEATURE_RULES, severity="warning"):
         if not topology_steps.is_settled(context, finding):
             return features.failed(topology_steps.objection(finding), finding.fix)
 
-    failed, unknown, passed = [], [], []
+    failed = []
+    unknown = []
+    passed = []
     for system in waiting():
         for step in system.check(context):
             if step.outcome is Outcome.FAILED:
@@ -85,10 +85,10 @@ def check_features(context: Context) -> features.Step:
             else:
                 passed.append(step.message)
 
-    worst = [*failed, *unknown]
-    if worst:
-        return worst[0]
-
+    if failed:
+        return failed[0]
+    if unknown:
+        return unknown[0]
     enabled = "; ".join(passed)
     return features.passed(enabled or "nothing has to be enabled for it")
 
@@ -108,9 +108,9 @@ CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The answers to all questions about one workload, each found when it is asked for.
+    """The answers to all questions about one workload, each computed when it is asked for.
 
-    Asking never raises.
+    No answer raises an exception.
     """
 
     context: Context
@@ -122,17 +122,16 @@ class Diagnosis:
         for name, check in CHECKS.items():
             step = check(self.context)
             steps.append(replace(step, name=name))
-
         return tuple(steps)
 
     @cached_property
     def placements(self) -> tuple[ObservedPlacement, ...]:
-        """Where its pods run, for each group that is to be kept together."""
+        """The placement of its pods, for each group that is to be kept together."""
         return tuple(observed_placements(self.context))
 
     @cached_property
     def messages(self) -> tuple[features.SchedulerMessage, ...]:
-        """What schedulers and operators reported."""
+        """The reports of schedulers and operators."""
         return tuple(scheduler_messages(self.context))
 
     @property
@@ -141,7 +140,6 @@ class Diagnosis:
         for step in self.steps:
             if step.outcome is Outcome.FAILED:
                 return step
-
         return None
 
     @property
@@ -149,5 +147,4 @@ class Diagnosis:
         """Whether nothing failed, and what runs is placed as it asks."""
         if self.answer is not None:
             return False
-
         return all(placement.kept is not False for placement in self.placements)

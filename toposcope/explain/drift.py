@@ -46,7 +46,6 @@ def check_drift(context: Context) -> features.Step:
     open_questions.append(blocked_by_topology(context))
     for question in filter(None, open_questions):
         return features.unknown(question)
-
     return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
 
 
@@ -55,7 +54,7 @@ def _nothing_to_compare(workload: Workload, resource: Published) -> str:
 
 
 def _drift(context: Context, resource: Published, scope: Scope | None) -> features.Step | None:
-    """How a resource, or what its scheduler made of it, differs from the ClusterTopology."""
+    """The step where a resource, or one made from it, differs from the ClusterTopology."""
     resources = list(_resources(context, resource))
     if scope:
         for published in resources:
@@ -89,18 +88,16 @@ def _keys(resource: Published) -> list[str]:
 
 
 def _agrees(resource: Published, scope: Scope) -> bool:
-    """Whether it has the levels of the ClusterTopology.
+    """Whether a resource has the levels of the ClusterTopology.
 
-    One that is gone from all nodes may be in it or not.
+    A level that is gone from all nodes may be in it or not.
     """
     table = scope.table()
     has = _keys(resource)
     expected = []
-
     for level in scope.levels:
         if level.key in has or table.column(level.key).distinct:
             expected.append(level.key)
-
     return has == expected
 
 
@@ -120,10 +117,9 @@ def _drifted(resource: Published, scope: Scope) -> features.Step:
 
 
 def _reported(resource: Published, scope: Scope) -> str:
-    """What the ClusterTopology's status says of a resource; empty: nothing."""
+    """What the ClusterTopology's status says about a resource; empty: nothing."""
     if scope.topology is None:
         return ""
-
     resource_kind = resource.api_version, resource.kind
     published = Field(scope.topology.status) / "published"
     for entry in published.items():
@@ -132,12 +128,11 @@ def _reported(resource: Published, scope: Scope) -> str:
         message = (entry / "message").text()
         if message and (version, kind) == resource_kind:
             return f"ClusterTopology {scope.name} reports on it: {message}"
-
     return ""
 
 
 def _differing(resources: Sequence[Published]) -> features.Step | None:
-    """A binding and the topology created from it that differ, where nobody reports it."""
+    """The step where a binding and the topology created from it differ, and nobody reports it."""
     if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
         return None
 
@@ -163,5 +158,4 @@ def _command(template: str, resource: Published) -> Command:
     if kind is None:
         group, _ = resource.key
         kind = f"topologies.{group}"
-
     return shell(template, kind, resource.name)

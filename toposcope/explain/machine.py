@@ -1,4 +1,4 @@
-"""The checks on one node: agent, hardware, what drivers offer of it, and its NVLink domain."""
+"""The checks on one node: agent, hardware, what drivers offer to pods, and its NVLink domain."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ _GPU: Final = "GPU"
 
 
 def _unlisted(snapshot: Snapshot) -> bool:
-    """Whether the cluster was asked for its ResourceSlices and did not tell."""
+    """Whether the snapshot is of a live cluster that did not let us list its ResourceSlices."""
     return snapshot.taken_at is not None and SLICE.name not in snapshot.served
 
 
@@ -36,12 +36,10 @@ def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
         "driver": _driver,
         "domain": _domain,
     }
-
     steps = []
     for name, check in checks.items():
         step = check(snapshot, node)
         steps.append(replace(step, name=name))
-
     return tuple(steps)
 
 
@@ -65,16 +63,12 @@ def _hardware(_: Snapshot, node: NodeView) -> Step:
     state = node.state
     if state is None:
         return unknown("no agent has labelled it")
-
     if state is State.DEGRADED:
         degraded = "; ".join(why) or "its annotation gives no reason"
         return failed(f"it is degraded: {degraded}", commands=(_matrix(node),))
-
     if state is State.UNKNOWN:
-        return unknown(
-            "its hardware does not answer; its labels are stale", *why, commands=(_matrix(node),)
-        )
-
+        stale = "its hardware does not answer; its labels are stale"
+        return unknown(stale, *why, commands=(_matrix(node),))
     return passed("matches its baseline", *why)
 
 
@@ -87,7 +81,7 @@ def _devices_of(snapshot: Snapshot, node: NodeView) -> NodeDevices:
 
 
 def _devices(snapshot: Snapshot, node: NodeView) -> Step:
-    """How many GPUs pods can ask for, by what offers them."""
+    """The number of GPUs that pods can ask for, by what offers them."""
     whole: dict[str, int] = {}
     parts: dict[str, int] = {}
     for name, count in node.allocatable.items():
@@ -99,34 +93,32 @@ def _devices(snapshot: Snapshot, node: NodeView) -> Step:
     offers = list(_offers(snapshot, node, whole))
     listed = "; ".join(offers)
     most = max(whole.values(), default=0)
-    if node.gpus <= most or any(parts.values()):
+    are_all_offered = node.gpus <= most
+    is_partitioned = any(parts.values())
+    if are_all_offered or is_partitioned:
         return passed(listed or "no whole GPUs are offered to pods")
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
-
     return failed(f"it has {node.gpus} GPUs, and pods can ask for {most}", *offers)
 
 
 def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> Iterator[str]:
-    """A few words for each resource: who offers how many GPUs, and how many of them are free."""
+    """A few words per resource: who offers how many GPUs, and how many of them are free."""
     drivers = {device.driver for device in _devices_of(snapshot, node).gpus}
     free = snapshot.free(node) or {}
     for name, count in offered.items():
         if not count:
             continue
-
         offer = f"{count} as {name}"
         if name in drivers:
             offer = f"{count} by ResourceSlices of {name}"
-
         if snapshot.pods is not None:
             offer += f", {free[name]} free"
-
         yield offer
 
 
 def _driver(snapshot: Snapshot, node: NodeView) -> Step:
-    """The audit: what the driver publishes of each GPU, beside what NVML and sysfs say."""
+    """What the driver publishes about each GPU agrees with what NVML and sysfs say."""
     published = _devices_of(snapshot, node)
     if _unlisted(snapshot):
         return unknown(f"{_UNLISTED} what a driver says about it is not known")
@@ -147,7 +139,6 @@ def _driver(snapshot: Snapshot, node: NodeView) -> Step:
 
     of_node = "--field-selector spec.nodeName={} -o yaml"
     slices = shell(f"kubectl get resourceslices {of_node}", node.name)
-
     return failed(
         f"{DRIVER} and the hardware disagree: {different[0]}",
         *different[1:],
@@ -164,7 +155,7 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
 
     seen = []
     for device in parse(matrix).devices:
-        if device.label.startswith(_GPU):
+        if device.kind == "gpu":
             number = device.label.removeprefix(_GPU)
             gpu = SeenGpu(
                 name=f"{_GPU} {number}",
@@ -175,7 +166,6 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
                 product=product,
             )
             seen.append(gpu)
-
     return seen
 
 
@@ -190,7 +180,6 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
     for domain in snapshot.compute_domains:
         if node.name not in domain.cliques:
             continue
-
         sentences.append(domain.sentence)
         if node.name in domain.waiting:
             wrong.append(f"the IMEX daemon of ComputeDomain {domain.name} is not ready on it")
@@ -204,18 +193,22 @@ def _domain(snapshot: Snapshot, node: NodeView) -> Step:
     if wrong:
         return failed(*wrong, *sentences)
 
-    where = f"NVLink domain {value}" if spans_nodes(value) else "NVLink ends at the node"
-    return passed(where, *_partitions(snapshot, node), *sentences)
+    where = "NVLink ends at the node"
+    if spans_nodes(value):
+        where = f"NVLink domain {value}"
+    partitions = _partitions(snapshot, node)
+    return passed(where, *partitions, *sentences)
 
 
 def _partitions(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
     """The partitions of its NVSwitch that Fabric Manager offers, if its driver publishes them."""
-    gpus = list(_devices_of(snapshot, node).gpus_of(DRIVER))
+    devices = _devices_of(snapshot, node)
+    gpus = list(devices.gpus_of(DRIVER))
     for size in _PARTITION_SIZES:
         attribute = f"partition{size}"
         numbers = {device.attribute(attribute) for device in gpus}
         numbers.discard(None)
-        count = len(numbers)
-        if count:
+        if numbers:
+            count = len(numbers)
             partitions = plural(count, "partition")
             yield f"Fabric Manager has {count} {partitions} of {size} GPUs"

@@ -18,7 +18,7 @@ from toposcope.explain.topology_steps import (
 )
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
-from toposcope.integrations.framework.constraints import Group, Pods, Workload, simplified
+from toposcope.integrations.framework.constraints import Pods, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
 from toposcope.integrations.framework.verdict import Shortage, Verdict
 from toposcope.integrations.framework.waiting import levels_command, tree_command
@@ -39,9 +39,9 @@ _NO_ROOM: Final = frozenset({"full", "never"})
 
 def _coverage(context: Context, workload: Workload) -> Sequence[Coverage]:
     """The coverage of the workload's levels over the nodes that it could use."""
-    nodes = context.nodes(workload)
     levels = context.levels(workload)
     keys = frozenset(level.key for level in levels)
+    nodes = context.nodes(workload)
     table = table_of(nodes, keys)
     return cover(levels, table)
 
@@ -52,26 +52,23 @@ class _Gap(NamedTuple):
     workload: Workload
     coverage: Coverage
     nodes: int
-    """How many nodes there are."""
+    """The number of nodes that the workload could use."""
 
     @property
     def sentence(self) -> str:
         missing = self.coverage.missing
-        names = some_names(self.coverage.missing_nodes, missing)
-        nodes = plural(self.nodes, "node")
+        unit = plural(self.nodes, "node")
         lack = plural(missing, "lacks", "lack")
-        level = self.coverage.level
+        who = f"{missing} of {self.nodes} {unit}"
 
-        return (
-            f"{missing} of {self.nodes} {nodes} {lack} level {level.domain} ({level.key}): {names}"
-        )
+        level = self.coverage.level
+        which = f"level {level.domain} ({level.key})"
+        names = some_names(self.coverage.missing_nodes, missing)
+        return f"{who} {lack} {which}: {names}"
 
 
 def check_labels(context: Context) -> Step:
-    """Nodes that lack the label of a level that others carry.
-
-    It matters only where room is short.
-    """
+    """No node lacks a level that others carry, or there is room without those nodes."""
     if why := blocked_by_topology(context):
         return unknown(why)
     if not context.snapshot.nodes:
@@ -103,8 +100,9 @@ def _gaps(context: Context) -> Iterator[_Gap]:
 
 
 def _sentences(gaps: Sequence[_Gap]) -> list[str]:
-    """What each gap is, equal ones once."""
-    return list(dict.fromkeys(gap.sentence for gap in gaps))
+    """One sentence for each gap, without repetitions."""
+    sentences = [gap.sentence for gap in gaps]
+    return list(dict.fromkeys(sentences))
 
 
 def _is_short(context: Context) -> bool:
@@ -112,7 +110,6 @@ def _is_short(context: Context) -> bool:
     for checked in context.checked:
         if checked.verdict and checked.verdict.kind in _NO_ROOM:
             return True
-
     return False
 
 
@@ -161,24 +158,24 @@ def check_availability(context: Context) -> Step:
 
 
 def _lost_nodes(context: Context) -> Step | None:
-    """Nodes that were chosen for its pods and cannot run them any more."""
+    """The step where nodes that were chosen for its pods can no longer run them."""
     for system in waiting():
         step = system.check_nodes(context)
         if step:
             return step
-
     return None
 
 
 def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
-    """A level that it asks for and that the ClusterTopology reports as lost."""
+    """The step where the ClusterTopology reports a level that it asks for as lost."""
     complaints = level_complaints(context)
     wanted_domains = {level.domain for level in wanted}
     for lost in lost_levels(context):
-        is_named = any(names_level(context, complaint, lost.domain) for complaint in complaints)
-        if is_named or lost.domain in wanted_domains:
+        if lost.domain in wanted_domains:
             return _has_lost(context, lost)
-
+        for complaint in complaints:
+            if names_level(context, complaint, lost.domain):
+                return _has_lost(context, lost)
     return None
 
 
@@ -202,12 +199,11 @@ def _has_lost(context: Context, lost: LostLevel) -> Step:
 
 
 def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
-    """A level that it asks for and that no node carries that takes pods."""
+    """The step where no node that takes pods carries a level that it asks for."""
     for workload in context.workloads:
         for coverage in _coverage(context, workload):
             if coverage.level in wanted and not coverage.usable:
                 return _nobody_takes_pods(workload, coverage)
-
     return None
 
 
@@ -215,6 +211,7 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
     level = coverage.level
     count = coverage.nodes
     nodes = shell("kubectl get nodes -L {}", level.key)
+
     if count:
         unit = plural(count, "node")
         which = f"{count} {unit} with level {level.domain}"
@@ -234,7 +231,6 @@ def check_room(context: Context) -> Step:
     """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
     if context.finished:
         return passed("it has finished")
-
     if context.all_placed:
         count = len(context.ownership.pods)
         all_of_them = plural(count, "its only pod has", f"all its {count} pods have")
@@ -249,12 +245,11 @@ def check_room(context: Context) -> Step:
 
 
 def _bound_to_domain(context: Context) -> Step | None:
-    """Where only some domain is left for the waiting pods."""
+    """The step where its running pods bind the waiting ones to a domain."""
     for system in waiting():
         step = system.check_room(context)
         if step:
             return step
-
     return None
 
 
@@ -275,14 +270,11 @@ class _RemainingVerdict:
     verdict: Verdict
     checker: Checker
     whole: bool
-    """Whether pods that run count as still to be placed."""
+    """Whether running pods count as still to be placed."""
 
 
 def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
-    """The verdict for each system that asks for something placeable.
-
-    Where possible it is a verdict on the waiting pods alone.
-    """
+    """The verdict of each system that has one, on the waiting pods alone where possible."""
     for checked in context.checked:
         workload = checked.reading.workload
         verdict = checked.verdict
@@ -293,7 +285,6 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
         if on_rest:
             yield on_rest
             continue
-
         yield _RemainingVerdict(
             workload=workload,
             verdict=verdict,
@@ -312,7 +303,6 @@ def _verdict_on_rest(context: Context, workload: Workload) -> _RemainingVerdict 
     verdict = checker.verdict(rest)
     if not verdict:
         return None
-
     return _RemainingVerdict(
         workload=rest,
         verdict=verdict,
@@ -322,9 +312,9 @@ def _verdict_on_rest(context: Context, workload: Workload) -> _RemainingVerdict 
 
 
 def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
-    """The pods that still wait when `placed` of them run.
+    """The demand of the pods that still wait when `placed` of them run.
 
-    None where all belong together, or where it is unknown which run.
+    None where all of them have to be placed together, or where it is unknown which of them run.
     """
     groups = simplified(workload.groups)
     if not placed or not all(group.unconstrained for group in groups):
@@ -340,7 +330,7 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
         return None
 
     rest = replace(pod_kinds[0], count=count)
-    group = Group(groups[0].name, (rest,))
+    group = groups[0].around((rest,))
     return replace(workload, groups=(group,))
 
 
@@ -387,7 +377,7 @@ def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
 
 
 def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
-    """The wrong cables that may make domains of the level that is short smaller."""
+    """Wrong cables that may shrink domains of the level that is short."""
     shortage = remaining.verdict.shortage
     if not shortage or not shortage.level:
         return
@@ -396,27 +386,25 @@ def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     is_of_leaves = shortage.level.key in (LEAF, LEAF_GROUP)
     if not is_of_leaves or not scope or not scope.topology:
         return
-
     wrong_cables = reported(scope.topology.status)
     for rail in wrong_cables:
         yield f"a wrong cable may set {rail.node} apart: {rail.sentence}"
 
 
 def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
-    """Which of its pods the verdict is about, where some of them run."""
+    """Says which of its pods the verdict is about, where some of them run."""
     count = len(context.placed)
     if remaining.whole:
         have = f"{count} pods already have nodes and count"
         if count == 1:
             have = "1 pod already has a node and counts"
-
         yield f"{have} as still to be placed, because all of them belong together"
     elif count:
         yield "for the waiting pods only; the others keep their nodes"
 
 
 def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
-    """The domains with what is free, the best one first."""
+    """The domains that were considered and their free resources, the best one first."""
     if not offers or shortage.level is None:
         return
 

@@ -28,7 +28,6 @@ def _topology_kinds() -> dict[str, tuple[PublishedKind, ...]]:
     for system in waiting():
         for reader in system.readers:
             kinds[reader] = system.topology_kinds
-
     return kinds
 
 
@@ -45,7 +44,6 @@ def _around() -> tuple[Kind, ...]:
 
     for topology_kinds in TOPOLOGY_KINDS.values():
         kinds.update(dict.fromkeys(topology_kinds))
-
     return tuple(kinds)
 
 
@@ -67,15 +65,15 @@ class Unread:
 
     kind: Kind
     forbidden: bool
-    """Whether it may not be listed; else the files have none."""
+    """True: these credentials must not list it. False: the files have none."""
 
     @property
     def why(self) -> str:
         """Why nothing is known, in a few words."""
+        name = self.kind.name
         if self.forbidden:
-            return f"{self.kind.name} may not be listed with these credentials"
-
-        return f"the files have no {self.kind.kind} (kubectl get {self.kind.name} -A)"
+            return f"{name} may not be listed with these credentials"
+        return f"the files have no {self.kind.kind} (kubectl get {name} -A)"
 
 
 @dataclass(slots=True)
@@ -84,9 +82,9 @@ class ObjectStore:
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
-    """By group and kind: those are not absent."""
+    """Kinds of which nothing is known, by group and kind: their objects may exist."""
     namespace: str | None = None
-    """The namespace that was read; None: files, which may hold several."""
+    """The namespace that was read; None for files, which may hold several."""
 
     def put(self, document: Object) -> None:
         """Keep an object."""
@@ -114,7 +112,6 @@ class ObjectStore:
                 return ""
 
             first = first or unread.why
-
         return first
 
 
@@ -132,7 +129,6 @@ class FileCollector:
         """Whether objects of the kind are kept at all: then `put` is called with each."""
         if (group, kind) == POD.key:
             return self._pod is not None
-
         return (group, kind) in _KEPT
 
     def put(self, document: Object) -> None:
@@ -144,24 +140,23 @@ class FileCollector:
         self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
-        """All that was kept. Files that hold no object of a kind say nothing about that kind."""
+        """All objects that were kept; kinds of which the files hold none are unknown."""
         missing = dict(_KEPT)
         for ref in self._store.objects:
             missing.pop((ref.group, ref.kind), None)
 
         for key, kind in missing.items():
             self._store.unread[key] = Unread(kind, forbidden=False)
-
         return self._store
 
 
 def ref_of(document: Object) -> Ref:
-    """What identifies an object; malformed fields count as missing."""
+    """The identity of an object; malformed fields count as missing."""
     group, kind = kind_of(document)
     root = Field(document)
     metadata = root / "metadata"
-    known = _KEPT.get((group, kind))
-    is_namespaced = known is None or known.namespaced
+    kept_kind = _KEPT.get((group, kind))
+    is_namespaced = kept_kind is None or kept_kind.namespaced
     namespace = (metadata / "namespace").text()
     if not namespace:
         namespace = "default" if is_namespaced else ""
@@ -203,21 +198,19 @@ def _owner_reference(document: Object) -> Field | None:
     for reference in references:
         if reference.value and (reference / "controller").flag():
             return reference
-
     if len(references) == 1:
         return references[0]
-
     return None
 
 
 def load_objects(
     client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent
 ) -> ObjectStore:
-    """Everything that may matter for a workload in this namespace.
+    """All objects that may matter for a workload in this namespace.
 
-    None: the namespace of the kubeconfig's context. `pod` is loaded too where one is asked about;
-    all other pods are in the snapshot. Raises KubeError when the server does not answer; kinds that
-    these credentials may not list go to `ObjectStore.unread`.
+    `namespace` is by default that of the kubeconfig's context. `pod` names the pod that is asked
+    about, if any; all other pods are in the snapshot. Kinds that these credentials must not list
+    go to `ObjectStore.unread`. Raises KubeError when the server does not answer.
     """
     store = ObjectStore(namespace=namespace or client.namespace or "default")
     loader = _Loader(client, store, progress)
@@ -226,7 +219,6 @@ def load_objects(
 
     if pod is not None:
         loader.load(POD, f"metadata.name={pod}")
-
     return store
 
 
@@ -246,21 +238,19 @@ class _Loader:
                 if error.forbidden:
                     self.store.unread[kind.key] = Unread(kind, forbidden=True)
                     return
-
                 if not error.not_found:
                     raise
             else:
                 return
 
     def _load_version(self, kind: Kind, version: str, fields: str) -> None:
-        found = everything(
+        items = everything(
             self.client,
             kind.path(version, self.store.namespace or ""),
             fields=fields,
             progress=partial(self.progress, kind.name),
         )
-
-        for item in found:
+        for item in items:
             # Items of a list have neither.
             named = {"apiVersion": kind.api_version(version), "kind": kind.kind}
             self.store.put({**item, **named})

@@ -24,20 +24,20 @@ Copies = Mapping[str, Sequence[PodView]]
 
 @dataclass(frozen=True, slots=True)
 class ObservedPlacement:
-    """One copy of a group that is to be kept together, as far as it runs."""
+    """Where the running pods of one copy of a group are, and whether they are kept together."""
 
     group: str
     copy: str
-    """Which copy, by the labels of its pods; empty where there is only one."""
+    """The copy's name by the labels of its pods; empty where there is only one copy."""
     level: Level
     required: bool
     """False: it is only preferred."""
     domains: tuple[tuple[str, int], ...]
-    """Domains and how many of the pods are in each, the fullest first."""
+    """Each domain and its number of pods, the fullest domain first."""
     kept: bool | None
-    """Whether it is kept together. None: unknown, or it is not but only prefers to be."""
+    """Whether its pods share a domain. None: unknown, or they don't, but that is only preferred."""
     note: str = ""
-    """Why that is unknown, or what else is wrong."""
+    """Why `kept` is unknown, or what else is wrong."""
 
     @property
     def domain_names(self) -> list[str]:
@@ -46,7 +46,7 @@ class ObservedPlacement:
 
 
 def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
-    """Every copy of every group that has a level, outermost first; none where no pod has a node."""
+    """The placement of each copy of each group with a level, outermost groups first."""
     if not context.placed:
         return
 
@@ -61,14 +61,13 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
-    """What the objects closest to the pods ask for."""
+    """The demands of the objects closest to the pods."""
     workloads = []
     for kind in _made_for_pods():
         for _, document in context.members(kind):
             for checked in context.checker.check(document, document):
                 if checked.reading.workload:
                     workloads.append(checked.reading.workload)
-
     return workloads or context.workloads
 
 
@@ -95,7 +94,6 @@ def _of_group(
             kept=None,
             note="cannot tell which pods belong to it",
         )
-
         return
 
     upper = levels[: levels.index(level) + 1]
@@ -110,36 +108,29 @@ def _of_group(
 
 
 def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPlacement]:
-    """The same, where no two may share a domain: it is then the label's value alone."""
+    """The placements of copies that must not share a domain, as the label's value alone says."""
     holders: Counter[str] = Counter()
     for placement in placements:
         holders.update(placement.domain_names)
-
     for placement in placements:
         shared = [name for name in placement.domain_names if holders[name] > 1]
         if not shared:
             yield placement
             continue
 
-        note = f"shares {shared[0]} with another one"
-        yield replace(
-            placement,
-            kept=False,
-            note=note,
-        )
+        yield replace(placement, kept=False, note=f"shares {shared[0]} with another one")
 
 
 def _of_copy(
     snapshot: Snapshot, upper: Sequence[Level], group: Group, copy: str, pods: Iterable[PodView]
 ) -> ObservedPlacement:
-    """Where one copy runs; `upper` are the levels down to the one that it asks for.
+    """The placement of one copy; `upper` are the levels down to the one that it asks for.
 
-    Domains are told apart by all values from the broadest level down, as schedulers do.
+    Domains are distinguished by all values from the broadest level down, as schedulers do.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     for pod in pods:
         counts[_domain(snapshot, pod.node, upper)] += 1
-
     names: Counter[str] = Counter()
     for path in counts:
         names[path[-1]] += 1
@@ -154,7 +145,6 @@ def _of_copy(
     kept: bool | None = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
     if not kept and not is_required:
         kept = None
-
     return ObservedPlacement(
         group=group.name,
         copy=copy,
@@ -175,14 +165,13 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
     for level in levels:
         value = level_value(node, level.key, placeholders)
         path.append(value or _NO_LABEL)
-
     return tuple(path)
 
 
 def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
-    """The pods of each copy of a group; None where they cannot be told apart.
+    """The pods of each copy of a group; None where copies cannot be distinguished.
 
-    `whole`: it is the group of the whole workload.
+    `whole` says that it is the group of the whole workload.
     """
     copy_name = _copy_namer(system, group)
     copies: dict[str, list[PodView]] = {}
@@ -200,17 +189,15 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
         return copies
     if whole and group.copies == 1:
         return {"": tuple(pods)}
-
     return None
 
 
 def _copy_namer(system: str, group: Group) -> CopyName:
-    """How the pods of a group say which copy they belong to."""
+    """A function that returns the name of the copy which a pod belongs to, by its labels."""
     for part in waiting():
         copy_name = part.copy_namer(system, group)
         if copy_name:
             return copy_name
-
     labels = (part.copy_label(group) for part in waiting())
     label = next(filter(None, labels), "")
     return lambda pod_labels: pod_labels.get(label)

@@ -29,9 +29,9 @@ class Ownership:
     chain: tuple[Ref, ...]
     """The subject, its owner, the owner's owner and so on, as far as they can be read."""
     members: tuple[Ref, ...]
-    """Every object that the topmost owner owns, directly or not, itself included; without pods."""
+    """The topmost owner and every object that it owns, directly or not; without pods."""
     pods: tuple[PodView, ...]
-    """Those that have not finished."""
+    """Its pods that have not finished."""
     unread_owner: Ref | None = None
     """An owner that the topmost object names and that cannot be read."""
 
@@ -47,7 +47,6 @@ def subject_of(
     """The object of this kind and name. Raises ObjectNotFoundError."""
     wanted = namespace or store.namespace
     existing = _existing(store, snapshot, kind)
-
     namespaces = []
     matching = []
     for ref in existing:
@@ -57,7 +56,8 @@ def subject_of(
                 matching.append(ref.namespace)
 
     if len(matching) == 1:
-        return Ref(kind.group, kind.kind, matching[0], name)
+        (found_in,) = matching
+        return Ref(kind.group, kind.kind, found_in, name)
 
     called = f"{kind.kind.lower()}/{name}"
     if matching:
@@ -65,7 +65,6 @@ def subject_of(
         raise ObjectNotFoundError(
             f"{called} exists in several namespaces; choose one with -n: {choice}"
         )
-
     if why := store.why_unknown(kind):
         raise ObjectNotFoundError(f"cannot read {called}: {why}")
 
@@ -73,16 +72,18 @@ def subject_of(
     hint = _did_you_mean(name, existing, wanted)
     if namespaces:
         hint = f"; it is in namespace {', '.join(sorted(namespaces))}"
-
     raise ObjectNotFoundError(f"there is no {called}{where}{hint}")
 
 
 def _existing(store: ObjectStore, snapshot: Snapshot, kind: Kind) -> set[Ref]:
-    """The objects of a kind, in whatever namespace."""
-    existing = {ref for ref, _ in store.of_kind(kind)}
-    if kind is POD:
-        existing.update(map(_pod_ref, snapshot.pods or ()))
+    """The objects of a kind in all namespaces."""
+    existing = set()
+    for ref, _ in store.of_kind(kind):
+        existing.add(ref)
 
+    if kind is POD:
+        pods = snapshot.pods or ()
+        existing.update(map(_pod_ref, pods))
     return existing
 
 
@@ -93,7 +94,9 @@ def _did_you_mean(name: str, existing: Collection[Ref], namespace: str | None) -
             names.add(ref.name)
 
     close = get_close_matches(name, sorted(names), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if not close:
+        return ""
+    return f"; did you mean {close[0]!r}?"
 
 
 def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Ownership:
@@ -101,6 +104,7 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
     owners = _Owners(store, snapshot)
     chain = owners.chain(subject)
     top = chain[-1]
+
     members = []
     for ref in store.objects:
         if _is_kind(ref, POD):
@@ -122,15 +126,15 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
 def _pods_of(
     snapshot: Snapshot, owners: "_Owners", chain: tuple[Ref, ...], members: Collection[Ref]
 ) -> Iterator[PodView]:
-    """The pods that the topmost owner owns, and those that name one of the groups among members."""
+    """The pods that the topmost owner owns, and those that name a group among its members."""
     groups = frozenset(members)
-    namespace, top = chain[0].namespace, chain[-1]
+    namespace = chain[0].namespace
+    top = chain[-1]
     for pod in snapshot.pods or ():
         if pod.namespace != namespace:
             continue
-
-        is_owned = owners.top(_pod_ref(pod)) == top
-        if is_owned or not groups.isdisjoint(_groups_of(pod)):
+        pod_top = owners.top(_pod_ref(pod))
+        if pod_top == top or not groups.isdisjoint(_groups_of(pod)):
             yield pod
 
 
@@ -145,7 +149,7 @@ def _groups_of(pod: PodView) -> Iterator[Ref]:
 def _written_groups(
     store: ObjectStore, pods: Collection[PodView], members: Collection[Ref]
 ) -> list[Ref]:
-    """Groups that people wrote, and that the pods name: these have no owner."""
+    """Groups that the pods name and that people wrote by hand: these have no owner."""
     groups = set()
     for system in waiting():
         if not system.groups_are_written:
@@ -154,7 +158,6 @@ def _written_groups(
             group = system.group_of(pod)
             if group and group in store.objects:
                 groups.add(group)
-
     return sorted(groups.difference(members), key=attrgetter("name"))
 
 
@@ -170,13 +173,14 @@ class _Owners:
     """The owner of every object and pod that is known."""
 
     def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
-        self._owners: dict[Ref, Ref | None] = {}
+        owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():
             pod_ref = _pod_ref(pod)
-            self._owners[pod_ref] = _pod_owner(pod)
+            owners[pod_ref] = _pod_owner(pod)
 
         for ref, document in store.objects.items():
-            self._owners[ref] = owner_of(document)
+            owners[ref] = owner_of(document)
+        self._owners = owners
 
     def owner(self, ref: Ref) -> Ref | None:
         return self._owners.get(ref)
@@ -189,7 +193,6 @@ class _Owners:
                 break
 
             chain.append(owner)
-
         return tuple(chain)
 
     def top(self, ref: Ref) -> Ref:
@@ -197,8 +200,14 @@ class _Owners:
 
 
 def _pod_owner(pod: PodView) -> Ref | None:
-    if pod.owner is None:
+    owner = pod.owner
+    if owner is None:
         return None
 
-    group = pod.owner.api_version.rpartition("/")[0]
-    return Ref(group, pod.owner.kind, pod.namespace, pod.owner.name)
+    group, _, _ = owner.api_version.rpartition("/")
+    return Ref(
+        group=group,
+        kind=owner.kind,
+        namespace=pod.namespace,
+        name=owner.name,
+    )

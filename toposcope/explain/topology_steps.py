@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
 from toposcope.api.levels import Level
 from toposcope.explain.context import Context, rules
@@ -27,7 +28,9 @@ _OWN_STEP: Final = _TOPOLOGY_RULES | _LEVEL_RULES | _HIERARCHY_RULES | FEATURE_R
 
 def objection(finding: Finding) -> str:
     """A finding in one line."""
-    return f"{finding.field}: {finding.message}" if finding.field else finding.message
+    if not finding.field:
+        return finding.message
+    return f"{finding.field}: {finding.message}"
 
 
 def is_settled(context: Context, finding: Finding) -> bool:
@@ -35,31 +38,24 @@ def is_settled(context: Context, finding: Finding) -> bool:
     for system in waiting():
         if system.settles(finding, context):
             return True
-
     return False
 
 
 def blocked_by_topology(context: Context) -> str:
-    """Why nothing can be said about levels: the topology itself is unknown.
-
-    Empty where it is known.
-    """
+    """Why levels cannot be checked: the topology itself is wrong. Empty: it is right."""
     if any(context.findings(_TOPOLOGY_RULES)):
         return "cannot be checked until the topology is right"
-
     return ""
 
 
 def blocked_by_levels(context: Context) -> str:
-    """Why nothing can be said about the levels asked for: topology or levels are wrong.
-
-    Empty otherwise.
-    """
+    """Why domains cannot be checked: topology or levels are wrong. Empty: both are right."""
     blocked = blocked_by_topology(context)
-    if not blocked and wrong_levels(context):
-        blocked = "cannot be checked until the levels are right"
-
-    return blocked
+    if blocked:
+        return blocked
+    if wrong_levels(context):
+        return "cannot be checked until the levels are right"
+    return ""
 
 
 def check_topology(context: Context) -> Step:
@@ -94,53 +90,64 @@ def check_topology(context: Context) -> Step:
 
     if open_questions:
         return unknown(open_questions[0])
-
-    return passed("; ".join(dict.fromkeys(existing)) or "it asks for no topology")
+    all_existing = "; ".join(dict.fromkeys(existing))
+    return passed(all_existing or "it asks for no topology")
 
 
 def _list_topologies(context: Context) -> list[Command]:
     commands = []
     for workload in context.workloads:
-        for kind in context.topology_kinds(workload)[:1]:
-            commands.append(shell("kubectl get {}", kind.name))
-
+        kinds = context.topology_kinds(workload)
+        if kinds:
+            commands.append(shell("kubectl get {}", kinds[0].name))
     return commands
 
 
 def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> Step:
-    """A topology of this name is known, but not as the kind that the scheduler reads."""
+    """The step where no topology of this name is of the kind that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
-    commands = (shell("kubectl get {}", kind.name), shell("kubectl describe gtopo {}", name))
+    list_kind = shell("kubectl get {}", kind.name)
     scope = context.scope(workload)
-    topology = scope.topology if scope else None
-    if topology is None:
-        others = []
-        for resource in context.snapshot.published:
-            if resource.name == name:
-                others.append(resource.handle)
+    if scope and scope.topology:
+        return failed(
+            message,
+            _why_unpublished(scope.topology, kind),
+            commands=(list_kind, shell("kubectl describe gtopo {}", name)),
+        )
 
-        named = ", ".join(others)
-        detail = f"{named} exists, but {workload.system} does not read it"
-        return failed(message, detail, commands=commands[:1])
+    namesakes = []
+    for resource in context.snapshot.published:
+        if resource.name == name:
+            namesakes.append(resource.handle)
 
-    detail = _reported(topology.status.get("published"), kind)
-    if not detail and topology.publish.get(kind.option) == "Never":
-        detail = f"ClusterTopology {name} sets spec.publish.{kind.option}: Never"
+    existing = ", ".join(namesakes)
+    return failed(
+        message,
+        f"{existing} exists, but {workload.system} does not read it",
+        commands=(list_kind,),
+    )
 
-    if not detail:
-        detail = f"ClusterTopology {name} exists, but is not published as {kind.kind}"
 
-    return failed(message, detail, commands=commands)
+def _why_unpublished(topology: Topology, kind: PublishedKind) -> str:
+    """Why the controller has published no resource of this kind."""
+    published = topology.status.get("published")
+    reported = _reported(published, kind)
+    if reported:
+        return reported
+
+    name = topology.name
+    if topology.publish.get(kind.option) == "Never":
+        return f"ClusterTopology {name} sets spec.publish.{kind.option}: Never"
+    return f"ClusterTopology {name} exists, but is not published as {kind.kind}"
 
 
 def _reported(entries: Any, kind: Kind) -> str:
-    """What the ClusterTopology's status says about its resource of this kind."""
+    """What the ClusterTopology's status says about its resource of this kind; empty: nothing."""
     for entry in Field(entries).items():
         message = (entry / "message").text()
         if kind_of(entry.value) == kind.key and message:
             return f"the ClusterTopology's status says: {message}"
-
     return ""
 
 
@@ -155,9 +162,9 @@ class LostLevel:
 
 
 def lost_levels(context: Context) -> list[LostLevel]:
-    """The lost levels of the workload's topologies; of all of them where the workload's is unknown.
+    """The lost levels of the workload's topologies, or of all topologies where it names none.
 
-    A domain that several have lost is there once, as the last of them reports it.
+    A domain that several topologies have lost is listed once, as the last of them reports it.
     """
     lost: dict[str, LostLevel] = {}
     for topology in context.snapshot.topologies:
@@ -171,7 +178,6 @@ def lost_levels(context: Context) -> list[LostLevel]:
         message = f"ClusterTopology {topology.name}: {reported.message}"
         for domain in unavailable_levels(topology.status):
             lost[domain] = LostLevel(topology.name, domain, message)
-
     return list(lost.values())
 
 
@@ -182,18 +188,17 @@ def names_level(context: Context, finding: Finding, domain: str) -> bool:
 
 
 def level_complaints(context: Context) -> list[Finding]:
-    """What the systems object to in the levels that are named."""
+    """The objections of the systems to the levels that are named."""
     return list(context.findings(_LEVEL_RULES))
 
 
 def wrong_levels(context: Context) -> list[Finding]:
-    """The same without the levels that the topology has lost."""
+    """The objections of `level_complaints` without those to levels that the topology has lost."""
     lost = lost_levels(context)
     wrong = []
     for complaint in level_complaints(context):
         if not _is_of_lost(context, complaint, lost):
             wrong.append(complaint)
-
     return wrong
 
 
@@ -201,12 +206,11 @@ def _is_of_lost(context: Context, complaint: Finding, lost: Sequence[LostLevel])
     for level in lost:
         if names_level(context, complaint, level.domain):
             return True
-
     return False
 
 
 def check_levels(context: Context) -> Step:
-    """Every level that is named is one of the topology's; near misses are offered."""
+    """Every level that is named belongs to the topology; near misses are suggested."""
     if why := blocked_by_topology(context):
         return unknown(why)
 
@@ -231,16 +235,17 @@ def check_levels(context: Context) -> Step:
 
 def domain_names(levels: Iterable[Level]) -> str:
     """The domains of some levels, each once."""
-    return ", ".join(dict.fromkeys(level.domain for level in levels))
+    domains = [level.domain for level in levels]
+    return ", ".join(dict.fromkeys(domains))
 
 
 def _with_fixes(findings: Sequence[Finding]) -> list[str]:
-    """The first objection, its fix on a line of its own, and the others with theirs."""
-    first, *others = findings
+    """The first objection, its fix on a line of its own, and all others with their fixes."""
+    first, *rest = findings
     lines = [objection(first), first.fix]
-    for other in others:
-        lines.append(f"{objection(other)}; {other.fix}")
-
+    for finding in rest:
+        message = objection(finding)
+        lines.append(f"{message}; {finding.fix}")
     return lines
 
 
@@ -252,15 +257,17 @@ def check_hierarchy(context: Context) -> Step:
     for finding in context.findings(_HIERARCHY_RULES):
         orders = []
         for name in context.topologies:
-            orders.append(f"the levels of {name}: {' > '.join(_order(context, name))}")
-
+            order = " > ".join(_order(context, name))
+            orders.append(f"the levels of {name}: {order}")
         commands = (levels_command(*context.topologies[:1]),)
         return failed(objection(finding), finding.fix, *orders, commands=commands)
 
     tangles = []
     for topology in context.snapshot.topologies:
+        if topology.name not in context.topologies:
+            continue
         reported = condition({"status": topology.status}, HIERARCHY_CONSISTENT)
-        if topology.name in context.topologies and reported and reported.status == "False":
+        if reported and reported.status == "False":
             tangles.append(f"ClusterTopology {topology.name}: {reported.message}")
 
     return passed("no part asks for a broader level than the whole", *tangles)
@@ -270,12 +277,11 @@ def _order(context: Context, name: str) -> list[str]:
     for workload in context.workloads:
         if workload.topology == name:
             return [level.domain for level in context.levels(workload)]
-
     return []
 
 
 def check_rules(context: Context) -> Step:
-    """Anything else that a system would reject, or take differently from how it was meant."""
+    """No system would reject the object for another reason, or read it differently than meant."""
     errors = []
     warnings = []
     for finding in context.all_findings:

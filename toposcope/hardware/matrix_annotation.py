@@ -26,6 +26,7 @@ LEGEND: Final = {
 
 _CELL: Final = re.compile("|".join((SELF, r"NV[0-9]{1,4}", *NEAREST_FIRST)), re.ASCII)
 _VERSION: Final = 1
+_FAULTY: Final = re.compile(r"GPU ([0-9]+)\b")
 _ANEW: Final = "remove it and the agent writes it again"
 
 
@@ -47,6 +48,11 @@ class _Nic(msgspec.Struct, frozen=True, gc=False):
     dd: bool = False
 
 
+class _Fault(msgspec.Struct, frozen=True, gc=False):
+    kind: str
+    gpu: int | None = None
+
+
 class _Annotation(msgspec.Struct, frozen=True, gc=False):
     version: int
     gpus: list[_Gpu] = []
@@ -55,6 +61,7 @@ class _Annotation(msgspec.Struct, frozen=True, gc=False):
     cpus: dict[str, str] = {}
     disputes: list[str] = []
     reasons: list[str] = []
+    faults: list[_Fault] | None = None
 
 
 _ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
@@ -117,6 +124,18 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuFault:
+    """A fault of one GPU."""
+
+    label: str
+    """The GPU, as the matrix names it."""
+    kind: str
+    """The agent's word for what it is; empty where an earlier agent wrote the annotation."""
+    reason: str
+    """For people."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeMatrix:
     """What a node's agent has written down.
 
@@ -128,6 +147,8 @@ class NodeMatrix:
     disputes: tuple[str, ...]
     reasons: tuple[str, ...]
     """Why the node is degraded, one sentence each."""
+    faults: tuple[GpuFault, ...]
+    """Those of the reasons that are faults of one GPU."""
 
 
 def parse(annotation: str) -> NodeMatrix:
@@ -151,6 +172,7 @@ def parse(annotation: str) -> NodeMatrix:
         links=_links(devices, annotated.matrix),
         disputes=tuple(annotated.disputes),
         reasons=tuple(annotated.reasons),
+        faults=tuple(_faults(annotated)),
     )
 
 
@@ -192,6 +214,33 @@ def reasons(annotation: str | None) -> tuple[str, ...]:
         return parse(annotation).reasons
     except MatrixError:
         return ()
+
+
+def gpu_faults(annotation: str | None) -> tuple[GpuFault, ...]:
+    """The faults of single GPUs, from the annotation; empty if that is missing or unreadable."""
+    if annotation is None:
+        return ()
+    try:
+        return parse(annotation).faults
+    except MatrixError:
+        return ()
+
+
+def _faults(annotated: _Annotation) -> Iterator[GpuFault]:
+    if annotated.faults is None:
+        yield from _faults_in_words(annotated.reasons)
+        return
+    for fault, reason in zip(annotated.faults, annotated.reasons, strict=False):
+        if fault.gpu is not None:
+            yield GpuFault(f"GPU{fault.gpu}", fault.kind, reason)
+
+
+def _faults_in_words(reasons: Sequence[str]) -> Iterator[GpuFault]:
+    """The faults by the words of an agent that wrote no others, or had no room for them."""
+    for reason in reasons:
+        faulty = _FAULTY.match(reason)
+        if faulty:
+            yield GpuFault(f"GPU{faulty[1]}", "", reason)
 
 
 def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | None:

@@ -312,6 +312,16 @@ class PathDispute(NamedTuple):
     sysfs: str
 
 
+class NodeFault(NamedTuple):
+    """One thing that is wrong with a node, for programs; a reason says it to people."""
+
+    kind: str
+    """One of the agent's `FaultKind`."""
+    gpu: int | None
+    """NVML's index of the GPU that is at fault, the first where there are two; None: none alone, or
+    none that NVML lists."""
+
+
 class NodeTopology(NamedTuple):
     """Everything that a node's labels and annotation are made of."""
 
@@ -342,6 +352,8 @@ class NodeTopology(NamedTuple):
     reasons: tuple[str, ...]
     """Why `state` is not ok, what cannot be seen and what NVML refuses to say, in plain words, one
     sentence each."""
+    faults: tuple[NodeFault, ...] = ()
+    """What the first of the `reasons` are about, in their order; the others are no faults."""
     unknown: frozenset[Fact] = frozenset()
     """What NVML refused to say."""
     hidden_nics: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress
 from operator import not_
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.api.levels import JOINING_BY_DOTS, NESTING, Level
@@ -74,7 +74,7 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """In brackets how many nodes carry a label whose value names no place, and the value.
+    """How many nodes carry a label whose value names no place, and the value, in brackets.
 
     Empty if none does.
     """
@@ -149,7 +149,7 @@ def nodes_needed(total: int, percent: int) -> int:
 def widely_carried(
     keys: Collection[str], nodes: Iterable[NodeFacts], percent: int
 ) -> dict[str, int]:
-    """Those of `keys` that at least `percent` of the nodes carry, and how many do.
+    """The `keys` that at least `percent` of the nodes carry, and how many do.
 
     A placeholder counts as no value.
     """
@@ -408,6 +408,20 @@ class LevelSize:
     level: Level
     gpus: int
     largest: int
+
+
+PerLevel = TypeVar("PerLevel", Coverage, LevelSize)
+
+
+def once_by_domain(measures: Sequence[PerLevel]) -> tuple[PerLevel, ...]:
+    """The first measure of each domain, in the place of its last one.
+
+    A spec may name a domain twice, which a status and the series of a metric must not do.
+    """
+    by_domain: dict[str, PerLevel] = {}
+    for measure in reversed(measures):
+        by_domain[measure.level.domain] = measure
+    return tuple(reversed(by_domain.values()))
 
 
 def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:

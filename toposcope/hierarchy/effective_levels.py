@@ -178,7 +178,7 @@ class _Look:
         was_retained = level in last.retained
         if self.bound is None:
             # With Retain the binding had all levels, also those that its status says have expired.
-            if was_retained or not _is_of_this_spec(topology):
+            if was_retained or not topology.has_current_status:
                 return True
             return level not in last.expired
 
@@ -261,11 +261,6 @@ class _Look:
         return timers.overdue(key, self.now, grace, running=moved)
 
 
-def _is_of_this_spec(topology: Topology) -> bool:
-    """Whether the status was written for the spec as it is now."""
-    return topology.status.get("observedGeneration") == topology.generation
-
-
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
     """The levels of the spec, or those that were in effect when the status was written.
 
@@ -273,11 +268,10 @@ def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
     """
     if topology.levels is not None:
         return topology.levels
-    same_spec = _is_of_this_spec(topology)
     levels = []
     for entry in topology.status.get("levels") or ():
         level = Level(entry["domain"], entry["key"])
-        if same_spec or level.key in catalogue.level_keys:
+        if topology.has_current_status or level.key in catalogue.level_keys:
             levels.append(level)
     return tuple(levels)
 

@@ -77,7 +77,7 @@ class Traits(NamedTuple):
     gpus: int
     hardware: Hardware = NO_AGENT
     switches: tuple[Switch | None, ...] = ()
-    """Of each rail: the leaf that it is cabled to, None where that is not known; empty where nobody
+    """The leaf that each rail is cabled to, None where that is not known; empty where nobody
     looked."""
 
     @property

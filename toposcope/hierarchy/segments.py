@@ -32,7 +32,7 @@ class Segment:
 
     levels: Path
     own: Path
-    """Those of the levels that some other node lacks."""
+    """The levels that some other node lacks."""
     nodes: int
     gpus: int
     examples: tuple[str, ...]
@@ -197,13 +197,13 @@ class _PathRule:
     usual: Mapping[str, int]
     """Keys that nearly all nodes carry, and how many do."""
     in_effect: Mapping[str, str]
-    """By domain, the keys of levels in effect."""
+    """The keys of levels in effect, by domain."""
     beside: Mapping[str, _Carried]
-    """By usual key, the keys that some node carries together with it."""
+    """The keys that some node carries together with a usual key, by that key."""
 
     @cached_property
     def _common(self) -> Mapping[str, str]:
-        """By domain, the usual key that most nodes carry."""
+        """The usual key that most nodes carry, by domain."""
         levels = self.catalogue.infer(self.usual)
         return _in_effect(levels)
 

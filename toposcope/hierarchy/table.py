@@ -88,7 +88,7 @@ class Table:
     _rows: list[tuple[str, ...]]
     """The label values of each group."""
     _labels: dict[str, list[str | None]]
-    """By key, each group's value of the label, as far as it was asked for; and so the next ones."""
+    """Each group's value of a label, by key; this and the next ones are filled when asked for."""
     _distinct: dict[str, set[str | None]]
     _columns: dict[str, Column]
     _parents: dict[tuple[str, str], Parents | None]
@@ -104,7 +104,7 @@ class Table:
         self._nodes = nodes
         self.placeholders = placeholders
         self._expanded_traits: dict[str, Traits] = {}
-        """By name, those of nodes that are groups of their own."""
+        """Traits of nodes that are groups of their own, by name."""
         groups, weights = _weighed(self)
         counts = list(weights.values())
         self._set_groups(list(groups.values()), counts)

@@ -80,7 +80,7 @@ def _known() -> str:
 
 
 def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
-    """The same, with what the documents configure: topology resources, pools, queues, backends.
+    """The facts with what the documents configure: topology resources, pools, queues, backends.
 
     A topology of the cluster takes precedence over a document of the same name; for the pods of a
     group the documents do.
@@ -101,13 +101,13 @@ def _with_document(cluster: ClusterFacts, document: Mapping[str, Any]) -> Cluste
     if kind not in _CONFIGURING:
         return cluster
 
-    known = cluster.objects.get(kind, ())
+    of_kind = cluster.objects.get(kind, ())
     name = _name(document)
-    for other in known:
-        if _name(other) == name:
+    for existing in of_kind:
+        if _name(existing) == name:
             return cluster
     objects = dict(cluster.objects)
-    objects[kind] = (*known, document)
+    objects[kind] = (*of_kind, document)
     return replace(cluster, objects=objects)
 
 

@@ -48,7 +48,7 @@ class PlannedTopology:
     name: str
     selector: tuple[Requirement, ...]
     levels: tuple[Level, ...]
-    """Those in effect, broadest first."""
+    """The levels in effect, broadest first."""
     unique: tuple[str, ...] = ()
     """Domains of `spec.uniqueValues`."""
     annotates: bool = False
@@ -59,7 +59,7 @@ class PlannedTopology:
     def selects(self, node: Labelled) -> bool:
         """Whether the node belongs to this topology.
 
-        None does by a label that agents write because of the plan.
+        Labels that agents write because of the plan do not count.
         """
         for requirement in self.selector:
             if own_input(requirement.key) or not requirement.holds(node):
@@ -161,9 +161,9 @@ class NodePlan:
         )
 
     def _unique(self, topology: PlannedTopology, domain: str, node: Labelled) -> str | None:
-        """The value at that level.
+        """The value at that level; None if the level is not in effect.
 
-        Empty if the node lacks a level on the way, None if the level is not in effect.
+        It is empty if the node lacks a level on the way.
         """
         path = []
         for level in topology.levels:
@@ -206,7 +206,7 @@ class NodePlan:
 def unique_value(path: Sequence[str]) -> str:
     """The values of a path, broadest first, as one value.
 
-    Where they do not fit, the end of the last and a hash.
+    Where they do not fit, it is the end of the last and a hash.
     """
     joined = ".".join(path)
     is_distinct = all(path) and "." not in "".join(path)

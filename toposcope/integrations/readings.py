@@ -43,7 +43,7 @@ def readings(
 
 
 def _without(reported: Collection[Finding], reading: Reading) -> Reading:
-    """The same without findings that were reported before."""
+    """The reading without findings that were reported before."""
     new = []
     for finding in reading.findings:
         if finding not in reported:
@@ -85,7 +85,7 @@ def _acting_on(document: Mapping[str, Any]) -> list[System]:
 
 
 def _prefixed(path: str, reading: Reading) -> Reading:
-    """The same, with the paths of the fields in the list."""
+    """The reading of a list's item, with the paths of fields in the list."""
     findings = []
     for finding in reading.findings:
         field = f"{path}.{finding.field}" if finding.field else path
@@ -94,7 +94,7 @@ def _prefixed(path: str, reading: Reading) -> Reading:
 
 
 def _beside(reading: Reading, names: Sequence[str]) -> Reading:
-    """With a note that other systems place the same pods too, which each verdict ignores."""
+    """The reading with a note on other systems for the same pods, which each verdict ignores."""
     workload = reading.workload
     if workload is None:
         return reading

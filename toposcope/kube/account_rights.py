@@ -49,14 +49,15 @@ _WATCHED_CORE: Final = frozenset(
         "services",
     }
 )
-"""What is looked at.
+"""API groups whose rights are checked.
 
-Some distributions grant every account rights of their own, such as OpenShift on its projects.
+Others are left alone, because some distributions grant every account rights of their own, as
+OpenShift does on its projects.
 """
 _READS: Final = frozenset({"get", "list", "watch"})
-"""Not looked at beyond the core group.
+"""Reading verbs, which are checked in the core group alone.
 
-Kubernetes 1.37 grants every ServiceAccount those of ClusterTrustBundles.
+Kubernetes 1.37 grants every ServiceAccount the reading of ClusterTrustBundles.
 """
 
 
@@ -95,13 +96,14 @@ class Right(NamedTuple):
 
 def rights_of(rules: Iterable[Mapping[str, Any]]) -> list[Right]:
     """Each right of the rules of a SelfSubjectRulesReview."""
-    found = []
+    rights = []
     for rule in rules:
         names = tuple(rule.get("resourceNames") or ())
+        verbs = rule.get("verbs") or ()
         for group in rule.get("apiGroups") or ():
             for resource in rule.get("resources") or ():
-                found += [Right(group, resource, verb, names) for verb in rule.get("verbs") or ()]
-    return found
+                rights += [Right(group, resource, verb, names) for verb in verbs]
+    return rights
 
 
 class AccountRights:
@@ -118,8 +120,8 @@ class AccountRights:
     def excess(self, client: Caller) -> list[str]:
         """The rights that the account has and the program does not need.
 
-        At most five, and how many more. None are found where the API server lets no account ask,
-        which is logged once. Raises KubeError if it does not answer.
+        Names at most five, and says how many more there are. Where the API server lets no account
+        ask, there are none, which is logged once. Raises KubeError if the server does not answer.
         """
         review = {
             "apiVersion": "authorization.k8s.io/v1",

@@ -1,6 +1,6 @@
 """How long to wait after a failure before the next attempt: one schedule for every program.
 
-Without msgspec or dataclasses, because agents import it.
+It uses neither msgspec nor dataclasses, because agents import it.
 """
 
 import random
@@ -31,8 +31,10 @@ class Schedule(NamedTuple):
         """Seconds to wait after a failure that so many came before; never less than Retry-After."""
         doubled = self.first * 2.0 ** min(failures, _MOST_DOUBLINGS)
         length = min(doubled, self._longest_after(error))
-        lowest, highest = self.jitter
-        pause = rng.uniform(max(self.shortest, lowest * length), highest * length)
+        lowest_share, highest_share = self.jitter
+        shortest = max(self.shortest, lowest_share * length)
+        longest = highest_share * length
+        pause = rng.uniform(shortest, longest)
         return max(pause, _retry_after(error))
 
     def _longest_after(self, error: KubeError | None) -> float:

@@ -1,7 +1,7 @@
 """Requests to an API server over one kept connection, and streams over connections of their own.
 
-http.client instead of an HTTP library: it comes with the interpreter, and beside TLS it is half of
-what an agent weighs (a client library would double that).
+They use http.client instead of an HTTP library, because it comes with the interpreter: beside TLS
+it is half of what an agent weighs, and a client library would double that.
 """
 
 import contextlib
@@ -50,9 +50,9 @@ each Node.
 _LONGEST_MESSAGE: Final = 2000
 """Characters; a validation error of a real server names a dozen fields."""
 _LONGEST_RETRY: Final = 300.0
-"""Seconds.
+"""The longest Retry-After that is respected, in seconds.
 
-A proxy's maintenance page may ask for a day, and then the server is back after a minute.
+A proxy's maintenance page may ask for a day, although the server is back after a minute.
 """
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -200,10 +200,10 @@ class ApiClient:
         return body
 
     def _kept(self) -> Connection:
-        """The kept connection, or a new one.
+        """The kept connection, or a new one where there is none or the certificates have changed.
 
-        New if there is none, or if the certificates have changed since: an API server checks at
-        each request whether the client certificate of the connection has expired.
+        At each request, an API server checks whether the client certificate of its connection has
+        expired.
         """
         if self._closed:
             raise UnreachableError("this client is closed")

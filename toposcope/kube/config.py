@@ -46,10 +46,15 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Cluster:
     port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     ca = str(account / "ca.crt")
+    server = checked_url(
+        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT",
+        f"https://{authority}",
+    )
+    token = account / "token"
     return Cluster(
-        checked_url("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", f"https://{authority}"),
+        server,
         RotatingTls(lambda: tls_context(f"service account {ca}", ca), (ca,)),
-        token_file(f"service account {account}/token", account / "token"),
+        token_file(f"service account {token}", token),
         pod_namespace(account) or "default",
         in_pod=True,
     )

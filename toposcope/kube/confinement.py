@@ -39,9 +39,9 @@ FOREIGN_NODE_WRITES: Final[Mapping[str, Any]] = {
         }
     },
 }
-"""What no program of ours may write to a Node, its own included, by what it is.
+"""Writes to a Node that no program of ours may make, its own Node included.
 
-Bodies of merge patches.
+They are bodies of merge patches by what they would do.
 """
 _CHECK_SECONDS: Final = 3600.0
 _FACTOR: Final = (0.9, 1.1)
@@ -93,7 +93,7 @@ class _Lacks(NamedTuple):
 class Confinement:
     """Tries `writes` (what each would do, and its request) and asks for `rights`.
 
-    `check` does so if it is time.
+    `check` does both when it is time.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Confinement:
         self.confined: bool | None = None
         """Whether all writes were refused and no right is too much; None until that is known.
 
-        Stays while the server does not answer.
+        The answer stays the same while the server does not answer.
         """
 
     def seconds_until_due(self) -> float:

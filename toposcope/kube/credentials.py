@@ -174,7 +174,7 @@ def usable(where: str, token: str) -> str:
 def token_file(where: str, path: Path) -> Token:
     """Read the file for each request.
 
-    It is one small read beside a network round trip, and never stale.
+    That is one small read beside a network round trip, and the token is never stale.
     """
 
     def token() -> str:

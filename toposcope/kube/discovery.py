@@ -43,10 +43,11 @@ class Kind:
     def is_called(self, word: str) -> bool:
         """Whether kubectl takes `word` for this kind.
 
-        Kind, plural or short name, with or without the group.
+        It takes the kind, plural or a short name, with or without the group.
         """
         name, _, group = word.lower().partition(".")
-        return name in {self.kind.lower(), self.plural, *self.short} and group in {"", self.group}
+        names = (self.kind.lower(), self.plural, *self.short)
+        return name in names and group in ("", self.group)
 
     def api_version(self, version: str = "") -> str:
         """Group and version, the preferred one where none is named."""
@@ -54,12 +55,11 @@ class Kind:
 
     def path(self, version: str = "", namespace: str = "") -> str:
         """Path of all objects, in a namespace where one is named and the kind has them."""
-        root = f"/{'apis' if self.group else 'api'}/{self.api_version(version)}"
-        return (
-            f"{root}/namespaces/{namespace}/{self.plural}"
-            if namespace and self.namespaced
-            else f"{root}/{self.plural}"
-        )
+        prefix = "apis" if self.group else "api"
+        root = f"/{prefix}/{self.api_version(version)}"
+        if namespace and self.namespaced:
+            root += f"/namespaces/{namespace}"
+        return f"{root}/{self.plural}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
 def is_gone(client: ApiClient, path: str) -> bool:
     """Whether a collection that discovery no longer lists is really gone. Raises UnreachableError.
 
-    A server that has just started may list its groups before it has read its CRDs: no reason to
-    forget a workload.
+    A server that has just started may list its groups before it has read its CRDs, which is no
+    reason to forget a workload.
     """
     try:
         client.read(Request("GET", path, {"limit": "1"}))

@@ -1,9 +1,9 @@
 """What the API server and its webhooks say of an object, asked by a dry run.
 
-Everything is done but storing it. As `kubectl apply --server-side --dry-run=server` does it. An
-object that is not there yet is created, so that webhooks see a creation and unknown fields are
-named; one that is there is applied by kubectl's field manager, by force: other owners of a field (a
-controller, an earlier client-side apply) are no reason to refuse a workload.
+A dry run does everything but store the object, as `kubectl apply --server-side --dry-run=server`
+does. An object that does not exist yet is created, so that webhooks see a creation and unknown
+fields are named. An existing one is applied by kubectl's field manager, by force: other owners of a
+field (a controller, an earlier client-side apply) are no reason to refuse a workload.
 """
 
 import re
@@ -90,19 +90,22 @@ class DryRun:
                 plural = str(resource.get("name", "/"))
                 if "/" in plural:
                     continue  # a subresource
-                kind, namespaced = str(resource.get("kind")), bool(resource.get("namespaced"))
-                resources[kind] = _Resource(plural, namespaced)
+                kind = str(resource.get("kind"))
+                is_namespaced = bool(resource.get("namespaced"))
+                resources[kind] = _Resource(plural, is_namespaced)
             self._served[version] = resources
         return self._served[version]
 
     def _send(self, path: str, body: dict[str, Any]) -> None:
-        name = body["metadata"].get("name")
         content = compact(body).encode()
-        if name and find(self._client, f"{path}/{name}") is not None:
+        name = body["metadata"].get("name")
+        object_path = f"{path}/{name}"
+        if name and find(self._client, object_path) is not None:
             query = {**_DRY, "force": "true"}
-            self._client.call(Request("PATCH", f"{path}/{name}", query, content, APPLY))
+            request = Request("PATCH", object_path, query, content, APPLY)
         else:
-            self._client.call(Request("POST", path, _DRY, content))
+            request = Request("POST", path, _DRY, content)
+        self._client.call(request)
 
 
 def _root(version: str) -> str:

@@ -76,9 +76,9 @@ class ApiError(KubeError):
 
 
 class RefusedError(ApiError):
-    """The server refused a write.
+    """The server refused a write, which is sent again later.
 
-    It is sent again at `retry_at` (UTC), in `retry_after` seconds.
+    That is at `retry_at` (UTC), in `retry_after` seconds.
     """
 
     def __init__(self, error: ApiError, retry_after: float, retry_at: datetime) -> None:

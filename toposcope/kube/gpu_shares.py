@@ -1,9 +1,9 @@
-"""What one piece of a node's GPU resources is.
+"""What one piece of a node's GPU resources is: a whole GPU, or a share of one.
 
-A whole GPU, or a share of one (a time slice, an MPS client, MIG). Schedulers see numbers of
-`nvidia.com/gpu` and cannot tell. What can: the labels of GPU Feature Discovery and GKE, and the
-number of GPUs that the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies)
-and internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of
+A share is a time slice, an MPS client or a MIG device. Schedulers see numbers of `nvidia.com/gpu`
+and cannot tell. The labels of GPU Feature Discovery and GKE can, and so can the number of GPUs that
+the agent counted. Sources: k8s-device-plugin's README (sharing, MIG strategies) and
+internal/lm/resource.go (the suffixes of the product); HAMi's deviceSplitCount; GKE's labels of
 shared GPUs.
 """
 
@@ -62,9 +62,9 @@ _SHARED_NAME: Final = ".shared"
 _MPS: Final = "mps"
 _SHARING: Final = frozenset({"time-slicing", "time-sharing", _MPS})
 _MOST_GPUS: Final = 16
-"""No node has more (DGX-2).
+"""The most GPUs that a node has (DGX-2).
 
-A lost GPU that a device plugin still offers cannot explain a larger number.
+A larger number cannot be explained by a lost GPU that a device plugin still offers.
 """
 
 
@@ -75,7 +75,7 @@ class Unit(StrEnum):
     MPS_CLIENT = "MPS client"
     MIG_DEVICE = "MIG device"
     SHARE = "share"
-    """Of a kind that no label names.
+    """A share of a kind that no label names.
 
     More is offered than there are GPUs, as HAMi's deviceSplitCount does.
     """
@@ -109,11 +109,11 @@ class Shares:
 
 
 def gpus_of(label: Label, allocatable: Requests) -> int:
-    """The GPUs of a node.
+    """The number of a node's GPUs.
 
-    As its agent counted them, else GPU Feature Discovery, else as device plugins offer them. A
-    label with an implausible number is none. Without any count, time slices are divided by their
-    number per GPU; MIG devices cannot be, and stay as they are offered.
+    It comes from the agent's count, else from GPU Feature Discovery, else from what device plugins
+    offer. A label with an implausible number is ignored. Without any count, time slices are divided
+    by their number per GPU. MIG devices cannot be divided, and are counted as they are offered.
     """
     counted = count_of(label(GPUS))
     if counted is not None:
@@ -130,10 +130,7 @@ def gpus_of(label: Label, allocatable: Requests) -> int:
 
 
 def shares_of(label: Label, allocatable: Requests) -> tuple[Shares, ...]:
-    """The resources of a node that are shares of GPUs.
-
-    That of whole GPUs comes first if it is one of them.
-    """
+    """The resources of a node that are shares of GPUs, `nvidia.com/gpu` first."""
     shares = []
     of_gpus = _of_gpus(label, allocatable)
     if of_gpus:
@@ -155,11 +152,11 @@ def _is_renamed(label: Label, resource: str, total: int) -> bool:
 
 
 def whole_gpus(label: Label, allocatable: Requests) -> Requests:
-    """`allocatable` as far as it is whole GPUs.
+    """`allocatable`, with `nvidia.com/gpu` left only for whole GPUs.
 
-    Shares go by the name of shared GPUs, and no GPU is offered twice. The same mapping where
-    nothing has to change. A device plugin that has not noticed a lost GPU offers more than the
-    agent counts: these are no shares, and are cut.
+    Shares are renamed to shared GPUs, so that no GPU is offered twice. A device plugin that has not
+    noticed a lost GPU offers more than the agent counts: those are no shares, and the number is
+    cut. Where nothing has to change, this is the same mapping.
     """
     shares = _of_gpus(label, allocatable)
     if shares:
@@ -202,7 +199,7 @@ def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
 def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | None:
     """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named.
 
-    None: whole GPUs.
+    None means whole GPUs.
     """
     if _gpus_are_shared(label):
         return _unit(label)
@@ -244,14 +241,16 @@ def _unit(label: Label) -> Unit:
     strategies = label(_STRATEGY), label(_GKE_STRATEGY)
     if _MPS in strategies:
         return Unit.MPS_CLIENT
-    sliced = not _SHARING.isdisjoint(strategies) or _clients(label) > 1
-    return Unit.TIME_SLICE if sliced else Unit.SHARE
+    names_sharing = not _SHARING.isdisjoint(strategies)
+    if names_sharing or _clients(label) > 1:
+        return Unit.TIME_SLICE
+    return Unit.SHARE
 
 
 def _is_shared(label: Label) -> bool:
     """Whether labels say that something on the node is shared.
 
-    With `renameByDefault` not under the usual name.
+    With `renameByDefault`, that is not under the usual name.
     """
     if _clients(label) > 1:
         return True
@@ -264,15 +263,22 @@ def _clients(label: Label) -> int:
 
 
 def _mig_profile(label: Label) -> str | None:
-    """The profile of the MIG devices that are offered as GPUs; None: none are.
+    """The profile of the MIG devices that are offered as GPUs; None if none are.
 
-    With the strategy `single`, and as GKE's partitions.
+    That happens with the strategy `single`, and with GKE's partitions.
     """
     product = label(_PRODUCT) or ""
-    match = _MIG_PRODUCT.fullmatch(product) or _PARTITION.fullmatch(label(_GKE_PARTITION) or "")
+    match = _MIG_PRODUCT.fullmatch(product)
+    if match is None:
+        partition = label(_GKE_PARTITION) or ""
+        match = _PARTITION.fullmatch(partition)
     if match is None and not product and label(_MIG_STRATEGY) == "single":
-        match = _MIG_ALL.fullmatch(label(_MIG_CONFIG) or "")
-    return match["profile"] if match else None
+        config = label(_MIG_CONFIG) or ""
+        match = _MIG_ALL.fullmatch(config)
+
+    if match is None:
+        return None
+    return match["profile"]
 
 
 def _labelled_gpus(label: Label, allocatable: Requests) -> int | None:
@@ -291,13 +297,15 @@ def _stale(label: Label, total: int, counted: int | None) -> bool:
     labelled = count_of(label(GPU_COUNT)) or 0
     if total <= labelled or counted is None or total < 2 * counted:
         return True
-    lost = label(STATE) in (State.DEGRADED, State.UNKNOWN)
-    return lost and total <= _MOST_GPUS
+    may_have_lost_some = label(STATE) in (State.DEGRADED, State.UNKNOWN)
+    return may_have_lost_some and total <= _MOST_GPUS
 
 
 def described(gpus: int, shares: Shares, free: int | None) -> str:
     """`its 4 GPUs are offered as 40 time slices (nvidia.com/gpu), 39 free`."""
     verb = plural(gpus, "GPU is", "GPUs are")
-    offered = f"{shares.total:,} {shares.described} ({shares.resource})"
-    sentence = f"its {gpus:,} {verb} offered as {offered}"
-    return sentence if free is None else f"{sentence}, {free:,} free"
+    pieces = f"{shares.total:,} {shares.described}"
+    sentence = f"its {gpus:,} {verb} offered as {pieces} ({shares.resource})"
+    if free is None:
+        return sentence
+    return f"{sentence}, {free:,} free"

@@ -35,15 +35,15 @@ _REFUSED: Final = {
 }
 """Fields that would change where requests go or who sends them.
 
-To leave them out would be worse than to stop.
+To ignore them would be worse than to stop.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A part of a kubeconfig.
+    """A part of a kubeconfig: a context, a cluster, a user, or a whole file.
 
-    `path` is its file, `where` and a field's name begin messages about it.
+    `path` is its file. Messages about it begin with `where` and a field's name.
     """
 
     path: Path
@@ -101,12 +101,14 @@ def read(spec: str, context: str | None = None) -> credentials.Cluster:
 
     Raises ConfigError.
     """
-    files = [_document(path) for path in existing(spec) or [Path(spec)]]
+    paths = existing(spec) or [Path(spec)]
+    files = [_document(path) for path in paths]
     name: str | None = context
     named_by = f"{spec}: --context"
     if not context:
         name, named_by = _current(spec, files)
-    return _cluster(spec, files, name, _find(files, "contexts", "context", name, named_by))
+    entry = _find(files, "contexts", "context", name, named_by)
+    return _cluster(spec, files, name, entry)
 
 
 def _current(spec: str, files: Sequence[_Entry]) -> tuple[str, str]:
@@ -210,29 +212,37 @@ def _find(
     files: Sequence[_Entry], section: str, kind: str, name: str | None, named_by: str
 ) -> _Entry:
     """The first entry called `name` of a named list; `named_by` is the field that asks for it."""
-    known = []
+    names = []
     for file in files:
-        entries = file.values.get(section)
-        for entry in entries if isinstance(entries, list) else []:
-            if not isinstance(entry, dict):
+        for entry in _entries(file, section):
+            if entry.get("name") != name:
+                names.append(str(entry.get("name")))
                 continue
-            if entry.get("name") == name:
-                where = f"{file.where}{section}[{name}].{kind}."
-                values = entry.get(kind) or {}
-                if not isinstance(values, dict):
-                    raise ConfigError(f"{where[:-1]} is not a mapping")
-                return _Entry(file.path, where, values)
-            known.append(str(entry.get("name")))
-    raise ConfigError(
-        f"{named_by}: {section} has no entry named {name!r} (there: {', '.join(known) or 'none'})"
-    )
+            where = f"{file.where}{section}[{name}].{kind}"
+            values = entry.get(kind) or {}
+            if not isinstance(values, dict):
+                raise ConfigError(f"{where} is not a mapping")
+            return _Entry(file.path, f"{where}.", values)
+
+    present = ", ".join(names) or "none"
+    raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (there: {present})")
+
+
+def _entries(file: _Entry, section: str) -> Iterator[dict[str, Any]]:
+    """The entries of a named list; what is no mapping is none."""
+    entries = file.values.get(section)
+    if not isinstance(entries, list):
+        return
+    for entry in entries:
+        if isinstance(entry, dict):
+            yield entry
 
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """A client certificate.
+    """A client certificate, and how to load it into a context.
 
-    How to load it into a context, and the files to be watched for its next version.
+    `files` are watched for its successor.
     """
 
     load: Callable[[ssl.SSLContext], None]
@@ -335,7 +345,7 @@ def _from_plugin(
 ) -> tuple[credentials.Token, _Identity]:
     """Ask the user's plugin for a token or a client certificate.
 
-    A token is renewed when it expires, a certificate is not.
+    A token is renewed when it expires; a certificate is not.
     """
     plugin = _plugin(user)
     try:

@@ -88,7 +88,7 @@ def read(client: ApiClient, namespace: str, name: str) -> Lease | None:
 
 
 def write(client: ApiClient, lease: Lease) -> Lease:
-    """Create the Lease, or replace the version it was read as; what is stored now.
+    """Create the Lease, or replace the version it was read as; return what is stored now.
 
     Raises ApiError with `conflict` or `not_found` when somebody else changed, made or deleted it
     meanwhile, and KubeError as every request does.
@@ -117,13 +117,22 @@ def _collection(namespace: str) -> str:
 
 def _decoded(answer: Any) -> Lease:
     """Raises UnreachableError for an answer that is not a Lease."""
-    metadata = answer.get("metadata") if isinstance(answer, dict) else None
-    if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
-        raise UnreachableError(
-            f"the answer to a request for a Lease is not a Lease: {str(answer)[:80]!r}"
-        )
+    if not _is_lease(answer):
+        text = str(answer)[:80]
+        raise UnreachableError(f"the answer to a request for a Lease is not a Lease: {text!r}")
     spec = answer.get("spec")
-    return Lease(metadata, spec if isinstance(spec, dict) else {})
+    if not isinstance(spec, dict):
+        spec = {}
+    return Lease(answer["metadata"], spec)
+
+
+def _is_lease(answer: Any) -> bool:
+    if not isinstance(answer, dict):
+        return False
+    metadata = answer.get("metadata")
+    if not isinstance(metadata, dict):
+        return False
+    return all(metadata.get(key) for key in _METADATA)
 
 
 def _text(value: Any) -> str:
@@ -135,10 +144,7 @@ def _number(value: Any) -> int:
 
 
 def _stamp(now: datetime, last: Any) -> str:
-    """`now` as the API writes it.
-
-    Never equal to `last`, because a renewal must change something.
-    """
+    """`now` as the API writes it, and never equal to `last`: a renewal must change something."""
     stamp = _written(now)
     return _written(now + timedelta(microseconds=1)) if stamp == last else stamp
 

@@ -1,6 +1,6 @@
 """A whole collection in pages, for callers that do not watch it.
 
-Apart from `toposcope.kube.client`, because the agent does without msgspec.
+It is apart from `toposcope.kube.client`, because the agent does not load msgspec.
 """
 
 from collections.abc import Callable, Mapping

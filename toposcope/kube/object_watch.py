@@ -1,6 +1,6 @@
 """Watches one object by its name, in a thread of its own, through everything that breaks a watch.
 
-Without msgspec, because agents use it: ten thousand of them, each with a watch or two. See
+It does without msgspec, because agents use it: ten thousand of them, each with a watch or two. See
 `reflector` for collections.
 """
 
@@ -47,8 +47,8 @@ def _ignore(_watching: bool) -> None: ...
 class ObjectWatch:
     """Calls `take` with the object when it comes or changes.
 
-    Calls `watching` when there is a watch, and when there is none. A deletion is not told: what was
-    read last stays what is known. Ends once the runtime's event is set, which only tests do.
+    Calls `watching` when a watch begins, and when it ends. A deletion is not reported: what was
+    read last stays valid. Ends once the runtime's event is set, which only tests do.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
-"""The one rule for collections in pages.
+"""Reads collections in pages, bounded in bytes and in number, whatever the server answers.
 
-Bounded in bytes and in number, whatever the server answers. Apart from `toposcope.kube.listing`,
-because some programs do without msgspec.
+It is apart from `toposcope.kube.listing`, because some programs do not load msgspec.
 """
 
 from collections.abc import Callable, Iterator

@@ -54,18 +54,29 @@ def amount(resource: str, quantity: str | float) -> int:
     counts as that: Kubernetes caps quantities, and takes `1e30`. Raises QuantityError.
     """
     text = str(quantity).strip()
-    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    match = None
+    if len(text) <= _LONGEST:
+        match = _QUANTITY.fullmatch(text)
     if match is None:
         problem = f"{text[:_LONGEST]!r} is not a quantity"
         raise QuantityError(problem, "write a number such as 8, 500m or 2Gi")
+
     number, unit = match.groups()
-    if unit in _BINARY:
-        value = Decimal(number) * _BINARY[unit]
-    else:
-        value = Decimal(number).scaleb(int(unit[1:]) if unit not in _DECIMAL else _DECIMAL[unit])
+    value = _scaled(Decimal(number), unit)
     if resource == CPU:
         value *= 1000
-    return max(-MOST, min(MOST, int(value.to_integral_value(ROUND_CEILING))))
+    rounded = int(value.to_integral_value(ROUND_CEILING))
+    return max(-MOST, min(MOST, rounded))
+
+
+def _scaled(value: Decimal, unit: str) -> Decimal:
+    """The value in a unit such as `Ki`, `m` or `e3`."""
+    if unit in _BINARY:
+        return value * _BINARY[unit]
+    if unit in _DECIMAL:
+        return value.scaleb(_DECIMAL[unit])
+    exponent = unit[1:]
+    return value.scaleb(int(exponent))
 
 
 def amounts(quantities: Mapping[str, str | float] | None) -> dict[str, int]:
@@ -110,12 +121,11 @@ Requests = Mapping[str, int]
 
 @lru_cache(maxsize=1024)
 def is_gpu(resource: str) -> bool:
-    """Whether one piece of the resource is a whole GPU or accelerator.
+    """Whether one piece of the resource is a whole GPU or accelerator, as device plugins offer it.
 
-    As its vendor's device plugin offers it. With time slicing under the resource's own name a
-    device plugin offers one GPU several times, and says so only in the label
-    `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers. Whole
-    GPUs of ResourceSlices have the name of their driver.
+    With time slicing under the resource's own name, a device plugin offers one GPU several times,
+    and says so only in the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it
+    does for schedulers. Whole GPUs of ResourceSlices have the name of their driver.
     """
     return resource in _WHOLE
 
@@ -124,7 +134,7 @@ def is_gpu(resource: str) -> bool:
 def is_gpu_part(resource: str) -> bool:
     """Whether it is a part of a GPU, or a GPU shared under a name of its own.
 
-    MIG devices, `nvidia.com/gpu.shared`.
+    Examples are MIG devices and `nvidia.com/gpu.shared`.
     """
     return _PART.fullmatch(resource) is not None
 

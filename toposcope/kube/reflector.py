@@ -289,7 +289,7 @@ class Reflector(Generic[T]):
     def _watch(self) -> None:
         """Follow changes from the last version on, until the server ends the stream.
 
-        It does so every few minutes.
+        Servers do that every few minutes.
         """
         seconds = WATCH_SECONDS * self._rng.uniform(*WATCH_FACTOR)
         query = {

@@ -27,9 +27,13 @@ def apply(
     A field that an earlier apply named and this one does not is removed. `force` takes fields over
     from other managers. `metadata_only` asks for a small answer.
     """
-    query = {"fieldManager": manager, "force": "true" if force else "false"}
+    query = {
+        "fieldManager": manager,
+        "force": "true" if force else "false",
+    }
     accept = METADATA if metadata_only else "application/json"
-    return Request("PATCH", path, query, compact(body).encode(), APPLY, accept)
+    content = compact(body).encode()
+    return Request("PATCH", path, query, content, APPLY, accept)
 
 
 def get(path: str, *, metadata_only: bool = False) -> Request:
@@ -66,9 +70,10 @@ def event(
 ) -> Request:
     """The request that records an event about `regarding`.
 
-    That has apiVersion, kind, name, uid, and namespace if it has one. `kind` is `Normal` or
+    `regarding` has apiVersion, kind, name, uid, and namespace if it has one. `kind` is `Normal` or
     `Warning`. Events about cluster-scoped objects live in the namespace `default`. Notes are cut at
-    the API's limit of 1024 bytes. Names are the object's, a dot and so many hexadecimal `digits`.
+    the API's limit of 1024 bytes. An event's name is the object's, a dot and so many hexadecimal
+    `digits`.
     """
     namespace = regarding.get("namespace") or "default"
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -111,10 +116,10 @@ def verb_of(request: Request) -> str:
 
 
 def resource_of(request: Request) -> str:
-    """As in `kubectl get`.
+    """The resource as `kubectl get` names it.
 
-    `nodes`, `deployments.apps`, `clustertopologies.gpu.topology/status`. Requests that ask
-    what is served are about `discovery`.
+    Examples are `nodes`, `deployments.apps` and `clustertopologies.gpu.topology/status`. A request
+    that asks what is served is about `discovery`.
     """
     below = parts(request.path)
     if not below or not below[0]:

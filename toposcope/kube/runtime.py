@@ -55,6 +55,26 @@ class Event(Protocol):
         """Wait so many seconds for it; whether it is set."""
 
 
+class Condition(Protocol):
+    """The part of `threading.Condition` that the simulated API server uses."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait so many seconds for a notification; whether one came."""
+
+    def notify_all(self) -> None:
+        """Wake all who wait."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
 class Thread(Protocol):
     """The part of `threading.Thread` that a program uses."""
 
@@ -73,7 +93,7 @@ class Connection(http.client.HTTPConnection):
     """
 
     _opened: socket.socket | None = None
-    """The last socket.
+    """The last socket, to be shut down by another thread.
 
     http.client forgets it as soon as a server announces that it will close, and reads on.
     """
@@ -81,7 +101,8 @@ class Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         """Raises OSError."""
         address: Any = (self.host.encode(), self.port)
-        self._opened = self.sock = socket.create_connection(address, self.timeout)
+        self.sock = socket.create_connection(address, self.timeout)
+        self._opened = self.sock
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def shut_down(self) -> None:
@@ -120,6 +141,10 @@ class Runtime:
         """Seconds that never go back; they stop while the machine is suspended."""
         return time.monotonic()
 
+    def cpu_seconds(self) -> float:
+        """The CPU time of the calling thread."""
+        return time.thread_time()
+
     def boot_time(self) -> float:
         """Seconds since boot, including suspend, during which CLOCK_MONOTONIC stops."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -152,6 +177,10 @@ class Runtime:
         """A new lock, to be held across requests."""
         return threading.Lock()
 
+    def condition(self, lock: threading.RLock) -> Condition:
+        """A new condition; who waits for it gives the lock back meanwhile."""
+        return threading.Condition(lock)
+
     def thread(self, name: str, work: Callable[[], object]) -> Thread:
         """Do `work` in a thread of its own, which ends with the process."""
         thread = threading.Thread(target=work, name=name, daemon=True)
@@ -168,17 +197,14 @@ class Runtime:
     ) -> Connection:
         """A connection that is not open yet.
 
-        With `tls` the server's certificate must carry `name`.
+        With `tls`, the server's certificate must carry `name`.
         """
         if tls:
             return TlsConnection(host, port, timeout, tls, name)
         return Connection(host, port, timeout=timeout)
 
     def freeze(self) -> None:
-        """Exempt all objects there are from garbage collection.
-
-        They live as long as the process.
-        """
+        """Exempt all present objects from garbage collection: they live as long as the process."""
         gc.collect()
         gc.freeze()
 

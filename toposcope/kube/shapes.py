@@ -1,7 +1,7 @@
-"""What answers look like as far as readers rely on it.
+"""What answers look like, as far as readers rely on it.
 
-JSON of a login page or a broken proxy is not an API object. Without msgspec, because the agent does
-without. Paths as in the Kubernetes API conventions.
+JSON of a login page or a broken proxy is not an API object. It does without msgspec, because the
+agent does. Paths are as in the Kubernetes API conventions.
 """
 
 import functools
@@ -19,9 +19,10 @@ class Optional(NamedTuple):
 
 
 Shape = Any
-"""`str`, `dict` or `list`.
+"""What a JSON value has to look like.
 
-A list that holds its entries' shape; or a mapping of fields to shapes, `*` for all.
+It is `str`, `dict` or `list`; a list that holds its entries' shape; or a mapping of fields to
+shapes, with `*` for all fields.
 """
 
 _TEXTS: Final[Shape] = Optional({_EVERY: str})
@@ -68,9 +69,11 @@ _DISCOVERY: Final[dict[str, tuple[Shape, ...]]] = {
 def parts(path: str) -> tuple[str, ...]:
     """Plural, name and subresource, as far as the path goes; none for discovery."""
     first, *rest = path.strip("/").split("/")
-    below = rest[2:] if first == "apis" else rest[1:]
-    if below[:1] == ["namespaces"] and len(below) > 2:  # noqa: PLR2004 - else the namespace itself
-        below = below[2:]
+    has_group = first == "apis"
+    below = rest[2:] if has_group else rest[1:]
+    match below:
+        case ["namespaces", _name, _plural, *_]:
+            below = below[2:]
     return tuple(below)
 
 

@@ -86,10 +86,7 @@ class Checker:
     def check(
         self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None
     ) -> tuple[Checked, ...]:
-        """One result for each system that handles the document; empty when none does.
-
-        Never raises.
-        """
+        """One result for each system that handles the document. Never raises."""
         self._decisions.clear()
         checked = []
         for reading in readings(document, self.known, before):
@@ -100,19 +97,22 @@ class Checker:
         """Whether it fits; None where nothing placeable is requested."""
         if workload is None:
             return None
-        return decide(self._cluster.question(workload, self._decisions))
+        question = self._cluster.question(workload, self._decisions)
+        return decide(question)
 
     def topology(self, workload: Workload) -> TopologyLevels | None:
         """The topology that the workload asks for, as its system reads it."""
         return self._cluster.topology(workload)
 
     def fittings(self, workload: Workload) -> Fittings | None:
-        """The domains with room for one copy of the group that has to stay together.
-
-        None where none has to.
-        """
+        """The domains with room for one copy of the group that has to stay together, if any has."""
         question = self._cluster.question(workload)
-        return fittings(workload.groups, question.levels, question.nodes, partial=question.partial)
+        return fittings(
+            workload.groups,
+            question.levels,
+            question.nodes,
+            partial=question.partial,
+        )
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
         """What the domains of the level at which it does not fit offer, the best one first."""
@@ -124,10 +124,10 @@ class Checker:
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _checked(self, reading: Reading) -> Checked:
-        """With the verdict.
+        """The reading with its verdict.
 
-        It is that on the best topology where the system chooses one, and on the hardest of several
-        stages.
+        Where the system chooses the topology, the verdict is that on the best one; of several
+        stages it is that on the hardest.
         """
         verdict = self.verdict(reading.workload)
         for alternative in reading.alternatives:
@@ -151,9 +151,11 @@ class Checker:
     def _with_remarks(
         self, reading: Reading, workload: Workload, verdict: Verdict | None
     ) -> Checked:
-        """With what only the cluster shows of the workload."""
-        findings = [*reading.findings, *self._findings(workload)]
-        notes = [*workload.notes, *self._notes(workload)]
+        """The reading with what only the cluster shows of the workload."""
+        findings = list(reading.findings)
+        findings += self._findings(workload)
+        notes = list(workload.notes)
+        notes += self._notes(workload)
         if verdict is not None:
             verdict, remark = self._on_shares(workload, verdict)
             if isinstance(remark, Finding):
@@ -167,9 +169,10 @@ class Checker:
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
-        seen = self.known.seen_by(READS.get(workload.system, ""))
+        option = READS.get(workload.system, "")
+        cluster = self.known.seen_by(option)
         for placement in placements():
-            yield from placement.findings(workload, seen, self.snapshot)
+            yield from placement.findings(workload, cluster, self.snapshot)
         mixed = self._mixed_domains(workload)
         if mixed:
             yield mixed
@@ -177,15 +180,16 @@ class Checker:
     def _notes(self, workload: Workload) -> Iterator[str]:
         """What the admin should know of the answer."""
         if workload.admission in self._decisions:
-            yield from self._decisions[workload.admission].notes
+            decision = self._decisions[workload.admission]
+            yield from decision.notes
         for note in (self._stand_in(workload), self._unlabelled(workload)):
             if note:
                 yield note
 
     def _on_shares(self, workload: Workload, verdict: Verdict) -> tuple[Verdict, Finding | str]:
-        """The verdict, and what to know where it counts shares as GPUs, as schedulers do.
+        """The verdict, and a remark where it counts shares as GPUs, as schedulers do.
 
-        Empty where it does not.
+        The remark is empty where it does not.
         """
         if not self.snapshot.shares:
             return verdict, ""
@@ -197,11 +201,11 @@ class Checker:
         whole = None
         if verdict.fits:
             shared = set(room.nodes)
-            others = [node for node in question.nodes if node.name not in shared]
+            in_whole_gpus = [node for node in question.nodes if node.name not in shared]
             whole = judge(
                 workload.groups,
                 question.levels,
-                others,
+                in_whole_gpus,
                 partial=question.partial,
             )
 
@@ -211,7 +215,7 @@ class Checker:
         return verdict, remark
 
     def _mixed_domains(self, workload: Workload) -> Finding | None:
-        """Of one that goes by a label's value alone: that domains of a level share a value."""
+        """The finding that domains share a label's value, where only the value decides."""
         if not workload.levels or workload.topology:
             return None
         key = workload.levels[0].key
@@ -242,12 +246,17 @@ class Checker:
         return f"{lacking} of {len(nodes)} nodes with GPUs {lack} {key} and {are} silently skipped"
 
     def _stand_in(self, workload: Workload) -> str:
-        """That the topology is not the scheduler's own, which is not known; empty where it is."""
+        """The note that something stands in for the scheduler's own topology; empty: nothing."""
         topology = self.topology(workload)
-        if topology is None or not (topology.inferred or topology.source == OWN):
+        if topology is None:
             return ""
-        why = self.known.read[READS[workload.system]].stand_in
-        name = f" {topology.name}" if topology.source == OWN else ""
+        is_own = topology.source == OWN
+        if not topology.inferred and not is_own:
+            return ""
+
+        option = READS[workload.system]
+        why = self.known.read[option].stand_in
+        name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} stands in for what would be published"
 
 
@@ -263,10 +272,7 @@ def _mixed(crossed: CrossedLevels) -> Finding:
 
 
 def _rank(verdict: Verdict | None) -> tuple[int, bool]:
-    """The lower, the better.
-
-    Of two that are equally good, the one that says which room is missing.
-    """
+    """The lower, the better; of two equally good ones that which says what room is missing."""
     if verdict is None:
         return _ORDER.index(None), False
     return _ORDER.index(verdict.kind), bool(verdict.limitation)

@@ -30,7 +30,11 @@ _INFERRED_NAME: Final = "cluster"
 
 
 def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
-    """ClusterTopologies, then what else schedulers have; without any, what the labels suggest."""
+    """What the readers of documents need to know of a cluster.
+
+    Topologies are the ClusterTopologies and what schedulers have; without any, what the labels
+    suggest.
+    """
     known = _known_levels(snapshot)
     read = {}
     topologies: dict[str, TopologyLevels] = {}
@@ -65,14 +69,14 @@ def _unserved(snapshot: Snapshot) -> frozenset[str]:
 
 
 def with_pods(facts: ClusterFacts, pods: Sequence[PodView]) -> ClusterFacts:
-    """With what pods say of their gangs, as each system that makes some reads it."""
+    """The facts with what pods say of their gangs, as each system that makes gangs reads it."""
     for placement in placements():
         facts = placement.with_pods(facts, pods)
     return facts
 
 
 def with_held(facts: ClusterFacts, snapshot: Snapshot) -> ClusterFacts:
-    """With what is held for pods that have no node yet."""
+    """The facts with what is held for pods that have no node yet."""
     held = dict(facts.held)
     for placement in placements():
         held |= placement.held(facts, snapshot)
@@ -84,8 +88,9 @@ def _known_levels(snapshot: Snapshot) -> KnownLevels:
     own = {}
     domain_of = dict(snapshot.catalogue.domain_of)
     for topology in snapshot.topologies:
-        levels = select_scope(snapshot, topology.name).levels
-        own[topology.name] = TopologyLevels(topology.name, levels)
+        name = topology.name
+        levels = select_scope(snapshot, name).levels
+        own[name] = TopologyLevels(name, levels)
     for topology_levels in own.values():
         for level in topology_levels.levels:
             domain_of[level.key] = level.domain
@@ -113,7 +118,7 @@ def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
 def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopologies:
     """The topology resources of one system.
 
-    Where none is known and some may exist, what would be published.
+    Where none is known and some may exist, what would be published stands in for them.
     """
     placement = placement_of(plugin)
     resources = _resources(snapshot, plugin.published)
@@ -166,30 +171,34 @@ def _node_labels(snapshot: Snapshot) -> frozenset[str]:
     seen: set[int] = set()
     keys: set[str] = set()
     for node in snapshot.nodes:
-        if id(node.places) not in seen:
-            seen.add(id(node.places))
-            keys.update(node.places)
+        places = node.places
+        if id(places) in seen:
+            continue
+        seen.add(id(places))
+        keys.update(places)
     return frozenset(keys)
 
 
 def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
-    """What decides besides topologies, by kind.
+    """By kind: the objects that decide besides topologies.
 
-    Kinds of which the snapshot has some, or the cluster none.
+    A kind is there if the snapshot has some, or the cluster serves it and has none.
     """
     objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for kind in DECISIVE:
         if snapshot.served.get(kind.name):
             objects[kind.key] = []
     for document in snapshot.objects:
-        objects.setdefault(kind_of(document), []).append(document)
+        key = kind_of(document)
+        of_kind = objects.setdefault(key, [])
+        of_kind.append(document)
     return {key: tuple(documents) for key, documents in objects.items()}
 
 
 def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
     """By label that marks them: the running pods that keep others out of their domain.
 
-    One for each node.
+    One pod for each node and namespace is enough.
     """
     marked: dict[str, dict[tuple[str, str], ExclusivePod]] = {}
     for pod in snapshot.pods or ():

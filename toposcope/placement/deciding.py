@@ -45,10 +45,7 @@ def _has_pods(groups: Sequence[Group]) -> bool:
 
 
 def _lost_levels(question: Question) -> str:
-    """Which levels of the scheduler's own topology no node carries any more.
-
-    Empty where all are carried.
-    """
+    """The sentence on levels of the scheduler's own topology that no node carries; empty: none."""
     workload, cluster = question.workload, question.on
     topology = cluster.topology(workload)
     if topology is None:
@@ -62,13 +59,21 @@ def _lost_levels(question: Question) -> str:
     )
 
 
+def _scheduler(workload: Workload) -> str:
+    """Who places the pods, as people say it."""
+    for plugin in PLUGINS:
+        if plugin.name == READS[workload.system]:
+            return plugin.scheduler or plugin.title
+    return workload.system
+
+
 def _search(question: Question, groups: Sequence[Group]) -> Verdict:
     """Whether there is a placement of these groups, whoever looks for it."""
     return judge(groups, question.levels, question.nodes, partial=question.partial)
 
 
 def certainty(question: Question, verdict: Verdict) -> Verdict:
-    """Where there is a placement: whether the scheduler surely finds one."""
+    """Whether the scheduler surely finds a placement, where there is one."""
     workload = question.workload
     if not workload.doubt or not verdict.fits:
         return verdict
@@ -80,7 +85,7 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
 
 
 def parts(question: Question, verdict: Verdict) -> Verdict:
-    """Where not all fits at once: whether what the scheduler places at once does."""
+    """Whether what the scheduler places at once fits, where the whole workload does not."""
     if not question.workload.pod_groups or verdict.fits:
         return verdict
     return _search(question, question.workload.pod_groups)
@@ -94,7 +99,7 @@ def own_procedure(question: Question, verdict: Verdict) -> Verdict:
 
 
 def evictions(question: Question, verdict: Verdict) -> Verdict:
-    """Where nodes have to be drained: which pods have to go."""
+    """Names the pods that have to go, where nodes have to be drained."""
     remedies = []
     for remedy in verdict.remedies:
         remedies.append(_with_pods(question, remedy))
@@ -102,7 +107,7 @@ def evictions(question: Question, verdict: Verdict) -> Verdict:
 
 
 def _with_pods(question: Question, remedy: Remedy) -> Remedy:
-    """With the pods that hold what is short on its nodes."""
+    """The remedy with the pods that hold what is short on its nodes."""
     holding = []
     for node in remedy.nodes:
         for pod in question.on.pods_on.get(node, ()):
@@ -112,7 +117,7 @@ def _with_pods(question: Question, remedy: Remedy) -> Remedy:
 
 
 def devices(question: Question, verdict: Verdict) -> Verdict:
-    """Where it fits by requests: whether its pods find the devices that they claim."""
+    """Whether the pods find the devices that they claim, where they fit by requests."""
     workload, cluster = question.workload, question.on
     if not verdict.fits or not any(pods.claims for pods in pods_in(workload.groups)):
         return verdict
@@ -132,7 +137,7 @@ def devices(question: Question, verdict: Verdict) -> Verdict:
 
 
 def tolerations(question: Question, verdict: Verdict) -> Verdict:
-    """Where it does not fit: whether it would if its pods tolerated some taints."""
+    """Whether the workload would fit if its pods tolerated some taints."""
     if not verdict.refuses:
         return verdict
 
@@ -146,19 +151,11 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
 
 
 DECIDERS: Final[tuple[Decider, ...]] = (
-    certainty,
-    parts,
-    own_procedure,
-    evictions,
-    devices,
-    tolerations,
+    certainty,  # a placement that the scheduler may miss
+    parts,  # gangs that it places one after the other
+    own_procedure,  # its order, allocation, queue and quota
+    evictions,  # what has to go where it does not fit now
+    devices,  # what its resource claims get
+    tolerations,  # taints that keep it out; asks the ones above again
 )
-"""In their order, after the search for a placement."""
-
-
-def _scheduler(workload: Workload) -> str:
-    """Who places the pods, as people say it."""
-    for plugin in PLUGINS:
-        if plugin.name == READS[workload.system]:
-            return plugin.scheduler or plugin.title
-    return workload.system
+"""What changes the verdict of the search for a placement, first to last."""

@@ -158,11 +158,17 @@ def _asking_pods(pods: Pods) -> Pods:
 
 def _offering(node: Node, sets: Mapping[str, _Sets], *, least: bool) -> Node:
     """The node with the sets of devices that it has at least or at most."""
-    free, total = dict(node.free), dict(node.total)
+    free = dict(node.free)
+    total = dict(node.total)
     for name, counted in sets.items():
-        now, empty = counted.now[node.name], counted.empty[node.name]
-        free[name] = now.least if least else now.most
-        total[name] = empty.least if least else empty.most
+        now = counted.now[node.name]
+        empty = counted.empty[node.name]
+        if least:
+            free[name] = now.least
+            total[name] = empty.least
+        else:
+            free[name] = now.most
+            total[name] = empty.most
     return replace(node, free=free, total=total)
 
 
@@ -171,7 +177,7 @@ def with_extended(
 ) -> list[Node]:
     """The nodes with those resources that DeviceClasses offer there, where no device plugin does.
 
-    kube-scheduler makes a claim for each pod then, so requests are taken by what claims hold.
+    The scheduler makes a claim for each pod then, so requests are taken by what claims hold.
     """
     wanted = {}
     for name in asked:
@@ -195,9 +201,13 @@ def _extended(
     devices: NodeDevices,
     taken: frozenset[DeviceId],
 ) -> Node:
-    free, total = dict(node.free), dict(node.total)
+    free = dict(node.free)
+    total = dict(node.total)
     for name, claim in wanted.items():
-        if not node.total.get(name):
-            free[name] = copies([claim], devices, taken).least
-            total[name] = copies([claim], devices, NOBODY).least
+        if node.total.get(name):
+            continue
+        free_copies = copies([claim], devices, taken)
+        all_copies = copies([claim], devices, NOBODY)
+        free[name] = free_copies.least
+        total[name] = all_copies.least
     return replace(node, free=free, total=total)

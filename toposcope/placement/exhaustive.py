@@ -48,12 +48,13 @@ class _ExhaustedError(ToposcopeError):
 
 
 class Exhaustive:
-    """One room and what is left of the steps."""
+    """A search through everything in one room, with the steps that it may still take."""
 
     def __init__(self, room: Room, steps: int = STEPS) -> None:
         self._room = room
         self._steps = steps
-        self._known: dict[tuple[int, Path], bool] = {}
+        self._has_room_in: dict[tuple[int, Path], bool] = {}
+        """By the group's identity and domain."""
 
     def place(self, groups: Sequence[Group]) -> Outcome:
         """A placement of all copies of `groups`."""
@@ -84,7 +85,7 @@ class Exhaustive:
                 yield (*copies, *rest)
 
     def _copies(self, group: Group, count: int, domains: Sequence[Path]) -> Iterator[_Chosen]:
-        """Equal copies in the order of their domains only."""
+        """The choices for equal copies: each only in the order of its domains."""
         if not count:
             yield ()
             return
@@ -100,11 +101,12 @@ class Exhaustive:
 
     def _has_room(self, group: Group, domain: Path) -> bool:
         key = id(group), domain
-        known = self._known.get(key)
-        if known is None:
-            known = most_within(self._room, group, domain) > 0
-            self._known[key] = known
-        return known
+        has_room = self._has_room_in.get(key)
+        if has_room is None:
+            copies = most_within(self._room, group, domain)
+            has_room = copies > 0
+            self._has_room_in[key] = has_room
+        return has_room
 
     def _apart(self, chosen: _Chosen) -> bool:
         """Whether groups with the same anti-affinity share no domain."""

@@ -25,10 +25,7 @@ _PRESSURE: Final = frozenset(
 
 
 def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held) -> Iterator[Node]:
-    """The nodes with what is free on them and not held.
-
-    Where pods are unknown, everything counts as free.
-    """
+    """The nodes with what is free on them and not held; all of it where pods are unknown."""
     if placeholders is None:
         placeholders = snapshot.catalogue.placeholders
     held_on = _held_on(held)
@@ -41,7 +38,9 @@ def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
         taken = snapshot.requested.get(view.name)
         if taken:
             free = {name: amount - taken.get(name, 0) for name, amount in total.items()}
-        held_here = held_on.get(view.label(HOSTNAME)) if held_on else None
+        held_here = None
+        if held_on:
+            held_here = held_on.get(view.label(HOSTNAME))
         if held_here:
             free = {name: amount - held_here[name] for name, amount in free.items()}
         yield Node(
@@ -64,19 +63,24 @@ def by_state(node: Node) -> Node:
 
 
 def _held_on(held: Held) -> dict[str | None, Counter[str]]:
-    """By hostname: what is held there; an assignment of nodes names these alone."""
+    """By hostname, the only thing that an assignment of nodes names: what is held there."""
     held_on: dict[str | None, Counter[str]] = {}
     for domains in held.values():
         for values, amounts in domains.items():
-            if len(values) == 1:
-                held_on.setdefault(values[0], Counter()).update(amounts)
+            if len(values) != 1:
+                continue
+            (hostname,) = values
+            on_host = held_on.setdefault(hostname, Counter())
+            on_host.update(amounts)
     return held_on
 
 
 def _obstacle(view: NodeView) -> Obstacle:
     if not view.ready:
         return "not Ready"
-    return "" if view.schedulable else "cordoned"
+    if not view.schedulable:
+        return "cordoned"
+    return ""
 
 
 class _Labels(Mapping[str, str]):
@@ -91,7 +95,7 @@ class _Labels(Mapping[str, str]):
         return self._view.values[self._view.places[key]]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of every mapping, but without an exception for each label that is not there."""
+        """The value of a label, without an exception for each one that is not there."""
         place = self._view.places.get(key)
         return default if place is None else self._view.values[place]
 

@@ -27,7 +27,7 @@ _OBSTACLES: Final[Mapping[str, Taint]] = {
     "not Ready": Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
     "cordoned": Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
 }
-"""kube-scheduler takes an obstacle for this taint, which a pod can tolerate."""
+"""The scheduler takes an obstacle for this taint, which a pod can tolerate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,7 @@ _Look = tuple[tuple[int, ...], NodeFilter]
 
 
 class Room:
-    """Free resources by domain for the pods of `groups`.
-
-    Also how many pods of each shape every domain could take, were they alone.
+    """Free resources by domain, and how many pods of each shape of `groups` it could take alone.
 
     `emptied` looks at the nodes as if no pod ran on them, `opened` as if all were Ready and none
     cordoned. `partial`: a node that lacks a level serves whatever need not stay within it;
@@ -144,21 +142,24 @@ class Room:
         for pods in kinds:
             amounts = columns(pods.requests, self.resources)
             look = amounts, pods.node_filter
-            number = numbers.setdefault(look, len(numbers))
+            next_number = len(numbers)
+            number = numbers.setdefault(look, next_number)
             self.shapes[pods] = Shape(amounts, number)
         self._looks = list(numbers)
 
     def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: Obstacle) -> None:
         path, lacking = path_of(node, self.levels)
         if lacking and not self._partial:
-            self._leave_out(node, Exclusion(ExclusionKind.LEVEL, lacking))
+            lacks_level = Exclusion(ExclusionKind.LEVEL, lacking)
+            self._leave_out(node, lacks_level)
             return
 
         taints = node.taints
         if obstacle:
             taint = self._taint_instead_of(obstacle, node)
             if taint is None:
-                self._leave_out(node, Exclusion(ExclusionKind.OBSTACLE, obstacle))
+                has_obstacle = Exclusion(ExclusionKind.OBSTACLE, obstacle)
+                self._leave_out(node, has_obstacle)
                 return
             taints = (*taints, taint)
 
@@ -174,7 +175,8 @@ class Room:
         self._add(node.name, path, offered, tuple(eligible))
 
     def _leave_out(self, node: Node, exclusion: Exclusion) -> None:
-        self.excluded.setdefault(exclusion, []).append(node.name)
+        names = self.excluded.setdefault(exclusion, [])
+        names.append(node.name)
 
     def _taint_instead_of(self, obstacle: Obstacle, node: Node) -> Taint | None:
         """The taint that the scheduler takes the obstacle for; None: it keeps out all pods."""
@@ -210,16 +212,19 @@ class Room:
             if domain not in members:
                 members[domain] = []
                 around = domain[:-1]
-                self.children.setdefault(around, []).append(domain)
+                beside = self.children.setdefault(around, [])
+                beside.append(domain)
             members[domain].append(number)
 
     def _add_up(self) -> None:
-        nothing = [0] * (len(self.resources) + len(self._looks))
+        width = len(self.resources) + len(self._looks)
+        nothing = [0] * width
         for domain, members in self.members.items():
             rows = [nothing]
             for number in members:
-                row = self.free[number] + self.slots[number]
-                rows.append(row)
+                free = self.free[number]
+                slots = self.slots[number]
+                rows.append(free + slots)
             columns_of_rows = zip(*rows, strict=True)
             self.sums[domain] = [sum(column) for column in columns_of_rows]
 
@@ -228,16 +233,20 @@ class Room:
         eligible = self.eligible[number]
         slots = []
         for shape, (amounts, _) in enumerate(self._looks):
-            fits = times(free, amounts) if eligible[shape] else 0
+            fits = 0
+            if eligible[shape]:
+                fits = times(free, amounts)
             slots.append(fits)
         return slots
 
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
         """The domains of `level` within the domain `inside`.
 
-        That one alone when it is no broader, or without level.
+        `inside` alone where the level is no narrower, or there is none.
         """
-        depth = self.depth[level] if level else 0
+        depth = 0
+        if level:
+            depth = self.depth[level]
         domains: Sequence[Path] = (inside,)
         for _ in range(depth - len(inside)):
             narrower: list[Path] = []
@@ -247,9 +256,9 @@ class Room:
         return domains
 
     def name_of(self, domain: Path) -> str:
-        """The name of a domain.
+        """The name of a domain: its own value.
 
-        Its own value, with the values above it where another domain has the same one.
+        The values above it stand before it where another domain of the level has the same one.
         """
         if not domain:
             return "the cluster"
@@ -260,12 +269,14 @@ class Room:
                     self._names[len(path), path[-1]] += 1
         own = domain[-1]
         namesakes = self._names[len(domain), own]
-        return own if namesakes == 1 else "/".join(domain)
+        if namesakes > 1:
+            return "/".join(domain)
+        return own
 
     def kept_apart_by(self, group: Group, domain: Path) -> str | None:
         """What groups with the same anti-affinity must not share; None where this group has none.
 
-        As for pod anti-affinity, it is the value of the level's label, whatever lies above it.
+        It is the value of the level's label, whatever lies above it.
         """
         if not group.anti_affinity or not group.required:
             return None
@@ -328,7 +339,8 @@ def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | N
         free = room.free_in(domain, resource)
         limits.append(free // amount)
     for pods in group.pods:
-        slots = room.room_for(domain, room.shapes[pods])
+        shape = room.shapes[pods]
+        slots = room.room_for(domain, shape)
         limits.append(slots // pods.count)
 
     best = min(limits, default=1)

@@ -47,9 +47,9 @@ _Filling = list[_Put]
 
 
 _Choices = Generator[_Todo, None, None]
-"""One task's choices.
+"""The choices for one task.
 
-Each is made when it is asked for, and taken back before the next one, or when closed.
+A choice is made when it is asked for, and taken back before the next one, or when closed.
 """
 
 
@@ -120,9 +120,9 @@ class Search:
                     taken.discard(kept)
 
     def _candidates(self, group: Group, inside: Path) -> Iterator[Path]:
-        """Domains that seem to have room.
+        """The domains that seem to have room.
 
-        Those as narrow as preferred come before broader ones, of these the fullest ones first.
+        Domains as narrow as preferred come before broader ones, and of one level the fullest first.
         """
         broadest = max(len(inside), self._depth(group.required))
         narrowest = max(broadest, self._depth(group.preferred))
@@ -153,7 +153,9 @@ class Search:
         if last is None or group.anti_affinity:
             return None
         is_inside = last[: len(inside)] == inside
-        return last if is_inside and len(last) == depth else None
+        if is_inside and len(last) == depth:
+            return last
+        return None
 
     def _fitting(
         self, group: Group, inside: Path, depth: int, beside: Path | None
@@ -223,7 +225,7 @@ class Search:
     def _fillings(self, task: _Task) -> Iterator[_Filling]:
         """Ways to put a group's own pods onto nodes of its domain.
 
-        A quick one, and if that fails an exact one.
+        At most one: a quick one, or where that fails an exact one.
         """
         wanted = wanted_by(self._room, task.group)
         members = self._room.members[task.domain]
@@ -236,10 +238,7 @@ class Search:
                 yield _as_filling(packing.placed, list(wanted))
 
     def _greedy(self, wanted: dict[Shape, int], members: Sequence[int]) -> _Filling | None:
-        """The pods that find the fewest places first.
-
-        Each kind goes onto the nodes with the least room for it.
-        """
+        """Put the pods that find the fewest places first, onto the nodes with the least room."""
         filling: _Filling = []
         ordered = sorted(wanted, key=lambda shape: self._slots(shape, members))
         try:

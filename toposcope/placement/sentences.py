@@ -1,6 +1,6 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -10,6 +10,7 @@ from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionK
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import (
     Best,
+    Kind,
     Lack,
     Placed,
     Remedy,
@@ -37,25 +38,36 @@ _EXCLUSIONS: Final = {
 }
 
 
+HEADS: Final[Mapping[Kind, str]] = {
+    "fits": "fits",
+    "full": "does not fit now",
+    "never": "cannot fit",
+    "unclear": "unclear",
+}
+"""The answer in a word or a few."""
+
+
 def answer(verdict: Verdict) -> str:
     """The answer in one line."""
+    head = HEADS[verdict.kind]
+    return f"{head}: {grounds(verdict)}"
+
+
+def grounds(verdict: Verdict) -> str:
+    """Where the workload fits, or what it lacks: what follows the head of the answer."""
     match verdict.kind:
         case "fits":
             where = _fits(verdict)
             if verdict.on_shares:
-                return f"fits: {where}, on shares of GPUs and not on GPUs"
-            return f"fits: {where}"
-        case "full":
-            refusal = _refusal(verdict)
-            return f"does not fit now: {refusal}"
-        case "never":
-            refusal = _refusal(verdict)
-            return f"cannot fit: {refusal}"
+                return f"{where}, on shares of GPUs and not on GPUs"
+            return where
+        case "full" | "never":
+            return _refusal(verdict)
         case "unclear" if verdict.limitation:
-            return f"unclear: {verdict.limitation}"
+            return verdict.limitation
         case "unclear":
             return (
-                "unclear: there is enough room in total, but no placement of all groups "
+                "there is enough room in total, but no placement of all groups "
                 "was found in the time allowed; the scheduler may find one"
             )
 
@@ -71,7 +83,8 @@ def advice(verdict: Verdict) -> Iterator[str]:
 
 def _tolerations(remedy: Remedy) -> Iterator[str]:
     taint = plural(len(remedy.taints), "taint")
-    taints = listing(list(map(str, remedy.taints)), _MOST_NAMES)
+    all_taints = [str(each) for each in remedy.taints]
+    taints = listing(all_taints, _MOST_NAMES)
     nodes = _nodes(len(remedy.nodes))
     names = listing(remedy.nodes, _MOST_NAMES)
     yield f"would fit if its pods tolerated {taint} {taints} of {nodes}: {names}"
@@ -81,9 +94,12 @@ def _tolerations(remedy: Remedy) -> Iterator[str]:
 
 
 def _with_more_nodes(remedy: Remedy, domain: str) -> str:
-    act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
+    act = "were drained"
+    if remedy.act == "open":
+        act = "were Ready and not cordoned"
     if remedy.pods:
-        act = f"{act} of {listing(remedy.pods, _MOST_NAMES)}"
+        pods = listing(remedy.pods, _MOST_NAMES)
+        act = f"{act} of {pods}"
     nodes = _nodes(len(remedy.nodes))
     names = listing(remedy.nodes, _MOST_NAMES)
     return f"would fit if {nodes} of {domain} {act}: {names}"
@@ -126,7 +142,9 @@ def _in_domains(verdict: Verdict, best: Best) -> str:
     if count == 1 and verdict.roomy_exact:
         return f"{level} {text}"
     domains = plural(count, level)
-    least = "" if verdict.roomy_exact else "at least "
+    least = ""
+    if not verdict.roomy_exact:
+        least = "at least "
     return f"{least}{count} {domains} could take it now, best {text}"
 
 
@@ -141,24 +159,24 @@ def _refusal(verdict: Verdict) -> str:
 def _short(verdict: Verdict, shortage: Shortage) -> str:
     """What is missing of what is asked for."""
     group = shortage.group.name
-    one = ""
+    one_domain = ""
     inside = ""
     if shortage.level:
-        one = f"one {shortage.level.domain}"
-        inside = f" in {one}"
+        one_domain = f"one {shortage.level.domain}"
+        inside = f" in {one_domain}"
 
     match shortage.counted:
         case "pieces":
             enough = f"there is enough of everything for {group}{inside}"
             return f"{enough}, but not where all of its pods fit at once"
         case "domains":
-            copies = _copies(shortage.copies, group)
-            need = f"{copies} need {one} each to themselves"
+            copies = _copies(shortage.copies, shortage.group)
+            need = f"{copies} need {one_domain} each to themselves"
             return f"{need}; there are {shortage.room_for}"
         case "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
-            return _for_too_few_copies(shortage, one)
+            return _for_too_few_copies(shortage, one_domain)
         case "several":
             needs = _needs(shortage)
             lacking = ", ".join(map(_lacks, shortage.lacking))
@@ -172,7 +190,9 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
     group = shortage.group.name
     needs = _needs(shortage)
-    free = " free" if verdict.kind == "full" else ""
+    free = ""
+    if verdict.kind == "full":
+        free = " free"
     has = f"any{free}"
     if shortage.largest:
         most = number_of(shortage.resource, shortage.largest, shortage.needs)
@@ -181,12 +201,12 @@ def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
     return f"a pod of {group} needs {needs}, and no node that it may use has {has}"
 
 
-def _for_too_few_copies(shortage: Shortage, one: str) -> str:
+def _for_too_few_copies(shortage: Shortage, one_domain: str) -> str:
     needs = _needs(shortage)
     each = f"{needs} each"
-    if one:
-        each = f"{one} each with {needs}"
-    copies = _copies(shortage.copies, shortage.group.name)
+    if one_domain:
+        each = f"{one_domain} each with {needs}"
+    copies = _copies(shortage.copies, shortage.group)
     return f"{copies} need {each}; there is room for {shortage.room_for}"
 
 
@@ -226,21 +246,20 @@ def _needs(shortage: Shortage) -> str:
 
 
 def _needs_groups(shortage: Shortage, inner: Group) -> str:
-    copies = _copies(shortage.needs, inner.name)
+    copies = _copies(shortage.needs, inner)
     level = inner.required
     if level and level != shortage.level:
         return f"room for {copies}, one {level.domain} each,"
     return f"room for {copies}"
 
 
-def _copies(count: int, name: str) -> str:
+def _copies(count: int, group: Group) -> str:
     """`3 slices of workers`, `3 copies of decode`."""
-    part, of, whole = name.partition(" of ")
-    if of and " " not in part:
-        parts = plural(count, part)
-        return f"{count} {parts} of {whole}"
+    if group.part:
+        parts = plural(count, group.part)
+        return f"{count} {parts} of {group.own_name}"
     copies = plural(count, "copy", "copies")
-    return f"{count} {copies} of {name}"
+    return f"{count} {copies} of {group.name}"
 
 
 def _lacks(lack: Lack) -> str:
@@ -286,7 +305,9 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
 
 def _step(step: Step) -> str:
     group, level = step.group, step.level
-    must = "must" if level == group.required else "would like to"
+    must = "would like to"
+    if level == group.required:
+        must = "must"
     domains = plural(step.domains, level.domain)
     have = plural(step.roomy, "has", "have")
     return (
@@ -314,7 +335,9 @@ def left_out(verdict: Verdict) -> Iterator[str]:
     """Nodes that were left out, and why."""
     for left in verdict.excluded:
         count = len(left.nodes)
-        nodes = "1 node is" if count == 1 else f"{count} nodes are"
+        nodes = f"{count} nodes are"
+        if count == 1:
+            nodes = "1 node is"
         reason = why(left.exclusion)
         names = listing(left.nodes, _MOST_NAMES)
         yield f"{nodes} left out: {reason} ({names})"
@@ -322,4 +345,5 @@ def left_out(verdict: Verdict) -> Iterator[str]:
 
 def why(exclusion: Exclusion) -> str:
     """Why pods cannot use a node, as `left_out` says it: `has taint gpu:NoSchedule`."""
-    return _EXCLUSIONS[exclusion.kind].format(exclusion.detail)
+    template = _EXCLUSIONS[exclusion.kind]
+    return template.format(exclusion.detail)

@@ -40,12 +40,12 @@ class _Bound:
         return self.inner.name if self.inner else self.resource
 
     def copies_in(self, domain: Path, group: Group) -> int:
-        """For how many copies of the group the domain has enough of it."""
+        """How many copies of the group the domain has enough for."""
         copies = self.there[domain] // self.needs
         return min(copies, 1) if group.anti_affinity else copies
 
     def shortage(self, group: Group, *, copies: int, room_for: int) -> Shortage:
-        """That there is enough of it for so few copies of the group only."""
+        """The shortage where there is room for so few copies of the group only."""
         best = max(self.there, key=self.there.__getitem__, default=())
         return Shortage(
             group=group,
@@ -99,7 +99,7 @@ def _short_alone(room: Room, groups: Sequence[Group]) -> dict[Group, int]:
 
 
 def _together(room: Room, groups: Sequence[Group]) -> Shortage:
-    """Each group finds room alone, all of them together do not."""
+    """The shortage where each group finds room alone, and all of them together do not."""
     if len(groups) == 1 and groups[0].copies == 1:
         whole = groups[0]
     else:
@@ -148,7 +148,7 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
 def _several(
     room: Room, group: Group, copies: int, short: Counter[tuple[Counted, str]]
 ) -> Shortage:
-    """In each domain something else is short."""
+    """The shortage where each domain lacks something else."""
     lacking = []
     for (counted, what), domains in short.most_common():
         lacking.append(Lack(counted, what, domains))

@@ -23,10 +23,8 @@ def tolerate(
 ) -> Remedy | None:
     """The fewest taints whose tolerations make it fit; None where none do.
 
-    `judge` gives the verdict on a workload.
-
-    Of more than `_MOST_TRIED` taints those are tried that keep out the most nodes: each takes as
-    long as a verdict.
+    `judge` gives the verdict on a workload. Each taint takes as long as a verdict, so of more than
+    `_MOST_TRIED` only those are tried that keep out the most nodes.
     """
     repelled = _repelled(workload, verdict, nodes)
     taints = _widest(repelled)
@@ -48,7 +46,7 @@ def tolerate(
 def _repelled(
     workload: Workload, verdict: Verdict, nodes: Iterable[Node]
 ) -> dict[Taint, list[str]]:
-    """By taint that some of its pods do not tolerate: the nodes that it keeps them from."""
+    """By taint that some pods do not tolerate: the nodes that it keeps them from."""
     groups = *workload.groups, *workload.pod_groups
     filters = {pods.node_filter for pods in pods_in(groups)}
     tainted: set[str] = set()

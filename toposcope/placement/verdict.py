@@ -1,6 +1,6 @@
-"""Whether a workload would fit.
+"""Whether a workload would fit, with the evidence.
 
-With its evidence: the domains with room, or what is missing where, and what would help.
+The evidence is the domains with room, or what is missing where and what would help.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -121,7 +121,7 @@ def _refused(question: _Question, now: Room) -> Verdict:
 
 
 def _with_names(verdict: Verdict, room: Room) -> Verdict:
-    """With the names of the domains that it speaks of."""
+    """The verdict with the names of the domains that it is about."""
     domains = [placed.domain for placed in verdict.placed]
     for remedy in verdict.remedies:
         domains.append(remedy.domain)
@@ -142,9 +142,9 @@ def _left_out(room: Room) -> Iterator[LeftOut]:
 
 
 def _remedies(question: _Question, now: Room) -> Iterator[Remedy]:
-    """For one copy of one group of equal pods.
+    """What would help one copy of one group of equal pods.
 
-    Nothing for anything else, which would need a plan and not a list.
+    Anything else would need a plan and not a list.
     """
     if len(question.groups) != 1:
         return
@@ -223,7 +223,7 @@ def _nodes_to_change(
 ) -> tuple[str, ...]:
     """The nodes of a domain that gain the most slots, until there are as many as needed.
 
-    Empty where there are too few, or enough already.
+    There are none where the domain has too few slots, or enough already.
     """
     slots = 0
     losses: list[tuple[int, str]] = []
@@ -246,7 +246,7 @@ def _nodes_to_change(
 def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
     """How many domains of the required level could take the workload; whether that is exact.
 
-    None where it is more than one group.
+    A workload of several groups has no such number: it is 0.
     """
     if len(groups) != 1:
         return 0, True
@@ -294,7 +294,7 @@ def _domain_of(group: Group, placed: Iterable[Placed]) -> Path:
 
 
 def _steps(room: Room, groups: Sequence[Group]) -> Iterator[Step]:
-    """Each level that a group asks for: how many of its domains have room for a copy alone."""
+    """For each level that a group asks for: how many of its domains have room for a copy alone."""
     for group in nested(groups):
         for level in dict.fromkeys((group.required, group.preferred)):
             if level is None:
@@ -338,10 +338,7 @@ def fittings(
     *,
     partial: bool = False,
 ) -> Fittings | None:
-    """Where one copy of the first group with a required level would fit now.
-
-    None where no group has one.
-    """
+    """Where one copy of the first group with a required level would fit now, if any has one."""
     simple = simplified(groups)
     group = _first_that_requires(simple)
     if group is None or group.required is None:
@@ -356,16 +353,21 @@ def fittings(
         domains = _that_take(room, one_copy, domains)
         exact = True
 
-    found = []
+    fitting_domains = []
     for domain in domains:
         fitting = Fitting(
             domain=domain,
             nodes=len(room.members[domain]),
             free=room.free_in(domain, resource),
         )
-        found.append(fitting)
-    found.sort(key=lambda fitting: (fitting.free, fitting.domain))
-    return Fittings(group, group.required, tuple(found), exact)
+        fitting_domains.append(fitting)
+    fitting_domains.sort(key=lambda fitting: (fitting.free, fitting.domain))
+    return Fittings(
+        group=group,
+        level=group.required,
+        found=tuple(fitting_domains),
+        exact=exact,
+    )
 
 
 def _first_that_requires(groups: Iterable[Group]) -> Group | None:

@@ -10,12 +10,7 @@ from toposcope.integrations.documents import with_documents
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
-    ClusterFacts,
-    Reading,
-    ReadTopologies,
-)
+from toposcope.integrations.framework.system import ClusterFacts, Reading, ReadTopologies
 from toposcope.integrations.readings import READS, readings
 from toposcope.integrations.registry import PLUGINS
 from toposcope.placement.check import Checked
@@ -38,7 +33,7 @@ _INDIRECT: Final = frozenset([plugin.name for plugin in PLUGINS if not plugin.na
 
 
 class _AnyTopology(dict[str, TopologyLevels]):
-    """Those that are known, and for any other name one with all levels of the catalogue."""
+    """The known topologies; any other name has one with all levels of the catalogue."""
 
     def __init__(self, known: Mapping[str, TopologyLevels], levels: tuple[Level, ...]) -> None:
         super().__init__(known)
@@ -78,7 +73,7 @@ class WithoutCluster:
         for option in READS.values():
             known = _AnyTopology(self._known(option), self._levels)
             read[option] = ReadTopologies(known, "no cluster")
-        self._facts = replace(facts, read=read)
+        self._facts = replace(facts, read=read, is_room_checked=False)
 
     def _known(self, option: str) -> Mapping[str, TopologyLevels]:
         """The topologies among the documents; one of any name where another object says which."""
@@ -88,7 +83,7 @@ class WithoutCluster:
         return {"": TopologyLevels("", self._levels)}
 
     def check(self, document: Mapping[str, Any]) -> tuple[Checked, ...]:
-        """As `Checker.check`, with no verdict, and a note of what was not checked. Never raises."""
+        """What `Checker.check` says, without a verdict and with a note on that. Never raises."""
         checked = []
         for reading in readings(document, self._facts):
             checked.append(Checked(self._without_existence(reading), None))
@@ -106,11 +101,10 @@ class WithoutCluster:
         if workload is None:
             return reading
 
-        notes = [note for note in workload.notes if note != LEVELS_FIRST]
         workload = replace(
             workload,
             topology=workload.topology or None,
-            notes=(*notes, NOT_CHECKED),
+            notes=(*workload.notes, NOT_CHECKED),
         )
         return replace(reading, workload=workload)
 

@@ -1,4 +1,4 @@
-"""Which pods a PodDisruptionBudget keeps where they are for the moment."""
+"""The pods that a PodDisruptionBudget keeps where they are for the moment."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def budget_of(document: Mapping[str, Any]) -> Budget:
 
 
 def _expressions(selector: Field) -> Iterator[Expression]:
-    """Of a label selector; one with an operator that is not known counts for nothing."""
+    """The conditions of a label selector; one with an unknown operator does not count."""
     labels = selector / "matchLabels"
     for key, value in labels.texts().items():
         yield Expression(key, "In", (value,))
@@ -62,10 +62,15 @@ def _expressions(selector: Field) -> Iterator[Expression]:
     expressions = selector / "matchExpressions"
     for expression in expressions.items():
         operator = _operator(expression / "operator")
-        if operator is not None:
-            label = expression / "key"
-            values = _texts(expression / "values")
-            yield Expression(label.text() or "", operator, tuple(values))
+        if operator is None:
+            continue
+        label = expression / "key"
+        values = _texts(expression / "values")
+        yield Expression(
+            key=label.text() or "",
+            operator=operator,
+            values=tuple(values),
+        )
 
 
 def _operator(field: Field) -> Operator | None:
@@ -125,13 +130,16 @@ class Budgets:
         if budget.pods is not None:
             return name in budget.pods
         labels = self._labels.get(pod)
-        return labels is not None and budget.covers(namespace, labels)
+        if labels is None:
+            return False
+        return budget.covers(namespace, labels)
 
     def documents(self, pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:
         """The budgets as `put` takes them, each with the names of the pods that count to it."""
         covered: dict[int, list[str]] = {}
         for pod in pods:
-            for budget in self.of(f"{pod.namespace}/{pod.name}"):
+            handle = f"{pod.namespace}/{pod.name}"
+            for budget in self.of(handle):
                 names = covered.setdefault(id(budget), [])
                 names.append(pod.name)
 

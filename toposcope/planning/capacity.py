@@ -90,14 +90,15 @@ class Capacity:
         """The nodes that offer something else than those of `like`."""
         if like is not None and self._has_nodes_of(like):
             self._like = like
-            self._changed = list(self._differing(like))
+            self._changed += self._differing(like)
 
         self._members: dict[int, dict[Path, list[int]]] = {}
         self._ranked: dict[_Counted, list[RankedDomain]] = {}
 
     def _take_in(self, snapshot: Snapshot, scope: Scope) -> None:
         selected = {node.name for node in scope.nodes}
-        for node in nodes_of(snapshot.in_whole_gpus, None, {}):
+        nodes = nodes_of(snapshot.in_whole_gpus, None, {})
+        for node in nodes:
             if node.name not in selected:
                 continue
             path, lacking = path_of(node, self.levels)
@@ -109,13 +110,16 @@ class Capacity:
 
     def _has_nodes_of(self, like: "Capacity") -> bool:
         """Whether it has the same nodes in the same domains."""
-        if like.levels != self.levels or like.number != self.number:
+        if like.levels != self.levels:
+            return False
+        if like.number != self.number:
             return False
         return like.paths == self.paths
 
     def _differing(self, like: "Capacity") -> Iterator[int]:
         """The nodes that offer something else than they did."""
-        ending, ending_before = self.counted.ending, like.counted.ending
+        ending = self.counted.ending
+        ending_before = like.counted.ending
         for number, node in enumerate(self.nodes):
             before = like.nodes[number]
             if (
@@ -137,7 +141,9 @@ class Capacity:
 
     def is_closed(self, number: int, view: View) -> bool:
         """Whether a node takes no pods."""
-        return bool(self.nodes[number].obstacle) and view is not View.EMPTY
+        if view is View.EMPTY:
+            return False
+        return bool(self.nodes[number].obstacle)
 
     def alike(self, gang: Gang) -> Labels:
         """What the nodes of a gang have in common of product and number of GPUs."""
@@ -160,7 +166,9 @@ class Capacity:
         for number in numbers:
             labels = self.nodes[number].labels
             values.add(labels.get(key))
-        return values.pop() if len(values) == 1 else None
+        if len(values) != 1:
+            return None
+        return values.pop()
 
     def slots(self, view: View, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
@@ -176,8 +184,9 @@ class Capacity:
             counted = before.copy()
             self._count(counted, self._changed, view, pods)
         else:
-            counted = [0] * len(self.nodes)
-            self._count(counted, range(len(self.nodes)), view, pods)
+            total = len(self.nodes)
+            counted = [0] * total
+            self._count(counted, range(total), view, pods)
         self.counted.slots[key] = counted
         return counted
 
@@ -186,10 +195,10 @@ class Capacity:
         allowed: dict[tuple[object, ...], bool] = {}
         for number in numbers:
             node = self.nodes[number]
-            closed = node.obstacle and view is not View.EMPTY
-            if closed or not _may_use(node, pods, allowed):
-                slots[number] = 0
-            else:
+            slots[number] = 0
+            if node.obstacle and view is not View.EMPTY:
+                continue
+            if _may_use(node, pods, allowed):
                 offered = self.offered(number, view)
                 slots[number] = times_by_name(offered, pods.requests)
 
@@ -208,7 +217,7 @@ class Capacity:
         return counted
 
     def _sums_since(self, like: "Capacity", key: _Counted) -> dict[Path, int]:
-        """As before the change, but for the nodes that differ."""
+        """The sums before the change, corrected by the nodes that differ."""
         before = like.counted.sums[key]
         sums = dict(before)
         slots = self.slots(key.view, key.pods)
@@ -230,12 +239,12 @@ class Capacity:
 
     def _domains(self, depth: int) -> Sequence[Path]:
         """By node: its domain of a level."""
-        known = self.counted.domains
+        by_depth = self.counted.domains
         if self._like:
-            known = self._like.counted.domains
-        if depth not in known:
-            known[depth] = [path[:depth] for path in self.paths]
-        return known[depth]
+            by_depth = self._like.counted.domains
+        if depth not in by_depth:
+            by_depth[depth] = [path[:depth] for path in self.paths]
+        return by_depth[depth]
 
     def members(self, depth: int) -> Mapping[Path, Sequence[int]]:
         """By domain of the level with this depth: the numbers of its nodes."""
@@ -243,8 +252,10 @@ class Capacity:
         if members is None:
             members = {}
             self._members[depth] = members
-            for number, domain in enumerate(self._domains(depth)):
-                members.setdefault(domain, []).append(number)
+            domains = self._domains(depth)
+            for number, domain in enumerate(domains):
+                in_domain = members.setdefault(domain, [])
+                in_domain.append(number)
         return members
 
     def ranked(self, view: View, pods: Pods, depth: int) -> Sequence[RankedDomain]:
@@ -272,9 +283,10 @@ class Capacity:
         """
         ranked: Iterable[RankedDomain] = self.ranked(view, pods, depth)
         if instead:
-            others = (entry for entry in ranked if entry.domain not in instead)
+            unchanged = (entry for entry in ranked if entry.domain not in instead)
             changed = _ranked(instead)
-            ranked = merge(others, changed)
+            ranked = merge(unchanged, changed)
+
         slots = 0
         for number, entry in enumerate(islice(ranked, wanted), 1):
             slots -= entry.minus_slots
@@ -291,7 +303,8 @@ def _ending(gangs: Iterable[Gang]) -> dict[str, dict[str, int]]:
             continue
         for pod in gang.placed:
             held = ending.setdefault(pod.node, {})
-            add_pods(held, pod.requests.items(), 1)
+            requests = pod.requests.items()
+            add_pods(held, requests, 1)
     return ending
 
 
@@ -319,9 +332,10 @@ def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> b
     wants = pods.node_filter
     if not (wants.selector or wants.terms or node.taints):
         return True
-    asked = tuple([node.labels.get(key) for key, _ in wants.selector])
+
+    values = [node.labels.get(key) for key, _ in wants.selector]
     name = node.name if wants.terms else ""
-    look = name, asked, node.taints
+    look = name, tuple(values), node.taints
     may = known.get(look)
     if may is None:
         # pods with GPUs tolerate these

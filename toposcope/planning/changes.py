@@ -77,7 +77,7 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
         )
         nodes.append(node)
     nodes.sort(key=lambda node: node.name)
-    return replace(snapshot, nodes=tuple(nodes))
+    return replace(snapshot, nodes=tuple(nodes), has_changed_nodes=True)
 
 
 def _new_names(like: str, taken: Container[str]) -> Iterator[str]:
@@ -100,5 +100,6 @@ def _labels_of(name: str, like: NodeView) -> dict[str, str]:
 
 
 def occupied(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:
-    """With more pods, which have nodes."""
-    return replace(snapshot, pods=(*(snapshot.pods or ()), *pods))
+    """The snapshot with more pods, each of which has a node."""
+    running = snapshot.pods or ()
+    return replace(snapshot, pods=(*running, *pods))

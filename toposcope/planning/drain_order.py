@@ -1,8 +1,7 @@
-"""In which order nodes or domains can go down together, at the least cost in slots and gangs.
+"""The order in which nodes or domains can go down together, at the least cost in slots and gangs.
 
-Each step takes, of what is left, the unit that costs the least while all units before it are down:
-so the first N steps are a set that can be down at the same time, until a PodDisruptionBudget
-blocks.
+Each step takes the unit that costs the least while all units before it are down: so the first N
+steps are a set that can be down at the same time, until a PodDisruptionBudget blocks.
 """
 
 import re
@@ -80,7 +79,7 @@ class Unit:
     needs: tuple[str, ...] = ()
     """Why it needs maintenance: faults that its nodes show."""
     gangs: tuple[Gang, ...] = ()
-    """Those with a pod there: they stop, or go on without it."""
+    """The gangs with a pod there: they stop, or go on without it."""
     budgets: Mapping[BudgetKey, int] = field(default_factory=dict)
     """By namespace and name of a PodDisruptionBudget: pods there that count to it."""
 
@@ -97,7 +96,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One unit, after all before it."""
+    """One unit that goes down after all before it."""
 
     unit: Unit
     losses: tuple[Loss, ...]
@@ -112,16 +111,17 @@ def faults(node: NodeView) -> tuple[str, ...]:
     The API does not say which status of a condition is the bad one, so its name does. One with
     another name, such as `EtcdIsVoter` of k3s and RKE2, is no fault whatever its status.
     """
-    found = []
+    reasons = []
     for mark in marks(node):
         if mark in FAULTS:
-            found.append(mark.value)
-    for kind, status in sorted(node.conditions.items()):
+            reasons.append(mark.value)
+    conditions = sorted(node.conditions.items())
+    for kind, status in conditions:
         if kind == "Ready":
             continue  # a mark says it
         if status == _faulty(kind):
-            found.append(kind)
-    return tuple(found)
+            reasons.append(kind)
+    return tuple(reasons)
 
 
 @lru_cache(1024)
@@ -131,7 +131,9 @@ def _faulty(kind: str) -> str | None:
         return None
     if _GOOD.search(kind):
         return "False"
-    return "True" if _BAD.search(kind) else None
+    if _BAD.search(kind):
+        return "True"
+    return None
 
 
 def units_of(
@@ -139,23 +141,21 @@ def units_of(
 ) -> list[Unit]:
     """The domains of a level (`depth`: 1 is the broadest), or with 0 the nodes.
 
-    Of cordoned nodes only those that still run gangs: NVSentinel cordons what it finds broken
-    before it is drained.
+    Cordoned nodes count only while they run gangs: NVSentinel cordons what it finds broken before
+    it is drained.
     """
     running = _running_on(gangs)
     budgets_of = _budgets_by_node(snapshot, budgets)
     units = []
-    for path, numbers in _members(capacity, running, depth).items():
-        names = []
-        for number in numbers:
-            node = capacity.nodes[number]
-            names.append(node.name)
+    members = _members(capacity, running, depth)
+    for path, numbers in members.items():
         needs: dict[str, None] = {}
         stopping: dict[int, Gang] = {}
         held = Counter[BudgetKey]()
-        for name in names:
-            for fault in faults(snapshot.by_name[name]):
-                needs[fault] = None
+        for number in numbers:
+            name = capacity.nodes[number].name
+            node = snapshot.by_name[name]
+            needs.update(dict.fromkeys(faults(node)))
             stopping.update(running.get(name, {}))
             held.update(budgets_of.get(name, {}))
 
@@ -188,8 +188,10 @@ def _members(capacity: Capacity, running: Container[str], depth: int) -> dict[Pa
             continue
         unit: Path = (node.name,)
         if depth:
-            unit = capacity.paths[number][:depth]
-        members.setdefault(unit, []).append(number)
+            path = capacity.paths[number]
+            unit = path[:depth]
+        in_unit = members.setdefault(unit, [])
+        in_unit.append(number)
     return members
 
 
@@ -211,18 +213,22 @@ def over_budget(
 ) -> dict[str, tuple[int, int]]:
     """The budgets that keep pods on these nodes.
 
-    With how many pods there count to each, and how many of them it lets go now.
+    For each: how many pods there count to it, and how many of them it lets go now.
     """
     held = Counter[BudgetKey]()
-    for node, counts in _budgets_by_node(snapshot, budgets).items():
+    by_node = _budgets_by_node(snapshot, budgets)
+    for node, counts in by_node.items():
         if node in down:
             held.update(counts)
+
     allowed = _allowed_by(budgets)
     over = {}
     for key in sorted(held):
-        if held[key] > allowed[key]:
+        count = held[key]
+        let_go = allowed[key]
+        if count > let_go:
             name = "/".join(key)
-            over[name] = held[key], allowed[key]
+            over[name] = count, let_go
     return over
 
 
@@ -274,7 +280,11 @@ class DrainOrder:
                         sums=dict(sums),
                     )
                     self._tables.append(table)
-                column = _Column(gpus, wanted, numbers[key])
+                column = _Column(
+                    gpus=gpus,
+                    wanted=wanted,
+                    table=numbers[key],
+                )
                 self._columns.append(column)
 
     def _different_slots(self) -> list[Sequence[int]]:
@@ -300,27 +310,30 @@ class DrainOrder:
 
     def _count_fitting(self, column: _Column) -> int:
         """How many gangs fit now."""
+        table = self._tables[column.table]
         fitting = 0
-        for count in self._tables[column.table].sums.values():
+        for count in table.sums.values():
             fitting += count // column.wanted
         return fitting
 
     def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
         """All units; those that need maintenance first, those that a budget blocks last."""
         kinds: dict[object, list[Unit]] = {}
-        by_name = sorted(units, key=lambda unit: unit.name, reverse=True)
-        for unit in by_name:
+        last_name_first = sorted(units, key=_name, reverse=True)
+        for unit in last_name_first:
             kind = self._kind(unit)
-            kinds.setdefault(kind, []).append(unit)
-        ranks = {kind: _rank(alike[-1]) for kind, alike in kinds.items()}
+            of_kind = kinds.setdefault(kind, [])
+            of_kind.append(unit)
+        ranks = {kind: _rank(of_kind[-1]) for kind, of_kind in kinds.items()}
 
         while kinds:
             blocked = self._blocked_kinds(kinds)
             candidates = _first_class(kinds, blocked, ranks)
-            best = self._kind(self._cheapest(candidates))
-            alike = kinds[best]
-            unit = alike.pop()
-            if not alike:
+            cheapest = self._cheapest(candidates)
+            best = self._kind(cheapest)
+            of_kind = kinds[best]
+            unit = of_kind.pop()
+            if not of_kind:
                 del kinds[best]
 
             losses = []
@@ -360,14 +373,14 @@ class DrainOrder:
     def _losses(self, units: Iterable[Unit], column: _Column) -> list[int]:
         """Slots of a column that go with each of the units."""
         wanted = column.wanted
-        known = self._parts[column.table]
+        parts = self._parts[column.table]
         table = self._tables[column.table]
         losses = []
         for unit in units:
-            part = known.get(unit.name)
+            part = parts.get(unit.name)
             if part is None:
                 part = self._part(unit, table)
-                known[unit.name] = part
+                parts[unit.name] = part
 
             loss = 0
             for count in part.own:
@@ -402,11 +415,13 @@ class DrainOrder:
     def _blocked_kinds(
         self, kinds: Mapping[object, Sequence[Unit]]
     ) -> dict[object, tuple[str, ...]]:
-        """Those that budgets block, and which ones do; most units have no budgets."""
+        """By kind of unit that budgets block: these budgets. Most units have none."""
         blocked = {}
-        for kind, alike in kinds.items():
-            unit = alike[-1]
-            budgets = self._blocked(unit) if unit.budgets else ()
+        for kind, of_kind in kinds.items():
+            unit = of_kind[-1]
+            if not unit.budgets:
+                continue
+            budgets = self._blocked(unit)
             if budgets:
                 blocked[kind] = budgets
         return blocked
@@ -417,20 +432,21 @@ class DrainOrder:
         for key, count in unit.budgets.items():
             allowed = self._allowed.get(key, 0)
             if count > allowed:
-                blocking.append("/".join(key))
+                name = "/".join(key)
+                blocking.append(name)
         return tuple(blocking)
 
     def _losses_by_size(self, losses: Sequence[int]) -> Iterator[Loss]:
-        """Each size at the narrowest level at which it loses slots."""
+        """The loss of each size, at the narrowest level at which it loses slots."""
         seen = set()
         for column, before, loss in zip(self._columns, self._fitting, losses, strict=True):
             if not loss or column.gpus in seen:
                 continue
             seen.add(column.gpus)
-            depth = self._tables[column.table].depth
+            table = self._tables[column.table]
             yield Loss(
                 gpus=column.gpus,
-                level=self._levels[depth - 1],
+                level=self._levels[table.depth - 1],
                 before=before,
                 after=before - loss,
             )
@@ -461,14 +477,19 @@ def _first_class(
     """One unit of each kind that comes before all others."""
     first: tuple[bool, _Rank] | None = None
     candidates: list[Unit] = []
-    for kind, alike in kinds.items():
+    for kind, of_kind in kinds.items():
         own = kind in blocked, ranks[kind]
         if first is None or own < first:
             first = own
             candidates = []
         if own == first:
-            candidates.append(alike[-1])
+            unit = of_kind[-1]
+            candidates.append(unit)
     return candidates
+
+
+def _name(unit: Unit) -> str:
+    return unit.name
 
 
 def _gpus_that_stop(unit: Unit) -> tuple[int, str]:

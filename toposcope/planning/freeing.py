@@ -33,16 +33,17 @@ def freeings(
 ) -> Iterator[Freeing]:
     """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move.
 
-    The best domain comes first. Only pods with GPUs are moved. The number is exact: the domains are
-    asked for one pod of the gang more at a time.
+    The best domain comes first. Only pods with GPUs are moved. The number is exact.
     """
     shape, wanted = shape_of(gpus, per_pod)
-    gpus_each = dict(shape.requests)[ALLOCATABLE_GPUS]
+    requests = dict(shape.requests)
+    gpus_each = requests[ALLOCATABLE_GPUS]
     slots = capacity.slots(View.NOW, shape)
     on_node = _movable_on(capacity, pods, movable)
 
     candidates: list[Freeing] = []
-    for domain, numbers in _open_members(capacity, depth).items():
+    members = _open_members(capacity, depth)
+    for domain, numbers in members.items():
         missing = wanted
         by_node = []
         for number in numbers:
@@ -82,10 +83,11 @@ def _open_members(capacity: Capacity, depth: int) -> dict[Path, list[int]]:
     members: dict[Path, list[int]] = {}
     for number, path in enumerate(capacity.paths):
         node = capacity.nodes[number]
-        if not node.obstacle:
-            domain = path[:depth]
-            numbers = members.setdefault(domain, [])
-            numbers.append(number)
+        if node.obstacle:
+            continue
+        domain = path[:depth]
+        numbers = members.setdefault(domain, [])
+        numbers.append(number)
     return members
 
 
@@ -113,14 +115,15 @@ def _largest_first(pod: PodView) -> tuple[int, str, str]:
 
 
 def _fewest(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
-    """The fewest pods for so many more slots: one number of slots chosen for each node.
+    """The fewest pods that make so many more slots, by some slots on each node.
 
-    None where they have fewer.
+    None where the nodes cannot make as many.
     """
     if missing <= 0:
         return ()
     if all(len(steps) == 1 for steps in nodes):
         return _fewest_of_single(nodes, missing)
+
     best: dict[int, _Moved] = {0: ()}
     for steps in nodes:
         best = _with_node(best, steps, missing)
@@ -128,12 +131,13 @@ def _fewest(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
 
 
 def _fewest_of_single(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
-    """The same where each node gives one more slot: those with the fewest pods."""
+    """The fewest pods where each node can make one slot: those of the nodes with the fewest."""
     moves = [steps[0] for steps in nodes]
     if len(moves) < missing:
         return None
     moves.sort(key=len)
-    return tuple(chain.from_iterable(moves[:missing]))
+    fewest = moves[:missing]
+    return tuple(chain.from_iterable(fewest))
 
 
 def _with_node(
@@ -143,10 +147,9 @@ def _with_node(
     reached = dict(best)
     for slots, moved in best.items():
         for more, further in enumerate(steps, 1):
-            total = slots + more
-            total = min(total, missing)
-            known = reached.get(total)
+            total = min(slots + more, missing)
+            fewest = reached.get(total)
             pods = len(moved) + len(further)
-            if known is None or len(known) > pods:
+            if fewest is None or len(fewest) > pods:
                 reached[total] = (*moved, *further)
     return reached

@@ -53,17 +53,18 @@ class Gang:
     @property
     def ends(self) -> bool:
         """Whether it ends by itself: Jobs of any kind and pods that nobody owns."""
-        return all(not pod.owner or pod.owner.kind.endswith("Job") for pod in self.pods)
+        for pod in self.pods:
+            if pod.owner and not pod.owner.kind.endswith("Job"):
+                return False
+        return True
 
 
 def gangs_of(
     snapshot: Snapshot, required: Mapping[tuple[str, str, str], str] = MappingProxyType({})
 ) -> tuple[Gang, ...]:
-    """All gangs with GPUs, by namespace and name; a pod that belongs to none is one of its own.
+    """All gangs with GPUs, by namespace and name; a pod that belongs to none is a gang by itself.
 
-    Shares are no GPUs.
-
-    `required`: as of `RequiredLevels.keys`.
+    Shares of GPUs do not count. `required` is `RequiredLevels.keys`.
     """
     members: dict[_Mark, list[PodView]] = {}
     for pod in snapshot.in_whole_gpus.pods or ():
@@ -88,9 +89,9 @@ class _Mark(NamedTuple):
 
 
 def _gang(mark: _Mark, pods: Sequence[PodView], required: str) -> Gang:
-    """Named after the one owner of its pods where that says more.
+    """The gang, named after the owner of all its pods where a system made an object for that.
 
-    That is a Job rather than an object made for it.
+    A Job says more than the PodGroup made for it.
     """
     gang = Gang(
         kind=mark.kind,
@@ -149,8 +150,8 @@ def _name_by(mark: GangMark, pod: PodView) -> str | None:
 def named(gangs: Iterable[Gang], wanted: str) -> tuple[Gang, ...]:
     """The gangs that are called `NAME` or `NAMESPACE/NAME`."""
     namespace, _, name = wanted.rpartition("/")
-    found = []
+    matching = []
     for gang in gangs:
         if gang.name == name and namespace in ("", gang.namespace):
-            found.append(gang)
-    return tuple(found)
+            matching.append(gang)
+    return tuple(matching)

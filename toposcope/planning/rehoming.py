@@ -297,7 +297,7 @@ class _Rehoming:
         return self._room.shapes[kind]
 
     def _choose(self, case: _Case) -> _Choice:
-        """Where the gang goes: the less it is torn apart, the better."""
+        """Where the gang goes, torn apart as little as possible."""
         for choose in (self._stay, self._move, self._spread):
             choice = choose(case)
             if choice:
@@ -305,7 +305,7 @@ class _Rehoming:
         return _Choice(Outcome.WAITS, ())
 
     def _stay(self, case: _Case) -> _Choice | None:
-        """Where its other pods are: the lost ones alone find other nodes."""
+        """The lost pods find other nodes where the others are."""
         if not case.kept and case.home:
             return None  # all of it is lost: see `_move`
         placed = self._search(case.gone, None, case.home)
@@ -314,7 +314,7 @@ class _Rehoming:
         return _Choice(Outcome.STAYS, placed)
 
     def _move(self, case: _Case) -> _Choice | None:
-        """All of it together, into any domain of the level that holds it."""
+        """All of it finds room together, in any domain of the level that holds it."""
         if not case.home:
             return None
         level = self._level_of(case.home)
@@ -328,7 +328,7 @@ class _Rehoming:
         return _Choice(Outcome.STAYS, placed)
 
     def _spread(self, case: _Case) -> _Choice | None:
-        """The lost pods anywhere in broader and broader domains around the others."""
+        """The lost pods find room in ever broader domains around the others."""
         for depth in range(len(case.home) - 1, case.least - 1, -1):
             domain = case.home[:depth]
             level = None

@@ -39,11 +39,11 @@ class RequiredLevels:
         self._documents: list[dict[str, Any]] = []
 
     def wants(self, group: str, kind: str) -> bool:
-        """Objects with such a field."""
+        """Whether such objects have a field that says so."""
         return (group, kind) in _FIELDS
 
     def put(self, document: Mapping[str, Any]) -> None:
-        """One of them."""
+        """Take one such object."""
         group, kind = kind_of(document)
         path = _FIELDS[group, kind].path
         root = Field(document)
@@ -82,5 +82,5 @@ class RequiredLevels:
             self.put({**item, "apiVersion": kind.api_version(), "kind": kind.kind})
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Those that require a level, as `put` takes them."""
+        """The objects that require a level, as `put` takes them."""
         yield from self._documents

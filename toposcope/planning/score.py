@@ -76,7 +76,7 @@ class Score:
     def better_now(self) -> bool:
         """Whether it would span fewer domains of some level if it were placed anew.
 
-        And not more domains of a broader level.
+        It must not span more domains of a broader level for that.
         """
         for spread in self.spreads:
             if spread.now is None or spread.now > spread.spans:
@@ -107,29 +107,35 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
     if not score.better_now:
         return None
     gang = score.gang
-    alike = capacity.alike(gang)
-    counts = Kinds().of(gang.placed, alike)
-    demand = _Demand(View.NOW, counts, freed=_held(capacity, gang))
+    common_labels = capacity.alike(gang)
+    demand = _Demand(
+        view=View.NOW,
+        kinds=Kinds().of(gang.placed, common_labels),
+        freed=_held(capacity, gang),
+    )
+    fewest = _Fewest(capacity, demand)
     for depth, spread in enumerate(score.spreads, 1):
         if spread.now is None or spread.now >= spread.spans:
             continue
-        domains = _Fewest(capacity, demand).place(depth, spread.now or 1)
-        return None if domains is None else (spread.level, domains)
+        domains = fewest.place(depth, spread.now or 1)
+        if domains is None:
+            return None
+        return spread.level, domains
     return None
 
 
 def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     """The running gangs of more than one pod, the worst first, then the largest."""
     kinds = Kinds()
-    made = []
+    ranking = []
     for gang in gangs:
         if len(gang.placed) <= 1:
             continue
         score = _score(capacity, kinds, gang)
         if score:
-            made.append(score)
-    made.sort(key=_worst_first)
-    return tuple(made)
+            ranking.append(score)
+    ranking.sort(key=_worst_first)
+    return tuple(ranking)
 
 
 def _worst_first(score: Score) -> tuple[float, int, str]:
@@ -144,20 +150,19 @@ class Kinds:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int, Labels], Pods] = {}
+        self._by_identity: dict[tuple[int, int, Labels], Pods] = {}
         self._kept: list[PodView] = []
+        """Pods whose ids stay taken while they are in `_by_identity`."""
 
     def of(self, pods: Iterable[PodView], alike: Labels = ()) -> dict[Pods, int]:
-        """The different kinds of pods, and how many there are of each.
-
-        Only nodes with the labels `alike` will do.
-        """
+        """The different kinds of pods, on nodes with the labels `alike`, and how many of each."""
         counts: dict[Pods, int] = {}
         for pod in pods:
             key = id(pod.requests), id(pod.wants), alike
-            kind = self._known.get(key)
+            kind = self._by_identity.get(key)
             if kind is None:
-                kind = self._read(pod, key)
+                kind = self._read(pod, alike)
+                self._by_identity[key] = kind
             counts[kind] = counts.get(kind, 0) + 1
         return counts
 
@@ -166,25 +171,22 @@ class Kinds:
         (kind,) = self.of([pod], alike)
         return kind
 
-    def _read(self, pod: PodView, key: tuple[int, int, Labels]) -> Pods:
-        self._kept.append(pod)  # keeps the ids taken
-        _, _, alike = key
+    def _read(self, pod: PodView, alike: Labels) -> Pods:
+        self._kept.append(pod)
         wants = node_filter_of(Field(pod.wants))
         selector = {*wants.selector, *alike}
         wants = replace(wants, selector=tuple(sorted(selector)))
         requests = sorted(pod.requests.items())
-        kind = Pods(
+        return Pods(
             name="",
             count=1,
             requests=tuple(requests),
             node_filter=wants,
         )
-        self._known[key] = kind
-        return kind
 
 
 def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
-    """None where one of its nodes is not among those that count."""
+    """The score; None where one of its nodes is not among those that count."""
     paths = set()
     for pod in gang.placed:
         number = capacity.number.get(pod.node)
@@ -193,26 +195,24 @@ def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
         path = capacity.paths[number]
         paths.add(path)
 
-    alike = capacity.alike(gang)
-    counts = kinds.of(gang.placed, alike)
-    now = _Fewest(
-        capacity,
-        _Demand(View.NOW, counts, freed=_held(capacity, gang)),
-    )
-    empty = _Fewest(
-        capacity,
-        _Demand(View.EMPTY, counts, freed={}),
-    )
+    common_labels = capacity.alike(gang)
+    counts = kinds.of(gang.placed, common_labels)
+    demand_now = _Demand(View.NOW, counts, freed=_held(capacity, gang))
+    demand_empty = _Demand(View.EMPTY, counts, freed={})
+    now = _Fewest(capacity, demand_now)
+    empty = _Fewest(capacity, demand_empty)
+
     spreads = []
     for depth, level in enumerate(capacity.levels, 1):
         domains = {path[:depth] for path in paths}
         spans = len(domains)
+        taking = empty.domains(depth)
         spread = Spread(
             level=level,
             spans=spans,
             now=1,
             empty=1,
-            worst=min(len(gang.placed), empty.domains(depth)),
+            worst=min(len(gang.placed), taking),
         )
         if spans > 1:
             fewest = empty.fewest(depth) or spans
@@ -235,8 +235,8 @@ class _Demand:
     """By node: what the gang holds itself, where that is room for it."""
 
     @property
-    def alike(self) -> bool:
-        """Whether all pods are of one kind."""
+    def is_of_one_kind(self) -> bool:
+        """Whether all pods request the same."""
         return len(self.kinds) == 1
 
 
@@ -245,8 +245,9 @@ def _held(capacity: Capacity, gang: Gang) -> dict[int, dict[str, int]]:
     held: dict[int, dict[str, int]] = {}
     for pod in gang.placed:
         number = capacity.number[pod.node]
-        on_node = held.setdefault(number, {})
-        add_pods(on_node, pod.requests.items(), 1)
+        held_there = held.setdefault(number, {})
+        requests = pod.requests.items()
+        add_pods(held_there, requests, 1)
     return held
 
 
@@ -270,7 +271,7 @@ class _Fewest:
     def fewest(self, depth: int) -> int | None:
         """The fewest domains that hold all pods.
 
-        For pods of several kinds in large clusters at least so many.
+        A lower bound where pods of several kinds leave too many choices to try.
         """
         bound = 1
         for pods, wanted in self._demand.kinds.items():
@@ -285,16 +286,16 @@ class _Fewest:
                 return None
             bound = max(bound, fewest)
 
-        if self._demand.alike:
+        if self._demand.is_of_one_kind:
             return bound
         return self._fewest_by_packing(depth, bound)
 
     def _fewest_by_packing(self, depth: int, bound: int) -> int | None:
         """Tries every choice of domains with an exact packing if there are few; else the bound."""
         members = self._capacity.members(depth)
-        there_are = len(members)
-        for count in range(bound, there_are + 1):
-            choices = comb(there_are, count)
+        total = len(members)
+        for count in range(bound, total + 1):
+            choices = comb(total, count)
             if choices > _MOST_CHOICES:
                 return count
             for domains in combinations(members, count):
@@ -303,7 +304,7 @@ class _Fewest:
         return None
 
     def place(self, depth: int, count: int) -> tuple[Path, ...] | None:
-        """So many domains that hold the gang: of single ones the fullest, else the roomiest."""
+        """`count` domains that hold the gang: one as full as possible, or the roomiest."""
         rooms = [self._rooms(pods, depth) for pods in self._demand.kinds]
 
         def fullest_first(domain: Path) -> tuple[list[int], Path]:
@@ -312,13 +313,14 @@ class _Fewest:
         domains = sorted(self._capacity.members(depth), key=fullest_first)
         if count == 1:
             domains = self._roomy(domains, rooms)
-        choices: Iterable[tuple[Path, ...]] = combinations(domains, count)
-        if self._demand.alike and count > 1:
-            roomiest = domains[-count:]
-            choices = [tuple(roomiest)]
-
+        if self._demand.is_of_one_kind:
+            chosen = domains[-count:]
+            if count == 1:
+                chosen = domains[:1]  # the fullest with room
+            return tuple(chosen) or None
+        choices = combinations(domains, count)
         for choice in islice(choices, _MOST_CHOICES):
-            if self._demand.alike or self._may_hold(depth, choice):
+            if self._may_hold(depth, choice):
                 return choice
         return None
 
@@ -341,8 +343,7 @@ class _Fewest:
             return {}
         sums = self._capacity.sums(self._demand.view, pods, depth)
         changed: dict[Path, int] = {}
-        gains = self._gains_of(pods)
-        for number, gain in gains.items():
+        for number, gain in self._gains_of(pods).items():
             path = self._capacity.paths[number]
             domain = path[:depth]
             before = changed.get(domain, sums[domain])
@@ -363,9 +364,11 @@ class _Fewest:
         for number in self._demand.freed:
             gains[number] = 0
             node = self._capacity.nodes[number]
-            if not node.obstacle:
-                slots_without = times_by_name(self._offered(number), pods.requests)
-                gains[number] = slots_without - slots[number]
+            if node.obstacle:
+                continue
+            offered = self._offered(number)
+            slots_without = times_by_name(offered, pods.requests)
+            gains[number] = slots_without - slots[number]
         return gains
 
     def _offered(self, number: int) -> Mapping[str, int]:

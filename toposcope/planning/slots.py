@@ -32,7 +32,8 @@ class Slots:
         """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
         if not self.free:
             return 0.0
-        used = self.fitting[View.NOW] * self.gpus
+        fitting_now = self.fitting[View.NOW]
+        used = fitting_now * self.gpus
         return 1 - used / self.free
 
 
@@ -52,7 +53,7 @@ def without_repeats(table: Sequence[Slots]) -> list[Slots]:
 
 
 def gpus_per_pod(capacity: Capacity) -> int:
-    """As many GPUs as most nodes have, at least one: most pods of gangs fill a node."""
+    """The GPUs that most nodes have, at least one: most pods of gangs fill a node."""
     counts = Counter[int]()
     for node in capacity.nodes:
         gpus = node.total.get(ALLOCATABLE_GPUS, 0)
@@ -61,7 +62,11 @@ def gpus_per_pod(capacity: Capacity) -> int:
     if not counts:
         return 1
     most = max(counts.values())
-    return max(gpus for gpus, nodes in counts.items() if nodes == most)
+    largest = 0
+    for gpus, nodes in counts.items():
+        if nodes == most:
+            largest = max(largest, gpus)
+    return largest
 
 
 def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
@@ -73,7 +78,7 @@ def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
     pods = one_pod(per_pod)
     sizes = set[int]()
     largest = 0
-    for depth in range(1, len(capacity.levels) + 1):
+    for depth, _ in enumerate(capacity.levels, 1):
         gpus = []
         sums = capacity.sums(View.EMPTY, pods, depth)
         for count in sums.values():
@@ -118,7 +123,12 @@ def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Sl
             for view in View:
                 fitting[view] = tallies.gangs(view, pods, depth, wanted)
             if fitting[View.EMPTY]:
-                yield Slots(gpus, level, fitting, free)
+                yield Slots(
+                    gpus=gpus,
+                    level=level,
+                    fitting=fitting,
+                    free=free,
+                )
 
 
 class _Tallies:
@@ -126,16 +136,16 @@ class _Tallies:
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
-        self._known: dict[tuple[View, Pods, int], Counter[int]] = {}
+        self._tallies: dict[tuple[View, Pods, int], Counter[int]] = {}
 
     def gangs(self, view: View, pods: Pods, depth: int, wanted: int) -> int:
         """How many gangs of so many pods fit, each into one domain of a level."""
         key = view, pods, depth
-        tally = self._known.get(key)
+        tally = self._tallies.get(key)
         if tally is None:
             sums = self._capacity.sums(view, pods, depth)
             tally = Counter(sums.values())
-            self._known[key] = tally
+            self._tallies[key] = tally
 
         gangs = 0
         for slots_there, domains in tally.items():

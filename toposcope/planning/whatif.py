@@ -81,7 +81,9 @@ def whatif(
     changes: Changes,
 ) -> WhatIf:
     """The cluster with these changes; `before` and `gangs` are those of the snapshot."""
-    after = finished(snapshot, changes.finish) if changes.finish else snapshot
+    after = snapshot
+    if changes.finish:
+        after = finished(snapshot, changes.finish)
     if changes.add:
         new = changes.add
         after = added(after, new.like, new.count, new.domains)
@@ -109,7 +111,7 @@ def whatif(
 
 
 def _without_ended(gangs: Iterable[Gang], ended: Iterable[Gang]) -> list[Gang]:
-    """Those that go on."""
+    """The gangs that go on."""
     keys = {_key(gang) for gang in ended}
     running = []
     for gang in gangs:
@@ -171,12 +173,10 @@ def vacated(
     per_pod: int,
 ) -> tuple[Rehomed, ...]:
     """What becomes of the gangs whose pods leave a domain that is kept for a gang of `gpus`."""
-    left = without(snapshot, freeing.pods)
-    kept = list(_kept_for(before, left, freeing, gpus, per_pod))
-    occupied_by_gang = occupied(left, kept)
-    lost = []
-    for pod in freeing.pods:
-        lost.append(_name(pod))
+    freed = without(snapshot, freeing.pods)
+    gang_pods = list(_kept_for(before, freed, freeing, gpus, per_pod))
+    occupied_by_gang = occupied(freed, gang_pods)
+    lost = [_name(pod) for pod in freeing.pods]
     rehomed, _ = relocated(
         before,
         occupied_by_gang,
@@ -210,7 +210,8 @@ def _kept_for(
 def _capacity(
     snapshot: Snapshot, topology: str | None, gangs: Iterable[Gang], before: Capacity
 ) -> Capacity:
-    return Capacity(snapshot, select_scope(snapshot, topology), gangs, before)
+    scope = select_scope(snapshot, topology)
+    return Capacity(snapshot, scope, gangs, before)
 
 
 def _admit(
@@ -234,7 +235,8 @@ def _admit(
         admitted.append(answered)
         if checked.well and checked.verdict:
             placed = checked.verdict.placed
-    return admitted, occupied(snapshot, _pods_of(snapshot, placed))
+    pods = _pods_of(snapshot, placed)
+    return admitted, occupied(snapshot, pods)
 
 
 def _answer(checked: Checked) -> str:
@@ -287,10 +289,10 @@ def _packed(
     bins = []
     for place, (name, _) in enumerate(copy.nodes):
         held = taken.get(name, {})
-        left = _left_on(snapshot, name, held, resources)
+        free = _left_on(snapshot, name, held, resources)
         bin_ = Bin(
             number=place,
-            free=tuple(left),
+            free=tuple(free),
             allowed=(True,) * len(kinds),
         )
         bins.append(bin_)

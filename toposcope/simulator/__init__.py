@@ -1,6 +1,4 @@
-"""Machines without the machines.
+"""Machines without the machines: hardware profiles, a simulated NVML, sysfs trees, an API server.
 
-Hardware profiles, a simulated NVML, sysfs trees and an embedded API server.
-
-For the demo, the tests and the benchmarks. Nothing here runs in production.
+The demo, the tests and the benchmarks use them. Nothing here runs in production.
 """

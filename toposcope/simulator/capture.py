@@ -1,9 +1,7 @@
-"""A machine from a pasted link matrix.
+"""A machine from a pasted link matrix: one for which `nvidia-smi topo -m` prints those cells.
 
-The hardware that would make `nvidia-smi topo -m` print those cells.
-
-A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the
-PCI level of their pair; what stays open is filled in the plainest way and listed in
+A matrix says less than a machine is. PCI levels give a tree; NV cells give a wiring and hide the
+PCI level of their pair. What stays open is filled in the plainest way and listed in
 `Machine.notes`. The result is checked cell for cell: a capture that contradicts itself is refused.
 """
 
@@ -56,10 +54,10 @@ _DMA: Final = "_dma"
 _ETHERNET: Final = re.compile(r"roce.*|bnxt_re.*|irdma.*|qedr.*|.*_bond_?\d+")
 """Names of RDMA devices with Ethernet ports.
 
-Those that udev calls RoCE, NICs that know nothing else, and bonds.
+They are those that udev calls RoCE, NICs that know nothing else, and bonds.
 """
 _MOST_PORTS: Final = 18
-"""No GPU has had more NVLink ports so far.
+"""The most NVLink ports of a GPU so far.
 
 More links in a row than this can only be shared ones, through switches.
 """
@@ -69,7 +67,7 @@ _WIRED: Final = re.compile(
 )
 """Products whose boards wire every NVLink.
 
-A matrix of theirs without any shows a fault, or cannot show NVLink.
+A matrix of such a product without any NVLink shows a fault, or cannot show NVLink.
 """
 _NAMED: Final = 10
 """How many cells or rows an error message names."""
@@ -97,7 +95,13 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
 
     implied = _implied_nodes(capture, claims)
     numa_nodes = _numa_nodes(capture, roots, claims, implied)
-    machine = _assemble(capture, name, functions, links, numa_nodes)
+    machine = _assemble(
+        capture,
+        name,
+        functions,
+        links,
+        numa_nodes,
+    )
     _compare(capture, cells, machine)
 
     notes = [*capture.notes, *numa_notes]
@@ -202,11 +206,11 @@ def _some(names: list[str]) -> str:
 
 
 def _grouped(members: Iterable[str], cells: Cells, levels: tuple[Ancestor, ...]) -> list[Group]:
-    """Devices that cells of these levels join, directly or through others.
+    """Groups of devices that cells of these levels join, directly or through others.
 
     Groups are in the order of the first of each.
     """
-    names = {level.name for level in levels}
+    level_names = {level.name for level in levels}
     group_of: dict[str, list[str]] = {}
     order: dict[str, int] = {}
     for position, device in enumerate(members):
@@ -214,7 +218,9 @@ def _grouped(members: Iterable[str], cells: Cells, levels: tuple[Ancestor, ...])
         order[device] = position
 
     for (a, b), cell in cells.items():
-        if cell in names and a in group_of and b in group_of:
+        if cell not in level_names:
+            continue
+        if a in group_of and b in group_of:
             _join(group_of, a, b)
 
     groups: dict[Group, None] = {}
@@ -272,20 +278,30 @@ def _root_complexes(
 
     Devices joined by NODE or better share a NUMA node; the cells win over the affinity columns.
     """
-    below_root = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
-    below_node = (*below_root, Ancestor.NODE)
+    below_root = (
+        Ancestor.PIX,
+        Ancestor.PXB,
+        Ancestor.PHB,
+    )
+    below_node = (
+        *below_root,
+        Ancestor.NODE,
+    )
     complexes = {}
-    for group in _grouped(capture.devices, cells, below_node):
+    on_one_node = _grouped(capture.devices, cells, below_node)
+    for group in on_one_node:
         complexes[group] = _grouped(group, cells, below_root)
     nodes = _resolve(complexes, claims, cells)
 
     roots = []
     for group, members in complexes.items():
+        numa_node = nodes[group]
         for member in members:
-            ports = tuple(_ports(member, cells, capture.gpus))
-            root = RootComplex(nodes[group], ports)
+            ports = _ports(member, cells, capture.gpus)
+            root = RootComplex(numa_node, tuple(ports))
             roots.append(root)
-    return tuple(roots), _numa_notes(nodes, claims)
+    notes = _numa_notes(nodes, claims)
+    return tuple(roots), notes
 
 
 def _claims(capture: Capture) -> dict[str, int]:
@@ -709,11 +725,15 @@ def _implied_nodes(capture: Capture, claims: dict[str, int]) -> dict[int, frozen
 
     if not missing or not named_cpus:
         return dict.fromkeys(missing, frozenset())
-    every_cpu = set(range(max(named_cpus)))
+    highest_cpu = max(named_cpus)
+    every_cpu = set(range(highest_cpu))
     unclaimed = every_cpu - named_cpus
     if not unclaimed:
         return {}
-    return _shifted(named, missing) or _divided(unclaimed, missing)
+    shifted = _shifted(named, missing)
+    if shifted:
+        return shifted
+    return _divided(unclaimed, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -733,11 +753,13 @@ class _Runs:
 
 
 def _shifted(named: dict[int, frozenset[int]], missing: list[int]) -> dict[int, frozenset[int]]:
-    """The CPUs of missing nodes where all nodes have as many, in order; else nothing.
+    """The CPUs of missing nodes where all nodes have equally many, in order; else nothing.
 
     A node has a run of CPUs for each thread of a core, or every n-th CPU, which are runs of one.
     """
-    layouts = {_layout(node, cpus) for node, cpus in named.items()}
+    layouts = set()
+    for node, cpus in named.items():
+        layouts.add(_layout(node, cpus))
     if len(layouts) != 1:
         return {}
     layout = layouts.pop()
@@ -877,18 +899,21 @@ def _packages(cpus: Mapping[int, frozenset[int]], sockets: int | None) -> dict[i
 
 def _compare(capture: Capture, cells: Cells, machine: Machine) -> None:
     """Raise CaptureError where the machine would not print the cell that it was built from."""
-    devices: dict[str, Gpu | Nic | DataDirect] = {}
-    devices.update(zip(capture.gpus, machine.gpus, strict=True))
-    devices.update(zip(capture.nics, machine.nics, strict=True))
-    devices.update(zip(capture.data_direct, machine.data_direct, strict=True))
+    names = capture.gpus + capture.nics + capture.data_direct
+    devices = machine.gpus + machine.nics + machine.data_direct
+    by_name = dict(zip(names, devices, strict=True))
 
-    wrong: list[str] = []
+    differences = []
     for (a, b), cell in cells.items():
-        printed = _printed_cell(devices[a], devices[b])
+        first = by_name[a]
+        second = by_name[b]
+        printed = _printed_cell(first, second)
         if printed != cell:
-            wrong.append(f"{a}-{b} is {cell} where the other cells ask for {printed}")
-    if wrong:
-        raise CaptureError(f"no machine has these cells: {_some(wrong)}")
+            text = f"{a}-{b} is {cell} where the other cells ask for {printed}"
+            differences.append(text)
+    if differences:
+        text = _some(differences)
+        raise CaptureError(f"no machine has these cells: {text}")
 
 
 def _printed_cell(a: Gpu | Nic | DataDirect, b: Gpu | Nic | DataDirect) -> str:

@@ -1,8 +1,6 @@
-"""Reading what people paste of `nvidia-smi topo -m`.
+"""Reads what people paste of `nvidia-smi topo -m` into cells, and concludes nothing yet.
 
-The text becomes cells, nothing is concluded yet.
-
-`paste` undoes what happened to the text and finds the matrices in it, `wrapped` joins lines.
+`paste` undoes what happened to the text and finds the matrices in it; `wrapped` joins lines.
 Understood here: tabs or aligned columns, cells and device names that a lost tab has glued together,
 NICs under their own name or as `NICn` with a legend, missing NUMA columns (before driver 450),
 empty and `N/A` cells, lists and ranges, and beside the matrix `nvidia-smi nvlink -s`, `nvidia-smi
@@ -27,10 +25,7 @@ _MOST_HOSTS: Final = 10
 """How many hosts an error message names."""
 _TAIL: Final = re.compile("|".join(TAIL_COLUMNS))
 _CUT_TAIL: Final = re.compile(r"(?<=\s)C(?:PU?(?: A\w*)?)?\s*$")
-"""The first of them in a header that ends there.
-
-A text whose lines are cut off behind the cells.
-"""
+"""The first of the tail columns; a header that ends there is of a text whose lines are cut off."""
 _CELL: Final = re.compile(rf"\s*({CELL})(?=\s|$|{CELL})")
 _NV: Final = re.compile(r"NV\d{1,4}")
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+)\s*[:=]\s*([^\s(,;]+)([\s(,;].*)?")
@@ -130,9 +125,10 @@ def read_capture(text: str, host: str | None = None) -> Capture:
 
     names = _header_names(header)
     heads = {name for name, _ in rows}
-    capture.devices = tuple(_split_names(names, heads))
-    different = set(capture.devices)
-    if len(different) < len(capture.devices):
+    devices = tuple(_split_names(names, heads))
+    capture.devices = devices
+    different = set(devices)
+    if len(different) < len(devices):
         raise CaptureError("the header names a device twice")
 
     columns = tuple(name for name in TAIL_COLUMNS if name in header)
@@ -214,7 +210,7 @@ def _named(found: Sequence[Matrix]) -> str:
 
 
 def _one_of(found: Sequence[Matrix]) -> Matrix | None:
-    """The one that says most where all are of one machine, by their cells.
+    """The matrix that says most, where the cells of all are of one machine.
 
     None where they differ.
     """
@@ -245,9 +241,11 @@ def _agrees(matrix: Matrix, cells: Mapping[tuple[str, int], str]) -> bool:
 def _cells_of(matrix: Matrix) -> dict[tuple[str, int], str]:
     """The cells by row and column, as far as they can be read."""
     cells: dict[tuple[str, int], str] = {}
-    _, rows = unwrapped(matrix.lines[matrix.header :])
+    lines = matrix.lines[matrix.header :]
+    _, rows = unwrapped(lines)
     for name, row in rows:
-        row_cells, _ = leading_cells(row, len(name))
+        begins = len(name)
+        row_cells, _ = leading_cells(row, begins)
         for column, cell in enumerate(row_cells):
             cells[name, column] = cell
     return cells
@@ -316,10 +314,12 @@ def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -
     for column in capture.devices:
         match = _CELL.match(row, position)
         if match is None:
-            words = row[position:].split()
-            raise CaptureError(f"row {name}, column {column}: {_no_cell(words)}")
+            rest = row[position:]
+            problem = _no_cell(rest.split())
+            raise CaptureError(f"row {name}, column {column}: {problem}")
         # Old drivers wrote SOC for what has been SYS since.
-        capture.cells[name, column] = match[1].replace("SOC", "SYS")
+        cell = match[1].replace("SOC", "SYS")
+        capture.cells[name, column] = cell
         position = match.end()
 
     if _is_gpu(name):
@@ -372,7 +372,7 @@ def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
 def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]:
     """The cells without the one that stands under no heading.
 
-    The driver writes two tabs before its last column.
+    The driver writes two tabs before its last column, which leaves an empty cell.
     """
     headings = max(1, len(columns))
     if len(cells) <= headings or cells[-2]:

@@ -41,10 +41,7 @@ _RACKS: Final[dict[str, dict[str, str]]] = load(Path(__file__).with_name("racks.
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """A machine in a cluster.
-
-    The labels are those that the platform wrote before Toposcope came.
-    """
+    """A machine in a cluster, with the labels that the platform wrote before Toposcope came."""
 
     name: str
     machine: Machine
@@ -54,27 +51,40 @@ class SimulatedNode:
 
     def node_object(self) -> dict[str, Any]:
         """Its Node object, as the API server would hold it."""
-        return node_object(self.name, self.labels, self.gpus, uid=str(identity("node", self.name)))
+        uid = identity("node", self.name)
+        return node_object(
+            self.name,
+            self.labels,
+            self.gpus,
+            uid=str(uid),
+        )
 
 
 def demo_cluster() -> tuple[SimulatedNode, ...]:
     """30 nodes in two blocks.
 
-    A GB200 NVL72 rack and a rack of L40S nodes in one, two racks of DGX H200 in the other.
+    One block has a GB200 NVL72 rack and a rack of L40S nodes, the other has two racks of DGX H200.
     """
     tray = load_profile("gb200-nvl72-tray")
     trays = [_tray(tray, "rack-1", index) for index in range(_TRAYS)]
-    pcie = load_profile("l40s-4")
-    l40s = [with_identity(pcie, f"l40s-{number}") for number in range(1, 5)]
-    dgx = load_profile("dgx-h200")
-    h200 = [with_identity(dgx, f"h200-{number}") for number in range(1, 9)]
-
+    l40s = _numbered("l40s-4", "l40s", count=4)
+    h200 = _numbered("dgx-h200", "h200", count=8)
     return (
         *_rack("block-1", "rack-1", trays),
         *_rack("block-1", "rack-2", l40s),
         *_rack("block-2", "rack-3", h200[:4]),
         *_rack("block-2", "rack-4", h200[4:]),
     )
+
+
+def _numbered(profile: str, prefix: str, *, count: int) -> list[Machine]:
+    """So many machines of a profile, numbered from 1."""
+    machine = load_profile(profile)
+    machines = []
+    for index in range(count):
+        number = index + 1
+        machines.append(with_identity(machine, f"{prefix}-{number}"))
+    return machines
 
 
 def _rack(block: str, rack: str, machines: Sequence[Machine]) -> Iterator[SimulatedNode]:

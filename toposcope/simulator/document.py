@@ -41,9 +41,7 @@ def read_document(
 ) -> Kind:
     """Read a YAML file; an empty one is an empty mapping.
 
-    `words` makes values of types that YAML does not have.
-
-    Raises `error`, OSError.
+    `words` makes values of types that YAML does not have. Raises `error` and OSError.
     """
     try:
         document = load(path.read_bytes())

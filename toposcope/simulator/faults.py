@@ -24,9 +24,7 @@ class FaultError(DocumentError):
 
 
 class CallFault(Part):
-    """One NVML function that goes wrong, for one GPU or for every one.
-
-    By an NVML error, or by not answering at all.
+    """One NVML function that fails or does not answer, for one GPU or for every one.
 
     With a `field`, one entry of nvmlDeviceGetFieldValues gets the error, and the call as a whole
     succeeds.

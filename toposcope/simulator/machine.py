@@ -59,9 +59,8 @@ class Ancestor(IntEnum):
 class Slot:
     """A place on the PCI tree.
 
-    `root` is `pciDDDD:BB`, `bridges` the addresses from the root port down.
-
-    `address` is as sysfs writes it. `numa_node` is what the firmware says: -1 when it does not.
+    `root` is `pciDDDD:BB`; `bridges` are the addresses from the root port down; `address` is as
+    sysfs writes it. `numa_node` is what the firmware says, -1 where it says nothing.
     """
 
     address: str
@@ -102,7 +101,7 @@ class PciFunction:
 class NvLink:
     """One NVLink port of a GPU.
 
-    `address` None: the far end has no PCI address that this machine can see.
+    `address` is None where the far end has no PCI address that this machine can see.
     """
 
     remote: Remote
@@ -204,7 +203,7 @@ class Nic:
 class DataDirect:
     """A Data Direct function of a ConnectX-8.
 
-    `nic` is the name of a NIC of its card, None: nothing says which.
+    `nic` is the name of a NIC of its card, None where nothing says which.
     """
 
     function: PciFunction
@@ -218,9 +217,9 @@ class DataDirect:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One NUMA node; no `cpus` on a node that is only memory.
+    """One NUMA node; a node that is only memory has no `cpus`.
 
-    `distances` are in order of node id.
+    `distances` are in the order of node ids.
     """
 
     id: int
@@ -253,7 +252,7 @@ class Machine:
     nvlinks_known: bool = True
     """Whether the description says which NVLinks there are.
 
-    Without it, that there are none in `gpus` says nothing.
+    Where it does not, a lack of links in `gpus` means nothing.
     """
 
     @property
@@ -292,9 +291,8 @@ def default_distances(
 ) -> dict[int, tuple[int, ...]]:
     """ACPI distances of nodes given as id to package.
 
-    10 on the diagonal, 12 within a package, 20 or 40 beyond.
-
-    40 is for nodes that are only memory, as a GPU's memory is on Grace.
+    They are 10 on the diagonal, 12 within a package, and 20 beyond; 40 is for nodes that are only
+    memory, as a GPU's memory is on Grace.
     """
     far = set(cpuless)
 
@@ -315,8 +313,10 @@ def default_distances(
 def identity(*parts: object) -> uuid.UUID:
     """A UUID that depends on `parts` only: the same machine has the same serials in every run."""
     text = "/".join(map(str, parts))
-    hashed = hashlib.blake2b(text.encode(), digest_size=16)
-    return uuid.UUID(bytes=hashed.digest(), version=4)
+    content = text.encode()
+    hashed = hashlib.blake2b(content, digest_size=16)
+    digest = hashed.digest()
+    return uuid.UUID(bytes=digest, version=4)
 
 
 def with_identity(machine: Machine, name: str) -> Machine:
@@ -355,7 +355,11 @@ def with_identity(machine: Machine, name: str) -> Machine:
 
 def mig_uuids(machine: str, gpu: int, count: int) -> tuple[str, ...]:
     """UUIDs of the MIG devices of one of a machine's GPUs."""
-    return tuple(f"MIG-{identity(machine, 'gpu', gpu, 'mig', number)}" for number in range(count))
+    uuids = []
+    for number in range(count):
+        uuid_of_part = identity(machine, "gpu", gpu, "mig", number)
+        uuids.append(f"MIG-{uuid_of_part}")
+    return tuple(uuids)
 
 
 def serial_number(name: str, index: int) -> str:

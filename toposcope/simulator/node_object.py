@@ -22,13 +22,16 @@ _REPOSITORY: Final = "registry.example.com/accelerated-computing/platform/releas
 def node_object(name: str, labels: dict[str, str], gpus: int, *, uid: str) -> dict[str, Any]:
     """A Ready, schedulable Node of some 26 kB.
 
-    `labels` are joined by those that feature discovery writes.
-
-    Lists that are alike on every node are shared between the objects: do not change them in place.
+    It has `labels` and those that feature discovery writes. Lists that are equal on every node are
+    shared between the objects: do not change them in place.
     """
     resources = {**_SHARED["resources"], label_keys.ALLOCATABLE_GPUS: str(gpus)}
     every_label = labels | _feature_labels(gpus)
-    identities = {"bootID": uid, "machineID": uid.replace("-", ""), "systemUUID": uid}
+    identities = {
+        "bootID": uid,
+        "machineID": uid.replace("-", ""),
+        "systemUUID": uid,
+    }
     architecture = labels.get("kubernetes.io/arch", "amd64")
     annotations = {
         "csi.volume.kubernetes.io/nodeid": f'{{"csi.example.com":"{name}"}}',
@@ -180,7 +183,7 @@ def _entry(manager: str, time: str, fields: dict[str, Any]) -> dict[str, Any]:
 def pod_objects(node: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
     """The pods of the `number`-th node of a cluster.
 
-    Two are of DaemonSets, and on three of four nodes one is of a job.
+    Two belong to DaemonSets; on three of four nodes, one belongs to a job.
     """
     node_name = node["metadata"]["name"]
     for daemon in ("device-plugin", "node-exporter"):
@@ -245,4 +248,9 @@ def _pod(
         "serviceAccountName": owner.name,
     }
     status = {**_POD["status"], "containerStatuses": [{**_STATUS, **image}]}
-    return {**_POD, "metadata": metadata, "spec": spec, "status": status}
+    return {
+        **_POD,
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    }

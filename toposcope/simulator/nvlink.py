@@ -40,11 +40,9 @@ class Wiring:
 
 
 def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[tuple[NvLink, ...]]:
-    """The links of every GPU, given PCI addresses.
+    """The links of every GPU, given PCI addresses. Raises WiringError.
 
-    Without `switches` the switched links end out of sight.
-
-    Raises WiringError.
+    Without `switches`, the switched links end out of sight.
     """
     links: list[list[NvLink]] = [[] for _ in gpus]
     for a, b, count in wiring.pairs:
@@ -57,11 +55,12 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
         own.extend(_into_switches(wiring.switched, used))
         own.extend([to_cpu] * wiring.cpu)
         wired = len(own)
-        if wiring.ports and wired > wiring.ports:
+        ports = wiring.ports
+        if ports and wired > ports:
             raise WiringError(
-                f"links: {wired} are wired but each GPU has {wiring.ports} ports; raise `links`"
+                f"links: {wired} are wired but each GPU has {ports} ports; raise `links`"
             )
-        unwired = wiring.ports - wired
+        unwired = ports - wired
         own.extend([nowhere] * unwired)
 
     for gpu, dead in wiring.inactive.items():
@@ -73,14 +72,18 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
 def _join(links: list[list[NvLink]], gpus: Sequence[str], a: int, b: int, count: int) -> None:
     """Add direct links between two GPUs."""
     total = len(gpus)
-    if a == b or a >= total or b >= total:
-        raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {total}")
+    is_beyond = a >= total or b >= total
+    if a == b or is_beyond:
+        problem = f"no direct link can join GPU {a} and GPU {b} of {total}"
+        raise WiringError(f"pairs: {problem}")
 
     of_a = links[a]
     of_b = links[b]
     for _ in range(count):
-        to_b = NvLink(Remote.GPU, gpus[b], len(of_b))
-        to_a = NvLink(Remote.GPU, gpus[a], len(of_a))
+        number_at_a = len(of_a)
+        number_at_b = len(of_b)
+        to_b = NvLink(Remote.GPU, gpus[b], number_at_b)
+        to_a = NvLink(Remote.GPU, gpus[a], number_at_a)
         of_a.append(to_b)
         of_b.append(to_a)
 

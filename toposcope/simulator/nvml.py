@@ -301,7 +301,7 @@ class SimulatedNvml:
     def _link(self, handle: _Handle, link: int) -> NvLink:
         """One link with its faults.
 
-        One beyond the count is an invalid argument, even below the header's maximum.
+        A number beyond the count is an invalid argument, even below the header's maximum.
         """
         links = self._gpu(handle).links
         if not links:
@@ -350,7 +350,7 @@ class SimulatedNvml:
     def nvmlDeviceGetNvLinkCapability(self, handle: _Handle, link: int, capability: int) -> int:
         """1 or 0 for one NVML_NVLINK_CAP_*.
 
-        Peers and switches give P2P, a CPU gives system memory.
+        Links to peers and switches have P2P; a link to a CPU has system memory.
         """
         wire = self._link(handle, link)
         if not 0 <= capability < pynvml.NVML_NVLINK_CAP_COUNT:
@@ -390,7 +390,7 @@ class SimulatedNvml:
     def nvmlDeviceGetFieldValues(self, handle: _Handle, fields: list[int | tuple[int, int]]) -> Any:
         """An array of c_nvmlFieldValue_t.
 
-        Each entry carries its own nvmlReturn and zero when that is an error.
+        Each entry carries its own nvmlReturn; its value is zero where that is an error.
         """
         gpu = self._gpu(handle)
         array = pynvml.c_nvmlFieldValue_t * len(fields)
@@ -549,7 +549,7 @@ class SimulatedNvml:
         events.gpus.add(handle.gpu)
 
     def nvmlEventSetWait_v2(self, events: _EventSet, timeout_ms: int) -> NoReturn:
-        """Nothing ever happens here.
+        """Wait for an event, which never comes.
 
         The wait times out, or ends because a GPU of the set is lost.
         """
@@ -613,6 +613,7 @@ def _pci_info(address: str, device_id: int) -> Any:
     slot, _, _ = address.rpartition(".")
     domain_text, bus_text, device_text = slot.split(":")
     domain = int(domain_text, 16)
+    legacy_domain = domain & 0xFFFF
     function = f"{bus_text}:{device_text}.0".upper()
 
     info = pynvml.nvmlPciInfo_t()
@@ -621,7 +622,7 @@ def _pci_info(address: str, device_id: int) -> Any:
     info.device = int(device_text, 16)
     info.pciDeviceId = device_id
     info.busId = f"{domain:08X}:{function}"
-    info.busIdLegacy = f"{domain & 0xFFFF:04X}:{function}"
+    info.busIdLegacy = f"{legacy_domain:04X}:{function}"
     return info
 
 
@@ -638,4 +639,12 @@ def _version(memory: Any) -> int:
 def _write_fabric(fabric: Fabric, memory: Any, offset: int) -> None:
     # `state` is one byte in C; the three after it are padding that the driver leaves as they were.
     uuid = fabric.cluster_uuid.bytes
-    struct.pack_into("=16sIIB", memory, offset, uuid, fabric.status, fabric.clique, fabric.state)
+    struct.pack_into(
+        "=16sIIB",
+        memory,
+        offset,
+        uuid,
+        fabric.status,
+        fabric.clique,
+        fabric.state,
+    )

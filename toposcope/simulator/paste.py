@@ -1,9 +1,9 @@
-"""Undoing what happens to a terminal's text in an issue, a mail or a log, and finding its matrices.
+"""Undoes what happens to a terminal's text in an issue, a mail or a log, and finds its matrices.
 
-Undone: byte order marks, UTF-16 (PowerShell's `>`), terminal escapes, Markdown fences and tables,
-`> ` quotes, HTML, timestamps, and the prefix with a host or pod that pdsh, clush, srun, kubectl,
-ansible and others write before each line. A paste may hold several matrices: of several hosts, and
-of `nvidia-smi topo -p2p` or `-mp` beside `-m`.
+It removes byte order marks, UTF-16 (PowerShell's `>`), terminal escapes, Markdown fences and
+tables, `> ` quotes, HTML, timestamps, and the prefix with a host or pod that pdsh, clush, srun,
+kubectl, ansible and others write before each line. A paste may hold several matrices: of several
+hosts, and of `nvidia-smi topo -p2p` or `-mp` beside `-m`.
 """
 
 import codecs
@@ -31,7 +31,7 @@ _TYPOGRAPHY: Final = str.maketrans(
 )
 """Blanks and dashes that word processors and web pages put in place of plain ones.
 
-What has no width goes.
+Characters without width are dropped.
 """
 
 _ESCAPE: Final = re.compile(
@@ -77,9 +77,9 @@ _FIRST_ROW: Final = re.compile(
 _FIRST_COLUMN: Final = re.compile(r"(?<![\w./-])GPU0(?!\d)(?!\s+X(?:\s|$))")
 _HEADER: Final = re.compile(r"\s*GPU0\s*(?:GPU\d|NIC\d|\w+_|CPU)")
 _WIDEST_GAP: Final = 12
-"""Lines between a header and the first row.
+"""The most lines between a header and the first row.
 
-A header of 16 GPUs and 24 NICs on a narrow terminal.
+A header of 16 GPUs and 24 NICs takes so many on a narrow terminal.
 """
 _COMMAND: Final = re.compile(
     r"nvidia-smi\s+topo\s+(?:-m\b|--matrix\b|-mp\b|--matrix_pci\b|-p2p\b|--p2p_?\w*)"
@@ -105,7 +105,7 @@ class Shows(StrEnum):
 class Matrix:
     """One matrix of a paste.
 
-    Its lines without quotes and prefixes, and those around that belong to the same host.
+    It has its lines without quotes and prefixes, and the lines around that belong to the same host.
     """
 
     host: str
@@ -124,9 +124,9 @@ class _Line(NamedTuple):
 
 
 def text_of(content: bytes) -> str:
-    """The text in a file.
+    """The text in a file, decoded by its byte order mark.
 
-    By its byte order mark, as UTF-16 where every other byte is zero, else as UTF-8.
+    Without a mark it is UTF-16 where every other byte is zero, else UTF-8.
     """
     for mark, encoding in _MARKS:
         if content.startswith(mark):
@@ -415,9 +415,9 @@ def _legend_keys(lines: Sequence[str]) -> set[str]:
 
 
 def _by_legend(legend: set[str]) -> Shows:
-    """What a matrix shows by the keys of its legend.
+    """What a matrix shows, by the keys of its legend.
 
-    One with SOC is so old that it may not have known NVLink.
+    A legend with SOC is so old that its matrix may not have known NVLink.
     """
     if "NV#" in legend:
         return Shows.NVLINKS

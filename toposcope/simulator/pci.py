@@ -38,7 +38,8 @@ Port: TypeAlias = "Switch | Card"
 class RootComplex:
     """A host bridge.
 
-    `numa_node` -1: the firmware does not say. `bus` is `DDDD:BB`, None: the next free one.
+    `numa_node` is -1 where the firmware does not say. `bus` is `DDDD:BB`, None for the next free
+    one.
     """
 
     numa_node: int
@@ -108,7 +109,8 @@ def place(
 
 def _bus_of(address: str) -> int:
     """The bus number of an address `DDDD:BB:DD.F`."""
-    domain, bus = address[:-8], address[-7:-5]
+    domain = address[:-8]
+    bus = address[-7:-5]
     return int(domain + bus, 16)
 
 

@@ -73,7 +73,8 @@ class _Active(int): ...
 def _one_of(kind: type[int], words: Mapping[str, int]) -> Callable[[object], int]:
     def value(word: object) -> int:
         if not isinstance(word, str) or word not in words:
-            raise ValueError(f"{word!r} is not one of {', '.join(words)}")
+            choices = ", ".join(words)
+            raise ValueError(f"{word!r} is not one of {choices}")
         return kind(words[word])
 
     return value
@@ -301,7 +302,8 @@ def _check_faults(profile: _Profile) -> None:
     highest = max(profile.faults.gpus, default=-1)
     count = profile.gpus.count
     if highest >= count:
-        raise _FieldError(f"faults: GPU {highest} is not there; the GPUs are 0 to {count - 1}")
+        last = count - 1
+        raise _FieldError(f"faults: GPU {highest} is not there; the GPUs are 0 to {last}")
 
 
 def _simulated_gpus(

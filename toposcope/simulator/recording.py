@@ -1,9 +1,7 @@
-"""A recording: what one probe asked NVML and sysfs on a machine, and what they answered.
+"""A recording: what one probe asked NVML and sysfs, their answers, and a replay of the machine.
 
-And that machine replayed.
-
-JSON, one call or path a line; docs/recordings.md shows it. Written by `toposcope discover
---record`. Nothing in it identifies the machine: the writer puts stand-ins into it.
+It is JSON with one call or path a line; docs/recordings.md shows it. `toposcope discover --record`
+writes it. Nothing in it identifies the machine: the writer puts stand-ins into it.
 """
 
 import ctypes
@@ -106,10 +104,7 @@ Answer: TypeAlias = Value | Device | Memory | Filled | Fields | Raised | Silence
 
 
 class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An argument that is a struct passed by reference.
-
-    Its type, and its version member where it has one.
-    """
+    """A struct passed by reference: its type, and its version member where it has one."""
 
     struct: str
     version: int | None = None
@@ -197,7 +192,7 @@ def question(name: str, arguments: list[Argument]) -> bytes:
 def argument(value: Any) -> Argument:
     """An argument of an NVML call as a recording names it.
 
-    Raises RecordingError for one that it has no words for.
+    Raises RecordingError for an argument that has no name there.
     """
     if isinstance(value, Handle):
         return value.name
@@ -214,7 +209,9 @@ def argument(value: Any) -> Argument:
 
 def is_recording(content: bytes) -> bool:
     """Whether a file's content calls itself a recording, in any version, damaged or not."""
-    return content.lstrip().startswith(b"{") and f'"{_FAMILY}/'.encode() in content
+    is_json = content.lstrip().startswith(b"{")
+    family = f'"{_FAMILY}/'
+    return is_json and family.encode() in content
 
 
 def decode(content: bytes, name: str) -> Recording:
@@ -278,8 +275,9 @@ class ReplayedNvml:
         self._answers: dict[bytes, list[Answer]] = {}
         for call in reversed(recording.calls):
             asked = question(call.name, call.arguments)
-            answers = self._answers.setdefault(asked, [])
-            answers.append(call.answer)
+            if asked not in self._answers:
+                self._answers[asked] = []
+            self._answers[asked].append(call.answer)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._functions:
@@ -410,7 +408,7 @@ def _write_entry(entry: Entry, place: Path) -> None:
 
 
 def _check(entries: Iterable[Entry]) -> None:
-    """Recordings come from anybody: none may write or read outside of its tree.
+    """Refuse a path outside of the recorded tree: recordings come from anybody.
 
     Raises RecordingError.
     """

@@ -1,6 +1,4 @@
-"""A machine as the kernel shows it.
-
-The part of /sys that tells where PCI devices, CPUs and memory are.
+"""A machine as the kernel shows it: where PCI devices, CPUs and memory are, in /sys.
 
 `root` plays the role of /sys. Layout and formats: Documentation/ABI/testing/sysfs-bus-pci,
 sysfs-devices-system-cpu, stable/sysfs-devices-node and stable/sysfs-class-infiniband of the kernel.
@@ -89,19 +87,21 @@ class _PciTree:
 
 
 def _write_infiniband(nic: Nic, top: str) -> None:
-    name = nic.name
     device = _folder(nic.function)
-    folder = f"{device}/infiniband/{name}"
+    folder = f"{device}/infiniband/{nic.name}"
     path = f"{top}/{folder}"
     port = f"{path}/ports/1"
     state = "4: ACTIVE" if nic.active else "1: DOWN"
+    guid = _guid(nic.node_guid)
+    address = nic.slot.address
     os.makedirs(port)  # noqa: PTH103 - pathlib is several times slower here
 
     _put(f"{port}/link_layer", nic.link_layer)
     _put(f"{port}/state", state)
-    _put(f"{path}/node_guid", _guid(nic.node_guid))
-    _link(f"../../../{nic.slot.address}", f"{path}/device")
-    _link(f"../../{folder}", f"{top}/class/infiniband/{name}")
+    _put(f"{path}/node_guid", guid)
+    _link(f"../../../{address}", f"{path}/device")
+    by_class = f"{top}/class/infiniband/{nic.name}"
+    _link(f"../../{folder}", by_class)
     if nic.physfn is not None:
         # Functions of one card are neighbours in the tree.
         _link(f"../{nic.physfn}", f"{top}/{device}/physfn")
@@ -149,10 +149,10 @@ def _write_nodes(machine: Machine, folder: str) -> None:
             with_cpus.append(node.id)
 
     every_text = format_list(every_node)
-    _put(f"{folder}/online", every_text)
-    _put(f"{folder}/possible", every_text)
-    _put(f"{folder}/has_cpu", format_list(with_cpus))
-    _put(f"{folder}/has_memory", every_text)
+    for name in ("online", "possible", "has_memory"):
+        _put(f"{folder}/{name}", every_text)
+    cpu_text = format_list(with_cpus)
+    _put(f"{folder}/has_cpu", cpu_text)
 
     for node in machine.numa_nodes:
         path = f"{folder}/node{node.id}"

@@ -27,4 +27,6 @@ def _field(keyword: bytes, text: str) -> bytes:
 
 
 def _resource(tag: int, content: bytes) -> bytes:
-    return bytes([tag]) + len(content).to_bytes(2, "little") + content
+    head = bytes([tag])
+    length = len(content)
+    return head + length.to_bytes(2, "little") + content

@@ -83,7 +83,12 @@ def _header_joined(header: str, line: str, heads: set[str]) -> str:
 
 def _strange(header: str, heads: set[str]) -> int:
     """How many words no header has."""
-    return sum(not _HEADER_WORD.fullmatch(word) and word not in heads for word in header.split())
+    count = 0
+    for word in header.split():
+        is_usual = _HEADER_WORD.fullmatch(word) or word in heads
+        if not is_usual:
+            count += 1
+    return count
 
 
 class _Rows:
@@ -124,7 +129,7 @@ class _Rows:
     def _begins(self, name: str, line: str) -> bool:
         """Whether a row begins here.
 
-        Inside the matrix a device's name will do: its cells may be damaged.
+        Inside the matrix a device's name is enough, because its cells may be damaged.
         """
         if not self._after_blank and name in self._devices:
             return True

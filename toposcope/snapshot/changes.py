@@ -1,10 +1,10 @@
-"""What changed between two snapshots of a cluster, grouped into what matters.
+"""The changes between two snapshots of a cluster, grouped as an admin would tell them.
 
 A missing rack is one change, not eighteen; so are nodes that moved together from one domain to
 another.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -34,13 +34,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change.
-
-    `subject` is what it is about: a level, a domain, a condition, a hardware fact.
-    """
+    """One change of the cluster."""
 
     kind: Kind
     subject: str
+    """A level, a domain, a condition or a hardware fact."""
     before: str
     after: str
     nodes: tuple[str, ...] = ()
@@ -71,29 +69,36 @@ def changes(
     """Everything that changed from `before` to `after`."""
     old = {node.name: node for node in before.nodes}
     new = {node.name: node for node in after.nodes}
-    staying = sorted(old.keys() & new.keys())
-    both = [(old[name], new[name]) for name in staying]
+    pairs = []
+    for name in sorted(old.keys() & new.keys()):
+        pairs.append(_Pair(old[name], new[name]))
 
+    conditions = _conditions(before), _conditions(after)
+    published = _published(published_before), _published(published_after)
     return [
         *_levels(before.levels, after.levels),
-        *_differences(Kind.CONDITION, _conditions(before), _conditions(after)),
-        *_differences(
-            Kind.PUBLISHED,
-            _published(published_before),
-            _published(published_after),
-        ),
+        *_differences(Kind.CONDITION, *conditions),
+        *_differences(Kind.PUBLISHED, *published),
         *_gone(old, new, before),
         *_new(new, old, after),
-        *_moved(both, before, after),
-        *_grouped(both, Kind.STATE, "state", _state),
-        *_hardware(both),
+        *_moved(pairs, before, after),
+        *_grouped(pairs, Kind.STATE, "state", _state),
+        *_hardware(pairs),
     ]
+
+
+class _Pair(NamedTuple):
+    """A node before and after."""
+
+    old: NodeView
+    new: NodeView
 
 
 def _levels(old: Sequence[Level], new: Sequence[Level]) -> Iterator[Change]:
     was = {level.domain: level.key for level in old}
     now = {level.domain: level.key for level in new}
     yield from _differences(Kind.LEVEL, was, now)
+
     order_before = [domain for domain in was if domain in now]
     order_after = [domain for domain in now if domain in was]
     if order_before != order_after:
@@ -106,12 +111,18 @@ def _levels(old: Sequence[Level], new: Sequence[Level]) -> Iterator[Change]:
 
 
 def _differences(kind: Kind, was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
-    """What differs between two states, by subject."""
+    """The differences between two states, which are texts by subject."""
     for subject in {**was, **now}:
         before = was.get(subject)
         after = now.get(subject)
-        if before != after:
-            yield Change(kind, subject, before or "", after or "")
+        if before == after:
+            continue
+        yield Change(
+            kind=kind,
+            subject=subject,
+            before=before or "",
+            after=after or "",
+        )
 
 
 def _conditions(scope: Scope) -> dict[str, str]:
@@ -122,8 +133,9 @@ def _conditions(scope: Scope) -> dict[str, str]:
     for condition in scope.topology.status.get("conditions") or ():
         if isinstance(condition, dict):
             kind = str(condition.get("type"))
-            conditions[kind] = f"{condition.get('status')} ({condition.get('reason')})"
-
+            status = condition.get("status")
+            reason = condition.get("reason")
+            conditions[kind] = f"{status} ({reason})"
     return conditions
 
 
@@ -132,7 +144,6 @@ def _published(resources: Sequence[Published]) -> dict[str, str]:
     for resource in resources:
         keys = [level.key for level in resource.levels]
         levels[resource.handle] = " > ".join(keys)
-
     return levels
 
 
@@ -186,9 +197,9 @@ class _Domain(NamedTuple):
     """A domain with nodes that the other snapshot lacks."""
 
     level: str
-    """Empty where the domain stays, and only these nodes are apart."""
+    """Empty where the domain stays, and only these nodes came or went."""
     name: str
-    """The values on its path; empty: the nodes are in none."""
+    """The values on its path; empty: the nodes are in no domain."""
     nodes: tuple[str, ...]
 
 
@@ -205,44 +216,60 @@ class _OnlyHere:
 def _only_in(
     here: Mapping[str, NodeView], there: Mapping[str, NodeView], scope: Scope
 ) -> _OnlyHere:
-    """What is `here` and not `there`; `scope` is that of `here`."""
+    """The nodes that are `here` and not `there`; `scope` is that of `here`."""
     # The last level is the host: a node is named as a node.
     levels = [level for level in scope.levels if level.key != label_keys.HOSTNAME]
     placeholders = scope.catalogue.placeholders
     staying: set[Path] = set()
-
     for name, node in there.items():
         staying.update(_paths(node, levels, placeholders))
         if name in here:
             staying.update(_paths(here[name], levels, placeholders))
 
-    whole: dict[Path, list[str]] = {}
-    single: dict[str, list[str]] = {}
+    names_by_path: dict[Path, list[str]] = {}
+    names_by_home: dict[str, list[str]] = {}
     for name in sorted(here.keys() - there.keys()):
         paths = list(_paths(here[name], levels, placeholders))
-        broadest = next((path for path in paths if path not in staying), None)
+        broadest = _first_outside(staying, paths)
         if broadest is not None and broadest[-1] != name:
-            whole.setdefault(broadest, []).append(name)
+            names = names_by_path.setdefault(broadest, [])
         else:
-            single.setdefault(_home(name, paths), []).append(name)
+            names = names_by_home.setdefault(_home(name, paths), [])
+        names.append(name)
 
     return _OnlyHere(
-        domains=list(_whole_domains(whole, levels)),
-        nodes=list(_homes(single)),
+        domains=list(_whole_domains(names_by_path, levels)),
+        nodes=list(_homes(names_by_home)),
     )
+
+
+def _first_outside(staying: Collection[Path], paths: Iterable[Path]) -> Path | None:
+    """The first of the domains that does not stay."""
+    for path in paths:
+        if path not in staying:
+            return path
+    return None
 
 
 def _whole_domains(
     names_by_path: Mapping[Path, Sequence[str]], levels: Sequence[Level]
 ) -> Iterator[_Domain]:
     for path, names in sorted(names_by_path.items()):
-        level = levels[len(path) - 1].domain
-        yield _Domain(level, "/".join(path), tuple(names))
+        depth = len(path) - 1
+        yield _Domain(
+            level=levels[depth].domain,
+            name="/".join(path),
+            nodes=tuple(names),
+        )
 
 
 def _homes(names_by_home: Mapping[str, Sequence[str]]) -> Iterator[_Domain]:
     for home, names in sorted(names_by_home.items()):
-        yield _Domain("", home, tuple(names))
+        yield _Domain(
+            level="",
+            name=home,
+            nodes=tuple(names),
+        )
 
 
 def _paths(node: NodeView, levels: Iterable[Level], placeholders: frozenset[str]) -> Iterator[Path]:
@@ -252,64 +279,75 @@ def _paths(node: NodeView, levels: Iterable[Level], placeholders: frozenset[str]
         value = level_value(node, level.key, placeholders)
         if value is None:
             return
-
         path = (*path, value)
         yield path
 
 
 def _home(name: str, paths: Sequence[Path]) -> str:
-    """The narrowest domain that does not carry the node's own name: those have one node only."""
+    """The narrowest domain that does not carry the node's own name: such domains have one node."""
     for path in reversed(paths):
         if path[-1] != name:
             return "/".join(path)
-
     return ""
 
 
-def _moved(
-    both: Sequence[tuple[NodeView, NodeView]], before: Scope, after: Scope
-) -> Iterator[Change]:
-    """Per node the broadest level at which it moved: the levels below moved along."""
+class _Move(NamedTuple):
+    """A change that several nodes have in common."""
+
+    subject: str
+    before: str
+    after: str
+
+
+def _moved(pairs: Sequence[_Pair], before: Scope, after: Scope) -> Iterator[Change]:
+    """The moves of nodes, each at the broadest level: the levels below moved along."""
     # Only the levels of before show the nodes of a level that has left the topology.
     levels = dict.fromkeys((*before.levels, *after.levels))
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for old, new in both:
+    names_by_move: dict[_Move, list[str]] = {}
+    for old, new in pairs:
         for level in levels:
             was = level_value(old, level.key, before.catalogue.placeholders)
             now = level_value(new, level.key, after.catalogue.placeholders)
             if was != now:
-                move = level.domain, was or "", now or ""
-                groups.setdefault(move, []).append(old.name)
+                move = _Move(level.domain, was or "", now or "")
+                names = names_by_move.setdefault(move, [])
+                names.append(old.name)
                 break
 
-    for (domain, was, now), names in groups.items():
-        yield Change(Kind.MOVED, domain, was, now, tuple(names))
+    yield from _of_groups(Kind.MOVED, names_by_move)
 
 
-def _hardware(both: Sequence[tuple[NodeView, NodeView]]) -> Iterator[Change]:
+def _hardware(pairs: Sequence[_Pair]) -> Iterator[Change]:
     for key in _HARDWARE:
         subject = key.removeprefix(label_keys.PREFIX)
-        yield from _grouped(both, Kind.HARDWARE, subject, _label(key))
-
-    yield from _grouped(both, Kind.HARDWARE, "allocatable GPUs", _allocatable_gpus)
+        yield from _grouped(pairs, Kind.HARDWARE, subject, _label(key))
+    yield from _grouped(pairs, Kind.HARDWARE, "allocatable GPUs", _allocatable_gpus)
 
 
 def _grouped(
-    both: Sequence[tuple[NodeView, NodeView]],
-    kind: Kind,
-    subject: str,
-    fact_of: Callable[[NodeView], str],
+    pairs: Sequence[_Pair], kind: Kind, subject: str, fact_of: Callable[[NodeView], str]
 ) -> Iterator[Change]:
-    """Nodes of which a fact changed, those with the same change together."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for old, new in both:
+    """The changes of a fact about nodes; nodes with the same change are one."""
+    names_by_move: dict[_Move, list[str]] = {}
+    for old, new in pairs:
         was = fact_of(old)
         now = fact_of(new)
         if was != now:
-            groups.setdefault((was, now), []).append(old.name)
+            names = names_by_move.setdefault(_Move(subject, was, now), [])
+            names.append(old.name)
 
-    for (was, now), names in groups.items():
-        yield Change(kind, subject, was, now, tuple(names))
+    yield from _of_groups(kind, names_by_move)
+
+
+def _of_groups(kind: Kind, names_by_move: Mapping[_Move, Sequence[str]]) -> Iterator[Change]:
+    for move, names in names_by_move.items():
+        yield Change(
+            kind=kind,
+            subject=move.subject,
+            before=move.before,
+            after=move.after,
+            nodes=tuple(names),
+        )
 
 
 def _state(node: NodeView) -> str:
@@ -355,7 +393,7 @@ _OF_NODES: Final = frozenset(
 
 
 def _words_of_nodes(change: Change, nodes: str) -> str:
-    """Of domains and nodes that came or went."""
+    """The change in a few words, for domains and nodes that came or went."""
     match change.kind:
         case Kind.DOMAIN_GONE:
             return f"{change.subject} {change.before} is gone with {nodes}"

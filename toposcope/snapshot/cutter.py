@@ -14,18 +14,18 @@ from toposcope.errors import ToposcopeError
 LIMIT: Final = 256 << 20
 """Bytes of one piece: a list of 10,000 Nodes on a single line has as many."""
 OF_FILE: Final = 32
-"""So many times the limit is what one file may unpack to.
+"""One file may unpack to this many times the limit.
 
 kubectl's JSON of 100,000 nodes has 5.3 GiB.
 """
 _CHUNK: Final = 1 << 17
 """Bytes read at a time: few enough for a processor's cache, and for memory that is used again."""
 _OVERLAP: Final = 512
-"""No pattern here matches more than this."""
+"""Bytes; no pattern here matches more than this."""
 BYTES_PER_OBJECT: Final = 256
-"""One file may have as many objects as times this fits into the limit.
+"""The limit divided by this is how many objects one file may have.
 
-A few bytes of text take far more when kept.
+An object of a few bytes takes far more memory when kept.
 """
 
 
@@ -33,11 +33,17 @@ class TooLargeError(ToposcopeError):
     """More than the limit; the message names the flag that raises it."""
 
     def __init__(self, what: str, most: int, limit: int, unit: str = "MiB") -> None:
-        amount = f"{most / (1 << 20):g}" if unit == "MiB" else f"{most:,}"
+        amount = f"{most:,}"
+        if unit == "MiB":
+            amount = _mebibytes(most)
         super().__init__(
             f"{what} has more than {amount} {unit}; if it is really that large, raise "
-            f"--from-limit (now {limit / (1 << 20):g})"
+            f"--from-limit (now {_mebibytes(limit)})"
         )
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / (1 << 20):g}"
 
 
 class Cutter:
@@ -53,12 +59,12 @@ class Cutter:
         self._at = 0
         self._ended = False
         self.offset = 0
-        """Of the next piece."""
+        """The offset of the next piece."""
         self.line = 1 if count_lines else 0
         """The line that the next piece begins on, from 1; 0 where lines are not counted."""
 
     def starts_with(self, pattern: re.Pattern[bytes], *, after: int = 0) -> re.Match[bytes] | None:
-        """Whether what comes next, `after` some bytes, matches; nothing is consumed.
+        """The match of what comes `after` bytes from here; nothing is consumed.
 
         Looks ahead by one chunk.
         """
@@ -66,35 +72,31 @@ class Cutter:
         return pattern.match(self._buffer, self._at + after)
 
     def until(self, pattern: re.Pattern[bytes], *, skip: int = 0) -> bytes | None:
-        """What comes before the next match, which begins the next piece.
-
-        None when there is none: see `rest`.
+        """The bytes before the next match, which begins the next piece; None: no match.
 
         The first `skip` bytes are part of the piece whatever they are.
         """
         begin = self._at + skip
         while True:
             match = pattern.search(self._buffer, begin)
-            # A match that touches the end might be longer, or begin elsewhere, with what is still
-            # to come.
-            if match and (self._ended or match.end() + _OVERLAP < len(self._buffer)):
-                return self.take(match.start() - self._at)
-
+            size = len(self._buffer)
             if match:
-                searched = match.start() - self._at
+                resume = match.start()
+                # A match that touches the end might be longer, or begin elsewhere, with what is
+                # still to come.
+                if self._ended or match.end() + _OVERLAP < size:
+                    return self.take(resume - self._at)
             else:
-                searched = max(begin, len(self._buffer) - _OVERLAP) - self._at
+                resume = max(begin, size - _OVERLAP)
 
+            searched = resume - self._at
             if self._more():
                 begin = self._at + searched
             elif not match:
                 return None
 
     def until_last(self, separator: bytes) -> memoryview | None:
-        """What comes before the last such separator in the next chunk or two; None without one.
-
-        Nothing is consumed.
-        """
+        """The bytes before the last separator in the next chunk or two; nothing is consumed."""
         for _ in range(2):
             self._fill()
             end = self._buffer.rfind(separator, self._at)
@@ -102,7 +104,6 @@ class Cutter:
                 return memoryview(self._buffer)[self._at : end]
             if not self._more():
                 break
-
         return None
 
     def take(self, length: int) -> bytes:
@@ -112,25 +113,23 @@ class Cutter:
         return piece
 
     def skip(self, length: int) -> None:
-        """Pass over bytes that have been looked at."""
+        """Skip bytes that have been looked at."""
         end = self._at + length
         if self._count_lines:
             self.line += self._buffer.count(b"\n", self._at, end)
-
         self.offset += length
         self._at = end
         if end == len(self._buffer):
             self._buffer, self._at = b"", 0  # a piece may be gigabytes, and must not be kept twice
 
     def rest(self) -> bytes:
-        """Everything that is left."""
+        """The rest of the stream."""
         chunks = [self._buffer[self._at :]]
         size = len(chunks[0])
         while not self._ended:
             chunk = self._read(_CHUNK)
             if not chunk:
                 self._ended = True
-
             chunks.append(chunk)
             size += len(chunk)
             self.check(size)
@@ -140,16 +139,16 @@ class Cutter:
         return self.take(len(self._buffer))
 
     def check(self, size: int) -> None:
-        """Raise TooLargeError for a piece of more bytes than the limit."""
+        """Raise TooLargeError for a piece larger than the limit."""
         if size > self._limit:
             raise TooLargeError("one document", self._limit, self._limit)
 
     def _read(self, size: int) -> bytes:
         chunk = self._stream.read(size)
         self._total += len(chunk)
-        if self._total > self._limit * OF_FILE:
-            raise TooLargeError("the file, unpacked,", self._limit * OF_FILE, self._limit)
-
+        most = self._limit * OF_FILE
+        if self._total > most:
+            raise TooLargeError("the file, unpacked,", most, self._limit)
         return chunk
 
     def _fill(self) -> None:
@@ -157,7 +156,7 @@ class Cutter:
             pass
 
     def _more(self) -> bool:
-        """Whether there was more to read."""
+        """Read more; whether there was any."""
         held = len(self._buffer) - self._at
         self.check(held)
         if self._ended:

@@ -7,6 +7,7 @@ resource lists, conditions) is kept once.
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
+from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -31,61 +33,65 @@ from toposcope.kube.pod_resources import (
     pod_requests,
 )
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
+from toposcope.snapshot.problems import FieldError
 from toposcope.text import bounded, listing
-
-
-def checked_names(**names: str) -> None:
-    """Raise ValueError, with the path of the field, for names that the API server would refuse."""
-    for field, name in names.items():
-        if not is_name(name):
-            raise ValueError(f"{name!r} {_NO_NAME} - at `$.metadata.{field}`")
-
 
 _NO_NAME: Final = (
     "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
 )
-
-
-def _checked_keys(keys: Sequence[str]) -> None:
-    """Raise ValueError for control characters and the like.
-
-    Others that no label key can have do no harm.
-    """
-    for key in keys:
-        if not key.isprintable():
-            raise ValueError(f"{key[:_SHOWN]!r} cannot be in a label - at `$.metadata.labels`")
-
-
-def _checked_value(value: str) -> str:
-    """The value of a label.
-
-    Raises ValueError for one that may mean something in another system's file or a shell.
-
-    Letters beyond ASCII, and signs at its ends, which no label has either, do no harm.
-    """
-    if not is_harmless_value(value):
-        raise ValueError(f"{value[:_SHOWN]!r} {_NO_VALUE} - at `$.metadata.labels`")
-
-    return value
-
-
-_SHOWN: Final = 80
 _NO_VALUE: Final = (
     f"cannot be the value of a label: those are of letters, digits, '-', '_' and '.', "
     f"up to {MAX_VALUE} of them, and begin and end with a letter or digit"
 )
+_SHOWN_CHARACTERS: Final = 80
+"""Of a text that is refused."""
+
+
+def checked_names(**names: str) -> None:
+    """Raise ValueError, with the path of the field, for names that the API server would refuse."""
+    for field_name, name in names.items():
+        if not is_name(name):
+            raise _refused(name, _NO_NAME, f"metadata.{field_name}")
+
+
+def _refused(text: str, why: str, path: str) -> FieldError:
+    """The error for a text that the API server would refuse in the field of this path."""
+    return FieldError(f"{text!r} {why}", f"$.{path}")
+
+
+def _checked_keys(keys: Sequence[str]) -> None:
+    """Raise ValueError for label keys with control characters and the like.
+
+    Other characters that no label key can have are harmless.
+    """
+    for key in keys:
+        if not key.isprintable():
+            shown = key[:_SHOWN_CHARACTERS]
+            raise _refused(shown, "cannot be in a label", "metadata.labels")
+
+
+def _checked_value(value: str) -> str:
+    """Return the value of a label, if it is harmless in other systems' files and in a shell.
+
+    Letters beyond ASCII, and punctuation at its ends, which no label has either, are harmless.
+    Raises ValueError.
+    """
+    if not is_harmless_value(value):
+        shown = value[:_SHOWN_CHARACTERS]
+        raise _refused(shown, _NO_VALUE, "metadata.labels")
+    return value
 
 
 def topology_of(document: Any) -> Topology:
     """One ClusterTopology. Raises ValueError for an object that the CRD would have rejected."""
-    metadata = document.get("metadata") if isinstance(document, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    root = Field(document)
+    metadata = root / "metadata"
+    name = (metadata / "name").value
     if not isinstance(name, str):
         raise ValueError(  # noqa: TRY004 - the document is wrong, not a caller
             "a ClusterTopology needs metadata.name, a string; "
             "kubectl apply --dry-run=server shows other problems"
         )
-
     checked_names(name=name)
     return read_topology(document)
 
@@ -93,10 +99,7 @@ def topology_of(document: Any) -> Topology:
 Raw = bytes | memoryview | msgspec.Raw
 Quantities = dict[str, str | int | float] | None
 KeepMatrix = Callable[[str, bool], bool]
-"""Whether to keep the matrix annotation of the node of this name.
-
-The flag says that its state is not ok.
-"""
+"""Whether to keep a node's matrix annotation, by its name and whether its state is not ok."""
 
 _MOST_NAMED: Final = 3
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -187,6 +190,8 @@ class _PodStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: list[_Condition] | None = None
 
 
+_NO_NODE_SPEC: Final = _NodeSpec()
+_NO_NODE_STATUS: Final = _NodeStatus()
 _NO_POD_SPEC: Final = _PodSpec()
 _NO_POD_STATUS: Final = _PodStatus()
 
@@ -239,7 +244,7 @@ class _Published(msgspec.Struct, frozen=True, gc=False):
 
 
 def _requests_of(spec: _PodSpec) -> dict[str, int]:
-    """What a pod with this spec requests.
+    """The requests of a pod with this spec.
 
     Raises ValueError that names the field and the resource.
     """
@@ -250,15 +255,16 @@ def _requests_of(spec: _PodSpec) -> dict[str, int]:
     init_containers = []
     for number, container in enumerate(spec.init_containers or ()):
         requests = _container(f"spec.initContainers[{number}]", container)
-        stays = container.restart_policy == "Always"
-        init_containers.append(ContainerRequests(requests, stays))
+        is_sidecar = container.restart_policy == "Always"
+        init_containers.append(ContainerRequests(requests, is_sidecar))
 
-    return pod_requests(
-        containers,
-        init_containers,
-        _amounts("spec.overhead", spec.overhead) if spec.overhead else None,
-        _with_limits("spec.resources", spec.resources) if spec.resources else None,
-    )
+    overhead = None
+    if spec.overhead:
+        overhead = _amounts("spec.overhead", spec.overhead)
+    of_pod = None
+    if spec.resources:
+        of_pod = _with_limits("spec.resources", spec.resources)
+    return pod_requests(containers, init_containers, overhead, of_pod)
 
 
 def _container(at: str, container: _Container) -> Requests:
@@ -268,11 +274,10 @@ def _container(at: str, container: _Container) -> Requests:
 
 
 def _with_limits(at: str, resources: _Resources) -> Requests:
-    """Requests; a limit counts where the request is missing, as the API server fills it in."""
+    """The requests; a limit counts where the request is missing, as the API server has it."""
     requests = _amounts(f"{at}.requests", resources.requests)
     if not resources.limits:
         return requests
-
     return _amounts(f"{at}.limits", resources.limits) | requests
 
 
@@ -284,9 +289,9 @@ def _amounts(at: str, quantities: Quantities) -> dict[str, int]:
 
 
 def degraded(_name: str, not_ok: bool) -> bool:
-    """Keep the matrices of nodes that are not ok, for the reasons in them.
+    """Keep the matrices of nodes that are not ok: these matrices hold the reasons.
 
-    Those of 100,000 nodes would be 250 MB.
+    The matrices of all of 100,000 nodes would take 250 MB.
     """
     return not_ok
 
@@ -298,7 +303,7 @@ def every(_name: str, _not_ok: bool) -> bool:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Without the cyclic garbage collector, which would scan a growing heap again and again."""
+    """Pause the cyclic garbage collector, which would scan a growing heap again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -308,30 +313,33 @@ def paused_gc() -> Iterator[None]:
             gc.enable()
 
 
+_Pairs = tuple[tuple[str, _T], ...]
+"""The entries of a mapping, by which equal ones are found."""
+
+
+@dataclass(slots=True, eq=False)
 class Decoder:
     """Turns objects into views that share every part that repeats. Not thread-safe."""
 
-    def __init__(self, keep_matrix: KeepMatrix = degraded) -> None:
-        self._keep_matrix = keep_matrix
-        self._strings: dict[str, str] = {}
-        self._label_values: dict[str, str] = {}
-        self._matrices: dict[str, str] = {}
-        self._places: dict[tuple[str, ...], Mapping[str, int]] = {}
-        self._resources: dict[tuple[tuple[str, str | int | float], ...], Requests] = {}
-        self._conditions: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        self._taints: dict[tuple[Taint, ...], tuple[Taint, ...]] = {}
-        self._wants: dict[bytes, Mapping[str, Any]] = {}
-        self._owners: dict[tuple[str, str, str], Owner] = {}
-        self._pod_requests: dict[tuple[tuple[str, int], ...], Requests] = {}
-        self._metadata: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        self._capped: list[str] = []
-        """What has an amount that counts as `MOST`."""
+    keep_matrix: KeepMatrix = degraded
+    _strings: dict[str, str] = field(default_factory=dict)
+    _label_values: dict[str, str] = field(default_factory=dict)
+    _matrices: dict[str, str] = field(default_factory=dict)
+    _places: dict[tuple[str, ...], Mapping[str, int]] = field(default_factory=dict)
+    _resources: dict[_Pairs[str | int | float], Requests] = field(default_factory=dict)
+    _conditions: dict[_Pairs[str], Mapping[str, str]] = field(default_factory=dict)
+    _taints: dict[tuple[Taint, ...], tuple[Taint, ...]] = field(default_factory=dict)
+    _wants: dict[bytes, Mapping[str, Any]] = field(default_factory=dict)
+    _owners: dict[tuple[str, str, str], Owner] = field(default_factory=dict)
+    _pod_requests: dict[_Pairs[int], Requests] = field(default_factory=dict)
+    _metadata: dict[_Pairs[str], Mapping[str, str]] = field(default_factory=dict)
+    _capped: list[str] = field(default_factory=list)
+    """Objects with an amount that counts as `MOST`."""
 
     def warnings(self) -> list[str]:
-        """What was not taken as it was written."""
+        """A sentence about the values that were not taken as they stand."""
         if not self._capped:
             return []
-
         names = listing(self._capped, _MOST_NAMED)
         larger = f"{names}: an amount there is larger than Kubernetes counts"
         return [f"{larger}, and counts as {MOST}; correct it"]
@@ -345,7 +353,7 @@ class Decoder:
         return self._node(read(_Node))
 
     def pod(self, read: Callable[[type[Any]], Any]) -> PodView | None:
-        """One Pod, None for one that has finished. Raises as `node` does."""
+        """One Pod; None for a Pod that has finished. Raises as `node` does."""
         return self._pod(read(_Pod))
 
     def listed(self, text: Raw) -> tuple[list[NodeView], list[PodView | None]]:
@@ -354,41 +362,48 @@ class Decoder:
         Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError or ValueError where anything
         is wrong.
         """
-        nodes, pods = [], []
+        nodes = []
+        pods = []
         for item in _LISTED.decode(text):
             if isinstance(item, _ListedNode):
                 nodes.append(self._node(item))
             else:
                 pods.append(self._pod(item))
-
         return nodes, pods
 
     def _node(self, node: _Node) -> NodeView:
-        spec, status = node.spec or _NodeSpec(), node.status or _NodeStatus()
-        labels = node.metadata.labels or {}
-        name = node.metadata.name
+        spec = node.spec or _NO_NODE_SPEC
+        status = node.status or _NO_NODE_STATUS
+        metadata = node.metadata
+        name = metadata.name
         checked_names(name=name)
+
         allocatable = self._allocatable(status.allocatable)
         if MOST in allocatable.values():
             self._capped.append(f"node {name}")
 
+        labels = metadata.labels or {}
         keys = tuple(sorted(labels))
         places = self._places.get(keys)
         if places is None:
             places = self._places[keys] = self._new_places(keys)
+        values = [labels[key] for key in keys]
 
+        taints: tuple[Taint, ...] = ()
+        if spec.taints:
+            taints = self._shared_taints(spec.taints)
         conditions, ready = self._node_conditions(status.conditions or ())
         return NodeView(
             name=name,
-            uid=node.metadata.uid,
+            uid=metadata.uid,
             places=places,
-            values=self._values(name, [labels[key] for key in keys]),
+            values=self._values(name, values),
             ready=ready,
             schedulable=not spec.unschedulable,
-            taints=self._shared_taints(spec.taints) if spec.taints else (),
+            taints=taints,
             allocatable=allocatable,
             conditions=conditions,
-            matrix=self._matrix(name, labels.get(STATE), node.metadata.annotations),
+            matrix=self._matrix(name, labels.get(STATE), metadata.annotations),
         )
 
     def _new_places(self, keys: Sequence[str]) -> dict[str, int]:
@@ -396,8 +411,8 @@ class Decoder:
         _checked_keys(keys)
         places: dict[str, int] = {}
         for key in keys:
-            places[self._strings.setdefault(key, key)] = len(places)
-
+            shared_key = self._strings.setdefault(key, key)
+            places[shared_key] = len(places)
         return places
 
     def _node_conditions(self, conditions: Iterable[_Condition]) -> tuple[Mapping[str, str], bool]:
@@ -405,12 +420,11 @@ class Decoder:
         share = self._strings.setdefault
         ready = False
         pairs = []
-
         for condition in conditions:
-            pairs.append((share(condition.type, condition.type), condition.status))
+            shared_type = share(condition.type, condition.type)
+            pairs.append((shared_type, condition.status))
             if condition.type == "Ready" and condition.status == "True":
                 ready = True
-
         return _shared(self._conditions, tuple(pairs)), ready
 
     def _matrix(
@@ -420,19 +434,19 @@ class Decoder:
         matrix = annotations.get(MATRIX) if annotations else None
         if matrix is None:
             return None
-
         not_ok = state is not None and state != State.OK
-        if not self._keep_matrix(name, not_ok):
+        if not self.keep_matrix(name, not_ok):
             return None
-
         return self._matrices.setdefault(matrix, matrix)
 
     def _pod(self, pod: _Pod) -> PodView | None:
-        spec, status = pod.spec or _NO_POD_SPEC, pod.status or _NO_POD_STATUS
-        meta, node = pod.metadata, spec.node_name or ""
+        spec = pod.spec or _NO_POD_SPEC
+        status = pod.status or _NO_POD_STATUS
+        meta = pod.metadata
+        node = spec.node_name or ""
         checked_names(name=meta.name, namespace=meta.namespace)
         if node and not is_name(node):
-            raise ValueError(f"{node!r} {_NO_NAME} - at `$.spec.nodeName`")
+            raise _refused(node, _NO_NAME, "spec.nodeName")
         if status.phase in FINISHED:
             return None
 
@@ -442,6 +456,9 @@ class Decoder:
         if self._places_matter(spec, annotations, requests):
             wants = self._wanted(spec)
 
+        why_waiting = ""
+        if not node:
+            why_waiting = _why_waiting(status.conditions)
         return PodView(
             namespace=self._share(meta.namespace),
             name=meta.name,
@@ -452,72 +469,76 @@ class Decoder:
             labels=self._kept(meta.labels),
             annotations=annotations,
             scheduler=self._share(spec.scheduler_name),
-            waiting="" if node else _waiting(status.conditions),
+            waiting=why_waiting,
             wants=wants,
             priority=spec.priority or 0,
         )
 
     def _requested(self, spec: _PodSpec, meta: _PodMeta) -> Requests:
         requests = _requests_of(spec)
+        if not requests:
+            return NOTHING
         if MOST in requests.values():
             self._capped.append(f"pod {meta.namespace}/{meta.name}")
-        return _shared(self._pod_requests, tuple(requests.items())) if requests else NOTHING
+        pairs = tuple(requests.items())
+        return _shared(self._pod_requests, pairs)
 
     def _share(self, text: str | None) -> str:
-        """The same text, once in memory."""
-        return self._strings.setdefault(text, text) if text else ""
+        """The same text, which is kept in memory once."""
+        if not text:
+            return ""
+        return self._strings.setdefault(text, text)
 
     @staticmethod
     def _places_matter(spec: _PodSpec, annotations: Mapping[str, str], requests: Requests) -> bool:
-        """Whether what a pod says about nodes is kept: it has GPUs, or belongs to a gang."""
+        """Whether to keep what a pod says about nodes: it has GPUs, or belongs to a gang."""
         if spec.scheduling_group or gpu_count(requests):
             return True
-
         return not _PLACING.isdisjoint(annotations)
 
     def _values(self, name: str, values: list[str]) -> tuple[str, ...]:
-        """Label values of a node, shared with others.
+        """Label values of a node, shared with other nodes.
 
-        But for its own name: that would only fill the table.
+        Its own name is not: no other node carries it, so it would only fill the table.
         """
         if name in values:
             return tuple([name if value == name else self._value(value) for value in values])
-
         return tuple(map(self._value, values))
 
     def _value(self, value: str) -> str:
-        known = self._label_values.get(value)
-        if known is None:
-            known = self._label_values[value] = _checked_value(value)
-
-        return known
+        shared_value = self._label_values.get(value)
+        if shared_value is None:
+            shared_value = self._label_values[value] = _checked_value(value)
+        return shared_value
 
     def _shared_taints(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
         repelling = []
         for taint in taints:
             if taint.effect in _REPELLING:
-                repelling.append(Taint(taint.key, taint.value or "", taint.effect))
-
+                value = taint.value or ""
+                repelling.append(Taint(taint.key, value, taint.effect))
         kept = tuple(repelling)
         return self._taints.setdefault(kept, kept)
 
     def _allocatable(self, quantities: Quantities) -> Requests:
         if not quantities:
             return NOTHING
-
         written = tuple(quantities.items())
         resources = self._resources.get(written)
         if resources is None:
             resources = self._resources[written] = _amounts("status.allocatable", quantities)
-
         return resources
 
     def _kept(self, texts: Mapping[str, str] | None) -> Mapping[str, str]:
         if not texts:
             return _NO_METADATA
-
-        pairs = tuple([pair for pair in texts.items() if pair[0].startswith(_KEPT_PREFIXES)])
-        return _shared(self._metadata, pairs) if pairs else _NO_METADATA
+        pairs = []
+        for key, text in texts.items():
+            if key.startswith(_KEPT_PREFIXES):
+                pairs.append((key, text))
+        if not pairs:
+            return _NO_METADATA
+        return _shared(self._metadata, tuple(pairs))
 
     def _wanted(self, spec: _PodSpec) -> Mapping[str, Any]:
         fields = {
@@ -526,54 +547,59 @@ class Decoder:
             "tolerations": spec.tolerations,
             "schedulingGroup": spec.scheduling_group,
         }
+        wants = {}
+        for name, value in fields.items():
+            if value is not None:
+                wants[name] = value
 
-        wants = {name: value for name, value in fields.items() if value is not None}
-        return self._wants.setdefault(msgspec.json.encode(wants), wants)
+        content = msgspec.json.encode(wants)
+        return self._wants.setdefault(content, wants)
 
     def _owner(self, references: Sequence[_OwnerReference] | None) -> Owner | None:
         for reference in references or ():
             if reference.controller:
-                key = (reference.api_version, reference.kind, reference.name)
-                return self._owners.get(key) or self._owners.setdefault(key, Owner(*key))
-
+                key = reference.api_version, reference.kind, reference.name
+                owner = self._owners.get(key)
+                if owner is None:
+                    owner = self._owners[key] = Owner(*key)
+                return owner
         return None
 
 
 _NO_METADATA: Final[Mapping[str, str]] = {}
 
 
-def _shared(
-    kept: dict[tuple[tuple[str, _T], ...], Mapping[str, _T]], pairs: tuple[tuple[str, _T], ...]
-) -> Mapping[str, _T]:
+def _shared(kept: dict[_Pairs[_T], Mapping[str, _T]], pairs: _Pairs[_T]) -> Mapping[str, _T]:
     mapping = kept.get(pairs)
     if mapping is None:
         mapping = kept[pairs] = dict(pairs)
-
     return mapping
 
 
-def _waiting(conditions: Iterable[_Condition] | None) -> str:
+def _why_waiting(conditions: Iterable[_Condition] | None) -> str:
+    """Why a pod's scheduler has not placed it, in its words; empty: it has not tried yet."""
     for condition in conditions or ():
         if condition.type == "PodScheduled" and condition.status != "True":
             return bounded(condition.message)
-
     return ""
 
 
 def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:
     """One topology resource of a scheduler. Raises as `Decoder.node` does."""
     resource: _Published = read(_Published)
-    checked_names(name=resource.metadata.name)
-    levels: Sequence[_Level] = ()
-    if resource.spec and resource.spec.levels:
-        levels = resource.spec.levels
+    name = resource.metadata.name
+    checked_names(name=name)
+    levels = []
+    if resource.spec:
+        for level in resource.spec.levels or ():
+            key = level.key or level.node_label
+            levels.append(Level(level.domain, key))
 
-    path = [Level(level.domain, level.key or level.node_label) for level in levels]
     return Published(
         api_version=api_version,
         kind=kind,
-        name=resource.metadata.name,
-        levels=tuple(path),
+        name=name,
+        levels=tuple(levels),
         document=read(dict),
     )
 
@@ -581,9 +607,9 @@ def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> 
 def profiles(
     plugins: Iterable[Plugin], read: Callable[[type[Any]], Any]
 ) -> SchedulerProfiles | None:
-    """What the configuration of one of these operators says, in a ConfigMap.
+    """The scheduler profiles that one of these operators is configured with, in a ConfigMap.
 
-    None where it holds none, or none that is readable.
+    None where the ConfigMap holds no readable configuration.
     """
     data = read(dict).get("data")
     if not isinstance(data, dict):
@@ -591,10 +617,9 @@ def profiles(
 
     for text in data.values():
         for plugin in plugins:
-            found = _profiles_in(plugin, text)
-            if found:
-                return found
-
+            profiles_of_plugin = _profiles_in(plugin, text)
+            if profiles_of_plugin:
+                return profiles_of_plugin
     return None
 
 
@@ -602,24 +627,26 @@ def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
     kind = plugin.configuration.kind if plugin.configuration else ""
     if not kind or not isinstance(text, str) or kind not in text:
         return None
-
     try:
         values = load(text.encode())
     except YamlSyntaxError:
         return None
-
-    part = plugin.part(Part.PLACEMENT)
-    if part is None or not isinstance(values, dict) or values.get("kind") != kind:
+    if not isinstance(values, dict) or values.get("kind") != kind:
         return None
 
-    found: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
-    return found
+    part = plugin.part(Part.PLACEMENT)
+    if part is None:
+        return None
+    configured: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
+    return configured
 
 
 def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:
-    """The one that all agree on.
+    """The configuration that all of them agree on, if any.
 
-    None where none is known: an earlier release leaves its own behind.
+    There may be several, because an earlier release leaves its own behind.
     """
-    known = set(filter(None, configurations))
-    return known.pop() if len(known) == 1 else None
+    distinct = set(filter(None, configurations))
+    if len(distinct) != 1:
+        return None
+    return distinct.pop()

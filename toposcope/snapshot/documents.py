@@ -11,6 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from toposcope.api.yaml_text import (
 )
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, Cutter, TooLargeError
-from toposcope.snapshot.problems import InputError, Place, Problem
+from toposcope.snapshot.problems import FieldError, InputError, Place, Problem
 from toposcope.snapshot.sources import STDIN, Prefixed, Source
 from toposcope.text import not_utf8, type_words
 
@@ -37,10 +38,11 @@ SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 
 _GZIP: Final = b"\x1f\x8b"
 _PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
-_LONGEST_LOCATED: Final = 1 << 20
-_OF_OBJECT: Final = 16
-_OF_YAML: Final = 4
-"""Parts of the limit that a JSON object and a YAML document may have.
+_LONGEST_LOCATED_BYTES: Final = 1 << 20
+"""In longer texts the line of a field is not looked for."""
+_LIMIT_PART_OF_OBJECT: Final = 16
+_LIMIT_PART_OF_YAML: Final = 4
+"""The limit divided by this is what a JSON object and a YAML document may have.
 
 No API server takes an object of 16 MiB.
 """
@@ -72,14 +74,13 @@ _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _GAP: Final = re.compile(rb"[\s,]*+")
 _TRUNCATED: Final = "Input data was truncated"
 _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
+_PATH_OF_MSGSPEC: Final = " - at `"
+"""What stands before the path of a field in the messages of msgspec's errors."""
 
 _T = TypeVar("_T")
 Report = Callable[[Problem], None]
 TakeList = Callable[[Place, bytes], int]
-"""Given a JSON list of objects, many at a time.
-
-Takes all and returns how many, or takes none and returns 0.
-"""
+"""Takes all objects of a JSON list and returns how many, or takes none and returns 0."""
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -119,7 +120,7 @@ class Document:
     values: Any = None
     """Parsed YAML; None for JSON."""
     inside: str = ""
-    """Where in the text the object is (`.items[3]`); empty where it is all of it."""
+    """The object's place in the text (`.items[3]`); empty where it is the whole text."""
 
     @property
     def group(self) -> str:
@@ -133,69 +134,89 @@ class Document:
                 return msgspec.convert(self.values, kind)
 
             check_text(bytes(self.text))
-            decoded: _T = decoder(cast("Hashable", kind)).decode(self.text)
+            decoder_of_kind = decoder(cast("Hashable", kind))
+            decoded: _T = decoder_of_kind.decode(self.text)
             if kind is dict and self._may_be_deep:
                 check_depth(decoded)
         except YamlSyntaxError as error:
             raise InputError(Problem(self.place, "", str(error))) from error
         except UNREADABLE as error:
-            if self.values is None and not isinstance(error, msgspec.ValidationError):
-                raise InputError(_malformed(self.place, bytes(self.text), error)) from error
+            is_valid_json = isinstance(error, msgspec.ValidationError)
+            if self.values is None and not is_valid_json:
+                problem = _malformed(self.place, bytes(self.text), error)
+                raise InputError(problem) from error
             raise self.bad(error) from error
-
         return decoded
 
     @property
     def _may_be_deep(self) -> bool:
-        """Whether it has as many brackets as the deepest document may nest.
-
-        Counting is cheap, and most have fewer.
-        """
+        """Whether it has more brackets than a document may nest: counting them is cheap."""
         text = bytes(self.text)
-        return text.count(b"{") + text.count(b"[") > MAX_DEPTH
+        brackets = text.count(b"{") + text.count(b"[")
+        return brackets > MAX_DEPTH
 
     def bad(self, error: Exception) -> InputError:
         """The error with its place, for an object that parses and makes no sense."""
-        words, _, path = str(error).partition(" - at `")
-        field, line = "", 1
-        if path:
-            is_short = len(memoryview(self.text)) <= _LONGEST_LOCATED
-            text = bytes(self.text) if is_short else b""
-            field, line = locate(text, path.rstrip("`"), self.inside)
+        cause = _cause(error)
+        field = ""
+        line = 1
+        if cause.path:
+            text = b""
+            if len(memoryview(self.text)) <= _LONGEST_LOCATED_BYTES:
+                text = bytes(self.text)
+            field, line = locate(text, cause.path, self.inside)
 
         place = _down(self.place, line - 1)
-        return InputError(Problem(place, field, type_words(words)))
+        return InputError(Problem(place, field, type_words(cause.why)))
+
+
+class _Cause(NamedTuple):
+    """Why an object makes no sense."""
+
+    why: str
+    path: str
+    """The path of the field; empty: no field."""
+
+
+def _cause(error: Exception) -> _Cause:
+    if isinstance(error, FieldError):
+        return _Cause(error.why, error.path)
+
+    why, _, path = str(error).partition(_PATH_OF_MSGSPEC)
+    return _Cause(why, path.rstrip("`"))
 
 
 def check_text(text: bytes) -> None:
-    """Raise UnicodeDecodeError for bytes that are no UTF-8.
+    """Raise UnicodeDecodeError for bytes that are not UTF-8.
 
-    msgspec looks only at the strings that a type has.
+    msgspec checks only the strings that a type has.
     """
     if not text.isascii():
         text.decode()
 
 
 def _down(place: Place, lines: int) -> Place:
-    """So many lines further down, where the line is known at all."""
-    return replace(place, line=place.line + lines) if place.line else place
+    """The place this number of lines further down; unchanged where its line is not known."""
+    if not place.line:
+        return place
+    return replace(place, line=place.line + lines)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How files are read."""
+    """The options of reading files."""
 
     on_read: Callable[[int], None] | None = None
     """Gets the number of bytes read each time."""
     take_list: TakeList | None = None
-    """Objects that it takes are not yielded.
+    """Objects that it takes are not yielded, and lines are not counted.
 
-    With it, lines are not counted, which takes as long as parsing.
+    Counting lines takes as long as parsing.
     """
     limit: int = LIMIT
-    """How many bytes one document may have."""
+    """The most bytes that one document may have."""
     of_any_kind: bool = False
-    """Whether what has no kind is yielded too."""
+    """Whether objects without a kind are yielded too."""
 
 
 def documents(
@@ -210,8 +231,8 @@ def documents(
 ) -> Iterator[Document]:
     """Every Kubernetes object in files, directories (recursively) and standard input, in order.
 
-    What cannot be read, or has no kind, goes to `report`. The other arguments are the fields of
-    `Reading`.
+    `report` gets the problems: what cannot be read, or has no kind. The other arguments are the
+    fields of `Reading`.
     """
     reading = Reading(
         on_read=on_read,
@@ -219,7 +240,6 @@ def documents(
         limit=limit,
         of_any_kind=of_any_kind,
     )
-
     for given in names:
         source = given if isinstance(given, Source) else Source(given)
         if source.name == STDIN:
@@ -229,8 +249,9 @@ def documents(
 
         try:
             for file in _files(source):
+                reader = _Reader(file.name, report, reading)
                 with file.opened() as stream:
-                    yield from _Reader(file.name, report, reading).read(stream)
+                    yield from reader.read(stream)
         except OSError as error:
             place = Place(str(error.filename or source.name))
             report(Problem(place, "", error.strerror or str(error)))
@@ -246,7 +267,6 @@ def _files(source: Source) -> Sequence[Source]:
     path = Path(source.name)
     if source.stream is not None or not path.is_dir():
         return [source]
-
     files = []
     for file in sorted(path.rglob("*")):
         if file.name.endswith(SUFFIXES) and file.is_file():
@@ -254,7 +274,6 @@ def _files(source: Source) -> Sequence[Source]:
 
     if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
-
     return files
 
 
@@ -270,13 +289,13 @@ class _Reader:
     def read(self, stream: IO[bytes] | Prefixed) -> Iterator[Document]:
         head = stream.read(len(_GZIP))
         if head == _PACKED[: len(_GZIP)]:
-            head += stream.read(len(_PACKED) - len(head))
+            missing = len(_PACKED) - len(head)
+            head += stream.read(missing)
             if head == _PACKED:
                 self._problem(
                     "written by toposcope save: give it as a file of its own, --from FILE"
                 )
                 return
-
         content: Any = Prefixed(head, stream, self._reading.on_read)
         if head == _GZIP:
             content = gzip.GzipFile(fileobj=content)
@@ -304,14 +323,15 @@ class _Reader:
         while True:
             blank = cutter.starts_with(_BLANK)
             before = blank[0] if blank else b""
-            if json := cutter.starts_with(_JSON, after=len(before)):
-                cutter.skip(len(before) + len(json[0]))
+            after = len(before)
+            if json := cutter.starts_with(_JSON, after=after):
+                cutter.skip(after + len(json[0]))
                 number = yield from self._json(cutter, number)
                 continue
 
-            if layout := cutter.starts_with(_YAML_ITEMS, after=len(before)):
+            if layout := cutter.starts_with(_YAML_ITEMS, after=after):
                 number += 1
-                cutter.take(len(before) + len(layout[0]))
+                cutter.take(after + len(layout[0]))
                 yield from self._yaml_items(Place(self._name, number), cutter)
                 continue
 
@@ -329,7 +349,6 @@ class _Reader:
                 number += 1
                 place = Place(self._name, number, line=line)
                 yield from self._yaml_document(place, text)
-
             if is_last:
                 return
 
@@ -340,24 +359,28 @@ class _Reader:
             return (yield from self._json_documents(cutter, number))
 
         cutter.take(len(layout[0]))
-        yield from self._json_items(Place(self._name, number + 1), cutter, layout)
+        place = Place(self._name, number + 1)
+        yield from self._json_items(place, cutter, layout)
         return number + 1
 
     def _json_documents(self, cutter: Cutter, number: int) -> Generator[Document, None, int]:
-        """JSON documents up to where one ends with its line, or to a mark.
+        """JSON documents up to a mark, or to where a document ends with its line.
 
-        Returns the number of the last one. A line that begins with a brace may belong to the
+        Returns the number of the last document. A line that begins with a brace may belong to the
         document before it: then twice as much is read.
         """
         pieces: list[bytes] = []
-        size, enough = 0, 1
+        size = 0
+        enough = 1
         place = Place(self._name, number, line=cutter.line)
-
         while True:
             piece = cutter.until(_JSON_NEXT, skip=1)
-            pieces.append(cutter.rest() if piece is None else piece)
-            is_complete = _skip_mark(cutter) or piece is None
-            size += len(pieces[-1])
+            is_last = piece is None
+            if piece is None:
+                piece = cutter.rest()
+            pieces.append(piece)
+            is_complete = _skip_mark(cutter) or is_last
+            size += len(piece)
             cutter.check(size)
             if size < enough and not is_complete:
                 continue
@@ -365,14 +388,16 @@ class _Reader:
             text = b"".join(pieces)
             begin = 0
             while not _EMPTY.match(text, begin):
-                before, begin = begin, _after_blank(text, begin)
+                before = begin
+                begin = _after_blank(text, before)
                 lines = text.count(b"\n", before, begin)
                 place = replace(_down(place, lines), document=number + 1)
                 end = self._end_of_json(text, begin)
                 if isinstance(end, int):
                     yield from self._json_object(place, text[begin:end])
                     number += 1
-                    place = _down(place, text.count(b"\n", begin, end))
+                    lines = text.count(b"\n", begin, end)
+                    place = _down(place, lines)
                     begin = end
                 elif str(end) == _TRUNCATED and not is_complete:
                     break
@@ -389,23 +414,22 @@ class _Reader:
     @staticmethod
     def _end_of_json(text: bytes, begin: int) -> int | Exception:
         """Where the JSON that begins here ends, or why it cannot be read."""
+        rest = memoryview(text)[begin:]
         try:
-            decoder(msgspec.Raw).decode(memoryview(text)[begin:])
+            decoder(msgspec.Raw).decode(rest)
         except UNREADABLE as error:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 return error
-
             return begin + int(trailing[1]) - 1  # msgspec counts from 1 here
-
         return len(text)
 
     def _braces(self, place: Place, text: bytes, error: Exception) -> Iterator[Document]:
         """YAML in braces, else malformed JSON."""
-        try:
-            values = load(text) if len(text) <= _LONGEST_LOCATED else None
-        except YamlSyntaxError:
-            values = None
+        values = None
+        if len(text) <= _LONGEST_LOCATED_BYTES:
+            with suppress(YamlSyntaxError):
+                values = load(text)
 
         if isinstance(values, dict):
             yield from self._yaml_object(place, text, values)
@@ -417,31 +441,31 @@ class _Reader:
     ) -> Iterator[Document]:
         """The items of a list on many lines, as kubectl prints it.
 
-        Many at a time, where somebody takes lists.
+        Many at a time, where the reader takes lists.
         """
         marks = _ItemMarks.of(layout)
-        item = one_by_one = 0
+        item = 0
+        one_by_one_until = 0
         while True:
-            if self._reading.take_list and cutter.offset >= one_by_one:
+            if self._reading.take_list and cutter.offset >= one_by_one_until:
                 taken, looked_at = self._take_items(place, cutter, marks)
                 if taken:
                     item += taken
                     continue
-
-                one_by_one = cutter.offset + looked_at
+                one_by_one_until = cutter.offset + looked_at
 
             item += 1
-            line = cutter.line
+            at = replace(place, item=item, line=cutter.line)
             text = cutter.until(marks.end)
             if text is None:
                 problem = "the list does not end; is the file complete?"
-                self._report(Problem(replace(place, line=line), "items", problem))
+                self._report(Problem(replace(at, item=place.item), "items", problem))
                 cutter.rest()
                 return
 
-            match = cutter.starts_with(marks.end)
-            end = cutter.take(len(match[0])) if match else b""
-            at = replace(place, item=item, line=line)
+            end = b""
+            if match := cutter.starts_with(marks.end):
+                end = cutter.take(len(match[0]))
             yield from self._json_object(at, text + marks.closing)
             if end.endswith(b"]"):
                 cutter.until(_JSON_END)
@@ -449,18 +473,18 @@ class _Reader:
                 return
 
     def _take_items(self, place: Place, cutter: Cutter, marks: "_ItemMarks") -> tuple[int, int]:
-        """How many items of the next chunk were taken at once, and the bytes looked at."""
-        items = cutter.until_last(marks.closing + marks.separator + marks.opening)
+        """The number of items of the next chunk that were taken, and the bytes looked at."""
+        items = cutter.until_last(marks.between)
         if not items or not self._reading.take_list:
             return 0, 0
 
+        looked_at = len(items)
         whole_list = b"".join((b"[", items, marks.closing, b"]"))
         taken = self._reading.take_list(place, whole_list)
         if taken:
             self._count(taken)
-            cutter.skip(len(items) + len(marks.closing) + len(marks.separator))
-
-        return taken, len(items)
+            cutter.skip(looked_at + len(marks.closing) + len(marks.separator))
+        return taken, looked_at
 
     def _json_object(
         self,
@@ -476,12 +500,9 @@ class _Reader:
             self._report(Problem(place, "items", nested))
             return
 
-        named = _NAMED.match(text)
-        if named and not named[2].endswith(b"List"):
-            version = named[1].decode(errors="replace")
-            yield from self._json_document(
-                place, _Type(version, named[2].decode(errors="replace")), text
-            )
+        of_object = _named_type(text)
+        if of_object:
+            yield from self._json_document(place, of_object, text)
             return
 
         try:
@@ -492,20 +513,19 @@ class _Reader:
                 for number, item in enumerate(_elements(items), 1):
                     at = replace(place, item=number, line=0)
                     yield from self._json_object(at, item, of_list, depth + 1)
-
                 return
         except UNREADABLE as error:
             self._report(_malformed(place, bytes(text), error))
             return
 
         version = head.api_version or inherited.api_version
-        of_object = _Type(version, head.kind or inherited.kind)
-        yield from self._json_document(place, of_object, text)
+        kind = head.kind or inherited.kind
+        yield from self._json_document(place, _Type(version, kind), text)
 
     def _json_document(
         self, place: Place, of_object: _Type, text: bytes | msgspec.Raw
     ) -> Iterator[Document]:
-        if not self._too_large(place, "an object", text, _OF_OBJECT):
+        if not self._too_large(place, "an object", text, _LIMIT_PART_OF_OBJECT):
             yield Document(place, of_object.api_version, of_object.kind, text)
 
     def _count(self, more: int = 1) -> None:
@@ -516,16 +536,17 @@ class _Reader:
             raise TooLargeError("the file", most, limit, "objects")
 
     def _too_large(self, place: Place, what: str, text: bytes | msgspec.Raw, part: int) -> bool:
-        """Whether the text has more than a part of the limit, which is reported.
+        """Whether the text has more than a part of the limit; then that is reported.
 
-        Parsed, it takes far more.
+        Parsed, the text takes far more memory.
         """
         limit = self._reading.limit
         most = limit // part
         if len(memoryview(text)) <= most:
             return False
 
-        self._report(Problem(place, "", str(TooLargeError(what, most, limit))))
+        error = TooLargeError(what, most, limit)
+        self._report(Problem(place, "", str(error)))
         return True
 
     def _yaml_items(self, place: Place, cutter: Cutter) -> Iterator[Document]:
@@ -548,7 +569,7 @@ class _Reader:
             cutter.rest()
 
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
-        if self._too_large(place, "a YAML document", text, _OF_YAML):
+        if self._too_large(place, "a YAML document", text, _LIMIT_PART_OF_YAML):
             return
 
         try:
@@ -558,7 +579,8 @@ class _Reader:
             try:
                 values = load(text)
             except YamlSyntaxError as error:
-                self._report(Problem(_down(place, error.line - 1), "", str(error)))
+                at = _down(place, error.line - 1)
+                self._report(Problem(at, "", str(error)))
                 return
 
         if values is not None:
@@ -580,22 +602,22 @@ class _Reader:
             return
 
         kind = values.get("kind")
-        version = str(values.get("apiVersion", ""))
+        version = values.get("apiVersion")
         is_list = "items" in values and (kind is None or str(kind).endswith("List"))
-        if not is_list:
-            yield Document(
-                place=place,
-                api_version=str(values.get("apiVersion") or inherited.api_version),
-                kind=str(kind or inherited.kind),
-                text=text,
-                values=values,
-                inside=inside,
-            )
-
+        if is_list:
+            of_list = _item_type(str(kind or "List"), str(values.get("apiVersion", "")))
+            at = f"{inside}.items"
+            yield from self._items_of_yaml(place, text, values["items"], of_list, at)
             return
 
-        of_list = _item_type(str(kind or "List"), version)
-        yield from self._items_of_yaml(place, text, values["items"], of_list, f"{inside}.items")
+        yield Document(
+            place=place,
+            api_version=str(version or inherited.api_version),
+            kind=str(kind or inherited.kind),
+            text=text,
+            values=values,
+            inside=inside,
+        )
 
     def _items_of_yaml(
         self, place: Place, text: bytes, items: Any, of_list: _Type, inside: str
@@ -611,12 +633,13 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _ItemMarks:
-    """What stands between the items of a list as kubectl prints it, by its indentation."""
+    """The text between the items of a list as kubectl prints it, by its indentation."""
 
     closing: bytes
     """The end of an item."""
     separator: bytes
-    opening: bytes
+    between: bytes
+    """The end of an item, the separator and the beginning of the next item."""
     end: re.Pattern[bytes]
     """The end of an item and what follows it: the next item or the end of the list."""
 
@@ -626,19 +649,41 @@ class _ItemMarks:
         newline, outer, inner = layout.groups()
         closing = newline + inner + b"}"
         separator = b"," + newline + inner
+        opening = b"{" + newline
+        next_item = separator + rb"(?=\{)"
+        end_of_list = newline + outer + rb"\]"
         # linear: literal text, of an indentation that `_JSON_ITEMS` bounds
-        end = re.compile(closing + b"(?:" + separator + rb"(?=\{)|" + newline + outer + rb"\])")
-        return cls(closing, separator, b"{" + newline, end)
+        end = re.compile(closing + b"(?:" + next_item + b"|" + end_of_list + b")")
+        return cls(
+            closing=closing,
+            separator=separator,
+            between=closing + separator + opening,
+            end=end,
+        )
+
+
+def _named_type(text: bytes | msgspec.Raw) -> _Type | None:
+    """Version and kind of an object that begins with them, as kubectl prints it; not of a list."""
+    named = _NAMED.match(text)
+    if named is None:
+        return None
+
+    version, kind = named.groups()
+    if kind.endswith(b"List"):
+        return None
+    return _Type(version.decode(errors="replace"), kind.decode(errors="replace"))
 
 
 def _items_of(head: _Head, inherited: _Type, text: bytes | msgspec.Raw) -> memoryview | None:
-    """The items of a list as they stand in its text; None for what is no list."""
-    is_list = head.kind.endswith("List") or not (head.kind or inherited.kind)
-    if not is_list:
+    """The items of a list as they stand in its text; None for an object that is not a list."""
+    is_typed = bool(head.kind or inherited.kind)
+    if is_typed and not head.kind.endswith("List"):
         return None
 
     items = memoryview(decoder(_List).decode(text).items)
-    return None if bytes(items[:4]) == b"null" else items
+    if bytes(items[:4]) == b"null":
+        return None
+    return items
 
 
 def _skip_mark(cutter: Cutter) -> bool:
@@ -646,23 +691,22 @@ def _skip_mark(cutter: Cutter) -> bool:
     is_marked = bool(cutter.starts_with(_MARK))
     if is_marked:
         cutter.skip(1)
-
     return is_marked
 
 
 def _after_blank(text: bytes, begin: int) -> int:
     """Where JSON begins after lines without an object."""
     for pattern in (_BLANK, _JSON):
-        found = pattern.match(text, begin)
-        begin = found.end() if found else begin
-
+        skipped = pattern.match(text, begin)
+        if skipped:
+            begin = skipped.end()
     return begin
 
 
 def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
-    """The elements of a JSON array one after the other.
+    """The elements of a JSON array one by one: all at once may take far more memory than the text.
 
-    A list of all may take far more memory than the text.
+    Raises msgspec.DecodeError.
     """
     if bytes(array[:1]) != b"[":
         raise msgspec.ValidationError("Expected `array` - at `$.items`")
@@ -677,7 +721,6 @@ def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 raise
-
             end = begin + int(trailing[1]) - 1
 
         yield msgspec.Raw(array[begin:end])
@@ -687,14 +730,15 @@ def _elements(array: memoryview) -> Iterator[msgspec.Raw]:
 def _after_gap(array: memoryview, begin: int) -> int:
     """Where the next element of an array begins."""
     gap = _GAP.match(array, begin)
-    return gap.end() if gap else begin
+    if gap is None:
+        return begin
+    return gap.end()
 
 
 def _item_type(kind: str, version: str) -> _Type:
     """Kind and version of the items of a typed list such as NodeList."""
     if kind == "List":
         return _UNTYPED
-
     return _Type(version, kind.removesuffix("List"))
 
 
@@ -704,8 +748,10 @@ def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
     if isinstance(error, RecursionError):
         return Problem(place, "", "nested too deeply")
 
-    at = _BYTE.search(str(error))
-    lines = text.count(b"\n", 0, int(at[1])) if at else 0
-    words, _, _ = _BYTE.sub("", str(error)).partition(" - at `")
-    message = type_words(words or type(error).__name__)
+    text_of_error = str(error)
+    lines = 0
+    if byte := _BYTE.search(text_of_error):
+        lines = text.count(b"\n", 0, int(byte[1]))
+    why, _, _ = _BYTE.sub("", text_of_error).partition(_PATH_OF_MSGSPEC)
+    message = type_words(why or type(error).__name__)
     return Problem(_down(place, lines), "", message)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
-from toposcope.hierarchy.catalogue import BUILT_IN
+from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.listing import UNREADABLE
@@ -35,83 +36,80 @@ _REPORT_EVERY: Final = 500
 _Named = TypeVar("_Named", NodeView, Topology)
 
 
+class _Identity(NamedTuple):
+    """The identity of an object; the group is part of it, as several systems have a PodGroup."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Builder:
     """Collects objects; of several with the same name the last one counts."""
 
-    def __init__(
-        self,
-        keep_matrix: decode.KeepMatrix,
-        others: Collector | None,
-        progress: Progress,
-        meter: Meter,
-        limit: int,
-    ) -> None:
-        self._decode = decode.Decoder(keep_matrix)
-        self._others = others
-        self._progress = progress
-        self._limit = limit
-        self._meter = meter
-        self._count = 0
-        self._nodes: dict[str, NodeView] = {}
-        self._pods: dict[tuple[str, str], PodView] = {}
-        self._has_pods = False
-        self._catalogue = BUILT_IN
-        self._saved_pods: list[Sequence[PodView]] = []
-        self._topologies: dict[str, Topology] = {}
-        self._published: dict[tuple[str, str, str], Published] = {}
-        self._profiles: list[SchedulerProfiles | None] = []
-        self._objects: dict[tuple[str, str, str], Mapping[str, Any] | None] = {}
+    decoder: decode.Decoder
+    others: Collector | None
+    progress: Progress
+    meter: Meter
+    limit: int
+    _count: int = 0
+    _nodes: dict[str, NodeView] = field(default_factory=dict)
+    _pods: dict[tuple[str, str], PodView] = field(default_factory=dict)
+    _has_pods: bool = False
+    _saved_pods: list[Sequence[PodView]] = field(default_factory=list)
+    _topologies: dict[str, Topology] = field(default_factory=dict)
+    _published: dict[tuple[str, str, str], Published] = field(default_factory=dict)
+    _profiles: list[SchedulerProfiles | None] = field(default_factory=list)
+    _objects: dict[_Identity, Mapping[str, Any] | None] = field(default_factory=dict)
+    _catalogue: Catalogue = BUILT_IN
 
     @property
     def _takes_lists(self) -> bool:
-        """Whether nobody wants what a snapshot does not keep of Nodes and Pods."""
-        if self._others is None:
+        """Whether Nodes and Pods can be taken many at a time, because nobody wants them whole."""
+        if self.others is None:
             return True
-
-        return not any(self._others.wants("", kind) for kind in ("Node", "Pod"))
+        return not self.others.wants("", "Node") and not self.others.wants("", "Pod")
 
     def add_snapshot(self, saved: Snapshot) -> None:
-        """Add a whole snapshot; its pods are not read unless other files hold some too."""
+        """Add a whole snapshot; its pods are not read unless other files hold pods too."""
         for node in saved.nodes:
             self._nodes[node.name] = node
-
         if saved.pods is not None:
             self._saved_pods.append(saved.pods)
 
         for topology in saved.topologies:
             self._topologies[topology.name] = topology
-
         for resource in saved.published:
             self._add_published(resource)
-
         self._profiles.append(saved.scheduler_profiles)
-        for document in saved.objects:
-            self._add_object(document)
-
         self._catalogue = saved.catalogue
+
+        # They went through `keepers` when they were saved, or are of kinds that have no keeper:
+        # what planning reads is saved too.
+        for document in saved.objects:
+            self._objects[_identity(document)] = document
 
     def read(self, source: Source, stdin: IO[bytes] | None) -> list[Problem]:
         """Add the objects in a file or directory, a pipe or standard input; the problems in it."""
         can_reread = source.name != STDIN and source.stream is None
         if self._takes_lists and can_reread and not self._read(source, None, self._add_list):
             return []
-
         return self._read(source, stdin, None)  # with the line of each problem
 
     def _read(
         self, source: Source, stdin: IO[bytes] | None, take_list: TakeList | None
     ) -> list[Problem]:
         problems: list[Problem] = []
-        found = documents(
+        for document in documents(
             [source],
             problems.append,
             stdin,
-            on_read=self._meter.read,
+            on_read=self.meter.read,
             take_list=take_list,
-            limit=self._limit,
-        )
-
-        for document in found:
+            limit=self.limit,
+        ):
             try:
                 self._add(document)
                 self._put(document)
@@ -120,36 +118,32 @@ class _Builder:
 
             self._count += 1
             if not self._count % _REPORT_EVERY:
-                self._progress(document.place.file, self._count, self._meter.share)
+                self._report(document.place)
 
         return problems
 
+    def _report(self, place: Place) -> None:
+        """Say how far reading has come."""
+        self.progress(place.file, self._count, self.meter.share)
+
     def _put(self, document: Document) -> None:
-        """Give it to whoever wants it.
+        """Give the whole object to `others`, if they want it.
 
         Raises InputError for a name that the API server would refuse.
         """
-        if not self._others or not self._others.wants(document.group, document.kind):
+        if not self.others or not self.others.wants(document.group, document.kind):
             return
 
         values = document.read(dict)
-        metadata = values.get("metadata")
-        names = {}
-
-        for field in ("name", "namespace"):
-            name = metadata.get(field) if isinstance(metadata, dict) else None
-            if isinstance(name, str):
-                names[field] = name
-
         try:
-            decode.checked_names(**names)
+            decode.checked_names(**_names_in(values))
         except ValueError as error:
             raise document.bad(error) from error
 
-        self._others.put(values | _type_of(document))
+        self.others.put(values | _type_of(document))
 
     def _add(self, document: Document) -> None:
-        """Add one object; those of other kinds are skipped. Raises InputError."""
+        """Add one object; unknown kinds are skipped. Raises InputError."""
         try:
             self._add_valid(document)
         except (ValueError, msgspec.ValidationError) as error:
@@ -158,11 +152,11 @@ class _Builder:
     def _add_valid(self, document: Document) -> None:
         kind = document.group, document.kind
         if kind == ("", "Node"):
-            node = self._decode.node(document.read)
+            node = self.decoder.node(document.read)
             self._nodes[node.name] = node
         elif kind == ("", "Pod"):
             self._has_pods = True
-            self._add_pod(self._decode.pod(document.read))
+            self._add_pod(self.decoder.pod(document.read))
         elif kind == (GROUP, KIND):
             topology = decode.topology_of(document.read(dict))
             self._topologies[topology.name] = topology
@@ -172,7 +166,9 @@ class _Builder:
             resource = decode.published(document.api_version, document.kind, document.read)
             self._add_published(resource)
         elif kind in OBJECT_KEYS:
-            self._add_object({**document.read(dict), **_type_of(document)})
+            keep = keepers()[kind]
+            whole = document.read(dict) | _type_of(document)
+            self._objects[_identity(whole)] = keep(whole)
 
     def _add_pod(self, pod: PodView | None) -> None:
         if pod:
@@ -181,45 +177,39 @@ class _Builder:
     def _add_list(self, place: Place, text: bytes) -> int:
         """Add the Nodes and Pods of a JSON list, and return how many.
 
-        Nothing and 0 where it has anything else.
+        A list that has anything else is left alone: then 0 is returned.
         """
         try:
             check_text(text)
-            nodes, pods = self._decode.listed(text)
+            nodes, pods = self.decoder.listed(text)
         except (*UNREADABLE, ValueError):
             return 0
 
         for node in nodes:
             self._nodes[node.name] = node
-
         for pod in pods:
             self._add_pod(pod)
+        if pods:
+            self._has_pods = True
 
-        self._has_pods = self._has_pods or bool(pods)
         taken = len(nodes) + len(pods)
         self._count += taken
-        self._progress(place.file, self._count, self._meter.share)
+        self._report(place)
         return taken
 
     def _add_published(self, resource: Published) -> None:
         self._published[resource.api_version, resource.kind, resource.name] = resource
 
-    def _add_object(self, document: Mapping[str, Any]) -> None:
-        root = Field(document)
-        key = kind_of(document)
-        _, kind = key
-        self._objects[kind, namespace_of(root), name_of(root)] = keepers()[key](document)
-
     def snapshot(self, source: str) -> Snapshot:
         """The snapshot of everything that was added."""
-        warnings = self._decode.warnings()
+        warnings = self.decoder.warnings()
         pods = self._all_pods()
         if pods is None:
             warnings.append(NO_PODS)
-
         if not self._nodes:
             warnings.append("there are no Nodes in the files; save them with: " + SAVE)
 
+        objects = filter(None, self._objects.values())
         snapshot = Snapshot(
             source=source,
             taken_at=None,
@@ -228,24 +218,45 @@ class _Builder:
             topologies=_by_name(self._topologies.values()),
             published=tuple(self._published.values()),
             scheduler_profiles=decode.only(self._profiles),
-            objects=tuple(filter(None, self._objects.values())),
+            objects=tuple(objects),
             warnings=tuple(warnings),
             catalogue=self._catalogue,
         )
-
         return with_devices(snapshot)
 
     def _all_pods(self) -> Sequence[PodView] | None:
-        if not self._has_pods and len(self._saved_pods) <= 1:
-            return self._saved_pods[0] if self._saved_pods else None
+        """The pods of all files; those of a single saved file are not read here."""
+        if not self._has_pods:
+            if not self._saved_pods:
+                return None
+            if len(self._saved_pods) == 1:
+                return self._saved_pods[0]
 
         every: dict[tuple[str, str], PodView] = {}
         for pods in self._saved_pods:
             for pod in pods:
                 every[pod.namespace, pod.name] = pod
-
         every.update(self._pods)
         return tuple(every.values())
+
+
+def _identity(document: Mapping[str, Any]) -> _Identity:
+    root = Field(document)
+    group, kind = kind_of(document)
+    return _Identity(group, kind, namespace_of(root), name_of(root))
+
+
+def _names_in(values: Mapping[str, Any]) -> dict[str, str]:
+    """The name and namespace of an object, as far as they are texts."""
+    metadata = values.get("metadata")
+    if not isinstance(metadata, dict):
+        return {}
+    names = {}
+    for field_name in ("name", "namespace"):
+        name = metadata.get(field_name)
+        if isinstance(name, str):
+            names[field_name] = name
+    return names
 
 
 def _type_of(document: Document) -> dict[str, str]:
@@ -262,7 +273,8 @@ def _saved(source: Source, keep_matrix: decode.KeepMatrix, limit: int) -> Snapsh
         with source.opened() as stream:
             return unpacked(source.name, stream, keep_matrix, limit)
     except OSError as error:
-        raise InputError(Problem(Place(source.name), "", error.strerror or str(error))) from error
+        why = error.strerror or str(error)
+        raise InputError(Problem(Place(source.name), "", why)) from error
 
 
 def load_files(
@@ -276,31 +288,38 @@ def load_files(
 ) -> Snapshot:
     """The cluster in these files (`-`: standard input; directories recursively).
 
-    Files of `toposcope save` can stand beside others; of an object in both, the other file's
-    counts. Objects of other kinds are skipped, except those that `others` wants. `limit` is how
-    many bytes one document may have. Raises InputError with every problem of all files.
+    Files of `toposcope save` can be combined with other files; an object in both counts as it
+    stands in the other file. Objects of unknown kinds are skipped, except those that `others`
+    wants. `limit` is the most bytes that one document may have. Raises InputError with every
+    problem of all files.
     """
     names = list(names)
     with decode.paused_gc(), ExitStack() as keep:
         packed: list[Source] = []
         plain: list[Source] = []
         for source in sources(names, keep):
-            (packed if source.packed else plain).append(source)
+            if source.packed:
+                packed.append(source)
+            else:
+                plain.append(source)
 
         saved = [_saved(source, keep_matrix, limit) for source in packed]
         _put_objects(saved, others)
         if len(saved) == len(names) == 1:
             return saved[0]
 
-        meter = Meter(source.name for source in plain)
-        builder = _Builder(keep_matrix, others, progress, meter, limit)
+        builder = _Builder(
+            decoder=decode.Decoder(keep_matrix),
+            others=others,
+            progress=progress,
+            meter=Meter(source.name for source in plain),
+            limit=limit,
+        )
         for snapshot in saved:
             builder.add_snapshot(snapshot)
-
         problems: list[Problem] = []
         for source in plain:
             problems += builder.read(source, stdin)
-
     if problems:
         raise InputError(*problems)
 
@@ -308,10 +327,9 @@ def load_files(
 
 
 def _put_objects(saved: Iterable[Snapshot], others: Collector | None) -> None:
-    """Give what saved snapshots have to whoever wants it."""
+    """Give the objects of saved snapshots to `others`, if they want them."""
     if others is None:
         return
-
     for snapshot in saved:
         for document in snapshot.objects:
             if others.wants(*kind_of(document)):

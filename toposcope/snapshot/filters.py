@@ -24,7 +24,7 @@ from toposcope.snapshot.scope import Scope
 _KEY: Final = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
 _SET: Final = re.compile(_KEY + r"\s+(?P<how>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(_KEY + r"\s*(?P<how>!=|==|=)\s*(?P<value>[-A-Za-z0-9_.]*)")
-_THERE: Final = re.compile(r"(?P<absent>!?)\s*" + _KEY)
+_PRESENCE: Final = re.compile(r"(?P<absent>!?)\s*" + _KEY)
 
 
 class SelectorError(ToposcopeError):
@@ -32,45 +32,54 @@ class SelectorError(ToposcopeError):
 
 
 def parse(text: str) -> tuple[Requirement, ...]:
-    """The requirements of a selector, all of which must hold; none for an empty one.
+    """The requirements of a selector, all of which must hold; none for an empty selector.
 
     Raises SelectorError.
     """
-    return tuple(_requirement(part) for part in _parts(text) if part)
+    requirements = []
+    for part in _parts(text):
+        if part:
+            requirements.append(_requirement(part))
+    return tuple(requirements)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The text between commas, but for those within brackets.
+    """The parts of a selector between its commas, apart from commas within brackets.
 
     Raises SelectorError where brackets do not match.
     """
-    begin, within = 0, False
-    for at, character in enumerate(text):
+    begin = 0
+    is_inside = False
+    for position, character in enumerate(text):
         if character in "()":
-            if within == (character == "("):
-                raise SelectorError(f"label selector {text!r}: the brackets do not match")
-            within = not within
-        elif character == "," and not within:
-            yield text[begin:at].strip()
-            begin = at + 1
+            opens = character == "("
+            if is_inside == opens:
+                raise _unmatched(text)
+            is_inside = opens
+        elif character == "," and not is_inside:
+            yield text[begin:position].strip()
+            begin = position + 1
 
-    if within:
-        raise SelectorError(f"label selector {text!r}: the brackets do not match")
-
+    if is_inside:
+        raise _unmatched(text)
     yield text[begin:].strip()
+
+
+def _unmatched(text: str) -> SelectorError:
+    return SelectorError(f"label selector {text!r}: the brackets do not match")
 
 
 def _requirement(part: str) -> Requirement:
     if match := _SET.fullmatch(part):
         operator = "In" if match["how"] == "in" else "NotIn"
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        return Requirement(match["key"], operator, values)
+        values = map(str.strip, match["values"].split(","))
+        return Requirement(match["key"], operator, frozenset(values))
 
     if match := _EQUAL.fullmatch(part):
         operator = "NotIn" if match["how"] == "!=" else "In"
         return Requirement(match["key"], operator, frozenset({match["value"]}))
 
-    if match := _THERE.fullmatch(part):
+    if match := _PRESENCE.fullmatch(part):
         operator = "DoesNotExist" if match["absent"] else "Exists"
         return Requirement(match["key"], operator)
 
@@ -81,7 +90,7 @@ def _requirement(part: str) -> Requirement:
 
 
 class Mark(StrEnum):
-    """Something about a node that an admin wants to know before using it."""
+    """A fact about a node that an admin wants to know before using it."""
 
     NOT_READY = "not-ready"
     CORDONED = "cordoned"
@@ -99,26 +108,30 @@ FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
 """Marks of something broken; the others may be intended."""
 
 
-_TOLD_OTHERWISE: Final = frozenset(
-    f"node.kubernetes.io/{why}" for why in ("not-ready", "unreachable", "unschedulable")
+_TAINTS_OF_OTHER_MARKS: Final = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+    }
 )
 """Keys of taints that repeat what other marks say."""
 _AKS: Final = ("sku", "gpu")
 
 
 def repelling(node: NodeView) -> tuple[Taint, ...]:
-    """The taints of a node that somebody has to tolerate by name.
+    """The taints of a node that a pod has to tolerate explicitly.
 
-    Not those that repeat a mark, nor those that fence all nodes with GPUs: a resource of GPUs as
-    key, which what requests GPUs tolerates (ExtendedResourceToleration), or AKS' `sku=gpu`.
+    Taints that repeat a mark don't count, nor do those that fence all nodes with GPUs: with a
+    resource of GPUs as key, which pods that request GPUs tolerate (ExtendedResourceToleration),
+    or AKS' `sku=gpu`.
     """
     taints = []
     for taint in node.taints:
-        repeats_mark = taint.key in _TOLD_OTHERWISE
-        fences_gpus = is_gpu(taint.key) or (taint.key, taint.value) == _AKS
-        if not repeats_mark and not fences_gpus:
+        if taint.key in _TAINTS_OF_OTHER_MARKS:
+            continue
+        if not is_gpu(taint.key) and (taint.key, taint.value) != _AKS:
             taints.append(taint)
-
     return tuple(taints)
 
 
@@ -128,29 +141,24 @@ def marks(node: NodeView) -> tuple[Mark, ...]:
         return ()
 
     state = node.state
-    found = []
+    node_marks = []
     if not node.ready:
-        found.append(Mark.NOT_READY)
-
+        node_marks.append(Mark.NOT_READY)
     if state is State.DEGRADED:
-        found.append(Mark.DEGRADED)
+        node_marks.append(Mark.DEGRADED)
     elif state is State.UNKNOWN:
-        found.append(Mark.UNKNOWN)
-
+        node_marks.append(Mark.UNKNOWN)
     if (state is None and node.has_gpus) or node.without_agent:
-        found.append(Mark.NO_AGENT)
-
+        node_marks.append(Mark.NO_AGENT)
     if not node.schedulable:
-        found.append(Mark.CORDONED)
-
+        node_marks.append(Mark.CORDONED)
     if repelling(node):
-        found.append(Mark.TAINTED)
-
-    return tuple(found)
+        node_marks.append(Mark.TAINTED)
+    return tuple(node_marks)
 
 
 def _is_plain(node: NodeView) -> bool:
-    """Whether it surely has no mark, as most nodes."""
+    """Whether a quick look shows that it has no mark, as most nodes."""
     has_agent = GPUS in node.places and node.state is State.OK
     return has_agent and node.usable and not node.taints
 
@@ -177,19 +185,16 @@ def filter_nodes(
     domains: Iterable[tuple[str, str]] = (),
     conditions: Iterable[str] = (),
 ) -> tuple[NodeView, ...]:
-    """Those of the nodes that match, sorted by name.
+    """The nodes that match the selector, every domain (level, value) and any of `conditions`.
 
-    They match the selector, every domain (level, value) and any of `conditions`. Raises
-    LevelNotFoundError.
+    They are sorted by name. Raises LevelNotFoundError.
     """
     tests: list[Callable[[NodeView], bool]] = []
     for requirement in selector:
         tests.append(requirement.holds)
-
-    for level, value in domains:
-        key = scope.levels[scope.level(level)].key
-        tests.append(_in_domain(key, value))
-
+    for name, value in domains:
+        level = scope.levels[scope.level(name)]
+        tests.append(_in_domain(level.key, value))
     wanted = frozenset(conditions)
     if wanted:
         tests.append(lambda node: not wanted.isdisjoint(states(scope, node)))
@@ -198,8 +203,8 @@ def filter_nodes(
     for node in nodes:
         if all(test(node) for test in tests):
             matching.append(node)
-
-    return tuple(sorted(matching, key=attrgetter("name")))
+    matching.sort(key=attrgetter("name"))
+    return tuple(matching)
 
 
 def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -209,43 +214,35 @@ def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterato
         values = {node.label(level.key) or "" for node in scope.nodes}
         if value in values:
             continue
-
         sentence = f"there is no {level.domain} {value!r}"
         close = get_close_matches(value, values, 1)
         if close:
             sentence += f"; did you mean {close[0]!r}?"
-
         yield sentence
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
     """All states of a node."""
-    found: list[str] = list(marks(node))
-    if not found and node.state is State.OK:
-        found.append(Condition.OK)
-
+    node_states: list[str] = list(marks(node))
+    if not node_states and node.state is State.OK:
+        node_states.append(Condition.OK)
     if node.ready:
-        found.append(Condition.READY)
-
+        node_states.append(Condition.READY)
     if not awaited(scope, node) and lacking(scope, node):
-        found.append(Condition.LEFT_OUT)
-
+        node_states.append(Condition.LEFT_OUT)
     if wrong_cables(scope, node):
-        found.append(Condition.MISCABLED)
-
-    return tuple(found)
+        node_states.append(Condition.MISCABLED)
+    return tuple(node_states)
 
 
 def wrong_cables(scope: Scope, node: NodeView) -> list[str]:
     """A sentence for each rail of the node that the topology's status calls miscabled."""
     if scope.topology is None:
         return []
-
     sentences = []
     for rail in reported(scope.topology.status):
         if rail.node == node.name:
             sentences.append(rail.sentence)
-
     return sentences
 
 
@@ -253,7 +250,6 @@ def awaited(scope: Scope, node: NodeView) -> bool:
     """Whether a node waits for an agent, and is not in the topology until then."""
     if not node.without_agent or scope.topology is None:
         return False
-
     return not scope.topology.selects(node)
 
 
@@ -263,7 +259,6 @@ def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:
     for level in scope.levels:
         if value_at(scope, node, level.key) is None:
             missing.append(level.domain)
-
     return tuple(missing)
 
 

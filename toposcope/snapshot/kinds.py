@@ -9,34 +9,31 @@ from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.registry import DECISIVE, PLUGINS, PUBLISHED
 
 Keep = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""As much of an object as counts; None: it decides nothing."""
+"""Reduces an object to the fields that count; None: the object decides nothing."""
 
 PUBLISHED_KEYS: Final = frozenset(kind.key for kind in PUBLISHED)
 OBJECT_KEYS: Final = frozenset(kind.key for kind in (*DECISIVE, *dra.READ, *dra.ASKED))
-"""Group and kind of objects that decide about places."""
+"""Group and kind of the objects that decide about placement."""
 CONFIGURED: Final = tuple(plugin for plugin in PLUGINS if plugin.configuration)
 """Systems whose operator has a configuration that matters."""
 
 
 @cache
 def keepers() -> Mapping[tuple[str, str], Keep]:
-    """What to keep of each kind that decides."""
-    found: dict[tuple[str, str], Keep] = {}
+    """How to reduce an object of each of `OBJECT_KEYS`."""
+    keepers_by_key: dict[tuple[str, str], Keep] = {}
     for plugin in PLUGINS:
         for kind in plugin.decisive:
-            found[kind.key] = _keeper(plugin)
-
+            keepers_by_key[kind.key] = _keeper(plugin)
     for kind in (*dra.READ, *dra.ASKED):
-        found[kind.key] = dra.kept
-
-    return found
+        keepers_by_key[kind.key] = dra.kept
+    return keepers_by_key
 
 
 def _keeper(plugin: Plugin) -> Keep:
     part = plugin.part(Part.PLACEMENT)
     if part is None:
         return _whole
-
     keep: Keep = part.PLACEMENT.kept
     return keep
 

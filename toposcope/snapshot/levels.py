@@ -1,4 +1,4 @@
-"""Each level of a topology: its label, the nodes that carry it, its domains, who requires it."""
+"""The levels of a topology: label, nodes that carry it, domains, and who requires it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from statistics import median_low
 from typing import Any, NamedTuple
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
-from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED
+from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED, Condition
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import (
     Coverage,
@@ -34,34 +34,34 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """One level of a topology, one that it could have, or one that is required and missing.
-
-    `key` is empty for the last.
-    """
+    """One level that a topology has, that it could have, or that is required and missing."""
 
     domain: str
     key: str
+    """Empty: the level is required and missing."""
     in_topology: bool
-    """False for a level that was not inferred because only some nodes carry it."""
+    """False: it was not inferred, because only some nodes carry it."""
     domains: int
     sizes: Sizes | None
     """None: it has no domain, or sizes were not requested."""
     nodes: int
+    """The number of nodes that carry it."""
     missing: int
+    """The number of nodes that lack it."""
     missing_nodes: tuple[str, ...]
-    """The first names."""
+    """The first names of these."""
     placeholders: str
-    """How many of them carry the label with a value that names no place, in words; empty: none."""
+    """A few words on nodes that carry the label with a value that names no place; empty: none."""
     needed: int
-    """Nodes that must carry a label to make it a level."""
+    """The number of nodes that must carry a label to make it a level."""
     usable: int
-    """Nodes that carry it and can take pods."""
+    """The number of nodes that carry it and can take pods."""
     by_spec: bool
     """Whether `spec.required` names it."""
     workloads: int
-    """Workloads that require it, by the controller's last count."""
+    """The number of workloads that require it, by the controller's last count."""
     preferring: int
-    """Workloads that only prefer it."""
+    """The number of workloads that only prefer it."""
 
     @property
     def required(self) -> bool:
@@ -70,7 +70,7 @@ class LevelView:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, in a few words; empty if nothing is."""
+        """A few words about what is wrong with it; empty: nothing."""
         if self.required and not self.nodes:
             return "required, but on no node"
         if self.required and not self.usable:
@@ -82,20 +82,17 @@ class LevelView:
         if not self.missing:
             return ""
 
+        lack = f"{self.missing} nodes lack it and fall"
         if self.missing == 1:
             lack = "1 node lacks it and falls"
-        else:
-            lack = f"{self.missing} nodes lack it and fall"
-
         return f"{lack} out of the topology{self.placeholders}"
 
     @property
     def _too_few(self) -> str:
-        """Why it is no level: too few nodes carry it."""
+        """Why it is not a level: too few nodes carry it."""
         lack = f"{self.missing:,} nodes lack"
         if self.missing == 1:
             lack = "1 node lacks"
-
         all_nodes = self.nodes + self.missing
         everybody = "all" if self.needed == all_nodes else "at least"
         return f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
@@ -111,14 +108,14 @@ class _Requests:
 
     @property
     def names(self) -> list[str]:
-        """All names of levels that somebody asks for."""
-        return list(dict.fromkeys((*self.spec, *self.workloads, *self.preferring)))
+        """The names of all levels that somebody asks for."""
+        names = (*self.spec, *self.workloads, *self.preferring)
+        return list(dict.fromkeys(names))
 
 
 def _requests(topology: Topology | None) -> _Requests:
     if topology is None:
         return _Requests(spec=(), workloads={}, preferring={})
-
     return _Requests(
         spec=topology.required,
         workloads=_workloads(topology.status, "requiredBy"),
@@ -127,9 +124,9 @@ def _requests(topology: Topology | None) -> _Requests:
 
 
 def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
-    """The levels, broadest first; then those that only some nodes carry, then missing ones.
+    """The levels, broadest first; then levels that only some nodes carry, then missing ones.
 
-    `sized`: with `sizes`, which takes a look at every node.
+    `sized` fills in `sizes`, which takes a look at every node.
     """
     topology = scope.topology
     requests = _requests(topology)
@@ -139,7 +136,6 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     partial = _partial_levels(scope)
     table = scope.table_with(level.key for level in (*scope.levels, *partial))
     views = []
-
     for place, coverage in enumerate(cover(scope.levels, table)):
         path = scope.levels[: place + 1]
         sizes = _sizes(path, table) if sized else None
@@ -153,11 +149,9 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     present: set[str] = set()
     for view in views:
         present.update((view.domain, view.key))
-
     for name in requests.names:
         if name not in present:
             views.append(_missing_view(name, requests, needed=needed, nodes=len(scope.nodes)))
-
     return tuple(views)
 
 
@@ -165,7 +159,6 @@ def _partial_levels(scope: Scope) -> tuple[Level, ...]:
     """The levels that the topology could have if more nodes carried them."""
     if scope.origin is Origin.SPEC:
         return ()
-
     table = scope.table_with(scope.catalogue.level_keys)
     return partly_carried(scope.levels, table, scope.catalogue)
 
@@ -229,7 +222,6 @@ def left_out_of(scope: Scope) -> list[NodeView]:
     for node, group in zip(scope.nodes, table.group_of_node, strict=True):
         if lacking[group]:
             left_out.append(node)
-
     return left_out
 
 
@@ -242,32 +234,44 @@ class Crossings(NamedTuple):
 
 
 def crossings_of(scope: Scope) -> Crossings:
-    """What crosses; whether somebody mixes reused names, where the controller says so.
+    """What crosses; the controller, which knows who schedules, decides whether that is a problem.
 
-    The controller knows who schedules.
+    Without its verdict about the spec as it is now, only reused names are none.
     """
-    crossed = crossings(scope.levels, scope.table())
-    reported = None
-    if scope.topology:
-        reported = condition({"status": scope.topology.status}, HIERARCHY_CONSISTENT)
-
-    if crossed and reported and reported.status == "False" and reported.reason == NAMES_MIXED:
-        return Crossings(problems=[reported.message], notes=[])
-
-    found = Crossings(problems=[], notes=[])
-    for crossing in crossed:
-        sentences = found.notes if crossing.reused else found.problems
+    computed = Crossings(problems=[], notes=[])
+    for crossing in crossings(scope.levels, scope.table()):
+        sentences = computed.notes if crossing.reused else computed.problems
         sentences.append(crossing.sentence)
 
-    return found
+    topology = scope.topology
+    verdict = condition({"status": topology.status}, HIERARCHY_CONSISTENT) if topology else None
+    if topology is None or verdict is None:
+        return computed
+
+    return _as_reported(computed, verdict, is_current=topology.has_current_status)
+
+
+def _as_reported(computed: Crossings, verdict: Condition, *, is_current: bool) -> Crossings:
+    """What crosses, by the controller's verdict where that is about this spec."""
+    crossed = bool(computed.problems or computed.notes)
+    is_inconsistent = verdict.status == "False"
+    if crossed and is_inconsistent and verdict.reason == NAMES_MIXED:
+        return Crossings(problems=[verdict.message], notes=[])
+    if not is_current:
+        return computed
+    if verdict.status == "True":
+        return Crossings(problems=[], notes=[*computed.problems, *computed.notes])
+    if is_inconsistent and not computed.problems:
+        return Crossings(problems=[verdict.message], notes=computed.notes)
+
+    return computed
 
 
 def _sizes(path: Sequence[Level], table: Table) -> Sizes | None:
-    """Of the domains of the last level of a path: one is the values of all levels down to it."""
+    """The sizes of the last level's domains; all values down to it identify a domain."""
     counts = Counter(_carried_paths(path, table))
     if not counts:
         return None
-
     sizes = list(counts.values())
     return Sizes(
         smallest=min(sizes),
@@ -277,7 +281,7 @@ def _sizes(path: Sequence[Level], table: Table) -> Sizes | None:
 
 
 def _carried_paths(path: Sequence[Level], table: Table) -> Iterator[tuple[str | None, ...]]:
-    """Each node's values at these levels, if it has one at the last."""
+    """The values at these levels of each node that carries the last level."""
     columns = [table.values(level.key) for level in path]
     for values in zip(*columns, strict=True):
         if values[-1] is not None:
@@ -285,10 +289,13 @@ def _carried_paths(path: Sequence[Level], table: Table) -> Iterator[tuple[str | 
 
 
 def _workloads(status: Mapping[str, Any], field: str) -> dict[str, int]:
-    """Workloads by level, in a field of the status."""
+    """The number of workloads per level, as a field of the status has it."""
     counts: dict[str, int] = {}
     for entry in status.get(field) or ():
-        if isinstance(entry, dict) and isinstance(entry.get("workloads"), int):
-            counts[str(entry.get("domain", ""))] = entry["workloads"]
-
+        if not isinstance(entry, dict):
+            continue
+        workloads = entry.get("workloads")
+        if isinstance(workloads, int):
+            domain = str(entry.get("domain", ""))
+            counts[domain] = workloads
     return counts

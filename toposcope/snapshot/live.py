@@ -1,4 +1,4 @@
-"""A snapshot of a live cluster: paged lists, typed decoding, a warning for every missing right."""
+"""A snapshot of a live cluster: paged lists, typed decoding, a warning per missing right."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ForbiddenError(KubeError):
 
 
 def forbidden(resource: str, consequence: str, error: ApiError, where: str = "") -> str:
-    """The message for a forbidden list: the missing right, its consequence, what to ask for."""
+    """The message about a forbidden list: the missing right, its consequence, what to ask for."""
     return (
         f"these credentials cannot list {resource}, so {consequence}; "
         f"ask an admin for a ClusterRole with the verb list on {resource}{where} "
@@ -71,7 +71,7 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read of a cluster, besides nodes and ClusterTopologies."""
+    """The parts of a cluster to read besides nodes and ClusterTopologies."""
 
     pods: bool = True
     published: bool = False
@@ -97,14 +97,13 @@ def load_live(
 
 
 def load_published(client: ApiClient, source: str) -> Snapshot:
-    """Only what schedulers read, with a warning for each kind that must not be listed.
+    """Only what schedulers read, with a warning for each kind that these credentials can't list.
 
     Raises KubeError.
     """
     reader = _Reader(client, silent, decode.degraded)
     published = reader.published()
     objects = reader.objects()
-
     return Snapshot(
         source=source,
         taken_at=None,
@@ -122,7 +121,6 @@ def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """Only the ClusterTopologies: one small request. Raises KubeError."""
     reader = _Reader(client, silent, decode.degraded)
     topologies = reader.topologies()
-
     return Snapshot(
         source=source,
         taken_at=now,
@@ -175,7 +173,6 @@ class _Reader:
                 scheduler_profiles=profiles,
                 warnings=(*self.warnings, *self._decode.warnings()),
             )
-
             return with_devices(snapshot)
 
     def _nodes(self, name: str | None, topologies: tuple[Topology, ...]) -> list[NodeView]:
@@ -185,7 +182,6 @@ class _Reader:
         except ApiError as error:
             if not error.forbidden:
                 raise
-
             message = forbidden("nodes", "there is nothing to show", error)
             raise ForbiddenError(message, topologies) from error
 
@@ -193,24 +189,23 @@ class _Reader:
         query = dict(_UNFINISHED)
         if node:
             query["fieldSelector"] += f",spec.nodeName={node}"
-
         try:
             pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
         except ApiError as error:
             if not error.forbidden:
                 raise
-
             self.warnings.append(
                 forbidden("pods", "free GPUs are unknown", error, " in all namespaces")
             )
             return None
 
-        return tuple(pod for pod in pods if pod)
+        unfinished = filter(None, pods)
+        return tuple(unfinished)
 
     def topologies(self) -> tuple[Topology, ...]:
         """The ClusterTopologies."""
         try:
-            found = self._list(
+            topologies = self._list(
                 "ClusterTopologies", PATH, {}, lambda raw: decode.topology_of(_reader(raw)(dict))
             )
         except ApiError as error:
@@ -218,12 +213,13 @@ class _Reader:
                 return ()
             if not error.forbidden:
                 raise
-
-            resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
+            group, _, _ = API_VERSION.partition("/")
+            resource = f"clustertopologies.{group}"
             self.warnings.append(forbidden(resource, "levels come from node labels alone", error))
             return ()
 
-        return tuple(sorted(found, key=attrgetter("name")))
+        topologies.sort(key=attrgetter("name"))
+        return tuple(topologies)
 
     def published(self) -> tuple[Published, ...]:
         """The topology resources of all schedulers."""
@@ -232,11 +228,10 @@ class _Reader:
             refused: dict[str, ApiError] = {}
             resources += self._served(kind, partial(_published, kind.kind), refused)
             self._warn(refused, "what its scheduler reads is unknown")
-
         return tuple(resources)
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
-        """What else decides what schedulers admit."""
+        """Other objects that decide what schedulers admit."""
         refused: dict[str, ApiError] = {}
         objects = []
         for kind in DECISIVE:
@@ -252,20 +247,24 @@ class _Reader:
     def devices(
         self, nodes: Sequence[NodeView], node: str | None, *, claims: bool = False
     ) -> tuple[Mapping[str, Any], ...]:
-        """ResourceSlices, of one node where it is named, and claims.
+        """ResourceSlices (of one node where it is named) and resource claims.
 
-        With `claims` also what says what these ask for. A missing right is a warning where one of
-        the nodes has GPUs and no device plugin.
+        `claims` adds the objects that say which devices a claim asks for. A missing right is a
+        warning where one of the nodes has GPUs and no device plugin.
         """
+        kinds: tuple[Kind, ...] = dra.READ
+        if claims:
+            kinds += dra.ASKED
+
         refused: dict[str, ApiError] = {}
         devices: list[Mapping[str, Any]] = []
-        for kind in (*dra.READ, *(dra.ASKED if claims else ())):
+        for kind in kinds:
             query = NOTHING_ASKED
             if node and kind is dra.SLICE:
                 query = {"fieldSelector": f"spec.nodeName={node}"}
-
             read = partial(_read_as, kind.kind)
-            devices += map(dra.kept, self._served(kind, read, refused, query))
+            objects = self._served(kind, read, refused, query)
+            devices += map(dra.kept, objects)
             if kind is dra.SLICE and not devices:
                 break
 
@@ -279,7 +278,8 @@ class _Reader:
         nodes: Sequence[NodeView],
     ) -> None:
         unread = refused.pop(COMPUTE_DOMAIN.name, None)
-        if unread and any(device["spec"].get("driver") == DRIVER for device in devices):
+        drivers = (device["spec"].get("driver") for device in devices)
+        if unread and DRIVER in drivers:
             self._warn(
                 {COMPUTE_DOMAIN.name: unread}, "which ComputeDomains nodes are in is unknown"
             )
@@ -292,10 +292,9 @@ class _Reader:
                 return
 
     def _warn(self, refused: Mapping[str, ApiError], without: str) -> None:
-        """One warning for all kinds that must not be listed."""
+        """Add one warning for all kinds that these credentials can't list."""
         if not refused:
             return
-
         error = next(iter(refused.values()))
         self.warnings.append(forbidden(", ".join(refused), without, error))
 
@@ -318,20 +317,17 @@ class _Reader:
                     self.served.pop(kind.name, None)
                     refused[kind.name] = error
                     break
-
                 if not error.not_found:
                     raise
-
                 self.served[kind.name] = False
 
     def scheduler_profiles(self) -> SchedulerProfiles | None:
-        """What an operator is configured with, if it is installed and its ConfigMap may be read."""
-        every: list[SchedulerProfiles | None] = []
+        """The configuration of an operator, if it is installed and its ConfigMap may be read."""
+        configurations: list[SchedulerProfiles | None] = []
         for plugin in CONFIGURED:
             if any(self.served.get(kind.name) for kind in plugin.published):
-                every += self._configurations(plugin)
-
-        return decode.only(every)
+                configurations += self._configurations(plugin)
+        return decode.only(configurations)
 
     def _configurations(self, plugin: Plugin) -> list[SchedulerProfiles | None]:
         selector = plugin.configuration.label_selector if plugin.configuration else ""
@@ -358,32 +354,30 @@ class _Reader:
     def _pages(
         self, what: str, path: str, query: Mapping[str, str], read: Callable[[msgspec.Raw], _T]
     ) -> list[_T]:
-        found: list[_T] = []
+        items: list[_T] = []
 
         def read_page(request: Request) -> _Page:
             body = self._client.read(request)
             try:
                 page = _PAGES.decode(body)
-                found.extend(read(raw) for raw in page.items)
+                items.extend(map(read, page.items))
             except (*UNREADABLE, ValueError) as error:
                 raise UnreachableError(
                     f"the answer to GET {path} is not a list of {what}: {error}"
                 ) from error
-
             return page
 
         request = Request("GET", path, query)
         for page in pages(request, read_page, lambda page: page.metadata.token):
-            self._progress(what, len(found), _share(len(found), page.metadata.left))
-
-        return found
+            count = len(items)
+            self._progress(what, count, _share(count, page.metadata.left))
+        return items
 
 
 def _share(count: int, left: int | None) -> float | None:
-    """The part of a list that has been read; None: not known."""
+    """The share of a list that has been read; None: not known."""
     if left is None:
         return None
-
     return count / max(1, count + left)
 
 

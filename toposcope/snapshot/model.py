@@ -53,7 +53,9 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     def label(self, key: str) -> str | None:
         """The value of a label, None if it has none."""
         place = self.places.get(key)
-        return None if place is None else self.values[place]
+        if place is None:
+            return None
+        return self.values[place]
 
     @property
     def labels(self) -> dict[str, str]:
@@ -67,22 +69,23 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def gpus(self) -> int:
-        """GPUs, not shares of them.
+        """The number of its GPUs, not of shares of them.
 
-        As its agent counted them, else by what others say (see `gpu_shares.gpus_of`).
+        Its agent has counted them; without an agent see `gpu_shares.gpus_of`.
         """
         return gpus_of(self.label, self.allocatable)
 
     @property
     def has_gpus(self) -> bool:
-        """Whether somebody reports GPUs.
+        """Whether an agent, a device plugin or NVIDIA's GPU operator reports GPUs.
 
-        An agent, also one of former times, a device plugin or NVIDIA's GPU operator.
+        Labels that an agent has left behind count too.
         """
-        if GPUS in self.places or not _OLD.isdisjoint(self.places):
+        if GPUS in self.places or not _LEFT_BY_AGENT.isdisjoint(self.places):
             return True
-
-        return self.gpus > 0 or self.label(GPU_PRESENT) == "true"
+        if self.gpus > 0:
+            return True
+        return self.label(GPU_PRESENT) == "true"
 
     @property
     def without_agent(self) -> bool:
@@ -98,12 +101,13 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
         value = self.label(STATE)
         if value is None:
             return None
+        if value not in _STATES:
+            return State.UNKNOWN
+        return State(value)
 
-        return State(value) if value in _STATES else State.UNKNOWN
 
-
-_OLD: Final = frozenset({NVLINK_DOMAIN, STATE})
-"""Labels of an agent that also stand where somebody removed that of the number of GPUs."""
+_LEFT_BY_AGENT: Final = frozenset({NVLINK_DOMAIN, STATE})
+"""Labels of an agent that stay where somebody removed its label with the number of GPUs."""
 _STATES: Final = frozenset(State)
 
 
@@ -127,23 +131,23 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     requests: Requests
     owner: Owner | None
     labels: Mapping[str, str]
-    """Those that say what the pod belongs to (see `toposcope.snapshot.decode`)."""
+    """The labels that say what the pod belongs to (see `toposcope.snapshot.decode`)."""
     annotations: Mapping[str, str]
-    """Those that ask for a placement."""
+    """The annotations that ask for a placement."""
     scheduler: str
     waiting: str
     """Why its scheduler has not placed it, in its words; empty if placed or not tried yet."""
     wants: Mapping[str, Any] = NOTHING
-    """Of a member of a group, or of a pod with GPUs.
+    """`nodeSelector`, `affinity`, `tolerations` and `schedulingGroup` as they stand.
 
-    `nodeSelector`, `affinity`, `tolerations` and `schedulingGroup`.
+    Kept of pods with GPUs and of members of a group.
     """
     priority: int = 0
     """As the API server resolved it from the priority class."""
 
     @classmethod
     def running(cls, *, name: str, node: str, requests: Requests) -> "PodView":
-        """A pod of nobody that runs on a node."""
+        """A pod without an owner that runs on a node."""
         return cls(
             namespace="",
             name=name,
@@ -178,7 +182,8 @@ class Published:
     @property
     def handle(self) -> str:
         """Kind, group and name, as kubectl names it."""
-        return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
+        group, _, _ = self.api_version.partition("/")
+        return f"{self.kind.lower()}.{group}/{self.name}"
 
 
 class SummedPods(Sequence[PodView]):
@@ -208,18 +213,20 @@ class Snapshot:
     topologies: tuple[Topology, ...] = ()
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What could not be read, one sentence each with the fix."""
+    """A sentence, with the fix, about each thing that could not be read."""
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
     served: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the cluster serves each kind of which `published` or `objects` has all, by its name.
+    """By a kind's name: whether the cluster serves it, and `published` or `objects` has all of it.
 
-    Of the kinds that are not here more may exist.
+    Of kinds that are missing here, more objects may exist.
     """
     objects: tuple[Mapping[str, Any], ...] = ()
-    """What else decides what schedulers admit: queues, quota, admitted workloads, LimitRanges."""
+    """Other objects that decide what is admitted: queues, quota, workloads, LimitRanges."""
+    has_changed_nodes: bool = False
+    """Whether this is how the cluster would be: no status of a controller tells of these nodes."""
     scheduler_profiles: SchedulerProfiles | None = None
-    """What the configuration of an operator says of schedulers; None: not known."""
+    """The profiles of schedulers by an operator's configuration; None: not known."""
 
     @cached_property
     def inventory(self) -> Inventory:
@@ -233,25 +240,25 @@ class Snapshot:
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:
-        """By node: the sum of its pods' requests, and the GPUs that claims hold.
+        """The sum of the requests of each node's pods, and the GPUs that claims hold there.
 
         Nodes with neither are missing.
         """
-        if not self.inventory.gpus_taken:
+        gpus_taken = self.inventory.gpus_taken
+        if not gpus_taken:
             return self.by_pods
 
-        taken: dict[str, Requests] = dict(self.by_pods)
-        for node, gpus in self.inventory.gpus_taken.items():
-            taken[node] = {**taken.get(node, NOTHING), **gpus}
-
-        return taken
+        requested: dict[str, Requests] = dict(self.by_pods)
+        for node, gpus in gpus_taken.items():
+            by_pods = requested.get(node, NOTHING)
+            requested[node] = {**by_pods, **gpus}
+        return requested
 
     @cached_property
     def by_pods(self) -> Mapping[str, Requests]:
-        """By node: the sum of its pods' requests."""
+        """The sum of the requests of each node's pods."""
         if isinstance(self.pods, SummedPods):
             return self.pods.requested
-
         return _requested(self.pods or ())
 
     @cached_property
@@ -260,98 +267,94 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
     def free(self, node: NodeView) -> Requests | None:
-        """What pods can still get of a node: allocatable less requested, never below zero.
+        """The resources of a node that pods can still get: allocatable less requested.
 
         None: not known. Whether the node takes pods at all is `node.usable`.
         """
         if self.pods is None:
             return None
-
         taken = self.requested.get(node.name)
         if not taken:
             return node.allocatable
 
-        left = {}
+        free = {}
         for name, count in node.allocatable.items():
-            left[name] = max(0, count - taken.get(name, 0))
-
-        return left
+            rest = count - taken.get(name, 0)
+            free[name] = max(0, rest)
+        return free
 
     def free_gpus(self, node: NodeView) -> int | None:
         """Whole GPUs that a pod can get on a node: 0 if it takes no pods; None: not known.
 
-        Shares of GPUs are not among them (see `shares`), nor a GPU that is offered and that the
-        agent no longer finds.
+        Neither shares of GPUs (see `shares`) count, nor a GPU that is offered although the agent
+        no longer finds it.
         """
         if self.pods is None:
             return None
         if not node.usable:
             return 0
 
-        # not by `free`: the page asks for GPUs of every node
+        # Not by `free`, because the page asks for the GPUs of every node.
         taken = self.requested.get(node.name, NOTHING)
         shared = {share.resource for share in self.shares.get(node.name, ())}
-        offered = free = 0
-
+        offered = 0
+        free = 0
         for name, count in node.allocatable.items():
             if count and is_gpu(name) and name not in shared:
                 offered += count
-                free += max(0, count - taken.get(name, 0))
+                rest = count - taken.get(name, 0)
+                free += max(0, rest)
 
         lost = max(0, offered - node.gpus)
         return max(0, free - lost)
 
     @cached_property
     def shares(self) -> Mapping[str, tuple[Shares, ...]]:
-        """By node: the resources that are shares of its GPUs. Nodes without any are missing."""
-        found: dict[str, tuple[Shares, ...]] = {}
-        for node, shares in zip(self.nodes, _of_each(self.nodes, shares_of), strict=True):
+        """The resources of each node that are shares of its GPUs; nodes without any are missing."""
+        shares_by_node: dict[str, tuple[Shares, ...]] = {}
+        of_each = _of_each(self.nodes, shares_of)
+        for node, shares in zip(self.nodes, of_each, strict=True):
             if shares:
-                found[node.name] = shares
-
-        return found
+                shares_by_node[node.name] = shares
+        return shares_by_node
 
     def free_shares(self, node: NodeView, shares: Shares) -> int | None:
         """How many of a node's shares a pod can get: 0 if it takes no pods; None: not known."""
         if self.pods is None:
             return None
+        if not node.usable:
+            return 0
 
-        taken = self.requested.get(node.name, NOTHING).get(shares.resource, 0)
-        return max(0, shares.total - taken) if node.usable else 0
+        requested = self.requested.get(node.name, NOTHING)
+        taken = requested.get(shares.resource, 0)
+        return max(0, shares.total - taken)
 
     @cached_property
     def in_whole_gpus(self) -> "Snapshot":
-        """The same for those who count in GPUs.
-
-        No share goes by the name of a GPU, of nodes as of their pods.
-        """
-        renamed: set[str] = set()
+        """The snapshot for those who count in GPUs: no node or pod has shares named as GPUs are."""
+        without_gpus: set[str] = set()
         nodes: list[NodeView] = []
-        changed = False
-
-        for node, whole in zip(self.nodes, _of_each(self.nodes, whole_gpus), strict=True):
+        is_changed = False
+        of_each = _of_each(self.nodes, whole_gpus)
+        for node, whole in zip(self.nodes, of_each, strict=True):
             if whole is node.allocatable:
                 nodes.append(node)
                 continue
-
-            changed = True
+            is_changed = True
             if ALLOCATABLE_GPUS not in whole:
-                renamed.add(node.name)
-
+                without_gpus.add(node.name)
             nodes.append(msgspec.structs.replace(node, allocatable=whole))
 
-        if not changed:
+        if not is_changed:
             return self
-
-        pods = _on_shares(self.pods, renamed) if self.pods is not None and renamed else self.pods
+        pods = self.pods
+        if pods is not None and without_gpus:
+            pods = _on_shares(pods, without_gpus)
         return replace(self, nodes=tuple(nodes), pods=pods)
 
 
 def with_devices(snapshot: Snapshot) -> Snapshot:
-    """The same with the GPUs of ResourceSlices, by driver.
-
-    Of nodes where no device plugin offers any.
-    """
+    """The snapshot with the GPUs of ResourceSlices where no device plugin offers any."""
     gpus = snapshot.inventory.gpus
     if not gpus:
         return snapshot
@@ -363,20 +366,20 @@ def with_devices(snapshot: Snapshot) -> Snapshot:
         if offered is None or _offers_others(node, offered):
             nodes.append(node)
             continue
-
         key = id(node.allocatable), tuple(offered.items())
-        both = shared.setdefault(key, {**node.allocatable, **offered})
-        nodes.append(msgspec.structs.replace(node, allocatable=both))
+        allocatable = shared.get(key)
+        if allocatable is None:
+            allocatable = shared[key] = {**node.allocatable, **offered}
+        nodes.append(msgspec.structs.replace(node, allocatable=allocatable))
 
     return replace(snapshot, nodes=tuple(nodes))
 
 
 def _offers_others(node: NodeView, gpus: Requests) -> bool:
-    """Whether a device plugin offers GPUs of the node by another name than these."""
+    """Whether a device plugin offers GPUs of the node by a name other than these."""
     for name, count in node.allocatable.items():
         if count and is_gpu(name) and name not in gpus:
             return True
-
     return False
 
 
@@ -386,47 +389,58 @@ _Fact = TypeVar("_Fact")
 def _of_each(
     nodes: Iterable[NodeView], rule: Callable[[Label, Requests], _Fact]
 ) -> Iterator[_Fact]:
-    """What a rule makes of each node's labels and resources: equal nodes are asked about once."""
-    places: dict[int, tuple[int, ...]] = {}
-    known: dict[tuple[object, ...], _Fact] = {}
+    """A rule's result for the labels and resources of each node, computed once for equal nodes.
+
+    Nodes with equal label keys share one mapping of them, which they keep alive; so do nodes with
+    equal resources. Therefore their ids distinguish them.
+    """
+    places_of_keys: dict[int, tuple[int, ...]] = {}
+    facts: dict[tuple[object, ...], _Fact] = {}
     for node in nodes:
-        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for
-        # `allocatable`.
-        picked = places.get(id(node.places))
-        if picked is None:
-            carried = [key for key in SHARE_LABELS if key in node.places]
-            picked = places[id(node.places)] = tuple([node.places[key] for key in carried])
+        keys_id = id(node.places)
+        places = places_of_keys.get(keys_id)
+        if places is None:
+            places = places_of_keys[keys_id] = _places_of_shares(node)
 
-        key = id(node.places), id(node.allocatable), tuple([node.values[place] for place in picked])
-        fact = known.get(key, _MISSING)
+        node_values = node.values
+        values = tuple([node_values[place] for place in places])
+        key = keys_id, id(node.allocatable), values
+        fact = facts.get(key, _MISSING)
         if fact is _MISSING:
-            fact = known[key] = rule(node.label, node.allocatable)
-
+            fact = facts[key] = rule(node.label, node.allocatable)
         yield cast(_Fact, fact)
+
+
+def _places_of_shares(node: NodeView) -> tuple[int, ...]:
+    """The positions of the labels that say how GPUs are shared."""
+    places = []
+    for key in SHARE_LABELS:
+        if key in node.places:
+            places.append(node.places[key])
+    return tuple(places)
 
 
 _MISSING: Final[Any] = object()
 
 
 def _on_shares(pods: Iterable[PodView], nodes: Collection[str]) -> tuple[PodView, ...]:
-    """Pods, of which those on these nodes hold shares and no GPUs.
+    """All of the pods, with shares instead of GPUs where they are on these nodes.
 
-    Pods that stay as they are, are the same objects.
+    Pods that do not change are the same objects.
     """
-    named: dict[int, Requests] = {}
-    found: list[PodView] = []
+    requests_on_shares: dict[int, Requests] = {}
+    all_pods: list[PodView] = []
     for pod in pods:
         if pod.node not in nodes or not pod.requests.get(ALLOCATABLE_GPUS):
-            found.append(pod)
+            all_pods.append(pod)
             continue
-
-        requests = named.get(id(pod.requests))
+        requests = requests_on_shares.get(id(pod.requests))
         if requests is None:
-            requests = named[id(pod.requests)] = on_shares(pod.requests)
+            requests = on_shares(pod.requests)
+            requests_on_shares[id(pod.requests)] = requests
+        all_pods.append(msgspec.structs.replace(pod, requests=requests))
 
-        found.append(msgspec.structs.replace(pod, requests=requests))
-
-    return tuple(found)
+    return tuple(all_pods)
 
 
 class Collector(Protocol):
@@ -436,7 +450,7 @@ class Collector(Protocol):
         """Whether to get objects of this API group (empty: the core group) and kind."""
 
     def put(self, document: Mapping[str, Any]) -> None:
-        """One of them; an object may come twice."""
+        """Take one of them; an object may come twice."""
 
 
 def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:
@@ -448,9 +462,7 @@ def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:
         total = totals.get(pod.node)
         if total is None:
             total = totals[pod.node] = {"pods": 0}
-
         total["pods"] += 1
         for resource, count in pod.requests.items():
             total[resource] = total.get(resource, 0) + count
-
     return dict(totals)

@@ -47,17 +47,17 @@ _VERSION: Final = b"4\n"
 _FAST: Final = 1
 """zlib's level; the next ones take three times as long and save a tenth of the size."""
 _WITH_CRC: Final = 31
-"""zlib's window bits for gzip's form.
+"""zlib's window bits for gzip's form, whose CRC finds a changed byte of a UUID.
 
-Its CRC finds what Adler-32, the checksum of zlib's own form, does not: a changed byte of a UUID.
+Adler-32, the checksum of zlib's own form, does not.
 """
 _PARTS: Final = 3
-_AROUND_PARTS: Final = 1 << 16
-"""Bytes of a file besides its parts, and what parts that cannot be compressed grow by."""
-_OF_ROWS: Final = 4
-"""The part of the limit that nodes, and pods, may unpack to.
+_AROUND_PARTS_BYTES: Final = 1 << 16
+"""Of a file besides its parts, and what parts that cannot be compressed grow by."""
+_LIMIT_PART_OF_ROWS: Final = 4
+"""The limit divided by this is what the nodes may unpack to, and what the pods may.
 
-Rows of small values take far more when read.
+Rows of small values take far more memory when read.
 """
 _OWN_NAME: Final = -1
 """Stands for a label value that is the node's own name."""
@@ -80,11 +80,11 @@ class Readable(Protocol):
     """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Up to so many bytes; fewer only at the end."""
+        """At most `size` bytes; fewer only at the end."""
 
 
 class _File(msgspec.Struct, frozen=True):
-    """Each part is msgpack under gzip."""
+    """A file's parts, each in msgpack under gzip."""
 
     cluster: bytes
     """A `_Cluster`."""
@@ -109,7 +109,7 @@ class _Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     allocatable: int
     conditions: int
     requested: int
-    """What its pods request together."""
+    """The sum of its pods' requests."""
 
 
 class _Cluster(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class _Cluster(msgspec.Struct, frozen=True):
     scheduler_profiles: SchedulerProfiles | None
     objects: list[dict[str, Any]]
     pods: int | None
-    """How many; None where they are not known."""
+    """The number of pods; None: not known."""
     nodes: list[_Node]
     """In the order of their names."""
     keys: list[list[str]]
@@ -137,10 +137,11 @@ class _Cluster(msgspec.Struct, frozen=True):
 
 
 class _Matrices(msgspec.Struct, frozen=True):
-    """The link matrix of each node, in the order of `_Cluster.nodes`: its place in `distinct`."""
+    """The link matrices of the nodes."""
 
     distinct: list[str | None]
     places: list[int]
+    """For each of `_Cluster.nodes` the place of its matrix in `distinct`."""
 
 
 class _Pod(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -181,14 +182,17 @@ class _Table(Generic[_T]):
         """Kept alive, so that no other object gets the id of one of them."""
 
     def place(self, value: Any) -> int:
-        """The place of an equal value; equal ones are mostly the same object."""
+        """The place of an equal value; equal values are mostly the same object."""
         place = self._place_of_object.get(id(value))
         if place is not None:
             return place
 
-        content: Any = dict(value) if isinstance(value, Mapping) else value
-        place = self._place_of_content.setdefault(_encoded(content), len(self.values))
-        if place == len(self.values):
+        content: Any = value
+        if isinstance(value, Mapping):
+            content = dict(value)
+        new_place = len(self.values)
+        place = self._place_of_content.setdefault(_encoded(content), new_place)
+        if place == new_place:
             self.values.append(content)
 
         self._place_of_object[id(value)] = place
@@ -198,12 +202,14 @@ class _Table(Generic[_T]):
 
 def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
     """Write the snapshot; returns its size in bytes. Raises OSError."""
+    cluster = _packed_cluster(snapshot)
+    matrices = _packed_matrices(snapshot.nodes)
+    pods = _packed_pods(snapshot.pods or ())
     parts = _File(
-        cluster=_zipped(_packed_cluster(snapshot)),
-        matrices=_zipped(_packed_matrices(snapshot.nodes)),
-        pods=_zipped(_packed_pods(snapshot.pods or ())),
+        cluster=_zipped(cluster),
+        matrices=_zipped(matrices),
+        pods=_zipped(pods),
     )
-
     content = MAGIC + _VERSION + msgspec.msgpack.encode(parts)
     out.write(content)
     return len(content)
@@ -218,7 +224,6 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
     requested = _Table[dict[str, int]]()
     keys_of: dict[int, list[str]] = {}  # nodes with equal label keys share `places`
     rows = []
-
     for node in snapshot.nodes:
         node_keys = keys_of.get(id(node.places))
         if node_keys is None:
@@ -227,7 +232,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
         values = [
             _OWN_NAME if value == node.name else strings.place(value) for value in node.values
         ]
-        by_pods = _storable_sums(snapshot.by_pods.get(node.name, NOTHING))
+        by_pods = snapshot.by_pods.get(node.name, NOTHING)
         row = _Node(
             name=node.name,
             uid=node.uid,
@@ -238,17 +243,17 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
             taints=taints.place(node.taints),
             allocatable=allocatable.place(node.allocatable),
             conditions=conditions.place(node.conditions),
-            requested=requested.place(by_pods),
+            requested=requested.place(_storable_sums(by_pods)),
         )
-
         rows.append(row)
 
+    catalogue = snapshot.catalogue
     return _Cluster(
         taken_at=snapshot.taken_at,
         warnings=list(snapshot.warnings),
         topologies=[_document(topology) for topology in snapshot.topologies],
         published=list(snapshot.published),
-        catalogue=None if snapshot.catalogue == BUILT_IN else snapshot.catalogue,
+        catalogue=None if catalogue == BUILT_IN else catalogue,
         served=dict(snapshot.served),
         scheduler_profiles=snapshot.scheduler_profiles,
         objects=[dict(document) for document in snapshot.objects],
@@ -264,26 +269,36 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
 
 
 def _storable_sums(amounts: Requests) -> Requests:
-    """Amounts that many pods request together, each within what a file can hold."""
-    if not amounts or (max(amounts.values()) <= MOST and min(amounts.values()) >= -MOST):
+    """The sums of many pods' requests, each within what a file can hold."""
+    if not amounts:
+        return amounts
+    counts = amounts.values()
+    if max(counts) <= MOST and min(counts) >= -MOST:
         return amounts
 
-    return {resource: max(-MOST, min(MOST, count)) for resource, count in amounts.items()}
+    storable = {}
+    for resource, count in amounts.items():
+        at_most = min(MOST, count)
+        storable[resource] = max(-MOST, at_most)
+    return storable
 
 
 def _document(topology: Topology) -> dict[str, Any]:
-    """As much of the object as `toposcope.api.cluster_topology.read` needs."""
+    """The fields of the object that `toposcope.api.cluster_topology.read` needs."""
     metadata: dict[str, Any] = {
         "name": topology.name,
         "uid": topology.uid,
         "generation": topology.generation,
     }
-
     if topology.owner:
         metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
         metadata["ownerReferences"] = [{"controller": True, "kind": KIND, "uid": topology.owner}]
 
-    return {"metadata": metadata, "spec": dict(topology.spec), "status": dict(topology.status)}
+    return {
+        "metadata": metadata,
+        "spec": dict(topology.spec),
+        "status": dict(topology.status),
+    }
 
 
 def _packed_matrices(nodes: Iterable[NodeView]) -> _Matrices:
@@ -299,7 +314,6 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
     metadata = _Table[dict[str, str]]()
     wants = _Table[dict[str, Any]]()
     rows = []
-
     for pod in pods:
         row = _Pod(
             name=pod.name,
@@ -315,16 +329,20 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
             wants=wants.place(pod.wants),
             priority=pod.priority,
         )
-
         rows.append(row)
 
     return _Pods(
-        rows, strings.values, requests.values, owners.values, metadata.values, wants.values
+        pods=rows,
+        strings=strings.values,
+        requests=requests.values,
+        owners=owners.values,
+        metadata=metadata.values,
+        wants=wants.values,
     )
 
 
-def _zipped(content: msgspec.Struct) -> bytes:
-    return zlib.compress(_encoded(content), _FAST, _WITH_CRC)
+def _zipped(part: msgspec.Struct) -> bytes:
+    return zlib.compress(_encoded(part), _FAST, _WITH_CRC)
 
 
 def _encoded(content: Any) -> bytes:
@@ -332,7 +350,8 @@ def _encoded(content: Any) -> bytes:
     try:
         return msgspec.msgpack.encode(content)
     except OverflowError:
-        return msgspec.msgpack.encode(_storable(msgspec.to_builtins(content)))
+        plain = msgspec.to_builtins(content)
+        return msgspec.msgpack.encode(_storable(plain))
 
 
 def _storable(value: Any) -> Any:
@@ -344,7 +363,6 @@ def _storable(value: Any) -> Any:
         return value
     if value.bit_length() < sys.float_info.max_exp:
         return float(value)
-
     return math.inf if value > 0 else -math.inf
 
 
@@ -363,10 +381,11 @@ def unpacked(name: str, stream: Readable, keep_matrix: KeepMatrix, limit: int = 
     `limit` is how many bytes a part may unpack to, and bounds its nodes and pods. Raises OSError,
     and InputError, which comes later where its pods turn out to be damaged.
     """
-    most = _PARTS * limit + _AROUND_PARTS
+    most = _PARTS * limit + _AROUND_PARTS_BYTES
     content = stream.read(most + 1)
     if len(content) > most:
-        raise _input_error(name, str(TooLargeError("the snapshot", most, limit)))
+        too_large = TooLargeError("the snapshot", most, limit)
+        raise _input_error(name, str(too_large))
 
     head = MAGIC + _VERSION
     if not content.startswith(head):
@@ -374,8 +393,9 @@ def unpacked(name: str, stream: Readable, keep_matrix: KeepMatrix, limit: int = 
             name, "written by another version of Toposcope; save it again: toposcope save FILE"
         )
 
+    parts = memoryview(content)[len(head) :]
     try:
-        return _snapshot(name, memoryview(content)[len(head) :], keep_matrix, limit)
+        return _snapshot(name, parts, keep_matrix, limit)
     except TooLargeError as error:
         raise _input_error(name, str(error)) from error
     except _UNREADABLE as error:
@@ -392,9 +412,10 @@ def _damaged(name: str) -> InputError:
 
 def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: int) -> Snapshot:
     parts = msgspec.msgpack.decode(content, type=_File)
-    cluster = _unzipped(parts.cluster, _Cluster, limit // _OF_ROWS, limit)
+    cluster = _unzipped(parts.cluster, _Cluster, limit // _LIMIT_PART_OF_ROWS, limit)
     _check_count("nodes", len(cluster.nodes), limit)
-    nodes = _with_matrices(_node_views(cluster), parts.matrices, keep_matrix, limit)
+    bare_nodes = _node_views(cluster)
+    nodes = _with_matrices(bare_nodes, parts.matrices, keep_matrix, limit)
     pods = _lazy_pods(name, parts.pods, cluster, limit)
 
     return Snapshot(
@@ -416,7 +437,6 @@ def _lazy_pods(name: str, content: bytes, cluster: _Cluster, limit: int) -> "_La
     count = cluster.pods
     if count is None:
         return None
-
     _check_count("pods", count, limit)
     requested = {}
     for node in cluster.nodes:
@@ -434,9 +454,9 @@ def _check_count(what: str, count: int, limit: int) -> None:
 
 
 def _unzipped(content: bytes, kind: type[_T], most: int, limit: int) -> _T:
-    """The reverse of `_zipped`, of up to `most` bytes.
+    """The part of which `_zipped` made this content, which may unpack to `most` bytes.
 
-    Raises TooLargeError, and what `_UNREADABLE` has.
+    Raises TooLargeError and the errors of `_UNREADABLE`.
     """
     most = max(1, most)
     unzip = zlib.decompressobj(_WITH_CRC)
@@ -445,7 +465,6 @@ def _unzipped(content: bytes, kind: type[_T], most: int, limit: int) -> _T:
         raise TooLargeError("a part of the snapshot", most, limit)
     if not unzip.eof or unzip.unused_data:
         raise ValueError("the part does not end where it should")
-
     return msgspec.msgpack.decode(text, type=kind)
 
 
@@ -459,7 +478,8 @@ def _node_views(cluster: _Cluster) -> list[NodeView]:
     positions = [_positions(keys) for keys in cluster.keys]
     views = []
     for row in cluster.nodes:
-        name, places = row.name, positions[row.keys]
+        name = row.name
+        places = positions[row.keys]
         _check_name(name)
         if len(row.values) != len(places):
             raise ValueError("a node needs a value for each of its label keys")
@@ -477,20 +497,17 @@ def _node_views(cluster: _Cluster) -> list[NodeView]:
             conditions=cluster.conditions[row.conditions],
             matrix=None,
         )
-
         views.append(view)
-
     return views
 
 
 def _positions(keys: list[str]) -> dict[str, int]:
-    """Each label key's position. Raises ValueError."""
+    """The position of each label key. Raises ValueError."""
     positions: dict[str, int] = {}
     for key in keys:
         if not key.isprintable() or key in positions:
             raise ValueError("a label key that the API server would refuse")
         positions[key] = len(positions)
-
     return positions
 
 
@@ -502,23 +519,22 @@ def _check_name(name: str) -> None:
 def _with_matrices(
     nodes: list[NodeView], packed_matrices: bytes, keep_matrix: KeepMatrix, limit: int
 ) -> list[NodeView]:
-    """The nodes, those that `keep_matrix` names with their link matrices."""
+    """The nodes; those that `keep_matrix` chooses have their link matrices."""
     wanted = []
     for number, node in enumerate(nodes):
-        if keep_matrix(node.name, node.label(STATE) not in (None, State.OK)):
+        not_ok = node.label(STATE) not in (None, State.OK)
+        if keep_matrix(node.name, not_ok):
             wanted.append(number)
-
     if not wanted:
         return nodes
 
     matrices = _unzipped(packed_matrices, _Matrices, limit, limit)
     if len(matrices.places) != len(nodes):
         raise ValueError("a node needs a link matrix, or none")
-
     for number in wanted:
-        matrix = matrices.distinct[matrices.places[number]]
+        place = matrices.places[number]
+        matrix = matrices.distinct[place]
         nodes[number] = msgspec.structs.replace(nodes[number], matrix=matrix)
-
     return nodes
 
 
@@ -552,10 +568,9 @@ class _LazyPods(SummedPods):
 
 def _pod_views(name: str, content: bytes, count: int, limit: int) -> tuple[PodView, ...]:
     try:
-        packed = _unzipped(content, _Pods, limit // _OF_ROWS, limit)
+        packed = _unzipped(content, _Pods, limit // _LIMIT_PART_OF_ROWS, limit)
         if len(packed.pods) != count:
             raise ValueError(f"{len(packed.pods)} pods instead of {count}")
-
         return tuple(_each_pod(packed))
     except TooLargeError as error:
         raise _input_error(name, str(error)) from error
@@ -566,10 +581,12 @@ def _pod_views(name: str, content: bytes, count: int, limit: int) -> tuple[PodVi
 def _each_pod(packed: _Pods) -> Iterator[PodView]:
     """The pods. Raises ValueError for what the API server would refuse."""
     strings = packed.strings
-    names = {row.namespace for row in packed.pods} | {row.node for row in packed.pods}
-    for place in names:
-        if strings[place]:
-            _check_name(strings[place])
+    namespaces = {row.namespace for row in packed.pods}
+    nodes = {row.node for row in packed.pods}
+    for place in namespaces | nodes:
+        name = strings[place]
+        if name:
+            _check_name(name)
 
     for row in packed.pods:
         _check_name(row.name)

@@ -1,4 +1,4 @@
-"""What is wrong with the input, and where, so that one run shows everything; and progress."""
+"""The problems of an input and where they are, so that one run shows all; and progress."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from toposcope.errors import ToposcopeError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the input; numbers count from 1, 0: none."""
+    """A place in the input. Numbers count from 1; 0: none."""
 
     file: str
     document: int = 0
@@ -20,7 +20,7 @@ class Place:
 
     @property
     def position(self) -> str:
-        """Where in the file; empty where that is not known."""
+        """The place within the file; empty where it is not known."""
         words = []
         if self.document:
             words.append(f"document {self.document}")
@@ -45,25 +45,35 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (str(self.place), self.field, self.message) if part)
+        parts = [str(self.place), self.field, self.message]
+        return ": ".join(filter(None, parts))
 
 
 class InputError(ToposcopeError):
-    """Unusable input; `problems` are all that were found."""
+    """Unusable input, with all its problems."""
+
+    problems: Sequence[Problem]
 
     def __init__(self, *problems: Problem) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems: Sequence[Problem] = problems
+        lines = map(str, problems)
+        super().__init__("\n".join(lines))
+        self.problems = problems
+
+
+class FieldError(ValueError):
+    """A value that the API server would refuse in the field at `path`, as msgspec writes it."""
+
+    def __init__(self, why: str, path: str) -> None:
+        super().__init__(f"{why} - at `{path}`")
+        self.why = why
+        self.path = path
 
 
 class Progress(Protocol):
-    """Called now and then with what is being read."""
+    """Called now and then while objects are read."""
 
     def __call__(self, what: str, count: int, share: float | None = None) -> None:
-        """`count` objects so far.
-
-        `share` is the part of the work that is done (0 to 1), None where it is not known.
-        """
+        """Show that `count` objects have been read, and `share` of the work is done (0 to 1)."""
 
 
 def silent(what: str, count: int, share: float | None = None) -> None:
@@ -75,21 +85,23 @@ class Meter:
     """How much of some files has been read; unknown if one of them has no size (standard input)."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._total = 0
-        self._done = 0
+        self._total_bytes = 0
+        self._read_bytes = 0
         for name in names:
             path = Path(name)
-            if path.is_file():
-                self._total += path.stat().st_size
-            else:
-                self._total = 0
+            if not path.is_file():
+                self._total_bytes = 0
                 break
+            self._total_bytes += path.stat().st_size
 
     def read(self, count: int) -> None:
-        """Count so many more bytes."""
-        self._done += count
+        """Count bytes that have been read."""
+        self._read_bytes += count
 
     @property
     def share(self) -> float | None:
         """The share that has been read; None: unknown."""
-        return min(1.0, self._done / self._total) if self._total else None
+        if not self._total_bytes:
+            return None
+        share = self._read_bytes / self._total_bytes
+        return min(1.0, share)

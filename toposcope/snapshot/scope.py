@@ -1,4 +1,4 @@
-"""What a command is about: one topology, its levels and its nodes, as the controller sees them."""
+"""The scope of a command: a topology, its levels and nodes, as the controller sees them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
+from toposcope.api.conditions import READY, STATUS_REFUSED
 from toposcope.api.label_keys import GPUS, PREFIX
 from toposcope.api.levels import Level
 from toposcope.errors import ToposcopeError
@@ -16,6 +17,7 @@ from toposcope.hierarchy.coverage import cover, nodes_needed, partly_carried, so
 from toposcope.hierarchy.effective_levels import LevelTimers, effective_levels, inferred_levels
 from toposcope.hierarchy.node import OWN_NAME, NodeFacts, Traits
 from toposcope.hierarchy.table import Table
+from toposcope.integrations.framework.features import condition
 from toposcope.integrations.registry import is_bound
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -25,7 +27,7 @@ MAIN: Final = "cluster"
 
 
 class Origin(StrEnum):
-    """Where the levels come from."""
+    """The source of the levels."""
 
     SPEC = "spec"
     """`spec.levels`."""
@@ -40,6 +42,27 @@ class TopologyNotFoundError(ToposcopeError):
 
 
 @dataclass(frozen=True, slots=True)
+class Disagreement:
+    """The controller's status and the labels of the nodes tell of different levels."""
+
+    is_by_status: bool
+    """Whether the scope goes by the status; else by labels, because the status is stale."""
+    others: tuple[Level, ...]
+    """The levels by which the scope does not go."""
+
+    @property
+    def note(self) -> str:
+        """Which levels are shown, and what the others are."""
+        others = _path(self.others)
+        if self.is_by_status:
+            return f"these are the levels of the controller's status; by labels they are {others}"
+        return (
+            "these are the levels by labels, because the controller's status is not of this spec; "
+            f"it has {others}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Levels, broadest first, and the nodes they apply to, by name."""
 
@@ -51,6 +74,7 @@ class Scope:
     """Which label carries which level."""
     without_agent: tuple[NodeView, ...] = ()
     """Nodes with GPUs that are not among `nodes` only because no agent has labelled them."""
+    disagreement: Disagreement | None = None
     _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
     """Tables built so far, by their labels."""
 
@@ -62,7 +86,7 @@ class Scope:
     @property
     def path(self) -> str:
         """The levels in one line."""
-        return " > ".join(level.domain for level in self.levels) or "no levels"
+        return _path(self.levels)
 
     def table(self) -> Table:
         """The nodes by their level labels, for everything that counts domains."""
@@ -71,12 +95,13 @@ class Scope:
     def table_with(self, keys: Iterable[str]) -> Table:
         """The nodes by these labels."""
         wanted = frozenset(keys)
-        for has, table in self._tables.items():
-            if wanted <= has:
+        for table_keys, table in self._tables.items():
+            if wanted <= table_keys:
                 return table
 
-        self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
-        return self._tables[wanted]
+        table = table_of(self.nodes, wanted, self.catalogue)
+        self._tables[wanted] = table
+        return table
 
     def level(self, name: str) -> int:
         """The position of the level with this domain or key. Raises LevelNotFoundError."""
@@ -88,27 +113,30 @@ class Scope:
         raise LevelNotFoundError(f"there is no level {name!r}{why}; the levels are: {self.path}")
 
     def _why_none(self, name: str) -> str:
-        """Why a level that some nodes carry is none; empty if no node does."""
+        """Why a known level is not one of the levels; empty if the level is unknown."""
+        catalogue = self.catalogue
         if self.origin is Origin.SPEC:
-            known = self.catalogue.domain_of.get(name, name) in self.catalogue.keys
-            return ": spec.levels does not list it" if known else ""
+            domain = catalogue.domain_of.get(name, name)
+            is_known = domain in catalogue.keys
+            return ": spec.levels does not list it" if is_known else ""
 
-        table = self.table_with(self.catalogue.level_keys)
-        for level in partly_carried(self.levels, table, self.catalogue):
+        table = self.table_with(catalogue.level_keys)
+        for level in partly_carried(self.levels, table, catalogue):
             if name in (level.domain, level.key):
                 return self._too_few(level, table)
-
         return ""
 
     def _too_few(self, level: Level, table: Table) -> str:
+        """Why a level is none: too few nodes carry it."""
+        nodes = len(table)
         percent = self.topology.min_coverage if self.topology else USUAL_COVERAGE
-        needed = nodes_needed(len(table), percent)
+        needed = nodes_needed(nodes, percent)
         (coverage,) = cover([level], table)
-        names = some_names(coverage.missing_nodes, coverage.missing)
-        everybody = "all" if needed == len(table) else "at least"
-
+        missing = coverage.missing
+        names = some_names(coverage.missing_nodes, missing)
+        everybody = "all" if needed == nodes else "at least"
         return (
-            f", because {coverage.missing:,} of {len(table):,} nodes lack {level.key} and "
+            f", because {missing:,} of {nodes:,} nodes lack {level.key} and "
             f"{everybody} {needed:,} must carry it; lacking: {names}"
         )
 
@@ -118,10 +146,10 @@ class LevelNotFoundError(ToposcopeError):
 
 
 def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
-    """The topology of this name.
+    """The levels and nodes of the topology with this name.
 
-    Without a name the only one, or the one called `cluster`, or what the labels say. Raises
-    TopologyNotFoundError.
+    Without a name it is the only topology, or the one called `cluster`; without any topology the
+    labels decide. Raises TopologyNotFoundError.
     """
     topology = choose_topology(snapshot.topologies, name)
     if topology is None:
@@ -136,7 +164,10 @@ def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
         without_agent=tuple(_awaited(topology, snapshot.nodes)),
     )
 
-    return _under(topology, bare)
+    scope = _under(topology, bare)
+    if scope.origin is not Origin.OBSERVED or snapshot.has_changed_nodes:
+        return scope
+    return _as_reported(topology, scope)
 
 
 def _inferred(snapshot: Snapshot) -> Scope:
@@ -145,24 +176,23 @@ def _inferred(snapshot: Snapshot) -> Scope:
     nodes = with_gpus(snapshot.nodes)
     table = table_of(nodes, catalogue.level_keys, catalogue)
 
-    without_agent: tuple[NodeView, ...] = ()
-    # Without any agent all of them are the nodes.
+    without_agent = []
+    # Where there is no agent at all, these nodes are the nodes of the scope.
     if not nodes or not nodes[0].without_agent:
-        without_agent = tuple(node for node in snapshot.nodes if node.without_agent)
-
+        without_agent = [node for node in snapshot.nodes if node.without_agent]
     return Scope(
         topology=None,
         origin=Origin.INFERRED,
         levels=inferred_levels(None, table, catalogue),
         nodes=nodes,
         catalogue=catalogue,
-        without_agent=without_agent,
+        without_agent=tuple(without_agent),
         _tables={catalogue.level_keys: table},
     )
 
 
 def _under(topology: Topology, scope: Scope) -> Scope:
-    """The levels of the scope's nodes by the topology; its tables are kept."""
+    """The scope with the levels that the topology has on its nodes; its tables are kept."""
     if topology.levels is not None:
         return replace(scope, origin=Origin.SPEC, levels=topology.levels)
     if not scope.nodes:
@@ -182,24 +212,47 @@ def _under(topology: Topology, scope: Scope) -> Scope:
     return replace(scope, origin=Origin.OBSERVED, levels=effective.levels)
 
 
+def _as_reported(topology: Topology, scope: Scope) -> Scope:
+    """The scope with the levels of the controller's status, unless that is stale."""
+    reported = topology.last_levels
+    if "levels" not in topology.status or reported == scope.levels:
+        return scope
+
+    ready = condition({"status": topology.status}, READY)
+    is_refused = ready is not None and ready.reason == STATUS_REFUSED
+    if topology.has_current_status and not is_refused:
+        disagreement = Disagreement(is_by_status=True, others=scope.levels)
+        return replace(scope, levels=reported, disagreement=disagreement)
+    if not reported:
+        return scope
+
+    return replace(scope, disagreement=Disagreement(is_by_status=False, others=reported))
+
+
+def _path(levels: Iterable[Level]) -> str:
+    return " > ".join(level.domain for level in levels) or "no levels"
+
+
 def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
     """Nodes without an agent that the topology may select as soon as one has labelled them."""
-    others = []
+    on_other_labels = []
     for requirement in topology.selector:
         if not requirement.key.startswith(PREFIX):
-            others.append(requirement)
+            on_other_labels.append(requirement)
 
     for node in nodes:
         if not node.without_agent or topology.selects(node):
             continue
-        if all(requirement.holds(node) for requirement in others):
+        if all(requirement.holds(node) for requirement in on_other_labels):
             yield node
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
     """The nodes that agents have labelled; before there are agents, those with signs of GPUs."""
-    labelled = tuple(node for node in nodes if node.label(GPUS) is not None)
-    return labelled or tuple(node for node in nodes if node.has_gpus)
+    labelled = [node for node in nodes if node.label(GPUS) is not None]
+    if labelled:
+        return tuple(labelled)
+    return tuple([node for node in nodes if node.has_gpus])
 
 
 def table_of(
@@ -215,62 +268,59 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
     Equal nodes share traits.
     """
     picks: dict[int, _Pick] = {}
-    known: dict[object, Traits] = {}
-    found = []
-
+    traits_by_content: dict[object, Traits] = {}
+    all_facts = []
     for node in nodes:
         # Nodes with equal label keys share one mapping, which they keep alive; the same goes for
         # `allocatable`.
-        pick = picks.get(id(node.places))
+        keys_id = id(node.places)
+        pick = picks.get(keys_id)
         if pick is None:
-            pick = picks[id(node.places)] = _pick(node, keys)
+            pick = picks[keys_id] = _pick(node, keys)
 
-        name, values = node.name, pick.values_of(node.values)
+        name = node.name
+        values = pick.values_of(node.values)
         if name in values:
             values = tuple([OWN_NAME if value == name else value for value in values])
-
-        alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
-        traits = known.get(alike)
+        content = keys_id, values, node.ready, node.schedulable, id(node.allocatable)
+        traits = traits_by_content.get(content)
         if traits is None:
-            traits = known[alike] = Traits(
+            traits = traits_by_content[content] = Traits(
                 pick.keys,
                 values[: len(pick.keys)],
                 node.ready,
                 node.schedulable,
                 node.gpus,
             )
+        all_facts.append(NodeFacts(name, node.uid, traits))
 
-        found.append(NodeFacts(name, node.uid, traits))
-
-    return found
+    return all_facts
 
 
 class _Pick(NamedTuple):
-    """What to take of the labels of nodes with equal label keys."""
+    """The labels to take from nodes with equal label keys."""
 
     keys: tuple[str, ...]
     values_of: Callable[[tuple[str, ...]], tuple[str, ...]]
-    """Gets the values of these keys, then those of labels that GPUs are counted by."""
+    """Gets the values of `keys`, then those of the labels that say how many GPUs there are."""
 
 
 def _pick(node: NodeView, keys: Collection[str]) -> _Pick:
-    carried = tuple(key for key in node.places if key in keys)
-    # Where no agent counts, others' labels say how many GPUs there are.
-    counted = (GPUS,) if GPUS in node.places else SHARE_LABELS
-    places = [node.places[key] for key in carried]
-
+    position = node.places
+    carried = [key for key in position if key in keys]
+    places = [position[key] for key in carried]
+    # Where no agent has counted the GPUs, other labels say how many there are.
+    counted = (GPUS,) if GPUS in position else SHARE_LABELS
     for key in counted:
-        if key in node.places:
-            places.append(node.places[key])
-
-    return _Pick(carried, _picker(places))
+        if key in position:
+            places.append(position[key])
+    return _Pick(tuple(carried), _picker(places))
 
 
 def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
     """Gets the values at these places of a row."""
     if not places:
         return lambda _row: ()
-
     if len(places) == 1:
         (place,) = places
         return lambda row: (row[place],)
@@ -280,31 +330,33 @@ def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...
 
 
 def choose_topology(topologies: Sequence[Topology], name: str | None) -> Topology | None:
-    """The ClusterTopology of this name; without one see `scope`. Raises TopologyNotFoundError."""
+    """The ClusterTopology of this name, or as `select_scope` chooses one without a name.
+
+    Raises TopologyNotFoundError.
+    """
     by_name = {topology.name: topology for topology in topologies}
     if name:
         if name not in by_name:
             raise TopologyNotFoundError(_no_such_topology(name, by_name))
         return by_name[name]
-
     if MAIN in by_name:
         return by_name[MAIN]
 
-    # Those that the controller made for segments belong to another one.
-    whole = [topology for topology in topologies if not topology.owner]
-    if len(whole) == 1:
-        return whole[0]
-
+    # The controller makes topologies for segments, which belong to another topology.
+    by_people = [topology for topology in topologies if not topology.owner]
+    if len(by_people) == 1:
+        return by_people[0]
     if topologies:
         names = ", ".join(sorted(by_name))
         raise TopologyNotFoundError(f"there are several ClusterTopologies; name one of: {names}")
-
     return None
 
 
 def _no_such_topology(name: str, names: Collection[str]) -> str:
-    existing = ", ".join(sorted(names)) or "none"
     hint = _did_you_mean(name, names)
+    existing = ", ".join(sorted(names))
+    if not existing:
+        existing = "none"
     return f"there is no ClusterTopology {name!r}{hint}; existing: {existing}"
 
 
@@ -312,10 +364,11 @@ def _near(name: str, levels: Sequence[Level]) -> str:
     names: list[str] = []
     for level in levels:
         names += (level.domain, level.key)
-
     return _did_you_mean(name, names)
 
 
 def _did_you_mean(name: str, names: Iterable[str]) -> str:
-    near = get_close_matches(name, names, 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    close = get_close_matches(name, names, 1)
+    if not close:
+        return ""
+    return f" (did you mean {close[0]!r}?)"

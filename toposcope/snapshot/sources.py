@@ -1,7 +1,4 @@
-"""Where objects are read from, each opened once.
-
-A pipe is gone after that, and a second reader would miss its head.
-"""
+"""Where objects are read from; each source is opened once, because a pipe can't be read again."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,34 +26,33 @@ class Prefixed:
         self._on_read = on_read
 
     def read(self, size: int) -> bytes:
-        """Up to so many bytes; none at the end."""
-        chunk, self._head = self._head[:size], self._head[size:]
+        """At most `size` bytes; none at the end."""
+        chunk = self._head[:size]
+        self._head = self._head[size:]
         missing = size - len(chunk)
         if missing > 0:
             chunk += self._stream.read(missing)
-
         if self._on_read:
             self._on_read(len(chunk))
-
         return chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a name stands for; `stream` is set for what cannot be opened a second time."""
+    """A file, directory, pipe or standard input."""
 
     name: str
     packed: bool = False
-    """Whether `toposcope save` wrote it, with whatever version."""
+    """Whether some version of `toposcope save` wrote it."""
     stream: Prefixed | None = None
+    """Set for a pipe, which cannot be opened a second time."""
 
     @contextmanager
     def opened(self) -> Iterator["IO[bytes] | Prefixed"]:
-        """Its bytes from the first on. Raises OSError."""
+        """A stream of all its bytes. Raises OSError."""
         if self.stream is not None:
             yield self.stream
             return
-
         with Path(self.name).open("rb") as file:
             yield file
 
@@ -64,7 +60,7 @@ class Source:
 def sources(names: Iterable[str], keep: ExitStack) -> list[Source]:
     """The sources of these names; pipes stay open until `keep` is closed.
 
-    What cannot be read is no packed file.
+    Files that cannot be read count as not packed: whoever opens them says why.
     """
     return [_source(name, keep) for name in names]
 
@@ -77,11 +73,11 @@ def _source(name: str, keep: ExitStack) -> Source:
     try:
         if path.is_file():
             with path.open("rb") as file:
-                return Source(name, packed=file.read(len(MAGIC)) == MAGIC)
+                head = file.read(len(MAGIC))
+            return Source(name, packed=head == MAGIC)
 
         stream = keep.enter_context(path.open("rb"))
         head = stream.read(len(MAGIC))
     except OSError:
-        return Source(name)  # whoever reads it says why
-
+        return Source(name)
     return Source(name, packed=head == MAGIC, stream=Prefixed(head, stream))

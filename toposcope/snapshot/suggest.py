@@ -3,7 +3,7 @@
 Schedulers ignore nodes that lack a level of a topology, so groups of nodes with different keys need
 topologies of their own. A suggestion is only made if its selector matches exactly its nodes and its
 levels nest. A level that nearly all of its nodes carry is suggested, with the names of the few that
-lack it: what becomes of these is the admin's decision.
+lack it: the admin decides what to do about these.
 """
 
 from collections import Counter
@@ -25,16 +25,20 @@ from toposcope.snapshot.scope import MAIN, table_of
 _EXISTS: Final = "Exists"
 _ABSENT: Final = "DoesNotExist"
 _NOT_IN: Final = "NotIn"
+_NAMED_NODES: Final = 3
+"""Nodes that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A level that was left out: one of its values lies under two values of another level."""
+    """A level that was left out, because it and another level do not nest."""
 
     level: Level
-    other: Level
+    crossed: Level
     value: str
+    """One value of the narrower level."""
     parents: tuple[str, str]
+    """Two values of the broader level that it lies under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Suggestion:
 
     @property
     def gpus(self) -> int:
-        """Of all its nodes."""
+        """The number of GPUs on its nodes."""
         return sum(node.gpus for node in self.nodes)
 
     def document(self) -> dict[str, Any]:
@@ -64,11 +68,13 @@ class Suggestion:
         if self.selector:
             expressions = [_expression(requirement) for requirement in self.selector]
             spec["nodeSelector"] = {"matchExpressions": expressions}
-
         if self.coverage != USUAL_COVERAGE:
             spec["minCoveragePercent"] = self.coverage
 
-        spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
+        levels = []
+        for level in self.levels:
+            levels.append({"domain": level.domain, "key": level.key})
+        spec["levels"] = levels
         return spec
 
 
@@ -79,20 +85,19 @@ def _expression(requirement: Requirement) -> dict[str, Any]:
     }
     if requirement.values:
         expression["values"] = sorted(requirement.values)
-
     return expression
 
 
 class Suggestions(NamedTuple):
-    """The suggestions, largest first, and one sentence for whatever has none."""
+    """The suggestions, largest first, and a sentence about each group of nodes without one."""
 
-    found: tuple[Suggestion, ...]
+    suggestions: tuple[Suggestion, ...]
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fleet:
-    """The nodes that agents have labelled, and how their levels are told."""
+    """The nodes that agents have labelled, and what makes a label a level."""
 
     labelled: Sequence[NodeView]
     catalogue: Catalogue
@@ -107,7 +112,8 @@ def suggest(
 
     `coverage` is the percentage of its nodes that must carry a level.
     """
-    labelled, unlabelled = [], []
+    labelled = []
+    unlabelled = []
     for node in nodes:
         if node.label(GPUS) is not None:
             labelled.append(node)
@@ -117,9 +123,8 @@ def suggest(
     fleet = _Fleet(labelled, catalogue, coverage)
     doubted = _doubted(fleet)
     reasons = _reasons(labelled, sorted(unlabelled), sorted(doubted))
-    suggestions = []
     clear = [node for node in labelled if node.name not in doubted]
-
+    suggestions = []
     for segment in _segments(clear, fleet):
         suggestion = _suggestion(segment, fleet)
         if isinstance(suggestion, str):
@@ -136,24 +141,20 @@ def _reasons(
     """Why some nodes are in no suggestion, before their levels are looked at."""
     if not labelled and not unlabelled:
         return ["there are no nodes with GPUs"]
-
     reasons = []
     if unlabelled:
-        reasons.append(
-            f"{_some(unlabelled)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?"
-        )
-
+        have = _some(unlabelled)
+        reasons.append(f"{have} GPUs but no label {GPUS}: is the agent's DaemonSet running there?")
     if doubted:
         reasons.append(
             f"{_some(doubted)} a placeholder (no-topology or an empty value) for a level; "
             "make sure it gets a value"
         )
-
     return reasons
 
 
 def _segments(nodes: Sequence[NodeView], fleet: _Fleet) -> Sequence[Segment]:
-    """The segments as the controller tells them; nodes that carry the same levels are one."""
+    """The segments that the controller would find; nodes that carry the same levels are one."""
     if not nodes:
         return ()
 
@@ -162,16 +163,14 @@ def _segments(nodes: Sequence[NodeView], fleet: _Fleet) -> Sequence[Segment]:
     division = divide(table, catalogue, fleet.coverage)
     if division is None:
         division = whole(table, catalogue, fleet.coverage)
-
     return division.segments
 
 
 def _doubted(fleet: _Fleet) -> frozenset[str]:
-    """Names of nodes with "unknown" for some level: they neither have nor lack it."""
+    """The names of nodes with a placeholder for some level: they neither have nor lack it."""
     level_keys = fleet.catalogue.level_keys
     placeholders = fleet.catalogue.placeholders
     doubted = set()
-
     for node in fleet.labelled:
         for key in level_keys.intersection(node.places):
             if node.label(key) in placeholders:
@@ -180,15 +179,15 @@ def _doubted(fleet: _Fleet) -> frozenset[str]:
     return frozenset(doubted)
 
 
-def _some(names: Sequence[str], few: int = 3) -> str:
-    some = ", ".join(names[:few])
-    if len(names) > few:
+def _some(names: Sequence[str]) -> str:
+    """The beginning of a sentence about nodes, with their number and the first names."""
+    count = len(names)
+    some = ", ".join(names[:_NAMED_NODES])
+    if count > _NAMED_NODES:
         some += ", ..."
-
-    if len(names) == 1:
+    if count == 1:
         return f"1 node has ({some})"
-
-    return f"{len(names)} nodes have ({some})"
+    return f"{count} nodes have ({some})"
 
 
 def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
@@ -201,9 +200,9 @@ def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
     nodes = _selected(fleet.labelled, selector)
     if len(nodes) != segment.nodes:
         return f"{some} levels that no selector can separate from those of other nodes"
-
     keys = {level.key for level in segment.levels}
-    complete, lacking = [], []
+    complete = []
+    lacking = []
     for node in nodes:
         if keys <= node.places.keys():
             complete.append(node)
@@ -212,11 +211,11 @@ def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
 
     table = table_of(complete or nodes, keys, fleet.catalogue)
     levels, crossings = _nested(segment.levels, table)
-
+    are_all_nodes = len(nodes) == len(fleet.labelled)
     return Suggestion(
         name="",
         levels=levels,
-        selector=selector if len(nodes) < len(fleet.labelled) else (),
+        selector=() if are_all_nodes else selector,
         nodes=nodes,
         own=segment.own,
         crossings=crossings,
@@ -230,16 +229,14 @@ def _selected(nodes: Sequence[NodeView], selector: Sequence[Requirement]) -> tup
     for node in nodes:
         if all(requirement.holds(node) for requirement in selector):
             selected.append(node)
-
     return tuple(selected)
 
 
 def _selector(segment: Segment, fleet: _Fleet) -> tuple[Requirement, ...]:
-    """Selects the segment: keys that it has and lacks, and no placeholder."""
+    """The selector of a segment: keys that it has and lacks, and no placeholder."""
     requirements = [Requirement(GPUS, _EXISTS)]
     for key in segment.has:
         requirements.append(Requirement(key, _EXISTS))
-
     for key in segment.lacks:
         requirements.append(Requirement(key, _ABSENT))
 
@@ -248,33 +245,32 @@ def _selector(segment: Segment, fleet: _Fleet) -> tuple[Requirement, ...]:
         values = {node.label(level.key) for node in fleet.labelled}
         if not values.isdisjoint(placeholders):
             requirements.append(Requirement(level.key, _NOT_IN, placeholders))
-
     return tuple(requirements)
 
 
 def _nested(
     path: tuple[Level, ...], nodes: Table
 ) -> tuple[tuple[Level, ...], tuple[Crossing, ...]]:
-    """As many levels as nest, and those left out.
+    """As many levels as nest, and the levels that are left out.
 
-    Of equally many, the broader ones: a narrow level that crosses a broad one may be a name used
-    twice, and would join unrelated nodes without the broad one. NVLink domains have unique names,
-    so their level is always kept.
+    Of equally many it takes the broader ones: a narrow level that crosses a broad one may be a name
+    that is used twice, and would join unrelated nodes without the broad level. NVLink domains have
+    unique names, so their level is always kept.
     """
     for levels in _subsets(path):
-        if _all_nest(levels, nodes):
-            crossings = []
-            for level in path:
-                if level not in levels:
-                    crossings.append(_crossing(level, path, nodes))
-
-            return levels, tuple(crossings)
+        if not _all_nest(levels, nodes):
+            continue
+        crossings = []
+        for level in path:
+            if level not in levels:
+                crossings.append(_crossing(level, path, nodes))
+        return levels, tuple(crossings)
 
     raise AssertionError("one level alone always nests")
 
 
 def _subsets(path: tuple[Level, ...]) -> Iterator[tuple[Level, ...]]:
-    """The levels to try, most of them first; an NVLink level is in each."""
+    """The subsets of levels to try, the largest first; each has the NVLink level, if any."""
     needs_nvlink = _has_nvlink(path)
     for size in range(len(path), 0, -1):
         for levels in combinations(path, size):
@@ -290,7 +286,6 @@ def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:
     for broad, narrow in pairwise(levels):
         if not _nests(broad, narrow, nodes):
             return False
-
     return True
 
 
@@ -299,24 +294,22 @@ def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
 
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
-    """Why a level was left out: the first level that it crosses, and where."""
+    """The reason why a level was left out: the first level that it crosses, and where."""
     broad, narrow = _crossed_pair(level, path, nodes)
     parents: dict[str | None, str | None] = {}
     rows = zip(nodes.values(narrow.key), nodes.values(broad.key), strict=True)
-
     for value, parent in rows:
         first = parents.setdefault(value, parent)
         if first == parent:
             continue
 
-        a, b = sorted((str(first), str(parent)))
+        low, high = sorted((str(first), str(parent)))
         return Crossing(
             level=level,
-            other=narrow if level == broad else broad,
+            crossed=narrow if level == broad else broad,
             value=str(value),
-            parents=(a, b),
+            parents=(low, high),
         )
-
     raise AssertionError("a level that does not nest has a value with two parents")
 
 
@@ -330,14 +323,14 @@ def _crossed_pair(level: Level, path: Sequence[Level], nodes: Table) -> tuple[Le
         pair = (other, level) if position < place else (level, other)
         if not _nests(*pair, nodes):
             return pair
-
     raise AssertionError("a level that was left out crosses another one")
 
 
 def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
-    """Each with a name.
+    """The suggestions with names.
 
-    `cluster` for the only one, else the product of its GPUs, else its narrowest own level.
+    The only one is called `cluster`, any other by the product of its GPUs or its narrowest own
+    level.
     """
     if len(suggestions) == 1 and not suggestions[0].selector:
         return (replace(suggestions[0], name=MAIN),)
@@ -345,31 +338,34 @@ def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
     uses = Counter(map(_name, suggestions))
     numbers: Counter[str] = Counter()
     named = []
-
     for suggestion in suggestions:
         name = _name(suggestion)
         if uses[name] > 1:
             numbers[name] += 1
             name = f"{name}-{numbers[name]}"
-
         named.append(replace(suggestion, name=name))
-
     return tuple(named)
 
 
 def _name(suggestion: Suggestion) -> str:
     products = {node.label(GPU_PRODUCT) for node in suggestion.nodes}
-    product = products.pop() if len(products) == 1 else None
-    if product:
-        return _slug(product) or MAIN
+    if len(products) == 1:
+        (product,) = products
+        if product:
+            return _slug(product) or MAIN
 
-    return f"by-{suggestion.own[-1].domain}" if suggestion.own else "others"
+    if not suggestion.own:
+        return "others"
+    narrowest = suggestion.own[-1]
+    return f"by-{narrowest.domain}"
 
 
 def _slug(product: str) -> str:
     """A product as a part of a name: lower-case letters and digits, and dashes between them."""
     slug = ""
     for character in product.lower():
-        slug += character if character.isascii() and character.isalnum() else "-"
-
+        if character.isascii() and character.isalnum():
+            slug += character
+        else:
+            slug += "-"
     return slug.strip("-")

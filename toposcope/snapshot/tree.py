@@ -29,7 +29,7 @@ _UNMARKED: Final[Mapping[Mark, int]] = {}
 
 
 class _Fact(NamedTuple):
-    """What is counted of a node; equal nodes share one."""
+    """The facts about a node that are counted; equal nodes share one object."""
 
     gpus: int
     free: int | None
@@ -53,7 +53,7 @@ class Domain:
     left_out: list[str] = field(default_factory=list)
     """Nodes that lack the next level: they are in no domain below, and schedulers ignore them."""
     left_gpus: int = 0
-    """GPUs on these nodes; as theirs, it is part of `gpus`."""
+    """GPUs on these nodes; they are part of `gpus`."""
     left_free: int = 0
     names: Sequence[str] = ()
     """The nodes of a domain of the narrowest level."""
@@ -63,15 +63,16 @@ class Domain:
         """Names of the nodes in it that have every level."""
         if not self.children:
             yield from self.names
-
         for child in self.children.values():
             yield from child.hosts
 
     def leave_out(self, names: Sequence[str], fact: _Fact) -> None:
-        """Note equal nodes, already counted, that lack the next level."""
+        """Add the names of equal nodes that lack the next level; they are counted already."""
+        count = len(names)
         self.left_out += names
-        self.left_gpus += fact.gpus * len(names)
-        self.left_free += (fact.free or 0) * len(names)
+        self.left_gpus += fact.gpus * count
+        if fact.free:
+            self.left_free += fact.free * count
 
     def add(self, nodes: int, fact: _Fact) -> None:
         """Count equal nodes."""
@@ -79,21 +80,22 @@ class Domain:
         self.nodes += nodes
         self.gpus += gpus * nodes
         if free:
-            self.free = (self.free or 0) + free * nodes
-
+            free_before = self.free or 0
+            self.free = free_before + free * nodes
         if marks:
-            self.marks = Counter(self.marks) + Counter(dict.fromkeys(marks, nodes))
+            added = Counter(dict.fromkeys(marks, nodes))
+            self.marks = Counter(self.marks) + added
 
 
 def tree(snapshot: Snapshot, scope: Scope) -> Domain:
-    """The domains of a scope, each level's sorted by value."""
-    root = Domain(0, scope.name, free=0 if snapshot.pods is not None else None)
+    """The domains of a scope, sorted by value within each level."""
+    free = None if snapshot.pods is None else 0
+    root = Domain(0, scope.name, free=free)
     node_facts = _facts(snapshot, scope.nodes)
     if not scope.levels:
         for node, fact in zip(scope.nodes, node_facts, strict=True):
             root.add(1, fact)
             root.names = [*root.names, node.name]
-
         return root
 
     for (path, fact), members in _groups(scope, node_facts).items():
@@ -106,9 +108,9 @@ def tree(snapshot: Snapshot, scope: Scope) -> Domain:
 
 
 _Kind = tuple[tuple[str | None, ...], _Fact]
-"""Equal nodes: their path down to the level above the narrowest, and what is counted of each."""
+"""Equal nodes: their path down to the level above the narrowest, and the facts about each."""
 _Members = list[tuple[str | None, str]]
-"""Their values at the narrowest level, and their names."""
+"""The values of equal nodes at the narrowest level, and their names."""
 
 
 def _groups(scope: Scope, node_facts: Iterable[_Fact]) -> dict[_Kind, _Members]:
@@ -125,49 +127,43 @@ def _groups(scope: Scope, node_facts: Iterable[_Fact]) -> dict[_Kind, _Members]:
         group = groups.get(key)
         if group is None:
             group = groups[key] = []
-
         group.append((value, node.name))
-
     return groups
 
 
 def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
-    """What is counted of each node."""
+    """The facts about each node, computed once for equal nodes."""
     getters: dict[int, Callable[[Sequence[str]], Any]] = {}
-    known: dict[tuple[Any, ...], _Fact] = {}
-    shared: dict[_Fact, _Fact] = {}
+    fact_by_key: dict[tuple[Any, ...], _Fact] = {}
+    distinct: dict[_Fact, _Fact] = {}
     requested = snapshot.requested
-
     for node in nodes:
-        getter = getters.get(id(node.places))
+        # The snapshot keeps these mappings alive, so ids are unique.
+        keys_id = id(node.places)
+        getter = getters.get(keys_id)
         if getter is None:
-            getter = getters[id(node.places)] = _counted_values(node)
+            getter = getters[keys_id] = _counted_values(node)
 
         taken = requested.get(node.name, NOTHING)
-        # The snapshot keeps these mappings alive, so ids are unique.
         state = node.ready, node.schedulable, id(node.taints)
-        key = (id(node.places), getter(node.values), state, id(node.allocatable), id(taken))
-        fact = known.get(key)
+        key = keys_id, getter(node.values), state, id(node.allocatable), id(taken)
+        fact = fact_by_key.get(key)
         if fact is None:
-            fact = _Fact(
-                node.gpus,
-                snapshot.free_gpus(node),
-                marks(node),
-            )
-
-            fact = known[key] = shared.setdefault(fact, fact)
-
+            fact = _Fact(node.gpus, snapshot.free_gpus(node), marks(node))
+            fact = fact_by_key[key] = distinct.setdefault(fact, fact)
         yield fact
 
 
 def _counted_values(node: NodeView) -> Callable[[Sequence[str]], Any]:
-    """Gets the values that are counted by of nodes with the same label keys."""
+    """Gets the values of `_COUNTED_LABELS` from nodes with the same label keys as this one."""
     places = []
     for key in _COUNTED_LABELS:
         if key in node.places:
             places.append(node.places[key])
 
-    return itemgetter(*places) if places else _nothing
+    if not places:
+        return _nothing
+    return itemgetter(*places)
 
 
 def _nothing(_values: Sequence[str]) -> None:
@@ -177,23 +173,27 @@ def _nothing(_values: Sequence[str]) -> None:
 def _descend(
     root: Domain, path: Sequence[str | None], fact: _Fact, members: _Members
 ) -> Domain | None:
-    """Count nodes on their path; the domain above the narrowest level, None where they lack one."""
+    """Count nodes on their path.
+
+    Returns the domain above the narrowest level; None where the nodes lack a level before.
+    """
+    free = None if root.free is None else 0
+    count = len(members)
     here = root
     for value in path:
-        here.add(len(members), fact)
+        here.add(count, fact)
         if value is None:
-            here.leave_out([name for _, name in members], fact)
+            names = [name for _, name in members]
+            here.leave_out(names, fact)
             return None
 
         child = here.children.get(value)
         if child is None:
-            child = here.children[value] = Domain(
-                here.depth + 1, value, free=None if root.free is None else 0
-            )
-
+            child = Domain(here.depth + 1, value, free=free)
+            here.children[value] = child
         here = child
 
-    here.add(len(members), fact)
+    here.add(count, fact)
     return here
 
 
@@ -201,14 +201,16 @@ def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
     """Put equal nodes into their domains of the narrowest level."""
     gpus, free, marks = fact
     marked = dict.fromkeys(marks, 1) if marks else _UNMARKED
-    depth, children = inside.depth + 1, inside.children
+    depth = inside.depth + 1
+    children = inside.children
 
     for value, name in members:
         if value is None:
             inside.leave_out([name], fact)
         elif value in children:
-            children[value].add(1, fact)
-            children[value].names = [*children[value].names, name]
+            namesake = children[value]
+            namesake.add(1, fact)
+            namesake.names = [*namesake.names, name]
         else:
             children[value] = Domain(
                 depth, value, 1, gpus, free, marked, _CHILDLESS, _NOBODY, names=(name,)
@@ -223,7 +225,6 @@ _NOBODY: Final[list[str]] = []
 def _sort(domain: Domain) -> None:
     if len(domain.children) > 1:
         domain.children = dict(sorted(domain.children.items()))
-
     for child in domain.children.values():
         if child.children:
             _sort(child)
@@ -231,7 +232,7 @@ def _sort(domain: Domain) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SharedGpus:
-    """GPUs that nodes offer in shares of one kind: none of them is a free GPU of a domain."""
+    """GPUs that nodes offer in shares of one kind; none counts as a free GPU of a domain."""
 
     resource: str
     unit: Unit
@@ -239,30 +240,35 @@ class SharedGpus:
     """The MIG profile; empty where there is none, or it is unknown."""
     nodes: tuple[str, ...]
     gpus: int
-    """Of these nodes; not all of them need be shared."""
+    """The number of GPUs on these nodes; not all of them need be shared."""
     total: int
-    """Shares, as are `free`; of nodes that take no pods none is free."""
+    """The number of shares."""
     free: int | None
-    """None: not known."""
+    """The number of free shares; none is free on nodes that take no pods. None: not known."""
 
     @property
     def described(self) -> str:
-        """`time slices`, `1g.5gb MIG devices`."""
-        return Shares(self.resource, self.unit, self.total, self.profile).described
+        """The kind in words: `time slices`, `1g.5gb MIG devices`."""
+        shares = Shares(self.resource, self.unit, self.total, self.profile)
+        return shares.described
 
 
 def shared_gpus(snapshot: Snapshot, scope: Scope) -> tuple[SharedGpus, ...]:
-    """What the nodes of a scope offer in shares, by resource and kind."""
+    """The shares that the nodes of a scope offer, summed up by resource and kind."""
     if not snapshot.shares:
         return ()
 
-    offers: dict[tuple[str, Unit, str], list[_Offer]] = {}
+    offers_by_kind: dict[tuple[str, Unit, str], list[_Offer]] = {}
     for node in scope.nodes:
         for shares in snapshot.shares.get(node.name, ()):
-            kind = (shares.resource, shares.unit, shares.profile)
-            offers.setdefault(kind, []).append(_Offer(node, shares))
+            kind = shares.resource, shares.unit, shares.profile
+            offers = offers_by_kind.setdefault(kind, [])
+            offers.append(_Offer(node, shares))
 
-    return tuple(_together(snapshot, offers[kind]) for kind in sorted(offers))
+    sums = []
+    for _, offers in sorted(offers_by_kind.items(), key=itemgetter(0)):
+        sums.append(_together(snapshot, offers))
+    return tuple(sums)
 
 
 class _Offer(NamedTuple):
@@ -271,9 +277,13 @@ class _Offer(NamedTuple):
 
 
 def _together(snapshot: Snapshot, offers: Sequence[_Offer]) -> SharedGpus:
-    """What nodes offer in shares of the same kind."""
-    gpus = total = free = 0
+    """The sum of what nodes offer in shares of the same kind."""
+    names = []
+    gpus = 0
+    total = 0
+    free = 0
     for node, shares in offers:
+        names.append(node.name)
         gpus += node.gpus
         total += shares.total
         free += snapshot.free_shares(node, shares) or 0
@@ -283,10 +293,10 @@ def _together(snapshot: Snapshot, offers: Sequence[_Offer]) -> SharedGpus:
         resource=kind.resource,
         unit=kind.unit,
         profile=kind.profile,
-        nodes=tuple(offer.node.name for offer in offers),
+        nodes=tuple(names),
         gpus=gpus,
         total=total,
-        free=free if snapshot.pods is not None else None,
+        free=None if snapshot.pods is None else free,
     )
 
 
@@ -299,23 +309,23 @@ class LeftOut(NamedTuple):
 
 
 def left_out(domain: Domain) -> LeftOut:
-    """The nodes of a domain, and of all below it, that lack a level."""
-    nodes, gpus = len(domain.left_out), domain.left_gpus
+    """The nodes of a domain, and of all domains below it, that lack a level."""
+    nodes = len(domain.left_out)
+    gpus = domain.left_gpus
     for child in domain.children.values():
         below = left_out(child)
         nodes += below.nodes
         gpus += below.gpus
-
     return LeftOut(nodes, gpus)
 
 
 HOST: Final = tuple(KEYS)[-1]
 """The domain of the narrowest level there can be."""
-_FEWEST: Final = 3
-"""So many domains of equal shape share a line; two are as short with their names."""
-_FEWEST_HOSTS: Final = 2
-_MOST_UNHEALTHY: Final = 10
-"""So many unhealthy domains under one parent have their own lines; the others share one."""
+_MIN_ON_SHARED_LINE: Final = 3
+"""The least number of domains of equal shape that share a line; two lines are as short."""
+_MIN_HOSTS_ON_SHARED_LINE: Final = 2
+_MAX_UNHEALTHY_LINES: Final = 10
+"""Unhealthy domains under one parent that have lines of their own; the others share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,16 +333,16 @@ class Line:
     """One line of the outline with those below it."""
 
     levels: tuple[str, ...]
-    """What the domains are: `rack`; `nvlink-domain`, `host` where each is both; or the topology."""
+    """The kind of the domains: `rack`; `nvlink-domain`, `host` where each is both."""
     names: tuple[str, ...]
     """The domains on the line."""
     nodes: int
-    """Of all of them together, as are `gpus`, `free` and `marks`."""
+    """The sum over all the domains, as are `gpus`, `free` and `marks`."""
     gpus: int
     free: int | None
     marks: Mapping[Mark, int]
-    alike: bool
-    """Whether the domains are equal."""
+    are_equal: bool
+    """Whether the domains have the same shape."""
     left_out: tuple[str, ...] = ()
     """Nodes that lack the next level."""
     left_gpus: int = 0
@@ -340,7 +350,7 @@ class Line:
     lacking: Level | None = None
     """The level that they lack."""
     below: tuple["Line", ...] = ()
-    """Of one of them, if the line has several."""
+    """The lines below one of the domains."""
 
     @property
     def level(self) -> str:
@@ -360,8 +370,10 @@ def outline(
 
     `everything` gives each domain its own line.
     """
-    most = len(levels) if depth is None else min(depth, len(levels))
-    return _Outliner(levels, most, everything=everything).line([root])
+    deepest = len(levels)
+    if depth is not None:
+        deepest = min(depth, deepest)
+    return _Outliner(levels, deepest, everything=everything).line([root])
 
 
 @dataclass(slots=True)
@@ -372,40 +384,33 @@ class _Outliner:
     shapes: dict[object, int] = field(default_factory=dict)
     shape_of: dict[int, int] = field(default_factory=dict)
 
-    def line(self, domains: Sequence[Domain], *, alike: bool = True) -> Line:
+    def line(self, domains: Sequence[Domain], *, are_equal: bool = True) -> Line:
         """The line that stands for these siblings."""
         first = domains[0]
         ends = self._ends(first)
-        marks: Counter[Mark] = Counter()
-        names: list[str] = []
-        nodes = gpus = free = left_gpus = left_free = 0
-
-        for domain in domains:
-            marks.update(domain.marks)
-            names += domain.left_out
-            nodes += domain.nodes
-            gpus += domain.gpus
-            free += domain.free or 0
-            left_gpus += domain.left_gpus
-            left_free += domain.left_free
-
-        is_free_known = first.free is not None
-        left_out = tuple(sorted(names)) if alike else ()
-        has_lines_below = alike and ends > first.depth
+        total = _sum_of(domains)
+        left_out: list[str] = []
+        lacking = None
+        if are_equal and total.left_out:
+            left_out = sorted(total.left_out)
+            lacking = self.levels[first.depth]
+        below: list[Line] = []
+        if are_equal and ends > first.depth:
+            below += self._below(first)
 
         return Line(
             levels=self._levels(first, ends),
             names=tuple(domain.value for domain in domains),
-            nodes=nodes,
-            gpus=gpus,
-            free=free if is_free_known else None,
-            marks=marks,
-            alike=alike,
-            left_out=left_out,
-            left_gpus=left_gpus,
-            left_free=left_free if is_free_known else None,
-            lacking=self.levels[first.depth] if left_out else None,
-            below=tuple(self._below(first)) if has_lines_below else (),
+            nodes=total.nodes,
+            gpus=total.gpus,
+            free=total.free,
+            marks=total.marks,
+            are_equal=are_equal,
+            left_out=tuple(left_out),
+            left_gpus=total.left_gpus,
+            left_free=None if total.free is None else total.left_free,
+            lacking=lacking,
+            below=tuple(below),
         )
 
     def _ends(self, domain: Domain) -> int:
@@ -414,80 +419,110 @@ class _Outliner:
         is_above_hosts = domain.depth == depth - 1 and self.depth == depth
         if is_above_hosts and list(domain.children) == [domain.value]:
             return -1
-
         return self.depth
 
     def _levels(self, domain: Domain, ends: int) -> tuple[str, ...]:
         if not domain.depth:
             return ()
-
         name = self.levels[domain.depth - 1].domain
-        return (name, self.levels[domain.depth].domain) if ends < 0 else (name,)
+        if ends >= 0:
+            return (name,)
+        host = self.levels[domain.depth]
+        return name, host.domain
 
     def _below(self, domain: Domain) -> Iterator[Line]:
         children = list(domain.children.values())
         if self.everything:
             for child in children:
                 yield self.line([child])
-
             return
 
         unhealthy = 0
         summed_up: list[Domain] = []
-        for shape, group in self._alike(children).items():
-            unhealthy += shape < 0
-            if shape < 0 and unhealthy > _MOST_UNHEALTHY:
-                summed_up += group
-            elif self._share_a_line(group):
+        for shape, group in self._by_shape(children).items():
+            if shape < 0:
+                unhealthy += 1
+                if unhealthy > _MAX_UNHEALTHY_LINES:
+                    summed_up += group
+                    continue
+
+            if self._share_a_line(group):
                 yield self.line(group)
             else:
                 for child in group:
                     yield self.line([child])
 
         if summed_up:
-            yield self.line(summed_up, alike=len(summed_up) == 1)
+            yield self.line(summed_up, are_equal=len(summed_up) == 1)
 
-    def _alike(self, children: Sequence[Domain]) -> dict[int, list[Domain]]:
+    def _by_shape(self, children: Sequence[Domain]) -> dict[int, list[Domain]]:
         """The children by their shapes.
 
-        Shapes are numbered from 0; an unhealthy domain has none, and a negative number of its own.
+        Shapes are numbered from 0. An unhealthy domain has no shape, and gets a negative number of
+        its own.
         """
         groups: dict[int, list[Domain]] = {}
         for number, child in enumerate(children, 1):
             shape = self._shape(child)
-            key = -number if shape is None else shape
-            groups.setdefault(key, []).append(child)
-
+            if shape is None:
+                shape = -number
+            group = groups.setdefault(shape, [])
+            group.append(child)
         return groups
 
     def _share_a_line(self, group: Sequence[Domain]) -> bool:
         are_hosts = group[0].depth == len(self.levels)
-        return len(group) >= (_FEWEST_HOSTS if are_hosts else _FEWEST)
+        least = _MIN_HOSTS_ON_SHARED_LINE if are_hosts else _MIN_ON_SHARED_LINE
+        return len(group) >= least
 
     def _shape(self, domain: Domain) -> int | None:
-        """The same number for all equal domains; None if it is unhealthy and needs its own line."""
-        # usually with its whole kind: then each on its own line says less
+        """The same number for all equal domains; None if it is unhealthy and needs its own line.
+
+        A taint is part of the shape: mostly all nodes of a kind have it, and a line for each
+        would say less.
+        """
         tainted = domain.marks.get(Mark.TAINTED, 0)
-        if len(domain.marks) > bool(tainted) or domain.left_out:
+        healthy_marks = 1 if tainted else 0
+        if len(domain.marks) > healthy_marks or domain.left_out:
             return None
-        if not domain.children:  # a host
-            return self.shapes.setdefault((domain.nodes, domain.gpus, tainted), len(self.shapes))
+
+        is_host = not domain.children
+        if is_host:
+            return self._number((domain.nodes, domain.gpus, tainted))
         if id(domain) in self.shape_of:
             return self.shape_of[id(domain)]
 
         inside: Counter[int | None] = Counter()
         if domain.depth < self.depth:
             for child in domain.children.values():
-                inside[self._shape(child)] += 1
+                child_shape = self._shape(child)
+                inside[child_shape] += 1
 
-        whole = (
-            domain.nodes,
-            domain.gpus,
-            tainted,
-            self._ends(domain) < 0,
-            frozenset(inside.items()),
-        )
-
-        shape = self.shapes.setdefault(whole, len(self.shapes))
+        is_one_host = self._ends(domain) < 0
+        content = frozenset(inside.items())
+        shape = self._number((domain.nodes, domain.gpus, tainted, is_one_host, content))
         self.shape_of[id(domain)] = shape
         return shape
+
+    def _number(self, shape: object) -> int:
+        """The number of a shape; a new one where it was not seen yet."""
+        return self.shapes.setdefault(shape, len(self.shapes))
+
+
+def _sum_of(domains: Sequence[Domain]) -> Domain:
+    """The nodes of these siblings as if they were one domain."""
+    first = domains[0]
+    marks: Counter[Mark] = Counter()
+    total = Domain(first.depth, first.value, marks=marks)
+    free = 0
+    for domain in domains:
+        marks.update(domain.marks)
+        free += domain.free or 0
+        total.nodes += domain.nodes
+        total.gpus += domain.gpus
+        total.left_out += domain.left_out
+        total.left_gpus += domain.left_gpus
+        total.left_free += domain.left_free
+
+    total.free = None if first.free is None else free
+    return total

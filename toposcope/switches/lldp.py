@@ -100,11 +100,17 @@ def _values(octets: bytes) -> dict[int, bytes]:
     ttl = values.get(_TTL, b"")
     if len(ttl) < _TTL_OCTETS:
         raise LldpError("the TTL is missing")
-    for kind in (_CHASSIS, _PORT):
-        length = len(values[kind])
-        if not _SHORTEST_ID <= length <= _LONGEST_ID:
-            raise LldpError(f"TLV {kind} has no id")
+
+    _check_id(_CHASSIS, values[_CHASSIS])
+    _check_id(_PORT, values[_PORT])
     return values
+
+
+def _check_id(kind: int, value: bytes) -> None:
+    """Raise LldpError if a TLV has no id."""
+    length = len(value)
+    if length < _SHORTEST_ID or length > _LONGEST_ID:
+        raise LldpError(f"TLV {kind} has no id")
 
 
 def _with_length(value: bytes) -> bytes:
@@ -148,11 +154,14 @@ def _identity(kind: int, value: bytes) -> str:
     if subtype == _MAC[kind] and len(octets) == _MAC_OCTETS:
         mac = octets.hex(":")
         return f"mac:{mac}"
+
     family = octets[0]
     address = octets[1:]
-    if subtype == _ADDRESS[kind] and _FAMILIES.get(family) == len(address):
+    length = _FAMILIES.get(family)
+    if subtype == _ADDRESS[kind] and length == len(address):
         ip = ipaddress.ip_address(address)
         return f"ip:{ip}"
+
     text = _text(octets)
     name = f"name:{text}"
     is_whole = octets == text.encode()

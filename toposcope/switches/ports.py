@@ -61,10 +61,12 @@ def read_ports(root: Path, files: Files | None = None) -> list[NicPorts]:
 def _read_umads(folder: str, files: Files) -> Umads:
     umads = {}
     for name in files.names(folder):
+        if not name.startswith("umad"):
+            continue
         device = f"{folder}/{name}"
         nic = files.text(f"{device}/ibdev")
         port = files.text(f"{device}/port")
-        if name.startswith("umad") and port.isdecimal():
+        if port.isdecimal():
             number = int(port)
             umads[nic, number] = name
     return umads
@@ -114,9 +116,8 @@ def _aggregated_with(files: Files, folder: str, netdev: str) -> tuple[str, ...]:
     members = set()
     for member in slaves.split():
         rdma_devices = files.names(f"{folder}/{member}/device/infiniband")
-        if not rdma_devices:
+        if member != netdev and not rdma_devices:
             members.add(member)
-    members.discard(netdev)
     return tuple(sorted(members))
 
 
@@ -127,9 +128,12 @@ def _netdev(files: Files, folder: str, port: int) -> str:
         port_name = files.text(f"{folder}/{name}/phys_port_name")
         if not _REPRESENTOR.match(port_name):
             names.append(name)
+    if not names:
+        return ""
+
     number_on_device = str(port - 1)
     for name in names:
         dev_port = files.text(f"{folder}/{name}/dev_port")
         if dev_port == number_on_device:
             return name
-    return names[0] if names else ""
+    return names[0]

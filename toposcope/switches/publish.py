@@ -69,7 +69,8 @@ class Publisher:
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self.forget()  # what the Node carries is unknown until the server has answered
         request = apply(self._path, body, MANAGER, force=True, metadata_only=True)
-        self._metadata = self._client.call(request)["metadata"]
+        node = self._client.call(request)
+        self._metadata = node["metadata"]
         return True
 
     def miscabled(self) -> tuple[dict[str, Miscabled], int]:

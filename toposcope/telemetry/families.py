@@ -107,8 +107,9 @@ def _lines(each: Family) -> Iterator[str]:
 
     for sample in each.samples:
         labels = _labels(sample.labels)
+        series = f"{sample.name}{labels}"
         number = _number(sample.value)
-        yield f"{sample.name}{labels} {number}\n"
+        yield f"{series} {number}\n"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

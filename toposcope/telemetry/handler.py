@@ -21,6 +21,7 @@ _LINE: Final = 1 << 16
 _LINES: Final = 100
 _REQUEST_LINE: Final = 3
 _TEXT: Final = "text/plain; charset=utf-8"
+_NO_REQUEST: Final = "not an HTTP/1.1 request"
 
 
 class _Headers(NamedTuple):
@@ -66,22 +67,25 @@ class Handler(StreamRequestHandler):
 
     def _request(self) -> bool:
         """Read one request and answer it; whether another may follow."""
-        words = self.rfile.readline(_LINE).split()
+        line = self.rfile.readline(_LINE)
+        words = line.split()
         if not words:
             return False
+
         headers = self._headers()
         if headers is None:
             return self._refuse(HTTPStatus.BAD_REQUEST, "too many headers")
         if len(words) != _REQUEST_LINE or not headers.complete:
-            return self._refuse(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+            return self._refuse(HTTPStatus.BAD_REQUEST, _NO_REQUEST)
         method, target, version = words
         if not version.startswith(b"HTTP/1."):
-            return self._refuse(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+            return self._refuse(HTTPStatus.BAD_REQUEST, _NO_REQUEST)
         if method != b"GET":
             return self._refuse(HTTPStatus.NOT_IMPLEMENTED, "only GET is answered")
 
         is_last = version == b"HTTP/1.0" or headers.end_connection
-        path, _, _ = target.decode("latin-1").partition("?")
+        url = target.decode("latin-1")
+        path, _, _ = url.partition("?")
         return self._get(path, last=is_last)
 
     def _headers(self) -> _Headers | None:
@@ -92,7 +96,8 @@ class Handler(StreamRequestHandler):
             if not line.strip():
                 return _Headers(values, complete=line.endswith(b"\n"))
             name, _, value = line.lower().partition(b":")
-            values[name.strip()] = value.strip()
+            key = name.strip()
+            values[key] = value.strip()
         return None
 
     def _refuse(self, status: HTTPStatus, why: str) -> bool:
@@ -104,15 +109,19 @@ class Handler(StreamRequestHandler):
         if path == "/metrics":
             body, kind = self._metrics()
             return self._answer(HTTPStatus.OK, body, kind, last=last)
+
         check = self._checks.get(path)
         if check is None:
             body = b"try /metrics, /healthz or /readyz\n"
             return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", last=last)
+
+        status = HTTPStatus.OK
         problem = check()
-        if not problem:
-            return self._answer(HTTPStatus.OK, b"ok\n", _TEXT, last=last)
-        body = f"{problem}\n".encode()
-        return self._answer(HTTPStatus.SERVICE_UNAVAILABLE, body, _TEXT, last=last)
+        if problem:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+        text = problem or "ok"
+        body = f"{text}\n".encode()
+        return self._answer(status, body, _TEXT, last=last)
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
         head = [

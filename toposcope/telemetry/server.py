@@ -4,12 +4,14 @@ A check only reads what the program already knows: it must answer while the work
 """
 
 import contextlib
+import functools
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from socketserver import BaseRequestHandler, BaseServer, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
+
+from toposcope.kube.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
     from toposcope.telemetry.handler import Check, Page
@@ -49,7 +51,12 @@ class TelemetryServer:
     """
 
     def __init__(
-        self, port: int, metrics: "Callable[[], Page]", healthy: "Check", ready: "Check"
+        self,
+        port: int,
+        metrics: "Callable[[], Page]",
+        healthy: "Check",
+        ready: "Check",
+        runtime: Runtime = REAL,
     ) -> None:
         def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
             from toposcope.telemetry.handler import Handler  # noqa: PLC0415 - see there
@@ -59,10 +66,8 @@ class TelemetryServer:
 
         self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="telemetry", daemon=True
-        )
-        self._thread.start()
+        serve = functools.partial(self._server.serve_forever, _LOOK_SECONDS)
+        self._thread = runtime.thread("telemetry", serve)
 
     def close(self) -> None:
         """Stop serving and free the port."""

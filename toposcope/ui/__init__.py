@@ -1,7 +1,5 @@
 """`toposcope ui`: one read-only page that shows how a cluster is wired.
 
-It is a separate program and writes nothing.
-
-A source fills `Facts`; a `Broadcaster` makes a snapshot of them after each change and tells open
-pages to fetch it.
+It is a program of its own and writes nothing to the cluster. A source fills `Facts`; a
+`Broadcaster` takes a snapshot of them after each change and tells open pages to fetch it.
 """

@@ -1,7 +1,4 @@
-"""Answers to questions about the cluster, from what the worker knows of it.
-
-Nothing here reads or writes anything.
-"""
+"""Answers questions about the cluster from the worker's copy of it, without any I/O."""
 
 import traceback
 from typing import Final, assert_never
@@ -24,10 +21,10 @@ from toposcope.ui.questions import (
     Question,
 )
 
-_PLANS: Final = 3
+_MOST_PLANS: Final = 3
 """Plans that are kept, each of another view: they are larger than the snapshot."""
-_TRACE: Final = 8000
-"""Characters of a traceback that are kept, from its end."""
+_MOST_CHARACTERS: Final = 8000
+"""Of a traceback: its end, which names the error."""
 
 
 class Answers:
@@ -37,20 +34,21 @@ class Answers:
         self._known = known
         self._plans: dict[str, Plan] = {}
         self._version = known.version
-        """Of what is known, when the plans were made."""
+        """The version of the cluster that the plans are of."""
 
     def answer(self, question: Question) -> Answer:
         """The answer; whatever goes wrong is an answer too."""
         try:
-            return Answer(Outcome.ANSWERED, msgspec.Raw(msgspec.json.encode(self._found(question))))
+            body = msgspec.json.encode(self._answered(question))
+            return Answer(Outcome.ANSWERED, msgspec.Raw(body))
         except NoPlanError as error:
             return Answer(Outcome.NO_PLAN, error=str(error))
         except MemoryError:
             return Answer(Outcome.OUT_OF_MEMORY)
         except Exception:  # noqa: BLE001 - a defect of ours, which must not end the worker
-            return Answer(Outcome.FAILED, error=traceback.format_exc()[-_TRACE:])
+            return Answer(Outcome.FAILED, error=traceback.format_exc()[-_MOST_CHARACTERS:])
 
-    def _found(self, question: Question) -> msgspec.Struct:
+    def _answered(self, question: Question) -> msgspec.Struct:
         """Raises NoPlanError."""
         match question:
             case Check(text, views):
@@ -73,8 +71,9 @@ class Answers:
             self._version = self._known.version
 
         if view not in self._plans:
-            while len(self._plans) >= _PLANS:
-                del self._plans[next(iter(self._plans))]
-            self._plans[view] = plan_of(self._known.snapshot, view or None, self._known.required)
-
+            while len(self._plans) >= _MOST_PLANS:
+                oldest = next(iter(self._plans))
+                del self._plans[oldest]
+            topology = view or None
+            self._plans[view] = plan_of(self._known.snapshot, topology, self._known.required)
         return self._plans[view]

@@ -1,9 +1,8 @@
-"""Turns changes into states that pages fetch: each is made once, for all pages, and has an id."""
+"""Turns changes into states that pages fetch: each is built once for all pages and has an id."""
 
 import gzip
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,10 +21,10 @@ from toposcope.ui.views import View, views_of
 
 log = logging.getLogger(__name__)
 
-MIN_PAUSE: Final = 0.5
-"""Seconds between two states at least; changes in between are batched."""
+MIN_PAUSE_SECONDS: Final = 0.5
+"""Between two states; changes in between are batched."""
 _PAUSE_FACTOR: Final = 2.0
-"""The pause is so many times the CPU time before it: states take at most a third of one CPU."""
+"""The pause is twice the CPU time before it, so states take at most a third of one CPU."""
 _GZIP_LEVEL: Final = 5
 
 
@@ -47,8 +46,6 @@ class Broadcaster:
         source: Literal["cluster", "files"],
         epoch: str,
         runtime: Runtime = REAL,
-        *,
-        cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         self.facts = facts
         self.recent = RecentChanges()
@@ -58,8 +55,7 @@ class Broadcaster:
         """Called when there is a new state, from the broadcaster's thread."""
         self._source = source
         self._epoch = epoch
-        self._now = runtime.now
-        self._cpu_seconds = cpu_seconds
+        self._runtime = runtime
         self._revision = -1
         """The facts' revision that `state` shows."""
         self._packed = ("", b"")
@@ -70,17 +66,20 @@ class Broadcaster:
         while not stop.is_set():
             wake.wait()
             wake.clear()
-            began = self._cpu_seconds()
+            began = self._runtime.cpu_seconds()
             try:
                 self.tick()
             except Exception:
                 log.exception("cannot publish what changed; trying again with the next change")
-            stop.wait(max(MIN_PAUSE, _PAUSE_FACTOR * (self._cpu_seconds() - began)))
+            used = self._runtime.cpu_seconds() - began
+            stop.wait(max(MIN_PAUSE_SECONDS, _PAUSE_FACTOR * used))
 
     def tick(self) -> None:
         """Publish what has changed since the last call."""
-        revision, before = self.facts.revision, self.state
-        if revision == self._revision or not (before or self.facts.complete):
+        revision = self.facts.revision
+        before = self.state
+        is_readable = before is not None or self.facts.complete
+        if revision == self._revision or not is_readable:
             return
 
         now = self.facts.snapshot()
@@ -93,7 +92,7 @@ class Broadcaster:
             self.recent.record(
                 before=Moment(before.views, before.cluster.by_name),
                 after=Moment(views, now.by_name),
-                at=_rfc3339(self._now()),
+                at=_rfc3339(self._runtime.now()),
             )
 
         self.state = State(f"{self._epoch}-{revision}", now, views)
@@ -109,19 +108,25 @@ class Broadcaster:
     def status(self) -> protocol.Status:
         """How fresh everything is."""
         stale = self.facts.stale()
-        shown = protocol.Stale(int(stale.seconds), stale.sentences) if stale else None
-        return protocol.Status(self._as_of(stale), shown, self.facts.warnings())
+        shown = None
+        if stale:
+            shown = protocol.Stale(int(stale.seconds), stale.sentences)
+        as_of = self._as_of(stale)
+        return protocol.Status(as_of, shown, self.facts.warnings())
 
     def _as_of(self, stale: Stale | None) -> str | None:
-        """The time that everything shown is of."""
+        """When everything shown was last true; None where files do not say."""
         if self._source == "files":
-            return _rfc3339(self.facts.taken_at) if self.facts.taken_at else None
+            taken_at = self.facts.taken_at
+            return _rfc3339(taken_at) if taken_at else None
         seconds = stale.seconds if stale else self.facts.age()
-        return _rfc3339(self._now() - timedelta(seconds=seconds))
+        age = timedelta(seconds=seconds)
+        return _rfc3339(self._runtime.now() - age)
 
     def news(self) -> protocol.News:
         """What every page receives."""
-        return protocol.News(self.state.id if self.state else "", self.status())
+        state_id = self.state.id if self.state else ""
+        return protocol.News(state_id, self.status())
 
     def snapshot(self, state: State) -> protocol.Snapshot:
         """Everything that a page needs for its map."""

@@ -70,10 +70,8 @@ class Bundle:
 
         if page is None:
             raise PageNotBuiltError(self.missing)
-
         if page.count(STYLE) != 1 or page.count(SCRIPT) != 1:
             raise PageNotBuiltError(
                 f"{self._folder}/index.html does not load app.css and app.js once each: rebuild it"
             )
-
         return page, style, script

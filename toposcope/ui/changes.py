@@ -1,4 +1,4 @@
-"""What changed recently, from what changed between two moments."""
+"""Keeps the newest changes of the cluster, found by comparing one moment with the next."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,17 +23,17 @@ _MAX_NAMES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is compared."""
+    """The cluster at one moment, as far as it is compared."""
 
     views: Sequence[View]
     nodes: Mapping[str, NodeView]
 
     def only(self, names: Iterable[str]) -> "Moment":
-        """The same with these nodes, which are among its own."""
+        """The same moment with these of its nodes alone."""
         return Moment(self.views, {name: self.nodes[name] for name in names})
 
     def with_gpus(self) -> "Moment":
-        """The same with the nodes that have GPUs."""
+        """The same moment with the nodes that have GPUs."""
         nodes = {}
         for name, node in self.nodes.items():
             if node.has_gpus:
@@ -46,7 +46,7 @@ class RecentChanges:
 
     def __init__(self) -> None:
         self.since: dict[str, str] = {}
-        """When the state of a node was seen to change; those of which it never was are missing."""
+        """When a node's state last changed, by its name; only nodes whose state has changed."""
         self._kept: deque[protocol.Change] = deque(maxlen=MAX_CHANGES)
         self._number = 0
 
@@ -58,25 +58,31 @@ class RecentChanges:
     def record(self, before: Moment, after: Moment, at: str) -> None:
         """Keep what changed from one moment to the next."""
         names = []
+        all_stay = True
         for name in before.nodes.keys() | after.nodes.keys():
-            if before.nodes.get(name) != after.nodes.get(name):
+            was = before.nodes.get(name)
+            now = after.nodes.get(name)
+            if was != now:
                 names.append(name)
+                self._note_state(name, was, now, at)
+                if was is None or now is None:
+                    all_stay = False
 
-        for name in names:
-            self._note_state(name, before.nodes.get(name), after.nodes.get(name), at)
-
-        if all(name in before.nodes and name in after.nodes for name in names):
-            before, after = before.only(names), after.only(names)
+        if all_stay:
+            before = before.only(names)
+            after = after.only(names)
         else:
             # Only nodes that stay show whether one that came or went was a whole domain.
-            before, after = before.with_gpus(), after.with_gpus()
+            before = before.with_gpus()
+            after = after.with_gpus()
 
         for view, change in _between(before, after):
             self._number += 1
-            self._kept.append(_entry(self._number, at, view, change, after))
+            entry = _entry(self._number, at, view, change, after)
+            self._kept.append(entry)
 
     def _note_state(self, name: str, was: NodeView | None, now: NodeView | None, at: str) -> None:
-        """Note when the state of a node changed; of a node that is gone it is forgotten."""
+        """Note when the state of a node changed; forget nodes that are gone."""
         if now is None:
             self.since.pop(name, None)
         elif was is not None and was.state != now.state:
@@ -84,24 +90,28 @@ class RecentChanges:
 
 
 def _between(before: Moment, after: Moment) -> Iterator[tuple[View | None, Change]]:
-    """Levels and conditions of each view, then the nodes of the whole cluster.
+    """The changes of each view's levels and conditions, then those of the nodes.
 
-    Nodes by the levels of all views.
+    Nodes are compared by the levels of all views.
     """
     now = {view.id: view for view in after.views}
     for old in before.views:
         new = now.get(old.id)
         if new is not None:
-            for change in changes(_without_nodes(old.scope), _without_nodes(new.scope)):
+            old_scope = _without_nodes(old.scope)
+            new_scope = _without_nodes(new.scope)
+            for change in changes(old_scope, new_scope):
                 yield new, change
 
-    for change in changes(_whole_cluster(before), _whole_cluster(after)):
+    old_cluster = _whole_cluster(before)
+    new_cluster = _whole_cluster(after)
+    for change in changes(old_cluster, new_cluster):
         if change.kind is not Kind.LEVEL:
             yield None, change
 
 
 def _without_nodes(scope: Scope) -> Scope:
-    """Levels and conditions only."""
+    """The scope with its levels and conditions only."""
     return Scope(scope.topology, scope.origin, scope.levels, (), scope.catalogue)
 
 
@@ -110,7 +120,8 @@ def _whole_cluster(moment: Moment) -> Scope:
     for view in moment.views:
         for level in view.scope.levels:
             levels.setdefault(level.key, level)
-    return Scope(None, Origin.INFERRED, tuple(levels.values()), tuple(moment.nodes.values()))
+    nodes = tuple(moment.nodes.values())
+    return Scope(None, Origin.INFERRED, tuple(levels.values()), nodes)
 
 
 def _entry(
@@ -123,7 +134,6 @@ def _entry(
     names = some_names(change.nodes)
     if names:
         text += f": {names}"
-
     return protocol.Change(
         id=number,
         at=at,
@@ -165,5 +175,4 @@ def _any_is_faulty(names: Iterable[str], moment: Moment) -> bool:
         node = moment.nodes.get(name)
         if node is not None and not FAULTS.isdisjoint(marks(node)):
             return True
-
     return False

@@ -1,7 +1,7 @@
-"""A pasted workload, checked by the engine of `toposcope check`.
+"""Checks a pasted workload with the engine of `toposcope check`.
 
-The text is untrusted: its size, its number of objects and the expansion of its YAML aliases are
-bounded here; time and memory are by the process that this runs in (`ui.computing`).
+The text is untrusted. Its size, its number of objects and the expansion of its YAML aliases are
+bounded here; the process that this runs in bounds time and memory (`ui.computing`).
 """
 
 import io
@@ -16,6 +16,7 @@ from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, answer, reasoning, why
+from toposcope.placement.verdict import Fittings
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
@@ -24,10 +25,10 @@ from toposcope.ui import protocol
 
 MAX_BYTES: Final = 256 << 10
 """Of a request."""
-_MAX_OBJECTS: Final = 50
-_MAX_VALUES: Final = 100_000
+_MOST_OBJECTS: Final = 50
+_MOST_VALUES: Final = 100_000
 """Values of one object with every alias expanded."""
-_MAX_FITS: Final = 500
+_MOST_FITS: Final = 500
 _MOST_NAMES: Final = 20
 
 Verdicts = Literal["fits", "full", "never", "unclear", "refused", "nothing"]
@@ -38,8 +39,8 @@ def checked(
 ) -> protocol.CheckAnswer:
     """What each system says about the objects in the text.
 
-    `snapshot` has what schedulers read, `views` are the ids of those on the page, and `warnings`
-    say what of the schedulers' resources could not be read.
+    `snapshot` has what schedulers read, `views` are the ids of the page's views, and `warnings`
+    name the schedulers' resources that could not be read.
     """
     problems: list[Problem] = []
     objects = list(_objects(text, problems))
@@ -50,7 +51,8 @@ def checked(
         if not results and not document.kind:
             problems.append(kindless(document))
         for result in results:
-            answers.append(_check_of(checker, document, result, views))
+            answer_of_system = _check_of(checker, document, result, views)
+            answers.append(answer_of_system)
 
     sentences = [_sentence(problem) for problem in problems]
     if not (sentences or answers):
@@ -60,10 +62,11 @@ def checked(
 
 
 def _sentence(problem: Problem) -> str:
-    """The problem, by its place in the text."""
-    where = problem.place.position or problem.place.file
+    """The problem in words, with its place in the text."""
+    place = problem.place
+    where = place.position or place.file
     parts = (where, problem.field, problem.message)
-    return ": ".join(part for part in parts if part)
+    return ": ".join(filter(None, parts))
 
 
 def _nothing_checked(documents: Iterable[Document]) -> str:
@@ -76,27 +79,27 @@ def _nothing_checked(documents: Iterable[Document]) -> str:
 def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in a text; what cannot be read goes to `problems`."""
     stream = io.BytesIO(text.encode(errors="replace"))
-    for number, document in enumerate(documents(("-",), problems.append, stream, of_any_kind=True)):
-        if number == _MAX_OBJECTS:
-            problems.append(
-                Problem(document.place, "", f"only the first {_MAX_OBJECTS} objects are checked")
-            )
+    every_document = documents(("-",), problems.append, stream, of_any_kind=True)
+    for number, document in enumerate(every_document):
+        if number == _MOST_OBJECTS:
+            message = f"only the first {_MOST_OBJECTS} objects are checked"
+            problems.append(Problem(document.place, "", message))
             return
         try:
             values = document.read(dict)
         except InputError as error:
             problems.extend(error.problems)
             continue
-        if expanded_size(values) > _MAX_VALUES:
-            message = f"has more than {_MAX_VALUES:,} values when its YAML aliases are expanded"
+        if expanded_size(values) > _MOST_VALUES:
+            message = f"has more than {_MOST_VALUES:,} values when its YAML aliases are expanded"
             problems.append(Problem(document.place, "", message))
             continue
         yield document, values
 
 
 def expanded_size(values: Any) -> float:
-    """How many values an object has with every alias expanded; infinite for one in itself."""
-    known: dict[int, float] = {}
+    """How many values an object has with every alias expanded; infinite if it contains itself."""
+    sizes: dict[int, float] = {}
     in_progress: set[int] = set()
 
     def size(value: Any) -> float:
@@ -107,13 +110,13 @@ def expanded_size(values: Any) -> float:
         if number in in_progress:
             return float("inf")
 
-        if number not in known:
+        if number not in sizes:
             in_progress.add(number)
             parts = value.values() if isinstance(value, dict) else value
-            known[number] = 1 + sum(map(size, parts))
+            sizes[number] = 1 + sum(map(size, parts))
             in_progress.discard(number)
 
-        return known[number]
+        return sizes[number]
 
     try:
         return size(values)
@@ -121,47 +124,75 @@ def expanded_size(values: Any) -> float:
         return float("inf")
 
 
-def _check_of(  # dense: one field of the answer a line, most of them absent without a verdict
+def _check_of(
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
 ) -> protocol.Check:
     """What is said of one workload."""
-    workload, verdict = checked.reading.workload, checked.verdict
-    topology = workload.topology if workload else None
-    fittings = checker.fittings(workload) if workload and verdict else None
-    domains = fittings.found if fittings else ()
-    return protocol.Check(
-        workload=workload.handle if workload else document.kind,
-        system=workload.system if workload else checked.reading.subject,
-        topology=topology,
-        view=_view(topology, view_ids),
+    findings = findings_of(document, checked)
+    check = protocol.Check(
+        workload=document.kind,
+        system=checked.reading.subject,
+        topology=None,
+        view=None,
         well=checked.well,
         verdict=_verdict(checked),
-        answer=answer(verdict) if verdict else "",
-        advice=list(advice(verdict)) if verdict else [],
-        reasoning=list(reasoning(verdict)) if verdict else [],
-        demands=list(demands(workload)) if workload else [],
-        findings=msgspec.convert(findings_of(document, checked), list[protocol.Finding]),
-        notes=list(workload.notes) if workload else [],
-        group=fittings.group.name if fittings else "",
-        fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in domains[:_MAX_FITS]],
-        fits_exact=fittings.exact if fittings else True,
-        more_fits=len(domains) > _MAX_FITS,
-        left_out=_left_out(verdict) if verdict else {},
+        answer="",
+        advice=[],
+        reasoning=[],
+        demands=[],
+        findings=msgspec.convert(findings, list[protocol.Finding]),
+        notes=[],
+        group="",
+        fits=[],
+        fits_exact=True,
+        more_fits=False,
+        left_out={},
     )
+    workload = checked.reading.workload
+    if workload:
+        check.workload = workload.handle
+        check.system = workload.system
+        check.topology = workload.topology
+        check.view = _view(workload.topology, view_ids)
+        check.demands = list(demands(workload))
+        check.notes = list(workload.notes)
+    if checked.verdict:
+        _put_verdict(check, checked.verdict)
+    if workload and checked.verdict:
+        fittings = checker.fittings(workload)
+        if fittings:
+            _put_fittings(check, fittings)
+    return check
+
+
+def _put_verdict(check: protocol.Check, verdict: Verdict) -> None:
+    check.answer = answer(verdict)
+    check.advice = list(advice(verdict))
+    check.reasoning = list(reasoning(verdict))
+    check.left_out = _left_out(verdict)
+
+
+def _put_fittings(check: protocol.Check, fittings: Fittings) -> None:
+    check.group = fittings.group.name
+    for fit in fittings.found[:_MOST_FITS]:
+        check.fits.append(protocol.Fit(list(fit.domain), fit.nodes, fit.free))
+    check.fits_exact = fittings.exact
+    check.more_fits = len(fittings.found) > _MOST_FITS
 
 
 def _left_out(verdict: Verdict) -> dict[str, list[str]]:
     """Reason to the first names of nodes that were skipped."""
     names = {}
-    for left in verdict.excluded:
-        names[why(left.exclusion)] = list(left.nodes[:_MOST_NAMES])
+    for left_out in verdict.excluded:
+        reason = why(left_out.exclusion)
+        names[reason] = list(left_out.nodes[:_MOST_NAMES])
     return names
 
 
 def _view(topology: str | None, view_ids: Collection[str]) -> str | None:
-    """The view of a topology.
+    """The id of a topology's view; None where the page has none.
 
-    Without any ClusterTopology, what the labels suggest goes by the name `cluster`.
+    Without any ClusterTopology, the topology that labels suggest is called `cluster`.
     """
     if topology in view_ids:
         return topology
@@ -185,16 +216,19 @@ def _lines(group: Group, depth: int) -> Iterator[str]:
     if group.copies != 1:
         name = f"{group.copies} x {name}"
 
+    required = group.required
+    preferred = group.preferred
     parts = []
-    if group.required:
-        parts.append(f"in one {group.required.domain}")
-    if group.preferred and group.preferred != group.required:
-        parts.append(f"best in one {group.preferred.domain}")
-
+    if required:
+        parts.append(f"in one {required.domain}")
+    if preferred and preferred != required:
+        parts.append(f"best in one {preferred.domain}")
     parts.append(_amounts(group))
-    yield "  " * depth + f"{name}: {', '.join(parts)}"
-    for below in group.groups:
-        yield from _lines(below, depth + 1)
+
+    indent = "  " * depth
+    yield f"{indent}{name}: {', '.join(parts)}"
+    for inner in group.groups:
+        yield from _lines(inner, depth + 1)
 
 
 def _amounts(group: Group) -> str:
@@ -209,5 +243,4 @@ def _amounts(group: Group) -> str:
 
     if not accelerators:
         return pods
-
     return f"{pods} with {', '.join(accelerators)}"

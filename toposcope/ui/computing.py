@@ -1,8 +1,8 @@
-"""Has questions about the cluster answered in a process that can be ended: see `ui.worker`.
+"""Has questions about the cluster answered in a process that can be killed: see `ui.worker`.
 
-Text that somebody pasted, and objects that anybody in the cluster has written, must not be able to
-stop the page. In a thread they could: the interpreter runs one thread at a time, and a call that
-does not return to it stops all others.
+Neither pasted text nor objects that anybody in the cluster wrote may stop the page. In a thread
+they could: the interpreter runs one thread at a time, and a call that does not return to it stops
+all others.
 """
 
 import logging
@@ -33,16 +33,16 @@ from toposcope.ui.questions import Answer, Ask, Check, Metrics, Outcome, Questio
 
 log = logging.getLogger(__name__)
 
-SECONDS: Final = 20.0
+ANSWER_SECONDS: Final = 20.0
 """How long the answer to a question may take."""
 READY_SECONDS: Final = 30.0
 """How long it may take until the worker runs and knows the cluster."""
 PLAN_SECONDS: Final = 10.0
-"""The cluster of plans is renewed so often: pods come and go, and a large plan takes a second."""
+"""How long plans use the same cluster: pods come and go, and a large plan takes a second."""
 IDLE_SECONDS: Final = 600.0
-"""A worker that nobody has asked for so long ends: it holds a copy of the cluster."""
-_LARGEST: Final = 32 << 20
-"""Bytes of an answer."""
+"""A worker that is idle for this long ends: it holds a copy of the cluster."""
+_MOST_BYTES: Final = 32 << 20
+"""Of an answer."""
 _LOOK_SECONDS: Final = 1.0
 """Between two looks at whether an idle worker still runs."""
 _CLOSE_SECONDS: Final = 1.0
@@ -123,10 +123,10 @@ class Worker:
         return self._process.poll() is None
 
     def answer(self, ask: Ask, cluster: Cluster) -> Answer:
-        """Send what it does not know of the cluster, then the question.
+        """Send what the worker does not know of the cluster, then the question.
 
-        Raises NotReadyError, TimeoutError where the answer takes longer than it may, EndedError,
-        and ValueError for what is no answer.
+        Raises NotReadyError, EndedError, TimeoutError where the answer takes longer than it may,
+        and ValueError where the worker sends something else.
         """
         try:
             self._prepare(cluster, time.monotonic() + READY_SECONDS)
@@ -137,7 +137,7 @@ class Worker:
 
         deadline = time.monotonic() + ask.seconds
         self._frames.send(encoded(ask), deadline)
-        return _ANSWER.decode(self._frames.receive(_LARGEST, deadline))
+        return _ANSWER.decode(self._frames.receive(_MOST_BYTES, deadline))
 
     def _prepare(self, cluster: Cluster, deadline: float) -> None:
         if not self._ready:
@@ -147,17 +147,18 @@ class Worker:
             self._frames.send(encoded(message), deadline)
 
     def kill(self) -> None:
-        """Have it end; from any thread."""
+        """Kill the process; from any thread."""
         self._process.kill()
 
     def end(self) -> str:
-        """End it, and say how it ended."""
+        """Kill the process, and say how it ended."""
         self._process.kill()
         code = self._process.wait()
         self._frames.close()
-        return (
-            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        )
+        if code >= 0:
+            return f"ended with code {code}"
+        killed_by = signal.Signals(-code)
+        return f"was killed by {killed_by.name}"
 
 
 _ANSWER: Final = msgspec.json.Decoder(Answer)
@@ -171,10 +172,10 @@ class _Job:
 
 
 class Computing:
-    """Answers questions one after the other, in a worker that is started with the first one.
+    """Answers questions one after the other, in a worker that the first question starts.
 
-    The functions return the cluster, what schedulers read, and what PodGangs and PodGroups require;
-    the last two may raise KubeError.
+    It is given three functions: `snapshot` returns the cluster, `published` what schedulers read,
+    and `required` what PodGangs and PodGroups require. The last two may raise KubeError.
     """
 
     def __init__(
@@ -183,7 +184,7 @@ class Computing:
         published: Callable[[], Snapshot],
         required: Callable[[], RequiredLevels],
         *,
-        seconds: float = SECONDS,
+        seconds: float = ANSWER_SECONDS,
         runtime: Runtime = REAL,
         start: Callable[[], Worker] = Worker,
     ) -> None:
@@ -200,8 +201,8 @@ class Computing:
         self._used = 0.0
         self._closed = False
         self._lock = threading.Lock()
-        # It starts the workers, and the kernel ends them when it ends: it lives until all is
-        # closed.
+        # This thread starts the workers, and the kernel kills them when it ends: it lives until
+        # `close`.
         self._thread = threading.Thread(target=self._run, name="computing", daemon=True)
 
     @property
@@ -211,9 +212,9 @@ class Computing:
         return worker.pid if worker else None
 
     def submit(self, question: Question, seconds: float | None = None) -> Future[bytes]:
-        """The answer as JSON, within so many seconds.
+        """Ask a question; the future gets the answer as JSON within `seconds`.
 
-        Fails with NoPlanError, KubeError or ComputingError.
+        It fails with NoPlanError, KubeError or ComputingError.
         """
         future: Future[bytes] = Future()
         with self._lock:
@@ -223,14 +224,10 @@ class Computing:
                 if not self._thread.is_alive():
                     self._thread.start()
                 self._jobs.put(_Job(question, seconds or self._seconds, future))
-
         return future
 
     def close(self) -> None:
-        """End the worker in the middle of what it does.
-
-        Questions that are asked afterwards fail.
-        """
+        """End the worker, whatever it is doing; later questions fail."""
         with self._lock:
             if self._closed:
                 return
@@ -241,7 +238,7 @@ class Computing:
             worker.kill()
 
         if self._thread.is_alive():
-            # it may be waiting for an API server, which nobody has to await
+            # it may be waiting for an API server; the server need not wait for that
             self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
@@ -256,9 +253,9 @@ class Computing:
         self._end()
 
     def _next(self) -> _Job | None:
-        """The next job; None at the end.
+        """Wait for the next job; None at the end.
 
-        Meanwhile a worker that has ended is removed, and one that is idle ends.
+        While waiting, remove a worker that has ended, and end one that is idle.
         """
         while True:
             try:

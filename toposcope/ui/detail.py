@@ -14,6 +14,7 @@ from toposcope.kube.gpu_shares import shares_of
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks, wrong_cables
 from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.text import plural
 from toposcope.ui import protocol
 from toposcope.ui.nodes import domain_path
 from toposcope.ui.source import FullNode
@@ -34,10 +35,10 @@ def detail(
 ) -> protocol.Node:
     """All about one node.
 
-    What is free is that of `cluster`; `since` is when the node's state was seen to change.
+    `cluster` says what is free on it; `since` is when its state was seen to change.
     """
     node = full.node
-    mine = [view for view in views if view.takes(node)]
+    its_views = [view for view in views if view.takes(node)]
     matrix = _matrix(node)
     return protocol.Node(
         name=node.name,
@@ -54,8 +55,8 @@ def detail(
         labels=node.labels,
         taints=[str(taint) for taint in node.taints],
         conditions=dict(node.conditions),
-        domains={view.id: list(domain_path(node, view)) for view in mine},
-        lacking=_lacking(node, mine),
+        domains={view.id: list(domain_path(node, view)) for view in its_views},
+        lacking=_lacking(node, its_views),
         devices=list(_devices(matrix.devices)),
         matrix=matrix.cells,
         classes=_classes(matrix.links),
@@ -64,7 +65,7 @@ def detail(
         nvlink_domains=_nvlink_domains(matrix.links),
         reasons=list(matrix.reasons),
         disputes=list(matrix.disputes),
-        miscabled=_miscabled(node, mine),
+        miscabled=_miscabled(node, its_views),
         problem=matrix.problem,
     )
 
@@ -94,7 +95,6 @@ def _matrix(node: NodeView) -> _Matrix:
         matrix = parse(node.matrix)
     except MatrixError as error:
         return _Matrix(problem=str(error))
-
     return _Matrix(
         devices=matrix.devices,
         links=matrix.links,
@@ -121,7 +121,8 @@ def _resources(node: NodeView, cluster: Snapshot) -> dict[str, list[int | None]]
     resources: dict[str, list[int | None]] = {}
     for name, count in node.allocatable.items():
         if is_gpu(name) or is_gpu_part(name):
-            resources[name] = [count, None if free is None else free[name]]
+            free_count = None if free is None else free[name]
+            resources[name] = [count, free_count]
     return resources
 
 
@@ -150,7 +151,6 @@ def _lacking(node: NodeView, views: Sequence[View]) -> list[protocol.Lacking]:
             if level.domain in missing:
                 why = _why_lacking(node.label(level.key), level.key)
                 entries.append(protocol.Lacking(view.id, level.domain, why))
-
     return entries
 
 
@@ -190,14 +190,23 @@ def _labels(names: Iterable[str], labels: Mapping[str, str]) -> list[str]:
 
 
 def _numa(devices: Sequence[Device]) -> Iterator[protocol.Numa]:
-    groups: dict[int | None, list[Device]] = {}
+    groups: dict[int, list[Device]] = {}
+    unknown: list[Device] = []
     for device in devices:
-        groups.setdefault(device.numa, []).append(device)
+        if device.numa is None:
+            unknown.append(device)
+        else:
+            groups.setdefault(device.numa, []).append(device)
 
-    for number in sorted(groups, key=lambda number: (number is None, number or 0)):
-        group = groups[number]
-        labels = [device.label for device in group]
-        yield protocol.Numa(number, _cpus(group), labels)
+    for number in sorted(groups):
+        yield _numa_node(number, groups[number])
+    if unknown:
+        yield _numa_node(None, unknown)
+
+
+def _numa_node(number: int | None, devices: Sequence[Device]) -> protocol.Numa:
+    labels = [device.label for device in devices]
+    return protocol.Numa(number, _cpus(devices), labels)
 
 
 def _cpus(devices: Sequence[Device]) -> str:
@@ -205,7 +214,6 @@ def _cpus(devices: Sequence[Device]) -> str:
     for device in devices:
         if device.cpus:
             return device.cpus
-
     return ""
 
 
@@ -219,10 +227,7 @@ def _nvlink_domains(links: LinkMatrix | None) -> list[list[str]]:
 
 
 def _classes(links: LinkMatrix | None) -> list[protocol.CellClass]:
-    """Each different cell with its meaning.
-
-    NVLinks first, most links first, then PCIe paths, nearest first.
-    """
+    """The meaning of each different cell: NVLinks by their number, then PCIe paths by length."""
     cells: set[str] = set()
     if links:
         for row in links.cells:
@@ -242,8 +247,9 @@ def _rank(cell: str) -> tuple[int, int, str]:
 def _class(cell: str) -> protocol.CellClass:
     count = nv_links(cell)
     if count:
-        return protocol.CellClass(
-            cell, "nvlink", count, f"{count} active NVLink{'' if count == 1 else 's'}"
-        )
+        nvlinks = plural(count, "active NVLink")
+        meaning = f"{count} {nvlinks}"
+        return protocol.CellClass(cell, "nvlink", links=count, meaning=meaning)
+
     kind = cast("_Kind", "self" if cell == SELF else cell.lower())
-    return protocol.CellClass(cell, kind, 0, LEGEND[cell])
+    return protocol.CellClass(cell, kind, links=0, meaning=LEGEND[cell])

@@ -1,7 +1,7 @@
-"""One file to attach to a ticket: the page, its script and style, and the state of the cluster.
+"""Writes one file to attach to a ticket: page, script, style, and the state of the cluster.
 
-It loads nothing: its own policy allows the one script and the one style sheet by their hashes. What
-comes from the cluster is in a data block, in which no `<` is left that could end it.
+The file loads nothing: its own policy allows the one script and the one style sheet by their
+hashes. What comes from the cluster is in a data block, without any `<` that could end the block.
 """
 
 import base64
@@ -22,8 +22,8 @@ from toposcope.ui.saved import fill
 from toposcope.ui.source import FullNode
 from toposcope.ui.views import views_of
 
-_MAX_DETAILS: Final = 20 << 20
-"""Bytes of nodes in full: what a browser and a ticket system still accept."""
+_MOST_BYTES: Final = 20 << 20
+"""Of nodes in full: what browsers and ticket systems still accept."""
 DATA: Final = "toposcope-export"
 _ESCAPES: Final = (
     ("&", "\\u0026"),
@@ -34,33 +34,35 @@ _ESCAPES: Final = (
 )
 
 
-def export(snapshot: Snapshot, kind: str, bundle: Bundle, max_bytes: int = _MAX_DETAILS) -> str:
+def export(snapshot: Snapshot, kind: str, bundle: Bundle, max_bytes: int = _MOST_BYTES) -> str:
     """The whole file. `snapshot` has the matrices of all nodes. Raises PageNotBuiltError."""
     return written(document(snapshot, kind, max_bytes), bundle)
 
 
 def written(exported: protocol.Export, bundle: Bundle) -> str:
-    """The file that holds this. Raises PageNotBuiltError."""
+    """The file with this state. Raises PageNotBuiltError."""
     page, style, script = bundle.parts()
-    data = escaped(msgspec.json.encode(exported).decode())
-    style_tag = f"<style>{_inside(style, 'style')}</style>"
+    style_text = _inside(style, "style")
     script_text = _inside(script, "script")
     policy = (
         f"default-src 'none'; script-src {_hash(script_text)}; "
-        f"style-src {_hash(_inside(style, 'style'))}; "
+        f"style-src {_hash(style_text)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+
+    json = msgspec.json.encode(exported).decode()
+    data_tag = f'<script type="application/json" id="{DATA}">{escaped(json)}</script>'
+    style_tag = f"<style>{style_text}</style>"
+    script_tag = f"<script>{script_text}</script>"
+
     page = page.replace(SCRIPT, "").replace(STYLE, style_tag)
     head, opening, rest = page.partition("<head>")
     body, end, tail = rest.rpartition("</body>")
-    block = (
-        f'<script type="application/json" id="{DATA}">{data}</script><script>{script_text}</script>'
-    )
-    return f"{head}{opening}{meta}{body}{block}{end}{tail}"
+    return f"{head}{opening}{meta}{body}{data_tag}{script_tag}{end}{tail}"
 
 
-def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> protocol.Export:
+def document(snapshot: Snapshot, kind: str, max_bytes: int = _MOST_BYTES) -> protocol.Export:
     """What the file holds: all nodes, and as many in full as fit, those with problems first."""
     facts = Facts(snapshot.source, (), lambda: None)
     facts.taken_at = snapshot.taken_at
@@ -71,20 +73,24 @@ def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> pr
     left_out = 0
     room = max_bytes
     for node in _problems_first(snapshot.nodes):
-        node_detail = detail(FullNode(node, ""), state.views, state.cluster, None)
-        room -= len(msgspec.json.encode(node_detail))
+        full = FullNode(node, "")
+        node_detail = detail(full, state.views, state.cluster, None)
+        size = len(msgspec.json.encode(node_detail))
+        room -= size
         if room < 0:
             left_out += 1
         else:
             nodes[node.name] = node_detail
 
-    shown = Broadcaster(facts, "files", "").snapshot(state)
+    broadcaster = Broadcaster(facts, "files", "")
+    shown = broadcaster.snapshot(state)
     shown.source = "files" if kind == "files" else "cluster"
     return protocol.Export(protocol.VERSION, shown, nodes, left_out)
 
 
 def _problems_first(nodes: Iterable[NodeView]) -> Sequence[NodeView]:
-    return sorted((node for node in nodes if node.has_gpus), key=lambda node: not marks(node))
+    with_gpus = [node for node in nodes if node.has_gpus]
+    return sorted(with_gpus, key=lambda node: not marks(node))
 
 
 def escaped(json: str) -> str:
@@ -95,9 +101,9 @@ def escaped(json: str) -> str:
 
 
 def _inside(text: str, tag: str) -> str:
-    """The bundle's own text, safe inside its tag.
+    """The bundle's own text, unchanged.
 
-    Raises ValueError when it would end the tag: a bad build.
+    Raises ValueError where it would end the tag that it stands in: a bad build.
     """
     lower = text.lower()
     if f"</{tag}" in lower or "<!--" in lower:
@@ -106,4 +112,6 @@ def _inside(text: str, tag: str) -> str:
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    digest = hashlib.sha256(text.encode()).digest()
+    encoded = base64.b64encode(digest).decode()
+    return f"'sha256-{encoded}'"

@@ -1,6 +1,6 @@
 """What is known of the cluster right now.
 
-Filled by a source from its threads, read by the `Broadcaster`.
+A source fills the facts from its threads, and the `Broadcaster` reads them.
 """
 
 import threading
@@ -18,12 +18,12 @@ from toposcope.snapshot.model import NodeView, PodView, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """That not everything can be read."""
+    """Something can no longer be read, so what is shown of it is old."""
 
     seconds: float
-    """Since it could."""
+    """Since everything could be read."""
     why: Mapping[str, str]
-    """By collection."""
+    """The reason, by collection."""
 
     @property
     def sentences(self) -> list[str]:
@@ -32,10 +32,7 @@ class Stale:
 
 
 class Facts:
-    """The nodes, pods and topologies of one cluster, behind one lock.
-
-    `changed` is called after each change.
-    """
+    """The nodes, pods and topologies of one cluster, behind one lock."""
 
     def __init__(
         self,
@@ -44,7 +41,10 @@ class Facts:
         changed: Callable[[], None],
         runtime: Runtime = REAL,
     ) -> None:
-        """`expected` are the collections without which nothing is shown; see `mark_synced`."""
+        """`expected` are the collections without which nothing is shown; see `mark_synced`.
+
+        `changed` is called after each change.
+        """
         self.source = source
         self._expected = frozenset(expected)
         self._changed = changed
@@ -65,9 +65,9 @@ class Facts:
         self.taken_at: datetime | None = None
         """When files were taken, where that is known."""
 
-    def _change(self, shown: bool = True) -> None:
+    def _change(self, is_shown: bool = True) -> None:
         with self._lock:
-            self.revision += shown
+            self.revision += is_shown
         self._changed()
 
     # Called by a source
@@ -111,22 +111,21 @@ class Facts:
                 del self._pods[key]
             else:
                 self._pods[key] = pod
-
-        self._change(shown=_taken(before) != _taken(pod))
+        self._change(is_shown=_taken(before) != _taken(pod))
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
         """All existing pods; None: they are unknown."""
-        known = pods is not None
+        are_known = pods is not None
         running = {}
         for key, pod in (pods or {}).items():
             if pod is not None:
                 running[key] = pod
 
         with self._lock:
-            if known == self._pods_known and running == self._pods:
+            if are_known == self._pods_known and running == self._pods:
                 return
-            self._pods_known, self._pods = known, running
-
+            self._pods_known = are_known
+            self._pods = running
         self._change()
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
@@ -140,7 +139,7 @@ class Facts:
     def replace_topologies(self, topologies: Mapping[str, Topology]) -> None:
         """All existing ClusterTopologies.
 
-        As `put_topology`, for one thread only: their reflector's, or the files'.
+        Like `put_topology`, this is for one thread only: the reflector's, or that of the files.
         """
         with self._lock:
             if self._topologies == topologies:
@@ -172,7 +171,6 @@ class Facts:
             else:
                 last_why, since = "", self._synced.get(collection, self._monotonic())
             self._failing[collection] = (why, since)
-
         if last_why != why:
             self._change()
 
@@ -207,7 +205,7 @@ class Facts:
             return self._nodes.get(name)
 
     def uuids(self) -> list[tuple[str, str]]:
-        """Each node's name with the UUIDs of its GPUs, one per line; the nodes in no order."""
+        """Each node's name with the UUIDs of its GPUs, one per line; nodes are in no order."""
         with self._lock:
             return list(self._uuids.items())
 
@@ -231,7 +229,7 @@ class Facts:
         )
 
     def stale(self) -> Stale | None:
-        """Since when not everything can be read, and why; None: it can."""
+        """Since when something cannot be read, and why; None: everything can."""
         with self._lock:
             if not self._failing:
                 return None
@@ -240,13 +238,12 @@ class Facts:
             for collection, (why, since) in self._failing.items():
                 seconds = max(seconds, now - since)
                 reasons[collection] = why
-
             return Stale(seconds, reasons)
 
     def age(self) -> float:
         """Seconds since the server last sent something.
 
-        As long as nothing fails, everything known holds until then.
+        While nothing fails, everything known was true at that time.
         """
         with self._lock:
             if not self._synced:
@@ -254,13 +251,13 @@ class Facts:
             return self._monotonic() - max(self._synced.values())
 
     def warnings(self) -> list[str]:
-        """What cannot be read at all."""
+        """A sentence for everything that cannot be read at all."""
         with self._lock:
             return [warning for warning in self._warnings.values() if warning]
 
 
 def _taken(pod: PodView | None) -> tuple[str, int] | None:
-    """Where a pod takes GPUs and how many: nothing else of it is shown. None: nowhere."""
+    """The node on which a pod takes GPUs, and how many: all that is shown of it. None: nowhere."""
     if pod is None or not pod.node:
         return None
     gpus = gpu_count(pod.requests)

@@ -10,8 +10,7 @@ from toposcope.errors import ToposcopeError
 READY: Final = b"ready"
 """The worker's first message."""
 _LENGTH: Final = struct.Struct("!Q")
-_PIECE: Final = 1 << 20
-"""Bytes of one read at most."""
+_MOST_BYTES_AT_ONCE: Final = 1 << 20
 
 
 class EndedError(ToposcopeError):
@@ -25,12 +24,11 @@ class Frames:
         self._connection = connection
 
     def send(self, data: bytes, deadline: float | None = None) -> None:
-        """Send one message.
+        """Send one message. Raises TimeoutError and EndedError.
 
-        `deadline` is a value of `time.monotonic`; None waits for ever. Raises TimeoutError, and
-        EndedError.
+        `deadline` is a value of `time.monotonic`; None waits for ever.
         """
-        self._connection.settimeout(_left(deadline))
+        self._connection.settimeout(_seconds_until(deadline))
         try:
             self._connection.sendall(_LENGTH.pack(len(data)) + data)
         except TimeoutError:
@@ -43,7 +41,8 @@ class Frames:
 
         Raises TimeoutError, EndedError, and ValueError where it has more than `most` bytes.
         """
-        (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
+        head = self._read(_LENGTH.size, deadline)
+        (length,) = _LENGTH.unpack(head)
         if length > most:
             raise ValueError(f"a message has {length:,} bytes, more than {most:,}")
         return self._read(length, deadline)
@@ -55,9 +54,9 @@ class Frames:
     def _read(self, length: int, deadline: float | None) -> bytes:
         data = bytearray()
         while len(data) < length:
-            self._connection.settimeout(_left(deadline))
+            self._connection.settimeout(_seconds_until(deadline))
             try:
-                part = self._connection.recv(min(length - len(data), _PIECE))
+                part = self._connection.recv(min(length - len(data), _MOST_BYTES_AT_ONCE))
             except TimeoutError:
                 raise
             except OSError as error:
@@ -65,15 +64,14 @@ class Frames:
             if not part:
                 raise EndedError("the connection is closed")
             data += part
-
         return bytes(data)
 
 
-def _left(deadline: float | None) -> float | None:
+def _seconds_until(deadline: float | None) -> float | None:
     """Seconds until the deadline. Raises TimeoutError when it is over."""
     if deadline is None:
         return None
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    return left
+    return remaining

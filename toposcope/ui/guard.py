@@ -1,7 +1,4 @@
-"""What every response carries and every request must satisfy.
-
-Strict headers, and only reads from this page.
-"""
+"""Guards the application: strict headers on responses, and no requests but this page's reads."""
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
@@ -45,9 +42,9 @@ def problem(status: int, error: str, headers: "dict[str, str] | None" = None) ->
 class Guard:
     """Wraps the application: checks hosts, methods and the one POST, adds headers to responses.
 
-    `hosts` are the names under which the page is served, without a port: any other name may be one
-    that an attacker has made to point here (DNS rebinding), and the attacker's pages would then
-    share our origin.
+    `hosts` are the names under which the page is served, without a port. An attacker may have
+    pointed any other name here (DNS rebinding), and the attacker's pages would then share our
+    origin.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = LOCAL) -> None:
@@ -94,17 +91,17 @@ class Guard:
         if scope["method"] != "POST" or path != _CHECK:
             allowed = f"only GET and HEAD are allowed, and POST to {_CHECK}"
             return HTTPStatus.METHOD_NOT_ALLOWED, allowed
-
         if not _is_json(headers):
             # Pages of other sites cannot send this without a preflight.
             wanted = "send the workload with Content-Type: application/json"
             return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, wanted
-
         return None
 
     def _is_ours(self, hosts: Sequence[str]) -> bool:
         """Whether the one Host header names this page."""
-        return len(hosts) == 1 and _name(hosts[0]) in self._hosts
+        if len(hosts) != 1:
+            return False
+        return _name(hosts[0]) in self._hosts
 
 
 def _is_json(headers: Sequence[tuple[bytes, bytes]]) -> bool:
@@ -116,30 +113,39 @@ def _is_json(headers: Sequence[tuple[bytes, bytes]]) -> bool:
 
 
 def _foreign(headers: Sequence[tuple[bytes, bytes]], host: str) -> bool:
-    """Whether a browser says that a page of another site makes the request.
+    """Whether a browser says that another site's page makes the request: a script, image or link.
 
-    By a script, an image, a link, ... Programs such as curl send none of these headers. Browsers
-    send `Sec-Fetch-Site` over HTTPS and to localhost; over plain HTTP to another name, only
-    `Referer` tells of an image or a link, and its sender can leave it out.
+    Programs such as curl send none of these headers. Browsers send `Sec-Fetch-Site` over HTTPS and
+    to localhost. Over plain HTTP to another name, only `Referer` tells of an image or a link, and
+    its sender can leave it out.
     """
     for site in _values(headers, b"sec-fetch-site"):
         if site not in ("same-origin", "none"):
             return True
-    senders = [*_values(headers, b"origin"), *_values(headers, b"referer")]
-    return any(_host(sender) != host.lower() for sender in senders)
+
+    own_host = host.lower()
+    senders = _values(headers, b"origin")
+    senders += _values(headers, b"referer")
+    return any(_host(sender) != own_host for sender in senders)
 
 
 def _host(url: str) -> str:
     """Host and port of an origin or URL; empty for `null`."""
     _, _, address = url.partition("://")
-    return address.partition("/")[0].lower()
+    host, _, _ = address.partition("/")
+    return host.lower()
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key == name]
+    values = []
+    for key, value in headers:
+        if key == name:
+            values.append(value.decode("latin-1"))
+    return values
 
 
 def _name(host: str) -> str:
     """The name in a Host header, without the port."""
     name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).lower()
+    has_port = colon and port.isdigit()
+    return name.lower() if has_port else host.lower()

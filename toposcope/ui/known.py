@@ -1,9 +1,9 @@
 """What the worker knows of the cluster: sent once, and afterwards only what has changed.
 
 A snapshot of 100,000 nodes is too much to send with each question. Objects are never changed in
-place (see `toposcope.snapshot.model`), so one that is still the same object needs not be sent
-again. Nodes, pods and the others go in small parts: while one is being encoded the interpreter does
-nothing else, and the page's server has pages to serve.
+place (see `toposcope.snapshot.model`), so one that is still the same object need not be sent
+again. Collections go in small parts: the interpreter does nothing else while it encodes a part,
+and the page's server has pages to serve.
 """
 
 import io
@@ -58,24 +58,24 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A snapshot without its collections, but for whether its pods are known."""
+    """A snapshot without its collections; it still says whether pods are known."""
 
     snapshot: Snapshot
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Base":
-        """What is left of a snapshot without what is sent object by object."""
+        """A snapshot without what is sent object by object."""
         pods = None if snapshot.pods is None else ()
         return cls(replace(snapshot, nodes=(), pods=pods, topologies=(), published=(), objects=()))
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is known of schedulers' resources besides the resources."""
+    """What is known about schedulers' resources, without the resources."""
 
     served: Mapping[str, bool]
     warnings: tuple[str, ...]
-    """What of them could not be read."""
+    """The resources that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +99,34 @@ class Cluster:
     required: RequiredLevels | None = None
 
 
+def _no_objects() -> dict[Collection, list[Any]]:
+    """Empty lists for all collections."""
+    return {collection: [] for collection in Collection}
+
+
 class Sent:
     """The server's memory of what one worker has been sent."""
 
     def __init__(self) -> None:
-        self._objects: dict[Collection, list[Any]] = {collection: [] for collection in Collection}
+        self._objects = _no_objects()
         self._last: dict[type[Message], Any] = {}
 
     def news(self, cluster: Cluster) -> Iterator[Message]:
-        """What the worker has to be sent to know this cluster. It counts as sent."""
-        if cluster.snapshot:
+        """The messages from which the worker learns this cluster; they count as sent."""
+        snapshot = cluster.snapshot
+        if snapshot:
             for collection in OF_THE_CLUSTER:
-                yield from self._difference(collection, getattr(cluster.snapshot, collection) or ())
-            yield from self._unless_sent(Base.of(cluster.snapshot))
+                objects = getattr(snapshot, collection) or ()
+                yield from self._difference(collection, objects)
+            yield from self._unless_sent(Base.of(snapshot))
 
-        if cluster.published:
+        published = cluster.published
+        if published:
             for collection in OF_SCHEDULERS:
-                yield from self._difference(collection, getattr(cluster.published, collection))
-            yield from self._unless_sent(
-                Served(cluster.published.served, cluster.published.warnings)
-            )
+                objects = getattr(published, collection)
+                yield from self._difference(collection, objects)
+            served = Served(published.served, published.warnings)
+            yield from self._unless_sent(served)
 
         if cluster.required:
             yield from self._unless_sent(Required(cluster.required))
@@ -126,26 +134,29 @@ class Sent:
     def _difference(self, collection: Collection, now: Sequence[Any]) -> Iterator[Message]:
         before = self._objects[collection]
         # The lists keep the objects alive, so no two of them have the same number.
-        known = {id(item) for item in before}
+        sent = {id(item) for item in before}
         existing = {id(item) for item in now}
-        gone, kept = [], []
+        gone = []
+        kept = []
         for place, item in enumerate(before):
             if id(item) in existing:
                 kept.append(item)
             else:
                 gone.append(place)
 
-        added = [item for item in now if id(item) not in known]
+        added = [item for item in now if id(item) not in sent]
         self._objects[collection] = kept + added
         if gone:
             yield Removed(collection, gone)
 
         for start in range(0, len(added), _AT_A_TIME):
-            yield Added(collection, added[start : start + _AT_A_TIME])
+            end = start + _AT_A_TIME
+            yield Added(collection, added[start:end])
 
     def _unless_sent(self, message: Base | Served | Required) -> Iterator[Message]:
-        if self._last.get(type(message)) != message:
-            self._last[type(message)] = message
+        kind = type(message)
+        if self._last.get(kind) != message:
+            self._last[kind] = message
             yield message
 
 
@@ -159,7 +170,7 @@ class Known:
     """Grows with each message."""
 
     def __post_init__(self) -> None:
-        self._objects: dict[Collection, list[Any]] = {collection: [] for collection in Collection}
+        self._objects = _no_objects()
         self._base = Snapshot("", None, (), None)
         self._snapshot: Snapshot | None = None
         self._shared: dict[Any, Any] = {}
@@ -169,13 +180,17 @@ class Known:
         """The cluster: nodes and ClusterTopologies by name, as `ui.facts` has them."""
         if self._snapshot is None:
             by_name = attrgetter("name")
+            nodes = sorted(self._objects[Collection.NODES], key=by_name)
+            topologies = sorted(self._objects[Collection.TOPOLOGIES], key=by_name)
+            pods = None
+            if self._base.pods is not None:
+                pods = tuple(self._objects[Collection.PODS])
             self._snapshot = replace(
                 self._base,
-                nodes=tuple(sorted(self._objects[Collection.NODES], key=by_name)),
-                pods=None if self._base.pods is None else tuple(self._objects[Collection.PODS]),
-                topologies=tuple(sorted(self._objects[Collection.TOPOLOGIES], key=by_name)),
+                nodes=tuple(nodes),
+                pods=pods,
+                topologies=tuple(topologies),
             )
-
         return self._snapshot
 
     @property
@@ -189,7 +204,7 @@ class Known:
         )
 
     def take(self, message: Message) -> None:
-        """Learn something."""
+        """Take over what a message says."""
         self.version += 1
         self._snapshot = None
         match message:
@@ -211,7 +226,7 @@ class Known:
                 self.required = required
 
     def _sharing(self, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
-        """The nodes with equal mappings shared, across messages too: grouping goes by identity."""
+        """The nodes, with equal mappings shared across all messages: grouping goes by identity."""
         if len(self._shared) > _MOST_SHARED:
             self._shared.clear()
 
@@ -219,17 +234,21 @@ class Known:
         for node in nodes:
             yield msgspec.structs.replace(
                 node,
-                places=self._one(node.places, seen),
-                allocatable=self._one(node.allocatable, seen),
-                conditions=self._one(node.conditions, seen),
+                places=self._shared_mapping(node.places, seen),
+                allocatable=self._shared_mapping(node.allocatable, seen),
+                conditions=self._shared_mapping(node.conditions, seen),
             )
 
-    def _one(self, mapping: Mapping[str, Any], seen: dict[int, Any]) -> Mapping[str, Any]:
+    def _shared_mapping(
+        self, mapping: Mapping[str, Any], seen: dict[int, Any]
+    ) -> Mapping[str, Any]:
         """The mapping that stands for all equal ones; `seen`: of one message, by identity."""
-        shared: Mapping[str, Any] | None = seen.get(id(mapping))
+        number = id(mapping)
+        shared: Mapping[str, Any] | None = seen.get(number)
         if shared is None:
-            shared = self._shared.setdefault(tuple(mapping.items()), mapping)
-            seen[id(mapping)] = shared
+            items = tuple(mapping.items())
+            shared = self._shared.setdefault(items, mapping)
+            seen[number] = shared
         return shared
 
 
@@ -246,15 +265,15 @@ class _Pickler(pickle.Pickler):
 
 
 def encoded(message: Any) -> bytes:
-    """The message as bytes: a pickle, of which mappings that nobody can change are a part."""
+    """The message as bytes: a pickle that can hold read-only mappings."""
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(message)
     return stream.getvalue()
 
 
 def decoded(data: bytes) -> Any:
-    """What was encoded.
+    """The message in the bytes.
 
-    Only ever for bytes that our own parent process wrote: a pickle can run code.
+    They must come from our own parent process: a pickle can run code.
     """
     return pickle.loads(data)  # noqa: S301 - see above

@@ -1,7 +1,7 @@
 """How well gangs are placed and what still fits, as metrics; docs/metrics.md explains each.
 
-A scrape gets what was counted last and has it counted again, in a thread: a large cluster takes
-longer than Prometheus waits. So nothing is counted for nobody.
+A scrape gets the last count and starts the next one in a thread, because a large cluster takes
+longer than Prometheus waits. Without scrapes nothing is counted.
 """
 
 import logging
@@ -21,11 +21,12 @@ from toposcope.ui.questions import Metrics
 
 log = logging.getLogger(__name__)
 
-_PAUSE: Final = 25.0
+_PAUSE_SECONDS: Final = 25.0
+"""From one count to the next, at least."""
 _PAUSE_FACTOR: Final = 10.0
-"""Seconds from one count to the next: at least so many, and so many times as long as it takes."""
-_SECONDS: Final = 60.0
-"""How long a count may take: nobody waits for it."""
+"""The pause after a count is at least this many times as long as the count took."""
+_COUNT_SECONDS: Final = 60.0
+"""How long a count may take: no scrape waits for it."""
 
 
 class PlanningMetrics:
@@ -43,19 +44,21 @@ class PlanningMetrics:
         self._ready = ready
         self._runtime = runtime
         self._since: dict[tuple[str, str, str], float] = {}
-        """Since when each misplaced gang of a topology is known to be, in Unix time."""
+        """When each gang of a topology was first seen misplaced, in Unix time."""
         self._text = b""
         self._next = 0.0
         self._counting = threading.Lock()
 
     def page(self) -> Page:
         """The answer to a scrape."""
-        if (
-            self._ready()
-            and self._runtime.monotonic() >= self._next
-            and self._counting.acquire(blocking=False)
-        ):
-            threading.Thread(target=self._count_again, name="planning metrics", daemon=True).start()
+        is_due = self._runtime.monotonic() >= self._next
+        if self._ready() and is_due and self._counting.acquire(blocking=False):
+            thread = threading.Thread(
+                target=self._count_again,
+                name="planning metrics",
+                daemon=True,
+            )
+            thread.start()
         return self._text, CONTENT_TYPE
 
     def _count_again(self) -> None:
@@ -72,14 +75,18 @@ class PlanningMetrics:
     def count(self) -> None:
         """Count everything again, for the next scrape. Raises NoPlanError, and ComputingError."""
         began = self._runtime.monotonic()
-        question = Metrics(self._worst, self._runtime.now().timestamp(), self._since)
-        counted = msgspec.json.decode(
-            self._computing.submit(question, _SECONDS).result(), type=Counted
-        )
-        self._since = {
-            (gang.topology, gang.kind, gang.handle): gang.since for gang in counted.misplaced
-        }
-        seconds = self._runtime.monotonic() - began
-        self._next = self._runtime.monotonic() + max(_PAUSE, _PAUSE_FACTOR * seconds)
+        now = self._runtime.now()
+        question = Metrics(self._worst, now.timestamp(), self._since)
+        future = self._computing.submit(question, _COUNT_SECONDS)
+        counted = msgspec.json.decode(future.result(), type=Counted)
+        since = {}
+        for gang in counted.misplaced:
+            since[gang.topology, gang.kind, gang.handle] = gang.since
+        self._since = since
+
+        ended = self._runtime.monotonic()
+        seconds = ended - began
+        self._next = ended + max(_PAUSE_SECONDS, _PAUSE_FACTOR * seconds)
         at = self._runtime.now().timestamp()
-        self._text = counted.text.encode() + exposition(of_the_count(at, seconds))
+        about_the_count = exposition(of_the_count(at, seconds))
+        self._text = counted.text.encode() + about_the_count

@@ -32,7 +32,7 @@ NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each s
 def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, int]:
     """All nodes on the page, those with GPUs or in a view, and how many others there are."""
     shown: list[NodeView] = []
-    in_views: list[tuple[str, ...]] = []
+    in_views: list[Sequence[str]] = []
     for node in cluster.nodes:
         ids = tuple([view.id for view in views if view.takes(node)])
         if ids or node.has_gpus:
@@ -40,18 +40,20 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
             in_views.append(ids)
 
     labels = _Labels(shown)
+    facts = {name: labels.column(key) for name, key in FACTS.items()}
     nodes = protocol.Nodes(
         name=[node.name for node in shown],
         gpus=[node.gpus for node in shown],
         free=_free(cluster, shown),
         marks=_lists(marks(node) for node in shown),
         views=_lists(in_views),
-        facts={name: labels.column(key) for name, key in FACTS.items()},
+        facts=facts,
         labels=labels.columns(_level_keys(views)),
         reasons=_reasons(shown),
         apart=_apart(shown, in_views),
     )
-    return nodes, len(cluster.nodes) - len(shown)
+    others = len(cluster.nodes) - len(shown)
+    return nodes, others
 
 
 def _reasons(nodes: Sequence[NodeView]) -> dict[str, list[str]]:
@@ -109,12 +111,14 @@ class _Labels:
             codes[OWN_NAME] = protocol.OWN_NAME
 
         sent: list[str] = []
-        for value in dict.fromkeys(values):
+        distinct = dict.fromkeys(values)
+        for value in distinct:
             if value is not None and value != OWN_NAME:
                 codes[value] = len(sent)
                 sent.append(value)
 
-        return protocol.Column(sent, [codes[value] for value in values])
+        codes_of_nodes = [codes[value] for value in values]
+        return protocol.Column(sent, codes_of_nodes)
 
     def columns(self, keys: Iterable[str]) -> dict[str, protocol.Column]:
         """Several labels of every node."""
@@ -137,8 +141,12 @@ class _Labels:
 
 def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
     numbers: dict[tuple[str, ...], int] = {}
-    codes = [numbers.setdefault(tuple(words), len(numbers)) for words in lists]
-    return protocol.ListColumn([list(words) for words in numbers], codes)
+    codes = []
+    for words in lists:
+        code = numbers.setdefault(tuple(words), len(numbers))
+        codes.append(code)
+    values = [list(words) for words in numbers]
+    return protocol.ListColumn(values, codes)
 
 
 def domain_path(node: NodeView, view: View) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""What planning says of the cluster when somebody asks on the page.
-
-Nothing is done to the cluster.
-"""
+"""Answers the page's questions about planning; nothing is done to the cluster."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -31,9 +28,8 @@ def plan_of(
 ) -> Plan:
     """The plan of a cluster by a topology.
 
-    Raises NoPlanError where there is none, or pods are not known.
-
-    Without what is `required` it is good for scores and slots only.
+    Without `required` it is good for scores and slots only. Raises NoPlanError where there is no
+    such topology, or pods are not known.
     """
     if snapshot.pods is None:
         raise NoPlanError("running pods and free GPUs are unknown: the pods cannot be read")
@@ -49,8 +45,14 @@ def plan_of(
 def overview(plan: Plan) -> protocol.Planning:
     """Slots, and the gangs that are not as close together as they could be."""
     rows = [_slot_row(row) for row in without_repeats(plan.slots)]
-    gangs = [_gang_row(score) for score in islice(_imperfect(plan), _MOST_GANGS)]
-    return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))
+    worst = islice(_imperfect(plan), _MOST_GANGS)
+    gangs = [_gang_row(score) for score in worst]
+    return protocol.Planning(
+        per_pod=plan.per_pod,
+        slots=rows,
+        gangs=gangs,
+        scored=len(plan.scores),
+    )
 
 
 def _imperfect(plan: Plan) -> Iterator[Score]:
@@ -63,7 +65,10 @@ def _imperfect(plan: Plan) -> Iterator[Score]:
 def _slot_row(row: Slots) -> protocol.SlotRow:
     fitting = {view.value: count for view, count in row.fitting.items()}
     return protocol.SlotRow(
-        row.gpus, row.level.domain, **fitting, unusable=round(row.fragmented, 3)
+        gpus=row.gpus,
+        domain=row.level.domain,
+        **fitting,
+        unusable=round(row.fragmented, 3),
     )
 
 
@@ -72,15 +77,15 @@ def _gang_row(score: Score) -> protocol.GangRow:
     spans = []
     for spread in score.spreads:
         if spread.empty < spread.spans:
-            spans.append(f"{spread.level.domain} {spread.spans}, could be {spread.empty}")
-
+            domain = spread.level.domain
+            spans.append(f"{domain} {spread.spans}, could be {spread.empty}")
     return protocol.GangRow(
-        gang.kind,
-        gang.handle,
-        gang.gpus,
-        round(score.value, 2),
-        score.better_now,
-        ", ".join(spans),
+        kind=gang.kind,
+        name=gang.handle,
+        gpus=gang.gpus,
+        score=round(score.value, 2),
+        better=score.better_now,
+        spans=", ".join(spans),
     )
 
 
@@ -90,25 +95,24 @@ def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
     if not gangs:
         raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
 
-    nodes = sorted({pod.node for pod in gangs[0].placed})
-    better = None
-    for score in scores(plan.capacity, gangs):
-        better = better_place(plan.capacity, score)
-        break
-
+    nodes = {pod.node for pod in gangs[0].placed}
+    place_now = protocol.GangPlace(sorted(nodes), "", [])
+    score = next(iter(scores(plan.capacity, gangs)), None)
+    if score is None:
+        return place_now
+    better = better_place(plan.capacity, score)
     if better is None:
-        return protocol.GangPlace(nodes, "", [])
+        return place_now
 
     level, domains = better
-    return protocol.GangPlace(nodes, level.domain, [list(domain) for domain in domains])
+    paths = [list(domain) for domain in domains]
+    return protocol.GangPlace(place_now.nodes, level.domain, paths)
 
 
 def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
-    """What the drain of a domain, or of a node, would do.
+    """What the drain of a domain or a node would do.
 
-    Raises NoPlanError where there is neither.
-
-    `path` names the domain from the broadest level down.
+    `path` names the domain from the broadest level down. Raises NoPlanError where neither exists.
     """
     names = _to_drain(plan, path, node)
     if not names:
@@ -116,8 +120,10 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
             "nothing like that can be drained here; choose a domain or a node of this view"
         )
 
-    topology = plan.scope.topology.name if plan.scope.topology else None
-    result = whatif(plan.snapshot, topology, plan.capacity, plan.gangs, Changes(drain=names))
+    topology = plan.scope.topology
+    name = topology.name if topology else None
+    changes = Changes(drain=names)
+    result = whatif(plan.snapshot, name, plan.capacity, plan.gangs, changes)
     fates = []
     for gang in sorted(result.rehomed, key=lambda gang: not gang.worse):
         fates.append(protocol.Fate(gang.sentence, gang.worse))
@@ -133,10 +139,11 @@ def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:
         return frozenset()
 
     names = []
+    depth = len(path)
     for name, number in plan.capacity.number.items():
-        if plan.capacity.paths[number][: len(path)] == path:
+        path_of_node = plan.capacity.paths[number]
+        if path_of_node[:depth] == path:
             names.append(name)
-
     return frozenset(names)
 
 
@@ -148,9 +155,13 @@ def _lost(plan: Plan, result: WhatIf) -> list[protocol.SlotChange]:
 
     lost: dict[int, protocol.SlotChange] = {}
     for row in plan.slots:  # the narrowest level of a size comes last
-        now = row.fitting[View.NOW]
-        then = after.get((row.gpus, row.level), 0)
-        if then != now:
-            lost[row.gpus] = protocol.SlotChange(row.gpus, row.level.domain, now, then)
-
+        count_before = row.fitting[View.NOW]
+        count_after = after.get((row.gpus, row.level), 0)
+        if count_after != count_before:
+            lost[row.gpus] = protocol.SlotChange(
+                gpus=row.gpus,
+                domain=row.level.domain,
+                before=count_before,
+                after=count_after,
+            )
     return list(reversed(lost.values()))

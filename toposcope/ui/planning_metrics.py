@@ -23,7 +23,7 @@ _OTHER: Final = "_other"
 
 
 class Misplaced(msgspec.Struct, frozen=True):
-    """A misplaced gang, and since when it is known to be, in Unix time."""
+    """A misplaced gang, and when it was first seen misplaced, in Unix time."""
 
     topology: str
     kind: str
@@ -32,10 +32,10 @@ class Misplaced(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What was counted once."""
+    """The result of one count."""
 
     text: str
-    """As a scrape gets it."""
+    """The exposition that a scrape gets."""
     misplaced: list[Misplaced]
     """For the next count."""
 
@@ -43,18 +43,20 @@ class Counted(msgspec.Struct, frozen=True):
 def counted(
     snapshot: Snapshot, worst: int, now: float, since: Mapping[tuple[str, str, str], float]
 ) -> Counted:
-    """The metrics of a cluster.
+    """The metrics of a cluster. Raises NoPlanError.
 
-    `worst` gangs are named, `now` is Unix time, and `since` says by topology, kind and handle since
-    when a gang is known to be misplaced. Raises NoPlanError.
+    `worst` gangs are named, `now` is Unix time, and `since` says when a gang was first seen
+    misplaced, by topology, kind and handle.
     """
     names: list[str | None] = []
     for topology in snapshot.topologies:
         if not topology.owner:
             names.append(topology.name)
 
+    if not names:
+        names.append(None)
     plans = {}
-    for name in (names or [None])[:_MOST_TOPOLOGIES]:
+    for name in names[:_MOST_TOPOLOGIES]:
         plans[name or ""] = plan_of(snapshot, name)
 
     metrics = _Metrics(worst, now, since)
@@ -68,7 +70,7 @@ class _Placed:
 
     topology: str
     scheduler: str
-    """As metrics call it."""
+    """The name that metrics use for it."""
     score: Score
 
 
@@ -78,7 +80,7 @@ def families(plans: Mapping[str, Plan], worst: int) -> Iterator[Family]:
 
 
 def of_the_count(at: float, seconds: float) -> Iterator[Family]:
-    """When it was, in Unix time, and how long it took."""
+    """The metrics about the count: when it was, in Unix time, and how long it took."""
     text = "When these metrics were counted, in Unix time."
     yield _gauge("last_run_timestamp_seconds", text, (), [((), at)])
     yield _gauge("run_duration_seconds", "How long that took.", (), [((), seconds)])
@@ -104,8 +106,9 @@ class _Metrics:
         oldest: dict[tuple[str, ...], float] = {}
         for gang in placed:
             key = gang.topology, gang.scheduler
-            counts[key] = counts.get(key, 0) + gang.score.misplaced
-            if gang.score.misplaced:
+            is_misplaced = gang.score.misplaced
+            counts[key] = counts.get(key, 0) + is_misplaced
+            if is_misplaced:
                 since = self._since_when(gang)
                 oldest[key] = min(since, oldest.get(key, since))
 
@@ -119,10 +122,11 @@ class _Metrics:
         yield _gauge("misplaced_since_timestamp_seconds", text, labels, oldest.items())
 
     def _since_when(self, placed: _Placed) -> float:
-        """Since when the gang is known to be misplaced; noted for the next count."""
+        """When the gang was first seen misplaced; noted for the next count."""
         gang = placed.score.gang
-        since = self._since.get((placed.topology, gang.kind, gang.handle), self._now)
-        self.misplaced.append(Misplaced(placed.topology, gang.kind, gang.handle, since))
+        key = placed.topology, gang.kind, gang.handle
+        since = self._since.get(key, self._now)
+        self.misplaced.append(Misplaced(*key, since))
         return since
 
     def _worst_gangs(self, placed: Sequence[_Placed]) -> Family:
@@ -142,13 +146,17 @@ def _placed(plans: Mapping[str, Plan]) -> Iterator[_Placed]:
     """All running gangs; rare schedulers share a name."""
     counts: Counter[str] = Counter()
     for plan in plans.values():
-        counts.update(score.gang.scheduler for score in plan.scores)
+        for score in plan.scores:
+            counts[score.gang.scheduler] += 1
 
-    named = {name for name, _ in counts.most_common(_MOST_SCHEDULERS)}
+    most_common = counts.most_common(_MOST_SCHEDULERS)
+    named = {scheduler for scheduler, _ in most_common}
     for topology, plan in plans.items():
         for score in plan.scores:
             scheduler = score.gang.scheduler
-            yield _Placed(topology, scheduler if scheduler in named else _OTHER, score)
+            if scheduler not in named:
+                scheduler = _OTHER
+            yield _Placed(topology, scheduler, score)
 
 
 def _scores(placed: Sequence[_Placed]) -> Family:
@@ -159,12 +167,15 @@ def _scores(placed: Sequence[_Placed]) -> Family:
                 key = (gang.topology, gang.scheduler, spread.level.domain)
                 shares.setdefault(key, []).append(spread.empty / spread.spans)
 
+    samples = []
+    for labels, values in shares.items():
+        samples.append((labels, _buckets(values), sum(values)))
     return histogram(
         f"{_PREFIX}gang_score",
         "Fewest domains of the level that a running gang could span on an empty cluster "
         "/ domains it spans.",
         ("topology", "scheduler", "domain"),
-        [(key, _buckets(values), sum(values)) for key, values in shares.items()],
+        samples,
     )
 
 
@@ -176,7 +187,8 @@ def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
             key = name, row.level.domain, str(row.gpus)
             unusable.append((key, row.fragmented))
             for view, count in row.fitting.items():
-                fitting.append(((*key, view.value), count))
+                key_of_view = (*key, view.value)
+                fitting.append((key_of_view, count))
 
     labels = ("topology", "domain", "gpus")
     text = "Gangs of this many GPUs that fit into single domains of the level."

@@ -38,11 +38,12 @@ class Program:
         self._wake = wake
         self._stop = threading.Event()
         self._telemetry: TelemetryServer | None = None
-        self._broadcaster = Broadcaster(facts, source.kind, secrets.token_hex(4))
+        epoch = secrets.token_hex(4)
+        self._broadcaster = Broadcaster(facts, source.kind, epoch)
         self._computing = computing or Computing(facts.snapshot, source.published, source.required)
 
     def serve_metrics(self, port: int, worst: int) -> None:
-        """Serve metrics of planning too, which name so many of the worst gangs. Raises OSError."""
+        """Serve metrics of planning too; they name the `worst` gangs. Raises OSError."""
         metrics = PlanningMetrics(
             self._computing, worst, lambda: self._broadcaster.state is not None
         )
@@ -59,11 +60,9 @@ class Program:
         names: Iterable[str] = (),
         started: Callable[[], None] = lambda: None,
     ) -> None:
-        """Serve until a signal.
+        """Serve until a signal. Raises InputError where files cannot be read.
 
         `names` are those under which browsers may open the page, besides localhost.
-
-        Raises InputError where files cannot be read.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._source.start()
@@ -91,14 +90,17 @@ def of_cluster(kubeconfig: str | None, context: str | None = None) -> Program:
     cluster = load(kubeconfig, context=context)
     wake = threading.Event()
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
-    return Program(live.LiveSource(cluster, facts), facts, wake)
+    source = live.LiveSource(cluster, facts)
+    return Program(source, facts, wake)
 
 
 def of_files(names: Sequence[str], limit: int) -> Program:
     """The program for saved files; `limit` is that of `load_files`."""
     wake = threading.Event()
-    facts = Facts(", ".join(names), saved.EXPECTED, wake.set)
-    return Program(saved.SavedSource(names, facts, limit=limit), facts, wake)
+    all_names = ", ".join(names)
+    facts = Facts(all_names, saved.EXPECTED, wake.set)
+    source = saved.SavedSource(names, facts, limit=limit)
+    return Program(source, facts, wake)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -107,14 +109,18 @@ def listening(host: str, port: int) -> socket.socket:
         host = "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server(
-        (host, port), family=family, backlog=128, dualstack_ipv6=host == "::"
+        (host, port),
+        family=family,
+        backlog=128,
+        dualstack_ipv6=host == "::",
     )
 
 
 def address_of(listener: socket.socket) -> str:
     """The URL of a listening socket for a browser on this machine."""
-    host, port = listener.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(
-        host, f"[{host}]" if ":" in host else host
-    )
-    return f"http://{shown}:{port}/"
+    host, port, *_ = listener.getsockname()
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    elif ":" in host:
+        host = f"[{host}]"
+    return f"http://{host}:{port}/"

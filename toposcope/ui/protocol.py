@@ -95,10 +95,7 @@ class View(_Struct):
     """One view of the cluster: a ClusterTopology, a segment, or what the labels alone suggest."""
 
     id: str
-    """Stable: the ClusterTopology's name, `<name>/<segment>` for a segment.
-
-    Empty for what labels suggest.
-    """
+    """Stable: a ClusterTopology's name, `<name>/<segment>`, or empty for what labels suggest."""
     name: str
     kind: Literal["topology", "segment", "inferred"]
     parent: str | None
@@ -186,10 +183,7 @@ class News(_Struct):
     """`GET api/events`: an event with this, after each change, and every few seconds."""
 
     id: str
-    """That of the newest snapshot: a page that shows another one fetches it.
-
-    Empty: there is none yet.
-    """
+    """The id of the newest snapshot, for pages that show an older one; empty: there is none yet."""
     status: Status
 
 
@@ -236,10 +230,7 @@ class Since(_Struct):
     at: str
     """RFC 3339."""
     exact: bool
-    """True: the server saw it change.
-
-    False: no later than that, as the agent has not written since.
-    """
+    """True: the server saw it change. False: at the latest then, when the agent last wrote."""
 
 
 class Lacking(_Struct):
@@ -339,9 +330,9 @@ class Check(_Struct):
     system: str
     topology: str | None
     view: str | None
-    """The id of the view to which the paths in `fits` belong.
+    """The id of the view that the paths in `fits` belong to.
 
-    None: paths mean nothing (pod affinity, no topology).
+    None: the paths mean nothing, because of pod affinity or for want of a topology.
     """
     well: bool
     verdict: Literal["fits", "full", "never", "unclear", "refused", "nothing"]
@@ -375,7 +366,7 @@ class CheckAnswer(_Struct):
 
 
 class SlotRow(_Struct):
-    """How many gangs of so many GPUs fit into single domains of a level."""
+    """How many gangs of this size fit into single domains of a level."""
 
     gpus: int
     domain: str
@@ -441,10 +432,7 @@ class SlotChange(_Struct):
 
 
 class Drained(_Struct):
-    """`GET api/drain?view=ID&in=PATH` (or `&node=NAME`): what a drain would do.
-
-    Nothing is drained.
-    """
+    """`GET api/drain?view=ID&in=PATH` (or `&node=NAME`): what a drain would do."""
 
     nodes: int
     gangs: list[Fate]

@@ -14,10 +14,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Slots, and the gangs that are not as close together as they could be.
-
-    `view`: see `planning.Plans`.
-    """
+    """Slots, and the gangs that are not as close together as they could be."""
 
     view: str
 
@@ -31,10 +28,7 @@ class GangAt(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """What the drain of a domain, or of a node, would do.
-
-    `path` names the domain from the broadest level down.
-    """
+    """What the drain of a domain or a node would do; `path` names the domain, broadest first."""
 
     view: str
     path: tuple[str, ...]
@@ -42,13 +36,13 @@ class Drain(msgspec.Struct, frozen=True):
 
 
 class Metrics(msgspec.Struct, frozen=True):
-    """The metrics of planning: see `metrics.Counter`."""
+    """The metrics of planning: see `ui.metrics`."""
 
     worst: int
     now: float
     """Unix time."""
     since: dict[tuple[str, str, str], float]
-    """Since when each misplaced gang is known to be, by topology, kind and handle."""
+    """When each gang was first seen misplaced, by topology, kind and handle."""
 
 
 PlanQuestion: TypeAlias = Overview | GangAt | Drain
@@ -67,7 +61,7 @@ class Outcome(StrEnum):
 
     ANSWERED = "answered"
     NO_PLAN = "no plan"
-    """It has no answer; `Answer.error` says why, to whoever asked."""
+    """The question has no answer; `Answer.error` tells the user why."""
     OUT_OF_MEMORY = "out of memory"
     FAILED = "failed"
     """A defect of ours; `Answer.error` is for the log."""

@@ -1,4 +1,4 @@
-"""What the server answers, one method per address."""
+"""The server's answers, a method for each address."""
 
 import asyncio
 import gzip
@@ -39,7 +39,7 @@ from toposcope.ui.turns import RETRY_SECONDS, BusyError, Turns
 
 _JSON: Final = "application/json"
 BODY_SECONDS: Final = 10.0
-"""A request body that is not complete by then never will be."""
+"""After that, a request body that is still incomplete is given up."""
 _NODE_READS: Final = 4
 """Nodes that are read from the API server at a time."""
 
@@ -109,18 +109,21 @@ class Routes:
     async def _snapshot(self, request: Request) -> Response:
         self._state()
         tag, packed = await run_in_threadpool(self._broadcaster.packed)
-        headers = {"etag": f'W/"{tag}"', "cache-control": "no-cache", "vary": "accept-encoding"}
-        if headers["etag"] in request.headers.get("if-none-match", ""):
+        etag = f'W/"{tag}"'
+        headers = {
+            "etag": etag,
+            "cache-control": "no-cache",
+            "vary": "accept-encoding",
+        }
+        if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
 
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(
-                packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON
-            )
+            headers["content-encoding"] = "gzip"
+            return Response(packed, headers=headers, media_type=_JSON)
 
-        return Response(
-            await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON
-        )
+        unpacked = await run_in_threadpool(gzip.decompress, packed)
+        return Response(unpacked, headers=headers, media_type=_JSON)
 
     def _state(self) -> State:
         """The newest state. Raises HTTPException where there is none yet."""
@@ -137,19 +140,20 @@ class Routes:
 
     async def _node(self, request: Request) -> Response:
         name = request.path_params["name"]
-        node = await to_thread.run_sync(self._detail, name, self._state(), limiter=self._node_reads)
+        state = self._state()
+        node = await to_thread.run_sync(self._detail, name, state, limiter=self._node_reads)
         if node is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
         return _json(node)
 
     def _detail(self, name: str, state: State) -> protocol.Node | None:
         facts = self._broadcaster.facts
-        known = facts.node(name)
-        if known is None:  # so no name from a URL reaches the API server unless it is a node's
+        view = facts.node(name)
+        if view is None:  # so no name from a URL reaches the API server unless it is a node's
             return None
 
         trouble = ""
-        full: FullNode | None = FullNode(known, "")
+        full: FullNode | None = FullNode(view, "")
         stale = facts.stale()
         try:
             if stale:
@@ -162,21 +166,24 @@ class Routes:
         if full is None:
             return None
 
-        node = detail(full, state.views, state.cluster, self._broadcaster.recent.since.get(name))
+        since = self._broadcaster.recent.since.get(name)
+        node = detail(full, state.views, state.cluster, since)
         if trouble:
             node.problem = trouble
-
         return node
 
     async def _search(self, request: Request) -> Response:
-        query = request.query_params.get("q", "")
+        query = _given(request, "q")
         if len(query) > MAX_QUERY:
             raise HTTPException(HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY} characters")
-        return _json(await run_in_threadpool(search, self._broadcaster.facts, query))
+        results = await run_in_threadpool(search, self._broadcaster.facts, query)
+        return _json(results)
 
     async def _check(self, request: Request) -> Response:
-        views = tuple(view.id for view in self._state().views)
-        question = Check(await self._workload(request), views)
+        state = self._state()
+        views = tuple(view.id for view in state.views)
+        text = await self._workload(request)
+        question = Check(text, views)
         return await self._computed(
             request, question, "check fewer or smaller workloads, or use toposcope check"
         )
@@ -185,28 +192,36 @@ class Routes:
         return await self._plan(request, Overview(_given(request, "view")))
 
     async def _gang(self, request: Request) -> Response:
-        view, kind, name = (_given(request, key) for key in ("view", "kind", "name"))
-        return await self._plan(request, GangAt(view, kind, name))
+        question = GangAt(
+            view=_given(request, "view"),
+            kind=_given(request, "kind"),
+            name=_given(request, "name"),
+        )
+        return await self._plan(request, question)
 
     async def _drain(self, request: Request) -> Response:
-        path = tuple(unquote(part) for part in _given(request, "in").split("/") if part)
-        return await self._plan(
-            request, Drain(_given(request, "view"), path, _given(request, "node"))
+        parts = filter(None, _given(request, "in").split("/"))
+        path = tuple(map(unquote, parts))
+        question = Drain(
+            view=_given(request, "view"),
+            path=path,
+            node=_given(request, "node"),
         )
+        return await self._plan(request, question)
 
     async def _plan(self, request: Request, question: Question) -> Response:
         self._state()
         return await self._computed(request, question, "use toposcope whatif, score or slots")
 
     async def _computed(self, request: Request, question: Question, instead: str) -> Response:
-        """The answer of the worker.
+        """The answer of the worker. Raises HTTPException.
 
-        Raises HTTPException; `instead` is what to do where it takes too much.
+        `instead` says what to do where the answer takes too much time or memory.
         """
         try:
             async with self._turns.turn():
                 if await request.is_disconnected():
-                    # nobody waits for the answer any longer
+                    # the page no longer waits for the answer
                     return Response(status_code=HTTPStatus.BAD_REQUEST)
                 body = await asyncio.wrap_future(self._computing.submit(question))
         except tuple(_FAILURES) as error:
@@ -261,9 +276,9 @@ _WORDS: Final = {
 
 async def _failed(_request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
-        return problem(
-            error.status_code, _WORDS.get(error.detail, error.detail), dict(error.headers or {})
-        )
+        text = _WORDS.get(error.detail, error.detail)
+        headers = dict(error.headers or {})
+        return problem(error.status_code, text, headers)
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the server's log")
 
 
@@ -281,15 +296,16 @@ _TOO_MUCH: Final = (DeadlineError, MemoryLimitError, CrashError)
 
 
 def _failure(error: Exception, instead: str) -> HTTPException:
-    """One of `_FAILURES`; `instead` is what to do where it takes too much time or memory."""
+    """The response to one of `_FAILURES`; `instead` as for `_computed`."""
     status = next(status for kind, status in _FAILURES.items() if isinstance(error, kind))
     text = str(error)
+    headers = None
     if isinstance(error, KubeError):
         text = f"the cluster cannot be read right now: {error}"
     elif isinstance(error, _TOO_MUCH):
         text = f"{error}; {instead}"
-
-    headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, BusyError) else None
+    elif isinstance(error, BusyError):
+        headers = {"retry-after": str(RETRY_SECONDS)}
     return HTTPException(status, text, headers)
 
 
@@ -299,6 +315,5 @@ def _given(request: Request, key: str) -> str:
 
 
 def _json(body: msgspec.Struct) -> Response:
-    return Response(
-        msgspec.json.encode(body), media_type=_JSON, headers={"cache-control": "no-store"}
-    )
+    content = msgspec.json.encode(body)
+    return Response(content, media_type=_JSON, headers={"cache-control": "no-store"})

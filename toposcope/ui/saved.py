@@ -23,16 +23,13 @@ _FILES: Final = "files"
 EXPECTED: Final = (_FILES,)
 _POLL_SECONDS: Final = 2.0
 """Between two looks at the files' modification times."""
-_MAX_PROBLEMS: Final = 3
+_MOST_PROBLEMS: Final = 3
 
 _Times = tuple[tuple[str, int, int], ...]
 
 
 class SavedSource:
-    """Reads files into `facts`, once when it starts and again whenever one changes.
-
-    `stop` is its only clock.
-    """
+    """Reads files into `facts`, once when it starts and again whenever one changes."""
 
     kind: Literal["files"] = "files"
 
@@ -87,7 +84,7 @@ class SavedSource:
     def look_again(self) -> None:
         """Read the files if one has changed.
 
-        When they cannot be read, what was known stands and is stale.
+        Where they cannot be read, the facts stay as they were and count as stale.
         """
         times = self._stamps()
         if times == self._times:
@@ -97,8 +94,8 @@ class SavedSource:
         try:
             self._load()
         except InputError as error:
-            why = "; ".join(str(problem) for problem in error.problems[:_MAX_PROBLEMS])
-            more = len(error.problems) - _MAX_PROBLEMS
+            why = "; ".join(str(problem) for problem in error.problems[:_MOST_PROBLEMS])
+            more = len(error.problems) - _MOST_PROBLEMS
             if more > 0:
                 why += f"; and {more} more problems"
             self._facts.mark_failing(_FILES, why)
@@ -151,20 +148,24 @@ def fill(facts: Facts, snapshot: Snapshot) -> None:
     if facts.catalogue is BUILT_IN:  # --config gave no other
         facts.put_catalogue(snapshot.catalogue)
 
-    facts.replace_topologies({topology.name: topology for topology in snapshot.topologies})
+    topologies = {topology.name: topology for topology in snapshot.topologies}
+    facts.replace_topologies(topologies)
+
     pods: dict[str, PodView | None] | None = None
     if snapshot.pods is not None:
         pods = {}
         for pod in snapshot.pods:
-            pods[f"{pod.namespace}/{pod.name}"] = pod
-
+            key = f"{pod.namespace}/{pod.name}"
+            pods[key] = pod
     facts.replace_pods(pods)
+
     nodes = {}
     for node in snapshot.nodes:
-        nodes[node.name] = cached_view(node), gpu_uuids(node.matrix)
-
+        uuids = gpu_uuids(node.matrix)
+        nodes[node.name] = cached_view(node), uuids
     facts.replace_nodes(nodes)
+
+    count = len(snapshot.warnings)
     for number, warning in enumerate(snapshot.warnings):
         facts.warn(f"files {number}", warning)
-
-    facts.warn(f"files {len(snapshot.warnings)}", "")
+    facts.warn(f"files {count}", "")

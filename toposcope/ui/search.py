@@ -19,12 +19,13 @@ def search(facts: Facts, query: str) -> protocol.Search:
     text = query.strip().lower()
     if len(text) < _MIN_UUID:
         return protocol.Search([], more=False)
+
     best = nsmallest(MAX_RESULTS + 1, _matches(facts, text))
     gpus = []
     for _, uuid, node in best[:MAX_RESULTS]:
         gpus.append(protocol.Gpu(uuid, node))
-
-    return protocol.Search(gpus, len(best) > MAX_RESULTS)
+    has_more = len(best) > MAX_RESULTS
+    return protocol.Search(gpus, more=has_more)
 
 
 def _matches(facts: Facts, text: str) -> Iterator[tuple[bool, str, str]]:
@@ -33,5 +34,7 @@ def _matches(facts: Facts, text: str) -> Iterator[tuple[bool, str, str]]:
         if text not in uuids.lower():
             continue
         for uuid in uuids.split("\n"):
-            if text in uuid.lower():
-                yield not uuid.lower().startswith(text), uuid, node
+            lower = uuid.lower()
+            if text in lower:
+                is_prefix = lower.startswith(text)
+                yield not is_prefix, uuid, node

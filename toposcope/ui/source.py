@@ -1,7 +1,4 @@
-"""Where facts come from: a running cluster or saved files.
-
-And what both take out of a Node besides its view.
-"""
+"""What both sources of facts have in common: a running cluster, and saved files."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -87,5 +84,4 @@ def last_write(managed: Iterable[Mapping[str, Any]]) -> str:
     for entry in managed:
         if entry.get("manager") == AGENT:
             last = max(last, str(entry.get("time") or ""))
-
     return last

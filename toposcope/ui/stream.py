@@ -1,7 +1,4 @@
-"""`GET /api/events`: server-sent events.
-
-Whether there is something newer to fetch, and how fresh it is.
-"""
+"""`GET /api/events`: events that say whether there is a newer state, and how fresh it is."""
 
 import asyncio
 import contextlib
@@ -23,13 +20,13 @@ _HEADERS: Final = {
     "x-accel-buffering": "no",
 }
 _SEND_SECONDS: Final = 30.0
-"""A page that reads nothing for so long is gone, or too slow to keep."""
+"""A page that reads nothing for this long is gone, or too slow to keep."""
 
 
 class Stream:
     """Serves every stream of one broadcaster.
 
-    None has a queue: a slow page misses what is no longer the newest.
+    Streams have no queues: a slow page gets the newest state and misses those before it.
     """
 
     def __init__(

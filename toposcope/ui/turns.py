@@ -1,4 +1,4 @@
-"""Who may ask the worker: one question at a time, some in a queue, and nobody else."""
+"""Limits the questions to the worker: one at a time, some in a queue, no more."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from toposcope.errors import ToposcopeError
 WAITING: Final = 8
 """Questions that may wait while one is answered."""
 RETRY_SECONDS: Final = 5
-"""When to ask again where all places are taken."""
+"""After which to ask again where all places are taken."""
 
 
 class BusyError(ToposcopeError):
@@ -27,9 +27,9 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait in the queue until it is our turn, which ends with the block.
+        """Wait in the queue for our turn; it ends with the block.
 
-        Raises BusyError at once if it is full.
+        Raises BusyError at once where the queue is full.
         """
         if self._taken == self._places:
             raise BusyError(

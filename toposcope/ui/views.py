@@ -49,12 +49,11 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
         # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
         if not topology.divided:
             views += _segments(snapshot, topology)
-
     return tuple(views)
 
 
 def _inferred(snapshot: Snapshot) -> View:
-    """What the labels alone suggest."""
+    """The view that labels alone suggest."""
     scope = select_scope(snapshot)
     summary = _summary("", "labels", "inferred", None, scope)
     if any(_is_labelled(node) for node in scope.nodes):
@@ -68,7 +67,7 @@ def _order(topology: Topology, main: Topology) -> tuple[bool, bool, str]:
 
 
 def _main(topologies: Sequence[Topology]) -> Topology:
-    """As commands choose; where they refuse to choose, the first that is no segment."""
+    """The topology that commands choose; where they refuse to, the first that is no segment."""
     try:
         chosen = choose_topology(topologies, None)
     except TopologyNotFoundError:
@@ -76,11 +75,9 @@ def _main(topologies: Sequence[Topology]) -> Topology:
 
     if chosen is not None:
         return chosen
-
     for topology in topologies:
         if not topology.owner:
             return topology
-
     return topologies[0]
 
 
@@ -102,8 +99,8 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
 
 
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
-    """Where no controller has been: the kinds of nodes, when there are several."""
-    suggestions = suggest(snapshot.nodes, snapshot.catalogue).found
+    """A view for each kind of nodes, where no controller has been and there are several kinds."""
+    suggestions = suggest(snapshot.nodes, snapshot.catalogue).suggestions
     if len(suggestions) < 2:  # noqa: PLR2004 - see above
         return
     for suggestion in suggestions:
@@ -160,13 +157,15 @@ def _summary(
 
 
 def _problems(scope: Scope, conditions: Sequence[protocol.ConditionView]) -> list[str]:
-    """What is wrong with the spec, and levels that do not nest.
+    """What is wrong with the spec, levels in dispute, and levels that do not nest.
 
     What a condition says is not said twice.
     """
     problems: list[str] = []
     if scope.topology:
         problems += scope.topology.problems
+    if scope.disagreement:
+        problems.append(scope.disagreement.note)
     for condition in conditions:
         if condition.type == HIERARCHY_CONSISTENT:
             return problems

@@ -1,8 +1,8 @@
 """The process that computes for the page's server, with limits that the kernel enforces.
 
-It holds a copy of the cluster and answers one question after the other. Whatever a question makes
-of it (a regular expression without end, memory without bound, a crash), the server ends it and
-starts another one. So nothing here reads files or talks to anybody but the server.
+It holds a copy of the cluster and answers one question after the other. Whatever a question does
+to it (a regular expression without end, memory without bound, a crash), the server kills it and
+starts another. That is why it reads no files and talks to the server alone.
 """
 
 import ctypes
@@ -19,22 +19,22 @@ from toposcope.ui.frames import READY, EndedError, Frames
 from toposcope.ui.known import Known, decoded
 from toposcope.ui.questions import Answer, Ask, Outcome
 
-MEMORY: Final = 512 << 20
-"""Bytes of address space that a question may take, and again what the cluster's copy takes."""
-_UNBOUNDED: Final = 1 << 62
-"""Bytes: of a message from our own server, and of memory between two questions."""
-_GRACE: Final = 5.0
-"""Seconds after its deadline in which the server ends this process; then the kernel does."""
+MEMORY_BYTES: Final = 512 << 20
+"""Address space that a question may take, besides as much as the cluster's copy takes."""
+_UNBOUNDED_BYTES: Final = 1 << 62
+"""Of a message from our own server, and of memory between two questions."""
+_GRACE_SECONDS: Final = 5.0
+"""After a question's deadline: the server kills this process before that, else the kernel does."""
 _NICE: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
 _ENDS_FIRST: Final = "1000"
-"""For the kernel's choice of what to end for want of memory: rather this than the server."""
+"""The kernel's score: where memory runs out, it kills this process before the server."""
 
 
 def main(parent: int, descriptor: int) -> NoReturn:
     """Answer the server, process `parent`, over the socket that it passed on, until it ends."""
     _confine()
-    # else it ended before the kernel knew that this process is to end with it
+    # otherwise the server ended before the kernel knew that this process should end with it
     if os.getppid() == parent:
         _serve(Frames(socket.socket(fileno=descriptor)))
     os._exit(0)
@@ -58,30 +58,27 @@ def _serve(server: Frames) -> None:
     try:
         server.send(READY)
         while True:
-            message = decoded(server.receive(_UNBOUNDED))
+            message = decoded(server.receive(_UNBOUNDED_BYTES))
             if not isinstance(message, Ask):
                 known.take(message)
                 continue
             answer = _answer(answers, message, _address_space() - at_start)
             server.send(msgspec.json.encode(answer))
             if answer.outcome is Outcome.OUT_OF_MEMORY:
-                return  # what is left of it may be in pieces
+                return  # its state may be inconsistent now
     except EndedError:
         return
 
 
 def _answer(answers: Answers, ask: Ask, of_cluster: int) -> Answer:
-    """The answer, within bounds of time and memory.
-
-    `of_cluster` are the bytes that the copy of the cluster takes.
-    """
+    """The answer, within bounds of time and memory; the cluster's copy takes `of_cluster` bytes."""
     # SIGALRM ends a process that does not handle it
-    signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE)
-    _limit_memory(_address_space() + MEMORY + max(of_cluster, 0))
+    signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE_SECONDS)
+    _limit_memory(_address_space() + MEMORY_BYTES + max(of_cluster, 0))
     try:
         return answers.answer(ask.question)
     finally:
-        _limit_memory(_UNBOUNDED)
+        _limit_memory(_UNBOUNDED_BYTES)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -34,7 +34,7 @@ def told(found: Suggestion) -> dict[str, Any]:
     selector = [f"{requirement.operator} {requirement.key}" for requirement in found.selector]
     crossed = found.crossings
     crossings = [
-        f"{crossing.level.domain} {crossing.value}: {crossing.other.domain} {' '.join(crossing.parents)}"
+        f"{crossing.level.domain} {crossing.value}: {crossing.crossed.domain} {' '.join(crossing.parents)}"
         for crossing in crossed
     ]
     levels = " > ".join(level.domain for level in found.levels)
@@ -54,7 +54,7 @@ def test_what_is_suggested(
         for name, own in labels.items()
     ]
     suggested = suggest(views)
-    assert [told(segment) for segment in suggested.found] == found
+    assert [told(segment) for segment in suggested.suggestions] == found
     assert list(suggested.reasons) == reasons
 
 
@@ -65,13 +65,13 @@ def test_selectors_take_in_exactly_their_nodes_whatever_they_carry(seed: int) ->
     used = rng.sample(keys, rng.randint(1, 6))
     numbers = range(rng.randint(1, 25))
     nodes = [view(f"n{i}", {key: rng.choice(["1", "2", "3"]) for key in used if rng.random() < 0.7}) for i in numbers]
-    found = suggest(nodes)
+    suggested = suggest(nodes)
     seen: list[str] = []
-    for suggestion in found.found:
+    for suggestion in suggested.suggestions:
         taken = [node for node in nodes if all(requirement.holds(node) for requirement in suggestion.selector)]
         assert taken == sorted(suggestion.nodes, key=nodes.index)
         assert all(node.label(level.key) for node in suggestion.nodes for level in suggestion.levels)
         seen += [node.name for node in taken]
     assert len(seen) == len(set(seen))
-    assert len({suggestion.name for suggestion in found.found}) == len(found.found)
-    assert len(seen) == len(nodes) or found.reasons
+    assert len({suggestion.name for suggestion in suggested.suggestions}) == len(suggested.suggestions)
+    assert len(seen) == len(nodes) or suggested.reasons

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.simulator.apiserver.dialogue import config_map, expect, names_of, version_of
 from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.runtime import ManualRuntime
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -135,7 +136,8 @@ def test_object_of_an_unserved_kind_cannot_be_loaded(embedded_server: EmbeddedAp
 def test_server_with_tls_stamps_by_its_clock(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
     moment = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
-    with EmbeddedApiServer(tls=files, clock=lambda: moment) as server:
+    runtime = ManualRuntime(moment.timestamp())
+    with EmbeddedApiServer(tls=files, runtime=runtime) as server:
         with contextlib.closing(HttpClient(server.url, files.ca)) as client:
             answer = client.request("POST", NODES, node("n1", labels={"a": "1"}))
         cluster = server.kubeconfig()["clusters"][0]["cluster"]

@@ -53,7 +53,8 @@ def _publishable(description: Description) -> None:
     for key, value in description.labels.known.items():
         is_ours = key.startswith(PREFIX)
         held(is_ours, f"a label that is not ours: {key}")
-        is_legal = is_label_value(str(value))
+        text = str(value)
+        is_legal = is_label_value(text)
         held(is_legal, f"{key}={value!r} is no label value")
 
     for key, text in description.annotations.items():
@@ -148,10 +149,13 @@ def annotations(case: Any) -> Outcome:
 
 def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
+    gpus = document.get("gpus", [])
+    nics = document.get("nics", [])
     names = []
-    for device in (*document.get("gpus", []), *document.get("nics", [])):
+    for device in (*gpus, *nics):
         uuid = device.get("uuid", "")
-        names.append(device.get("name", uuid))
+        name = device.get("name", uuid)
+        names.append(name)
     read_names = [device.name for device in matrix.devices]
     held(read_names == names, f"of the devices {names} were read {matrix.devices}")
 
@@ -159,15 +163,23 @@ def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
         written = document.get(name, [])
         was_read = list(getattr(matrix, name))
         held(was_read == written, f"{name} are not those of the annotation")
+    _whole_matrix(document, matrix)
 
+
+def _whole_matrix(document: dict[str, Any], matrix: NodeMatrix) -> None:
+    """The cells that were read are those that were written, spaces apart."""
     cells = []
     if matrix.links is not None:
         for index, row in enumerate(matrix.links.cells):
             half = row[: index + 1]
             cells.append(" ".join(half))
+
     rows = document.get("matrix", [])
-    written_cells = [" ".join(row.split()) for row in rows]
-    held(cells == written_cells, f"of the matrix {rows} was read {cells}")
+    written = []
+    for row in rows:
+        words = row.split()
+        written.append(" ".join(words))
+    held(cells == written, f"of the matrix {rows} was read {cells}")
 
 
 # NVML that answers anything: errors of every code, numbers out of range, bytes that are no text.
@@ -208,7 +220,7 @@ class _Odd(SimulatedNvml):
 def _fitting(value: Any, truth: Any) -> Any:
     """An odd answer of the type that the binding gives.
 
-    Ctypes sees to types, nobody to what they say.
+    ctypes checks types; nothing checks what the values say.
     """
     if isinstance(truth, bool) or truth is None:
         return truth
@@ -319,15 +331,23 @@ class _Message(NamedTuple):
 
 @st.composite
 def _cases(draw: st.DrawFn) -> _Message:
-    if draw(st.integers(0, 3)) == 0:
-        content = draw(st.binary(max_size=60))
+    one_in_four = st.integers(0, 3)
+    one_in_six = st.integers(0, 5)
+    if draw(one_in_four) == 0:
+        any_bytes = st.binary(max_size=60)
+        content = draw(any_bytes)
     else:
-        texts = spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3")
-        content = draw(texts.map(_json))
-    kinds = st.one_of(st.just(RESULT), st.sampled_from(_KINDS), st.binary(max_size=1))
+        documents = spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3")
+        texts = documents.map(_json)
+        content = draw(texts)
+    kinds = st.one_of(
+        st.just(RESULT),
+        st.sampled_from(_KINDS),
+        st.binary(max_size=1),
+    )
     kind = draw(kinds)
     length = len(content)
-    if draw(st.integers(0, 5)) == 0:
+    if draw(one_in_six) == 0:
         any_length = st.integers(0, (1 << 32) - 1)
         length = draw(any_length)
     return _Message(kind, length, content)
@@ -355,7 +375,7 @@ _SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
 
 @subject("a worker that sends garbage costs one probe, never the agent", _cases())
 def messages(case: Any) -> Outcome:
-    """An answer or ChannelError; a probe or ValueError.
+    """A message becomes an answer or a ChannelError, and an answer a probe or a ValueError.
 
     A probe whose types are right can be described.
     """

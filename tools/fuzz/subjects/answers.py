@@ -97,24 +97,33 @@ def _answer(draw: DrawFn) -> bytes:
         with contextlib.suppress(UnicodeEncodeError, OverflowError):
             body += msgspec.json.encode(document) + b"\n"
 
-    header = st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x"))
+    header = st.one_of(
+        st.sampled_from(_HEADERS),
+        strings("Content-Type: x"),
+    )
     headers = draw(st.lists(header, max_size=3))
-    match draw(st.sampled_from(["length", "length", "chunks", "chunks", "none"])):
+    framings = st.sampled_from(["length", "length", "chunks", "chunks", "none"])
+    match draw(framings):
         case "length":
-            headers.append(f"Content-Length: {len(body)}")
+            length = len(body)
+            headers.append(f"Content-Length: {length}")
         case "chunks":
             headers.append("Transfer-Encoding: chunked")
-            size = draw(st.sampled_from([1, 7, 4096]))
-            body = _chunks(body, size) + b"0\r\n\r\n"
+            sizes = st.sampled_from([1, 7, 4096])
+            body = _chunks(body, draw(sizes))
+            body += b"0\r\n\r\n"
 
     usual, *_ = _LINES
-    line = draw(st.sampled_from([usual] * 8 + list(_LINES)))
+    lines = st.sampled_from([usual] * 8 + list(_LINES))
+    line = draw(lines)
     text = "\r\n".join([line, *headers])
     head = text.encode("utf-8", "replace")
     whole = head + b"\r\n\r\n" + body
     whole = whole[:_MOST]
-    if draw(st.integers(0, 5)) == 0:
-        cut = draw(st.integers(0, len(whole)))
+    one_in_six = st.integers(0, 5)
+    if draw(one_in_six) == 0:
+        cuts = st.integers(0, len(whole))
+        cut = draw(cuts)
         return whole[:cut]
     return whole
 

@@ -1,7 +1,4 @@
-"""Files that users write or send.
-
-Captures, configurations, profiles, saved clusters and packed snapshots.
-"""
+"""Files that users write or send: captures, configurations, profiles, saved clusters, snapshots."""
 
 import dataclasses
 import io
@@ -297,7 +294,7 @@ def _parts() -> Mapping[str, Any]:
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:
-    """All that a snapshot says, but for the name of its file.
+    """Everything that a snapshot says, except the name of its file.
 
     Raises InputError where its pods cannot be read.
     """
@@ -328,8 +325,9 @@ class _Damaged:
         whole = _whole()
         damaged = bytearray(whole)
         start = len(MAGIC)
+        behind_magic = len(whole) - start
         for at, value in self.changes:
-            place = start + at % (len(whole) - start)
+            place = start + at % behind_magic
             damaged[place] = value
         end = len(damaged) - self.cut % len(whole)
         return bytes(damaged[:end])
@@ -345,11 +343,16 @@ class _Rotten:
     """The bits that change, 1 to 255."""
 
     def content(self) -> bytes:
-        plain = bytearray(msgspec.msgpack.encode(_parts()[self.part]))
-        whole = zlib.compress(plain, wbits=_GZIP)
-        plain[self.place % len(plain)] ^= self.mask
-        rotten = zlib.compress(plain, wbits=_GZIP)
-        return _with_part(self.part, rotten[:-_GZIP_TRAILER] + whole[-_GZIP_TRAILER:])
+        document = _parts()[self.part]
+        content = bytearray(msgspec.msgpack.encode(document))
+        whole = zlib.compress(content, wbits=_GZIP)
+        place = self.place % len(content)
+        content[place] ^= self.mask
+        changed = zlib.compress(content, wbits=_GZIP)
+
+        good_trailer = whole[-_GZIP_TRAILER:]
+        part = changed[:-_GZIP_TRAILER] + good_trailer
+        return _with_part(self.part, part)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -419,9 +422,13 @@ def packed(case: _Damaged | _Rotten | _Forged) -> Outcome:
 
 def _with_part(name: str, compressed: bytes) -> bytes:
     """The file with one part in the place of its own."""
-    parts = {part: _zipped(document) for part, document in _parts().items()}
+    parts = {}
+    for part, document in _parts().items():
+        parts[part] = _zipped(document)
     parts[name] = compressed
-    return _whole()[:_HEAD] + msgspec.msgpack.encode(parts)
+    whole = _whole()
+    head = whole[:_HEAD]
+    return head + msgspec.msgpack.encode(parts)
 
 
 def _zipped(content: Any) -> bytes:

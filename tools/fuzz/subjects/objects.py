@@ -81,7 +81,7 @@ _LEVEL_KEYS: Final = tuple(BUILT_IN.domain_of)
 def _crowd(kinds: list[int]) -> list[Any]:
     """Nodes with long names, levels of their own choice and the longest values.
 
-    The status has no room for all.
+    The status has no room for all of them.
     """
     nodes = []
     for number, kind in enumerate(kinds):
@@ -110,7 +110,7 @@ _KINDS: Final = st.integers(0, 2 ** len(_LEVEL_KEYS) - 1)
     ),
 )
 def nodes(case: Any) -> Outcome:
-    """What is no Node is refused.
+    """An object that is no Node is refused.
 
     All others end in a status within its size and in levels that schedulers take.
     """
@@ -266,7 +266,10 @@ def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
 
 
 def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeFacts:
-    return decode(msgspec.json.encode(_object(f"n{number}", number, labels)))[2]
+    document = _object(f"n{number}", number, labels)
+    raw = msgspec.json.encode(document)
+    _, _, facts = decode(raw)
+    return facts
 
 
 class _Cluster:
@@ -322,7 +325,11 @@ class _Cluster:
             "generation": 1,
         }
         if self._owner:
-            owner = {"controller": True, "kind": KIND, "uid": self._owner}
+            owner = {
+                "controller": True,
+                "kind": KIND,
+                "uid": self._owner,
+            }
             metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
             metadata["ownerReferences"] = [owner]
         document = {
@@ -395,7 +402,9 @@ def hostile(case: Any) -> Outcome:
         _same_segments(alone, cluster, honest)
 
     for change in changes:
-        labels = {key: value for key, value in was.items() if key not in change["without"]}
+        labels = dict(was)
+        for key in change["without"]:
+            labels.pop(key, None)
         labels |= change["with"]
         stolen_facts = _facts(decode, stolen, labels)
         after = cluster.look([stolen_facts, *honest])
@@ -426,14 +435,17 @@ def _same_levels(before: Assessment, after: Assessment) -> None:
     now = after.publishable
     held(now == was, f"published were {was}, now {now}")
 
-    gone = set(after.unavailable) - set(before.unavailable)
+    gone = set(after.unavailable)
+    gone -= set(before.unavailable)
     listed = ", ".join(sorted(gone))
     held(not gone, f"required levels are gone: {listed}")
 
-    counts = _counts(after)
-    for level, nodes in _counts(before).items():
-        count = counts[level]
-        is_near = abs(count - nodes) <= 1
+    counts_before = _counts(before)
+    counts_after = _counts(after)
+    for level, nodes in counts_before.items():
+        count = counts_after[level]
+        difference = abs(count - nodes)
+        is_near = difference <= 1
         held(is_near, f"{level}: {nodes} nodes, then {count}")
 
 
@@ -475,6 +487,7 @@ def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
                 segments.append(name)
 
         listed = ", ".join(segments)
-        held(len(segments) <= 1, f"{node.name} is in the segments {listed}")
+        is_in_one_at_most = len(segments) <= 1
+        held(is_in_one_at_most, f"{node.name} is in the segments {listed}")
         first = segments_of.setdefault(node.keys, segments)
         held(first == segments, f"nodes that are alike are in different segments: {there}")

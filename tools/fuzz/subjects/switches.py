@@ -1,7 +1,4 @@
-"""What comes in from the other end of a cable.
-
-LLDP frames, and what they become on the way to an annotation.
-"""
+"""What comes in from the other end of a cable: LLDP frames, on their way to an annotation."""
 
 from typing import Any, Final
 
@@ -40,7 +37,8 @@ _FRAMES: Final = st.lists(
 
 def _tlv(kind: int, value: bytes, off: int = 0) -> bytes:
     """A TLV whose length may be off by one."""
-    length = max(0, min(511, len(value) + off))
+    claimed = len(value) + off
+    length = max(0, min(511, claimed))
     head = kind << 9 | length
     return head.to_bytes(2, "big") + value
 

@@ -47,7 +47,11 @@ def cluster() -> bytes:
         {"apiVersion": "v1", "kind": "Node", "metadata": about, "status": status}
         for about in metadata
     ]
-    domains = {"block": BLOCK_KEY, "rack": RACK_KEY, "host": HOSTNAME}
+    domains = {
+        "block": BLOCK_KEY,
+        "rack": RACK_KEY,
+        "host": HOSTNAME,
+    }
     spec = {"levels": [{"domain": domain, "key": key} for domain, key in domains.items()]}
     head = {
         "apiVersion": "gpu.topology/v1alpha1",
@@ -55,7 +59,12 @@ def cluster() -> bytes:
         "metadata": {"name": "gpu"},
     }
     topology = {**head, "spec": spec}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {},
+    }
     return msgspec.json.encode({"kind": "List", "items": [*nodes, topology, pod]})
 
 

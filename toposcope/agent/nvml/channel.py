@@ -54,7 +54,7 @@ class ChannelError(ToposcopeError):
 
 
 class Channel:
-    """One end.
+    """One end of the channel.
 
     `connection` is a SOCK_SEQPACKET socket, `memory` the descriptor of the memory that both ends
     map.
@@ -77,7 +77,8 @@ class Channel:
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _SEALS)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         our_end = cls(ours, memory)
-        their_end = cls(theirs, os.dup(memory))
+        their_memory = os.dup(memory)
+        their_end = cls(theirs, their_memory)
         return our_end, their_end
 
     @property

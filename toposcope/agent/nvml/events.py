@@ -56,11 +56,15 @@ class EventWatch:
 
     def wait(self, seconds: float) -> str:
         """What happened within so many seconds, in a few words; empty when nothing did."""
-        answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, int(seconds * 1000))
+        milliseconds = int(seconds * 1000)
+        answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, milliseconds)
         if not isinstance(answer, NvmlReturn):
-            index = self._nvml.value("nvmlDeviceGetIndex", answer.device)
-            gpu = "?" if index is None else index
-            return f"{_words(answer)} on GPU {gpu}"
+            gpu = self._nvml.value("nvmlDeviceGetIndex", answer.device)
+            if gpu is None:
+                gpu = "?"
+            words = _words(answer)
+            return f"{words} on GPU {gpu}"
+
         if answer.code == _TIMEOUT:
             return ""
         self._nvml.ask("nvmlEventSetFree", self._set)

@@ -140,10 +140,7 @@ def _forked(told: Callable[[Channel], Machine]) -> Worker:
 
 
 def _work(parent: int, channel: Channel, told: Callable[[Channel], Machine]) -> NoReturn:
-    """Be the worker until the agent, whose process id is `parent`, closes its end.
-
-    Then end this process.
-    """
+    """Be the worker until the agent (process id `parent`) closes its end; then end this process."""
     status = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -43,7 +43,8 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
             demo = Demo(console, processes, kubeconfig)
             try:
                 demo.play()
-                demo.say(f"Done in {time.monotonic() - began:.0f} s.", style="bold")
+                elapsed = time.monotonic() - began
+                demo.say(f"Done in {elapsed:.0f} s.", style="bold")
                 if arguments.keep:
                     demo.keep()
                 demo.say_path()

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import psutil
 
-_PATIENCE: Final = 5.0
+_PATIENCE_SECONDS: Final = 5.0
 
 
 class Processes:
@@ -39,7 +39,8 @@ class Processes:
         code = 1
         try:
             os.setpgid(0, 0)  # Ctrl-C is for the demo, which then ends the others in order
-            log = os.open(self._logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            file = self._logs / f"{name}.log"
+            log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(log, 1)
             os.dup2(log, 2)
             code = program()
@@ -50,7 +51,8 @@ class Processes:
         """The last line of each log."""
         lines = []
         for file in sorted(self._logs.glob("*.log")):
-            lines_of_log = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            text = file.read_text(encoding="utf-8", errors="replace")
+            lines_of_log = text.strip().splitlines()
             if lines_of_log:
                 lines.append(f"{file.stem}: {lines_of_log[-1]}")
         return "\n".join(lines)
@@ -63,4 +65,4 @@ class Processes:
             for process in self._running:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(number)
-            _, self._running = psutil.wait_procs(self._running, _PATIENCE)
+            _, self._running = psutil.wait_procs(self._running, _PATIENCE_SECONDS)

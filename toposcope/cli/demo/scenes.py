@@ -86,7 +86,7 @@ class Demo:
         """All scenes in order. Raises DemoError."""
         try:
             self._start()
-            with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as self._client:
+            with self._connected("toposcope-demo") as self._client:
                 self._wait_until_ready()
                 self._show_labels()
                 self._show_matrix("h200-1")
@@ -110,25 +110,34 @@ class Demo:
             "# why it waits; so do pod/pretrain and pcs/llm\n"
             f"  kubectl label node h200-1 {RACK_KEY}-    # and watch LevelsCovered"
         )
-        self._console.file.flush()  # who waits for this line may read it from a file
+        self._console.file.flush()  # whoever waits for this line may read it from a file
         signal.pause()
 
     def say_path(self) -> None:
-        """How other shells find the command, where they do not."""
-        programs = Path(sysconfig.get_path("scripts"))
-        if (programs / "toposcope").exists() and shutil.which("toposcope") is None:
-            self.say(f'  export PATH="{programs}:$PATH"    # for the command toposcope')
+        """Say how other shells find the command, where they do not."""
+        scripts = sysconfig.get_path("scripts")
+        program = Path(scripts) / "toposcope"
+        is_on_path = shutil.which("toposcope") is not None
+        if program.exists() and not is_on_path:
+            self.say(f'  export PATH="{scripts}:$PATH"    # for the command toposcope')
 
     def _submit(self) -> None:
         """Submit a workload to each scheduler.
 
-        Only to keep: the required levels of a PodCliqueSet stay published.
+        Only for `keep`: the required levels of a PodCliqueSet stay published.
         """
-        with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as client:
-            _post(client, _CRDS, manifests.crd(demo.KEPT))
+        with self._connected("toposcope-demo") as client:
+            kept = manifests.crd(demo.KEPT)
+            _post(client, _CRDS, kept)
             for document in manifests.pending():
-                _post(client, _PENDING[document["kind"]], document)
+                path = _PENDING[document["kind"]]
+                _post(client, path, document)
             _post(client, demo.PENDING_PATH, demo.PENDING)
+
+    def _connected(self, program: str) -> closing[ApiClient]:
+        """A client of the simulated cluster; `program` is for its audit log."""
+        cluster = load(str(self._kubeconfig))
+        return closing(ApiClient(cluster, program))
 
     def _show_page(self) -> None:
         """Serve the page of the cluster, from a process of its own."""
@@ -150,7 +159,8 @@ class Demo:
                 return 0
 
             self._processes.fork("ui", serve)
-            self.say(f"  {programs.address_of(listener)}")
+            address = programs.address_of(listener)
+            self.say(f"  {address}")
 
     def say(self, text: str, style: str = "") -> None:
         """Print text as it is, never wrapped: terminals wrap long lines themselves."""
@@ -174,20 +184,23 @@ class Demo:
         self._processes.fork("apiserver", self._serve)
         self._wait("API server", self._kubeconfig.exists)
         for node in self._nodes:
-            self._processes.fork(f"agent-{node.name}", partial(self._agent, node))
-
+            agent = partial(self._agent, node)
+            self._processes.fork(f"agent-{node.name}", agent)
         self._processes.fork("controller", self._controller)
 
     def _wait_until_ready(self) -> None:
+        count = len(self._nodes)
         steps = {
-            f"{len(self._nodes)} agents probe their GPUs and label their nodes": self._all_labelled,
+            f"{count} agents probe their GPUs and label their nodes": self._all_labelled,
             "controller infers the levels and publishes them": self._is_ready,
         }
-        shown = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-        with Progress(*shown, console=self._console) as progress:
-            for text, done in steps.items():
+        spinner = SpinnerColumn()
+        text_column = TextColumn("{task.description}")
+        elapsed = TimeElapsedColumn()
+        with Progress(spinner, text_column, elapsed, console=self._console) as progress:
+            for text, is_done in steps.items():
                 task = progress.add_task(text, total=1)
-                self._wait(text, done)
+                self._wait(text, is_done)
                 progress.update(task, completed=1)
 
     def _serve(self) -> int:
@@ -196,7 +209,8 @@ class Demo:
         server.load(node.node_object() for node in self._nodes)
         unfinished = self._kubeconfig.with_suffix(".new")
         server.write_kubeconfig(unfinished)
-        with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
+        cluster = load(str(unfinished))
+        with closing(ApiClient(cluster._replace(namespace="default"))) as client:
             _post(client, _CRDS, manifests.cluster_topology_crd())
             for kind in demo.SERVED:
                 _post(client, _CRDS, manifests.crd(kind))
@@ -210,20 +224,23 @@ class Demo:
 
     def _operate(self) -> None:
         """Keep the scheduler's Topology as the binding says, as the operator does."""
-        shown: list[dict[str, str]] = []
+        published: list[dict[str, str]] = []
         topologies = demo.topologies_path()
-        with closing(ApiClient(load(str(self._kubeconfig)), demo.OPERATOR)) as client:
+        get_binding = Request("GET", demo.binding_path(_NAME), {})
+        delete_topology = Request("DELETE", f"{topologies}/{_NAME}", {})
+        with self._connected(demo.OPERATOR) as client:
             while True:
                 time.sleep(_GRACE_SECONDS / 4)
                 with contextlib.suppress(KubeError):
-                    binding = client.call(Request("GET", demo.binding_path(_NAME), {}))
+                    binding = client.call(get_binding)
                     levels = demo.node_labels(binding)
-                    if levels == shown:
+                    if levels == published:
                         continue
-                    if shown:  # its levels cannot be changed
-                        client.call(Request("DELETE", f"{topologies}/{_NAME}", {}))
-                    _post(client, topologies, demo.topology_of(binding))
-                    shown = levels
+                    if published:  # its levels cannot be changed
+                        client.call(delete_topology)
+                    topology = demo.topology_of(binding)
+                    _post(client, topologies, topology)
+                    published = levels
 
     def _agent(self, node: SimulatedNode) -> int:
         options = AgentOptions(
@@ -238,13 +255,19 @@ class Demo:
             return run_agent(options, probe)
 
     def _controller(self) -> int:
-        return run_controller(
-            ControllerOptions(str(self._kubeconfig), False, 0.2, None, "text", leader_elect=True)
+        options = ControllerOptions(
+            kubeconfig=str(self._kubeconfig),
+            once=False,
+            debounce=0.2,
+            metrics_port=None,
+            log_format="text",
+            leader_elect=True,
         )
+        return run_controller(options)
 
-    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+    def _wait(self, what: str, is_done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not done():
+        while not is_done():
             if time.monotonic() > deadline:
                 raise DemoError(f"{what}: not done within {_PATIENCE_SECONDS:.0f} s")
             time.sleep(0.1)
@@ -259,26 +282,35 @@ class Demo:
         return topology
 
     def _condition(self, kind: str) -> Mapping[str, Any]:
-        return previous(self._topology().get("status") or {}, kind) or {}
+        topology = self._topology()
+        status = topology.get("status") or {}
+        return previous(status, kind) or {}
 
     def _all_labelled(self) -> bool:
-        for node in self._get(NODES)["items"]:
-            if label_keys.STATE not in node["metadata"]["labels"]:
+        nodes = self._get(NODES)
+        for node in nodes["items"]:
+            labels = node["metadata"]["labels"]
+            if label_keys.STATE not in labels:
                 return False
         return True
 
     def _is_ready(self) -> bool:
-        status = self._topology().get("status") or {}
+        topology = self._topology()
+        status = topology.get("status") or {}
         ready = previous(status, READY)
         if ready is None or ready.get("status") != "True":
             return False
         return bool(status.get("nodes") == len(self._nodes))
 
     def _events(self) -> list[dict[str, Any]]:
-        """About the level that goes and comes back: other conditions turn at the same time."""
+        """Events about the level that goes and comes back.
+
+        Other conditions turn at the same time.
+        """
         events = []
         for event in self._get(_EVENTS)["items"]:
-            if event["regarding"]["kind"] == KIND and "TopologyLevels" in event["reason"]:
+            kind = event["regarding"]["kind"]
+            if kind == KIND and "TopologyLevels" in event["reason"]:
                 events.append(event)
         return events
 
@@ -288,33 +320,38 @@ class Demo:
         names = ("gb200-01", "h200-1", "l40s-1")
         self._heading("Labels that the agents wrote (one node of each kind)")
         keys: set[str] = set()
-        labels = {}
+        labels_of_nodes = []
         for name in names:
-            labels[name] = self._get(f"{NODES}/{name}")["metadata"]["labels"]
-            for key in labels[name]:
+            labels = self._metadata(name)["labels"]
+            labels_of_nodes.append(labels)
+            for key in labels:
                 if key.startswith(label_keys.PREFIX):
                     keys.add(key)
 
         rows = []
         for key in sorted(keys):
             row = [key]
-            for name in names:
-                row.append(labels[name].get(key, ""))
-
+            for labels in labels_of_nodes:
+                row.append(labels.get(key, ""))
             rows.append(row)
-
         self._screen.show(columns(self._screen, ["", *names], rows))
+
+    def _metadata(self, node: str) -> Any:
+        return self._get(f"{NODES}/{node}")["metadata"]
 
     def _show_matrix(self, name: str) -> None:
         self._heading(f"Link matrix of {name}, from its annotation {label_keys.MATRIX}")
-        annotations = self._get(f"{NODES}/{name}")["metadata"]["annotations"]
+        annotations = self._metadata(name)["annotations"]
         matrix = parse(annotations[label_keys.MATRIX])
-        self._screen.show(node_matrix_lines(self._screen, matrix))
+        lines = node_matrix_lines(self._screen, matrix)
+        self._screen.show(lines)
 
     def _show_tree(self) -> None:
         self._heading("The hierarchy, as `toposcope tree` shows it")
-        snapshot = load_live(self._client, "", datetime.now(UTC))
-        self._screen.show(tree_lines(self._screen, snapshot))
+        now = datetime.now(UTC)
+        snapshot = load_live(self._client, "", now)
+        lines = tree_lines(self._screen, snapshot)
+        self._screen.show(lines)
 
     def _show_topology(self, topology: Mapping[str, Any]) -> None:
         self._heading("ClusterTopology, written by the controller")
@@ -327,10 +364,12 @@ class Demo:
             "spec": topology["spec"],
             "status": status,
         }
-        self.say(yaml.safe_dump(shown, sort_keys=False, width=110).rstrip())
+        text = yaml.safe_dump(shown, sort_keys=False, width=110)
+        self.say(text.rstrip())
         self._heading("Its conditions")
         rows = [_cells(condition) for condition in conditions]
-        self._screen.show(columns(self._screen, _CONDITION_HEADER, rows))
+        lines = columns(self._screen, _CONDITION_HEADER, rows)
+        self._screen.show(lines)
 
     def _break_and_heal(self) -> None:
         self._heading("Now something breaks: the rack label is removed from every node")
@@ -342,43 +381,55 @@ class Demo:
 
     def _relabel(self, racks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Set every node's rack label as given, or remove it; yields what it was."""
-        for node in self._get(NODES)["items"]:
-            name = node["metadata"]["name"]
-            patch = msgspec.json.encode({"metadata": {"labels": {RACK_KEY: racks.get(name)}}})
+        nodes = self._get(NODES)
+        for node in nodes["items"]:
+            metadata = node["metadata"]
+            name = metadata["name"]
+            labels = {RACK_KEY: racks.get(name)}
+            patch = msgspec.json.encode({"metadata": {"labels": labels}})
+            request = Request("PATCH", f"{NODES}/{name}", {}, patch, _MERGE)
             try:
-                self._client.call(Request("PATCH", f"{NODES}/{name}", {}, patch, _MERGE))
+                self._client.call(request)
             except ApiError as error:
                 raise DemoError(f"cannot relabel {name}: {error}") from error
-            yield name, node["metadata"]["labels"].get(RACK_KEY, "")
+            yield name, metadata["labels"].get(RACK_KEY, "")
 
     def _follow(self, status: str, why: str) -> None:
         seen = len(self._events())
         began = time.monotonic()
 
-        def turned() -> bool:
+        def has_turned() -> bool:
             condition = self._condition(LEVELS_AVAILABLE)
             return condition.get("status") == status and len(self._events()) > seen
 
-        self._wait(f"{LEVELS_AVAILABLE} {status}", turned)
+        self._wait(f"{LEVELS_AVAILABLE} {status}", has_turned)
+        elapsed = time.monotonic() - began
+        self.say(f"after {elapsed:.1f} s ({why}):", style="dim")
+
         condition = self._condition(LEVELS_AVAILABLE)
-        self.say(f"after {time.monotonic() - began:.1f} s ({why}):", style="dim")
         colour = "green" if status == "True" else "bold red"
         reason = f" ({condition['reason']}) {condition['message']}"
         self._fact("condition  ", f"{LEVELS_AVAILABLE}=", (status, colour), reason)
+
         binding = self._get(demo.binding_path(_NAME))
-        self._fact(demo.TITLE, " > ".join(level["domain"] for level in binding["spec"]["levels"]))
+        domains = []
+        for level in binding["spec"]["levels"]:
+            domains.append(level["domain"])
+        self._fact(demo.TITLE, " > ".join(domains))
+
         event = max(self._events(), key=lambda event: event["eventTime"])
         about = f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
         self._fact("event      ", about)
 
     def _fact(self, title: str, *parts: str | tuple[str, str]) -> None:
-        """Print what somebody else said."""
+        """Print a fact that was read back from the API server."""
         line = Text.assemble((title, "dim"), *parts)
         self._console.print(line, soft_wrap=not self._console.is_terminal)
 
 
 def _post(client: ApiClient, path: str, document: Mapping[str, Any]) -> None:
-    client.call(Request("POST", path, {}, msgspec.json.encode(document)))
+    body = msgspec.json.encode(document)
+    client.call(Request("POST", path, {}, body))
 
 
 def _cells(condition: Mapping[str, Any]) -> list[str]:

@@ -15,14 +15,14 @@ _DEVICES: Final[dict[str, Callable[..., str]]] = {
     "nvmlDeviceGetHandleByIndex": lambda index: f"gpu:{index}",
     "nvmlDeviceGetMigDeviceHandleByIndex": lambda gpu, slot: f"{gpu}/mig:{slot}",
 }
-"""The functions that hand out a device, and how it is called."""
+"""The functions that hand out a device, and the name that a recording gives it."""
 
 
 class RecordingNvml:
     """Answers like the module it is given, and notes each call as a line for `calls_in`.
 
-    A line is noted before the call and one after it, so that a call from which nobody comes back is
-    on record too.
+    A line is noted before the call and another after it, so that a call that never returns is on
+    record, too.
     """
 
     def __init__(
@@ -33,18 +33,23 @@ class RecordingNvml:
         self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        is_call = name.startswith("nvml") and callable(found) and not isinstance(found, type)
-        return partial(self._call, name, found) if is_call else found
+        member = getattr(self._module, name)
+        is_function = callable(member) and not isinstance(member, type)
+        if is_function and name.startswith("nvml"):
+            return partial(self._call, name, member)
+        return member
 
     def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
-        """Listening for events is no part of a probe: off, so that the recording ends with it."""
+        """Refuse to listen for events: that is no part of a probe, and would outlast it."""
         raise self._module.NVMLError(NOT_SUPPORTED)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         named = [argument_of(value) for value in arguments]
         self._write(recording.Call(name, named, recording.Silence()))
-        real = [value.real if isinstance(value, recording.Handle) else value for value in arguments]
+        real = []
+        for value in arguments:
+            real.append(value.real if isinstance(value, recording.Handle) else value)
+
         start = self._clock()
         try:
             result = function(*real)
@@ -53,22 +58,27 @@ class RecordingNvml:
             self._module.NVMLLibraryMismatchError,
             UnicodeDecodeError,
         ) as error:
-            self._write(recording.Call(name, named, self._raised(error), self._since(start)))
+            microseconds = self._microseconds_since(start)
+            raised = self._raised(error)
+            self._write(recording.Call(name, named, raised, microseconds))
             raise
 
-        took = self._since(start)
+        microseconds = self._microseconds_since(start)
         if name in _DEVICES:
-            result = recording.Handle(_DEVICES[name](*named), result)
+            name_of_device = _DEVICES[name]
+            result = recording.Handle(name_of_device(*named), result)
 
-        self._write(recording.Call(name, named, _answer(name, arguments, result), took))
+        answer = _answer(name, arguments, result)
+        self._write(recording.Call(name, named, answer, microseconds))
         return result
 
-    def _since(self, start: int) -> float:
+    def _microseconds_since(self, start: int) -> float:
         return (self._clock() - start) / 1000
 
     def _raised(self, error: Any) -> recording.Raised:
         if isinstance(error, self._module.NVMLError):
-            return recording.Raised("NVMLError", int(error.value), str(error))
+            code = int(error.value)
+            return recording.Raised("NVMLError", code, str(error))
         # The bytes that are no text may be a serial number: only the reason is kept.
         text = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
         return recording.Raised(type(error).__name__, 0, text)
@@ -83,20 +93,13 @@ def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Ans
 
     for value in arguments:
         if hasattr(value, "_obj"):  # of byref
-            return recording.Filled(_memory(value._obj), result)  # noqa: SLF001 - byref's target
+            target = value._obj  # noqa: SLF001 - byref's target
+            return recording.Filled(_memory(target), result)
 
     if isinstance(result, ctypes.Structure):
         return _memory(result)
-
     if isinstance(result, ctypes.Array):
-        values = [
-            recording.FieldValue(
-                entry.fieldId, entry.scopeId, entry.value.ullVal, entry.valueType, entry.nvmlReturn
-            )
-            for entry in result
-        ]
-        return recording.Fields(values)
-
+        return recording.Fields([_field_value(entry) for entry in result])
     if result is None or isinstance(result, int | str | list):
         return recording.Value(result)
 
@@ -106,12 +109,24 @@ def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Ans
     )
 
 
+def _field_value(entry: Any) -> recording.FieldValue:
+    return recording.FieldValue(
+        field=entry.fieldId,
+        scope=entry.scopeId,
+        value=entry.value.ullVal,
+        type=entry.valueType,
+        status=entry.nvmlReturn,
+    )
+
+
 def _memory(struct: Any) -> recording.Memory:
-    return recording.Memory(type(struct).__name__, bytes(struct).hex())
+    name = type(struct).__name__
+    content = bytes(struct)
+    return recording.Memory(name, content.hex())
 
 
 def calls_in(journal: bytes) -> list[recording.Call]:
-    """The calls that were noted; one without an answer is followed by none."""
+    """The calls that were noted; only the last one can be without an answer."""
     calls: list[recording.Call] = []
     for line in journal.splitlines(keepends=True):
         if not line.endswith(b"\n"):
@@ -120,5 +135,4 @@ def calls_in(journal: bytes) -> list[recording.Call]:
         if calls and isinstance(calls[-1].answer, recording.Silence):
             calls.pop()
         calls.append(call)
-
     return calls

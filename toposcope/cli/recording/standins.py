@@ -1,9 +1,9 @@
 """Stand-ins for whatever identifies a machine: equal, or zero, where the originals are.
 
-They are numbered in the order in which they turn up. A hash would not do: a serial number has so
-few digits that all of them can be tried.
+They are numbered in the order in which they turn up. A hash would not do: serial numbers have so
+few digits that one could try them all.
 
-What is passed on is listed here; what is not listed is replaced, or refused when its parts are not
+Only what is listed here is kept. Everything else is replaced, or refused where its parts are not
 known.
 """
 
@@ -36,18 +36,17 @@ _HARMLESS_TEXT: Final = frozenset({"nvmlSystemGetDriverVersion", "nvmlDeviceGetN
 
 _HARMLESS_FILES: Final = frozenset(
     {
-        *(
-            "vendor",
-            "device",
-            "class",
-            "numa_node",
-            "local_cpulist",
-            "link_layer",
-            "state",
-            "cpulist",
-            "distance",
-        ),
-        *("online", "ibdev"),
+        "vendor",
+        "device",
+        "class",
+        "numa_node",
+        "local_cpulist",
+        "link_layer",
+        "state",
+        "cpulist",
+        "distance",
+        "online",
+        "ibdev",
     }
 )
 
@@ -84,7 +83,6 @@ class StandIns:
                 answer = Filled(self._struct(call.name, memory), value)
             case Raised(error, code, text):
                 answer = Raised(error, code, self.uuids(text))
-
         return msgspec.structs.replace(call, answer=answer)
 
     def entry(self, entry: Entry) -> Entry:
@@ -92,7 +90,7 @@ class StandIns:
         path = self.uuids(entry.path)
         match entry:
             case File(_, text):
-                name = path.rpartition("/")[2]
+                _, _, name = path.rpartition("/")
                 if name == "vpd":
                     text = self.vpd(text)
                 elif name == "node_guid":
@@ -107,32 +105,45 @@ class StandIns:
 
     def text(self, text: str) -> str:
         """An identity of any form: UUIDs are replaced in place, anything else by as many digits."""
-        replaced = self.uuids(text)
-        return replaced if _UUID.search(text) else self._serial(text, len(text))
+        if _UUID.search(text):
+            return self.uuids(text)
+        return self._serial(text, len(text))
 
     def uuids(self, text: str) -> str:
         """Text with stand-ins for the UUIDs in it."""
-        return _UUID.sub(lambda found: str(self._uuid(uuid.UUID(found[0]))), text)
+
+        def stand_in(match: re.Match[str]) -> str:
+            original = uuid.UUID(match[0])
+            return str(self._uuid(original))
+
+        return _UUID.sub(stand_in, text)
 
     def guid(self, text: str) -> str:
         """An InfiniBand GUID as the kernel writes it: `b83f:d203:00d2:c1a6`."""
-        if not text.strip("0:"):
+        is_zero = not text.strip("0:")
+        if is_zero:
             return text
-        digits = f"{self._number('guid', text.lower()):016x}"
-        return ":".join(digits[i : i + 4] for i in range(0, 16, 4))
+        number = self._number("guid", text.lower())
+        digits = f"{number:016x}"
+        return f"{digits[:4]}:{digits[4:8]}:{digits[8:12]}:{digits[12:]}"
 
     def vpd(self, text: str) -> str:
         """Vital product data: the card's UUID is replaced, the submodel says what it is."""
-        known = parse_vpd(text.encode())
-        return known._replace(card=self.text(known.card)).text
+        original = parse_vpd(text.encode())
+        card = self.text(original.card)
+        return original._replace(card=card).text
 
     def _uuid(self, original: uuid.UUID) -> uuid.UUID:
-        return (
-            uuid.UUID(int=self._number("uuid", original), version=4) if original.int else original
-        )
+        if not original.int:
+            return original
+        number = self._number("uuid", original)
+        return uuid.UUID(int=number, version=4)
 
     def _serial(self, original: object, digits: int) -> str:
-        return str(self._number("serial", original)).zfill(digits) if digits else ""
+        if not digits:
+            return ""
+        number = self._number("serial", original)
+        return str(number).zfill(digits)
 
     def _number(self, kind: str, original: object) -> int:
         numbers = self._numbers[kind]
@@ -146,20 +157,25 @@ class StandIns:
             )
 
         content = bytearray.fromhex(memory.bytes)
+        struct = getattr(pynvml, memory.type)
         for member in _STRUCTS[memory.type]:
-            place: Any = getattr(getattr(pynvml, memory.type), member)
-            inside = slice(place.offset, place.offset + place.size)
-            content[inside] = self._member(member, bytes(content[inside]))
-
+            place: Any = getattr(struct, member)
+            end = place.offset + place.size
+            original = bytes(content[place.offset : end])
+            content[place.offset : end] = self._member(member, original)
         return Memory(memory.type, content.hex())
 
     def _member(self, member: str, original: bytes) -> bytes:
         if not any(original):
             return original
+        size = len(original)
         if member == "clusterUuid":
-            return self._uuid(uuid.UUID(bytes=original)).bytes
+            cluster = uuid.UUID(bytes=original)
+            return self._uuid(cluster).bytes
         if member == "ibGuid":
-            return self._number("guid", original).to_bytes(len(original), "big")
+            number = self._number("guid", original)
+            return number.to_bytes(size, "big")
 
-        length = len(original.partition(b"\0")[0])  # what follows the text may be anything
-        return self._serial(original, length).encode().ljust(len(original), b"\0")
+        text, _, _ = original.partition(b"\0")  # what follows the text may be anything
+        serial = self._serial(original, len(text))
+        return serial.encode().ljust(size, b"\0")

@@ -14,12 +14,13 @@ from toposcope.simulator.recording import Entry, File, Folder, Link
 def recorded_sysfs(root: Path, *, vf_rails: bool = False) -> list[Entry]:
     """Everything in the tree `root` that a probe reads, by path.
 
-    `vf_rails`: with virtual functions as NICs.
+    With `vf_rails` virtual functions count as NICs.
     """
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
+    sysfs = Sysfs(Path(top), files, vf_rails=vf_rails)
     # A probe to which NVML is of no use still reads all of sysfs.
-    probe(Nvml(None), Sysfs(Path(top), files, vf_rails=vf_rails), NvmlReturn(UNKNOWN, "not asked"))
+    probe(Nvml(None), sysfs, NvmlReturn(UNKNOWN, "not asked"))
     return sorted(files.noted.values(), key=lambda entry: entry.path)
 
 
@@ -31,11 +32,12 @@ class _RecordingFiles(Files):
         self._top = top
 
     def entries(self, folder: str) -> list[tuple[str, int]]:
-        found = super().entries(folder)
+        entries = super().entries(folder)
         place = self._follow(folder)
-        if found and place:
-            self.noted[place] = Folder(place, sorted(name for name, _ in found))
-        return found
+        if entries and place:
+            names = sorted(name for name, _ in entries)
+            self.noted[place] = Folder(place, names)
+        return entries
 
     def text(self, path: str) -> str:
         text = super().text(path)
@@ -45,11 +47,11 @@ class _RecordingFiles(Files):
         return text
 
     def vpd(self, path: str) -> Vpd | None:
-        found = super().vpd(path)
+        vpd = super().vpd(path)
         place = self._follow(path)
-        if found is not None and place:
-            self.noted[place] = File(place, found.text)
-        return found
+        if vpd is not None and place:
+            self.noted[place] = File(place, vpd.text)
+        return vpd
 
     def real(self, path: str) -> str:
         self.lexists(path)
@@ -67,21 +69,23 @@ class _RecordingFiles(Files):
         return super().lexists(path)
 
     def _follow(self, path: str) -> str | None:
-        """Where a path leads, from the top of the tree; notes the links on the way.
+        """Where a path leads, from the top of the tree; None: out of it.
 
-        None: out of the tree.
+        Notes the links on the way.
         """
         here = self._top
-        for part in path.removeprefix(f"{self._top}/").split("/"):
+        inside = f"{self._top}/"
+        parts = path.removeprefix(inside).split("/")
+        for part in parts:
             step = f"{here}/{part}"
             real = os.path.realpath(step)
-            if not real.startswith(f"{self._top}/"):
+            if not real.startswith(inside):
                 return None
             if real != step:
                 place = self._place(step)
-                self.noted[place] = Link(place, os.path.relpath(real, here))
+                target = os.path.relpath(real, here)
+                self.noted[place] = Link(place, target)
             here = real
-
         return self._place(here)
 
     def _place(self, path: str) -> str:

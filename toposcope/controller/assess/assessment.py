@@ -67,7 +67,7 @@ class Evidence:
 
 
 class LeftOut(NamedTuple):
-    """Those of the selected nodes that lack a level, and their GPUs."""
+    """The selected nodes that lack a level, and their GPUs."""
 
     nodes: int = 0
     gpus: int = 0
@@ -94,15 +94,15 @@ class Assessment:
     publishable: tuple[Level, ...] | None = None
     """The levels for published resources; None: leave them as they are."""
     bindable: tuple[Level, ...] | None = None
-    """Those for a binding that translates levels, and for what is made of it, with retained ones;
-    None as above."""
+    """The levels for a binding that translates levels, and for what is made of it: these and
+    retained ones; None as above."""
     health: Health = field(default_factory=Health)
     rails: Rails = field(default_factory=Rails)
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
     diagnostics: tuple[Diagnostic, ...] = ()
     noted_fabrics: frozenset[str] | None = None
-    """Of fabrics of interest, those that `selected` had before it was let go; None: it is there."""
+    """The fabrics of interest that `selected` had before it was let go; None: it is there."""
 
     def fabrics(self) -> Collection[str]:
         """The cluster UUIDs of the fabrics that selected nodes are in."""

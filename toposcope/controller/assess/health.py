@@ -212,7 +212,7 @@ def _most_degraded_first(domain: DegradedDomain) -> tuple[int, tuple[str, ...]]:
 def _of_one_node(
     values: Sequence[str | None], weights: Sequence[int], wanted: set[str]
 ) -> set[str]:
-    """Those of the wanted values that one node alone has."""
+    """The wanted values that one node alone has."""
     counts = dict.fromkeys(wanted, 0)
     for value, weight in zip(values, weights, strict=True):
         if value in counts:
@@ -427,8 +427,8 @@ def _small(
 ) -> list[Small]:
     """The domains that are smaller than usual, the smallest first.
 
-    Each is compared with its siblings in the nearest domain around it that holds several, else with
-    all. `around`: the values of each broader level around each of the domains.
+    A domain is compared with its siblings in the nearest domain around it that holds several, else
+    with all. `around`: the values of each broader level around each of the domains.
     """
     largest = max(gpus_by_domain.values())
     waiting = set()
@@ -458,7 +458,7 @@ def _smallest_first(small: Small) -> tuple[int, str]:
 def _smaller_than_usual(
     siblings: Sequence[str], gpus_by_domain: Mapping[str, int], waiting: Container[str]
 ) -> Iterator[Small]:
-    """Those of the siblings in `waiting` that have fewer GPUs than most."""
+    """The siblings in `waiting` that have fewer GPUs than most."""
     sizes = map(gpus_by_domain.__getitem__, siblings)
     usual = _usual(sizes)
     for domain in siblings:

@@ -73,7 +73,7 @@ def _with_exact_labels(topology: Topology, nodes: Table) -> Table:
 
 
 def _selected_by(topology: Topology, table: Table) -> list[Any]:
-    """Of each group the values of the labels that the selector names."""
+    """The values that each group has of the labels that the selector names."""
     columns = []
     for requirement in topology.selector:
         columns.append(table.labels(requirement.key))

@@ -5,10 +5,10 @@ Those on Workloads and Nodes go through here too.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.assess.rebuilds import Rebuild
 from toposcope.controller.events import (
     EventRateLimit,
     LevelEvent,
@@ -19,7 +19,10 @@ from toposcope.controller.events import (
 )
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.findings import Findings
+from toposcope.controller.look import Pass
+from toposcope.controller.status import fresh_rebuilds
 from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.writer import Outcome
 from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import event
 
@@ -40,7 +43,18 @@ class EventWriter:
         self._level_limit = EventRateLimit()
         self._condition_limit = EventRateLimit()
 
-    def write(self, findings: Findings, status: Mapping[str, Any]) -> None:
+    def write(self, look: Pass, findings: Findings) -> Outcome:
+        """Record what turned with the new status, and fabrics that were rebuilt."""
+        topology, told = findings.topology, findings.memory.told_rebuilds
+        if findings.written.status is not None:
+            self._record_turned(findings, findings.written.status)
+        fresh = fresh_rebuilds(topology, findings.assessment, told)
+        self._record_some(topology, rebuild_events(topology, fresh), self._condition_limit)
+        told.intersection_update(rebuild.pair for rebuild in look.rebuilds)
+        told.update(rebuild.pair for rebuild in fresh)
+        return Outcome(written=replace(findings.written, rebuilds=fresh))
+
+    def _record_turned(self, findings: Findings, status: Mapping[str, Any]) -> None:
         """Record what turned between the topology's last status and `status`."""
         topology = findings.topology
         due = level_events(topology, status, findings.demanded)
@@ -48,10 +62,6 @@ class EventWriter:
         due = condition_events(topology, status)
         due += rail_events(topology, findings.assessment.rails)
         self._record_some(topology, due, self._condition_limit)
-
-    def write_rebuilds(self, topology: Topology, rebuilds: Sequence[Rebuild]) -> None:
-        """Record fabrics that were rebuilt."""
-        self._record_some(topology, rebuild_events(topology, rebuilds), self._condition_limit)
 
     def _record_some(
         self, topology: Topology, due: Sequence[LevelEvent], limit: EventRateLimit

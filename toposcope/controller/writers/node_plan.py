@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import MANAGED_BY, PATH, TOPOSCOPE, Topology
-from toposcope.controller.writers.outcome import Outcome, is_outage
+from toposcope.controller.look import Pass
+from toposcope.controller.node_plan import plan_of
+from toposcope.controller.writers.writer import Outcome, is_outage
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import (
     CONFIG_MAP,
@@ -54,7 +56,13 @@ class NodePlanWriter:
         self._no_room: frozenset[str] = frozenset()
         self._refused: ApiError | None = None
 
-    def write(self, plan: NodePlan, topologies: Sequence[Topology]) -> Outcome:
+    def write(self, look: Pass, asked: Mapping[str, PlannedTopology]) -> Outcome:
+        """Write the plan of all topologies, given what each asks for by name. Raises KubeError."""
+        complete = not look.excess
+        plan = plan_of(look.supported, asked, look.nodes.placeholders, complete=complete)
+        return self.keep(plan, look.topologies)
+
+    def keep(self, plan: NodePlan, topologies: Sequence[Topology]) -> Outcome:
         """Write the plan if it differs from what is there.
 
         `topologies` are all there are. Raises KubeError.

@@ -2,15 +2,16 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
-from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.findings import Findings
+from toposcope.controller.look import Pass
 from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.outcome import PublishedOutcome
+from toposcope.controller.writers.writer import Outcome, Written
 from toposcope.integrations.framework.published import Published
 from toposcope.integrations.framework.publishing.publisher import Publisher
 
@@ -29,13 +30,13 @@ class PublishedWriter:
         """What was logged last about each resource, by the topology's uid and the resource's
         handle."""
 
-    def write(self, findings: Findings) -> PublishedOutcome:
+    def write(self, _: Pass, findings: Findings) -> Outcome:
         """Publish the levels of one topology. Raises KubeError."""
-        topology = findings.topology
-        outcome = self._publish(topology, findings.assessment)
-        for resource in outcome.resources:
-            self._log(topology, resource)
-        return outcome
+        written = self._publish(findings)
+        due = self._due(written.resources)
+        for resource in written.resources:
+            self._log(findings.topology, resource)
+        return Outcome(due=due, written=written)
 
     def keep_only(self, uids: frozenset[str]) -> None:
         """Forget the topologies that are gone."""
@@ -43,18 +44,20 @@ class PublishedWriter:
             if uid not in uids:
                 del self._logged[uid, handle]
 
-    def _publish(self, topology: Topology, assessment: Assessment) -> PublishedOutcome:
+    def _publish(self, findings: Findings) -> Written:
+        topology = findings.topology
         cached_reader, backoff = self._wiring.cached_reader, self._wiring.backoff
         if backoff:
             schemas = cached_reader.schemas if cached_reader else 0
             backoff.subject = (topology.uid, topology.generation, schemas)
 
-        def decided() -> PublishedOutcome:
-            return self._publish_served(topology, assessment)
+        def decided() -> Written:
+            return self._publish_served(findings)
 
         return cached_reader.decide(decided) if cached_reader else decided()
 
-    def _publish_served(self, topology: Topology, assessment: Assessment) -> PublishedOutcome:
+    def _publish_served(self, findings: Findings) -> Written:
+        topology, assessment = findings.topology, findings.assessment
         served = [publisher for publisher in self._wiring.publishers if publisher.served()]
         resources: list[Published] = []
         anything_served = False
@@ -65,9 +68,7 @@ class PublishedWriter:
             resources += self._publish_with(publisher, topology, levels)
             if topology.mode(publisher.name) != "Never":
                 anything_served = True
-        return PublishedOutcome(
-            due=self._due(resources), resources=resources, anything_served=anything_served
-        )
+        return replace(findings.written, resources=resources, anything_served=anything_served)
 
     def _due(self, resources: Sequence[Published]) -> float | None:
         """When the first publisher wants another pass."""

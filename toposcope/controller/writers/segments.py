@@ -1,7 +1,8 @@
 """The ClusterTopology of each segment: created, updated, and deleted with its segment."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from toposcope.controller.segments import (
     child_name,
     child_spec,
 )
-from toposcope.controller.writers.outcome import SegmentsOutcome, is_outage
+from toposcope.controller.writers.writer import Outcome, is_outage
 from toposcope.integrations.framework.published import MANAGER, Target, owned_metadata
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError
@@ -36,11 +37,16 @@ class SegmentWriter:
         self._client = client
         self._runtime = runtime
 
-    def write(self, look: Pass, findings: Findings) -> SegmentsOutcome:
+    def write(self, look: Pass, findings: Findings) -> Outcome:
         """Bring the children in line with the segments.
 
         Raises KubeError if the server does not answer.
         """
+        children = self._write_children(look, findings)
+        return Outcome(written=replace(findings.written, children=children))
+
+    def _write_children(self, look: Pass, findings: Findings) -> Sequence[SegmentTopology]:
+        """The children of the segments that the status lists, now that they are written."""
         now = self._runtime.monotonic()
         parent, segments = findings.topology, findings.assessment.segments
         children = []
@@ -48,16 +54,16 @@ class SegmentWriter:
             if topology.owner == parent.uid:
                 children.append(topology)
         if parent.problems or not (children or parent.divided):
-            return SegmentsOutcome()
+            return ()
         if not parent.divided:
             self._delete(children, "spec.segments is Off")
-            return SegmentsOutcome()
+            return ()
         written = self._write_all(parent, segments, look.topologies)
         idle = look.idle
         deletable = [child for child in children if child in idle]
         self._delete_dropped(parent, segments, deletable)
         self._delete_unclaimed(parent, segments, deletable, findings.memory, now)
-        return SegmentsOutcome(children=written)
+        return written
 
     def _write_all(
         self, parent: Topology, segments: Segments | None, topologies: Iterable[Topology]

@@ -1,21 +1,32 @@
-"""The status of each ClusterTopology.
+"""The status of each ClusterTopology, which tells of what was written before it.
 
 What was written last is remembered until the watch shows it, so that one change is written once.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped
+from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, stamped
 from toposcope.controller.assess.availability import unsynced
+from toposcope.controller.assess.diagnostics import Diagnostic
+from toposcope.controller.findings import Findings
+from toposcope.controller.look import Pass
+from toposcope.controller.node_plan import slinky_condition, values_condition
 from toposcope.controller.publishing.dry_run import unified
-from toposcope.controller.status import left_out, reduced
+from toposcope.controller.status import (
+    conditions_of,
+    left_out,
+    old_schema_summary,
+    reduced,
+    refused_summary,
+    status_of,
+)
 from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.outcome import Outcome
+from toposcope.controller.writers.writer import Outcome
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply
@@ -39,6 +50,37 @@ class StatusWriter:
         """What the CRD in the cluster declares of a status."""
         self.refused: dict[str, str] = {}
         """Why the API server refuses a topology's status, by name, until it accepts a whole one."""
+        self._logged_hints: set[tuple[str, str]] = set()
+
+    def write(self, look: Pass, findings: Findings) -> Outcome:
+        """Write the status if it has changed, or only its conditions where it is refused.
+
+        Raises KubeError where nothing was written, but not if the topology is gone.
+        """
+        topology = findings.topology
+        conditions = self._conditions(look, findings)
+        self._log_hints(topology, findings.assessment.diagnostics)
+        written = replace(findings.written, conditions=conditions)
+        whole: dict[str, Any] = status_of(
+            topology,
+            findings.assessment,
+            written.resources,
+            self._wiring.runtime.now(),
+            conditions,
+            demand=findings.demand,
+            children=written.children,
+            told=findings.memory.told_rebuilds,
+        )
+        status = self.schema.declared_part(whole)
+        refusal = None
+        if status != topology.status:
+            written = replace(written, status=status)
+            refusal = self._write(topology, status)
+        if refusal is None:
+            self.refused.pop(topology.name, None)
+            return Outcome(written=written)
+        conditions = (*conditions[:-1], refused_summary(refusal))
+        return Outcome(refusal=refusal, written=replace(written, conditions=conditions))
 
     def latest(self, topology: Topology) -> Topology:
         """The topology with the status that we wrote last.
@@ -63,14 +105,55 @@ class StatusWriter:
         for name in self.refused.keys() - names.keys():
             del self.refused[name]
 
-    def write(self, topology: Topology, status: dict[str, Any]) -> Outcome:
-        """Write the status, or where the API server refuses it only its conditions.
+    def _conditions(self, look: Pass, findings: Findings) -> tuple[Condition, ...]:
+        """All conditions of the topology, `Ready` last."""
+        conditions = conditions_of(
+            findings.topology,
+            findings.assessment,
+            findings.written.resources,
+            anything_served=findings.written.anything_served,
+            shared=look.overlaps[findings.topology.name],
+            children=findings.written.children,
+            on_nodes=self._on_nodes(findings),
+        )
+        if self.schema.missing:
+            return (*conditions[:-1], old_schema_summary(self.schema.problem))
+        return conditions
+
+    def _on_nodes(self, findings: Findings) -> list[Condition]:
+        """What agents have written to their Nodes for a topology, and what not yet."""
+        topology, entry = findings.topology, findings.planned
+        refusal = ""
+        if self._wiring.node_plan:
+            refusal = self._wiring.node_plan.refusal(topology.name)
+        values = values_condition(topology, entry, findings.values, refusal)
+        annotations = slinky_condition(topology, entry, findings.annotations, refusal)
+        conditions = []
+        if values:
+            conditions.append(values)
+        if annotations:
+            conditions.append(annotations)
+        return conditions
+
+    def _log_hints(self, topology: Topology, hints: Iterable[Diagnostic]) -> None:
+        """Log each hint once for all topologies: mostly it is about the same nodes.
+
+        Every topology has its own hints in its status.
+        """
+        for hint in hints:
+            key = hint.key, hint.reason
+            if key not in self._logged_hints:
+                self._logged_hints.add(key)
+                log.warning("ClusterTopology %s: %s", topology.name, hint.message)
+
+    def _write(self, topology: Topology, status: dict[str, Any]) -> ApiError | None:
+        """Write a status; why the API server refuses it, so that only its conditions are written.
 
         Raises KubeError where nothing was written, but not if the topology is gone.
         """
         if self._wiring.show:
             self._show(topology, status)
-            return Outcome()
+            return None
         try:
             self._apply(topology, status)
         except ApiError as error:
@@ -82,12 +165,8 @@ class StatusWriter:
             less = reduced(topology, status, error, self._wiring.runtime.now())
             if less != topology.status:
                 self._apply(topology, less)
-            return Outcome(refusal=error)
-        return Outcome()
-
-    def accepted(self, topology: Topology) -> None:
-        """Note that the API server has a whole status of the topology."""
-        self.refused.pop(topology.name, None)
+            return error
+        return None
 
     def leave_out(self, topology: Topology, *, most: int) -> None:
         """Say of one beyond the supported number, `most`, that it is. Raises KubeError."""
@@ -114,9 +193,9 @@ class StatusWriter:
         self._write_or_raise(topology, status)
 
     def _write_or_raise(self, topology: Topology, status: dict[str, Any]) -> None:
-        outcome = self.write(topology, status)
-        if outcome.refusal:
-            raise outcome.refusal
+        refusal = self._write(topology, status)
+        if refusal:
+            raise refusal
 
     def _show(self, topology: Topology, status: dict[str, Any]) -> None:
         """Show what would change, and go on as if it had been written."""

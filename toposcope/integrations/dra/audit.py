@@ -121,7 +121,7 @@ def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[Disagreement, 
 
 
 def _different_gpus(
-    seen: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[Any]
+    seen: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[str | None]
 ) -> Iterator[Disagreement]:
     """What differs for the GPUs that NVML shows."""
     for gpu in seen:
@@ -146,7 +146,7 @@ def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[Disagr
 
     for device in published.devices:
         if device.id not in matched:
-            uuid = str(device.attribute("uuid"))
+            uuid = _text(device.attribute("uuid"))
             yield Disagreement(DisagreementKind.UNSEEN, device=device.name, uuid=uuid)
 
 
@@ -155,10 +155,11 @@ class _Published:
 
     def __init__(self, whole: Sequence[Device]) -> None:
         self.devices = whole
-        self._by_uuid: dict[Any, Device] = {}
+        self._by_uuid: dict[str, Device] = {}
         self._by_address: dict[str | None, Device] = {}
         for device in whole:
-            self._by_uuid[device.attribute("uuid")] = device
+            for uuid in device.texts("uuid"):
+                self._by_uuid[uuid] = device
             self._by_address[_address(device)] = device
 
     def device_of(self, gpu: SeenGpu) -> Device | None:
@@ -166,11 +167,11 @@ class _Published:
         return self._by_uuid.get(gpu.uuid) or self._by_address.get(gpu.pci)
 
 
-def _stand_ins(others: Sequence[Device]) -> set[Any]:
+def _stand_ins(others: Sequence[Device]) -> set[str | None]:
     """UUIDs and PCI addresses of the GPUs that other devices are a part of, or stand for."""
-    stand_ins: set[Any] = set()
+    stand_ins: set[str | None] = set()
     for device in others:
-        stand_ins.add(device.attribute("parentUUID"))
+        stand_ins.update(device.texts("parentUUID"))
         stand_ins.add(_address(device))
     return stand_ins
 
@@ -183,7 +184,7 @@ def _different_facts(gpu: SeenGpu, device: Device) -> Iterator[Disagreement]:
                 gpu=gpu.name,
                 device=device.name,
                 attribute=fact.attribute,
-                published=str(fact.published),
+                published=_text(fact.published),
                 source=fact.source,
                 seen=str(fact.seen),
             )
@@ -193,25 +194,35 @@ def _facts(gpu: SeenGpu, device: Device) -> tuple[_Fact, ...]:
     product = device.attribute("productName")
     product_label = label_safe(product) if isinstance(product, str) else None
     return (
-        _Fact("uuid", "NVML", device.attribute("uuid"), gpu.uuid),
+        _Fact("uuid", "NVML", _published(device, "uuid", gpu.uuid), gpu.uuid),
         _Fact("pciBusID", "sysfs", _address(device), gpu.pci),
-        _Fact("pcieRoot", "sysfs", device.attribute(PCIE_ROOT), gpu.root),
+        _Fact("pcieRoot", "sysfs", _published(device, PCIE_ROOT, gpu.root), gpu.root),
         _Fact("numaNode", "sysfs", _numa_node(device, gpu.numa), gpu.numa),
         _Fact("productName", "NVML", product_label, gpu.product),
     )
 
 
-def _numa_node(device: Device, seen: int | None) -> Any:
-    """Its NUMA node; of several the one that sysfs shows, if it is among them."""
-    for name in _NUMA_NODES:
-        published = device.attribute(name)
-        if published is None:
-            continue
-        if isinstance(published, list) and seen in published:
-            return seen
-        return published
+def _published(device: Device, name: str, seen: str | int | None) -> Any:
+    """An attribute; of several values the one that the hardware shows, if it is among them."""
+    published = device.attribute(name)
+    if isinstance(published, tuple) and seen in published:
+        return seen
+    return published
 
+
+def _numa_node(device: Device, seen: int | None) -> Any:
+    for name in _NUMA_NODES:
+        published = _published(device, name, seen)
+        if published is not None:
+            return published
     return None
+
+
+def _text(published: Any) -> str:
+    """An attribute as its ResourceSlice shows it."""
+    if isinstance(published, tuple):
+        return str(list(published))
+    return str(published)
 
 
 def _address(device: Device) -> str | None:
@@ -220,7 +231,6 @@ def _address(device: Device) -> str | None:
         text = device.attribute(name)
         if isinstance(text, str):
             return _normal(text)
-
     return None
 
 

@@ -18,7 +18,8 @@ class Version(str):
     __slots__ = ()
 
 
-Attribute = str | int | bool | list[Any]
+Attribute = str | int | bool | tuple[str | int, ...]
+"""Several values are a tuple, so that any attribute can be in a set."""
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 _WHOLE: Final = frozenset({"", "gpu", "vfio", "amdgpu"})
@@ -53,7 +54,6 @@ class Device:
         attributes = self.attributes
         if name in attributes:
             return attributes[name]
-
         prefix = f"{self.driver}/"
         own = name.removeprefix(prefix)
         if own in attributes:
@@ -64,6 +64,16 @@ class Device:
         """An attribute that is text; empty where the device lacks it, or it is anything else."""
         value = self.attribute(name)
         return value if isinstance(value, str) else ""
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All texts of an attribute that has one or several."""
+        value = self.attribute(name)
+        values = value if isinstance(value, tuple) else (value,)
+        texts = []
+        for text in values:
+            if text and isinstance(text, str):
+                texts.append(text)
+        return tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +89,13 @@ class NodeDevices:
     def gpus(self) -> tuple[Device, ...]:
         """The whole GPUs.
 
-        One that two devices stand for, one of them for virtual machines, counts once.
+        A GPU that a second device stands for, for virtual machines, counts once.
         """
         by_uuid = {}
         for device in self.devices:
             if device.is_gpu:
                 identity = device.text("uuid") or device.name
                 by_uuid[identity] = device
-
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[Device, ...]:
@@ -95,7 +104,6 @@ class NodeDevices:
         for device in self.devices:
             if device.driver == driver and device.is_gpu:
                 gpus.append(device)
-
         return tuple(gpus)
 
 
@@ -123,28 +131,26 @@ class Inventory:
             for gpu in there.gpus:
                 if self._is_held(gpu, there):
                     held.setdefault(node, []).append(gpu)
-
         return _by_driver(held)
 
     def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
         """Whether the GPU, its other self or a part of it is allocated."""
         if gpu.id in self.taken:
             return True
-
         own = _names(gpu)
         for device in there.devices:
             if device.driver != gpu.driver or device.id not in self.taken:
                 continue
             if not own.isdisjoint(_names(device)):
                 return True
-
         return False
 
 
 def _names(device: Device) -> set[str]:
     """What a device says that it is, or is a part of."""
-    names = {device.text(attribute) for attribute in _SAME}
-    names.discard("")
+    names: set[str] = set()
+    for attribute in _SAME:
+        names.update(device.texts(attribute))
     return names
 
 
@@ -155,7 +161,6 @@ def _by_driver(devices: Mapping[str, Iterable[Device]]) -> dict[str, Counter[str
         drivers = [device.driver for device in of_node]
         if drivers:
             counts[node] = Counter(drivers)
-
     return counts
 
 
@@ -258,7 +263,7 @@ def _read_device(pool: _PoolKey, device: Field) -> Device:
 
 
 def _taints(device: Field) -> tuple[Taint, ...]:
-    """Those that keep claims away."""
+    """The taints that keep claims away."""
     taints = []
     for taint in (device / "taints").items():
         key = text_at(taint, "key")
@@ -266,15 +271,16 @@ def _taints(device: Field) -> tuple[Taint, ...]:
         effect = text_at(taint, "effect")
         if effect in _REPELLING:
             taints.append(Taint(key, value, effect))
-
     return tuple(taints)
 
 
 def _value(kind: str, value: Field) -> Any:
     if kind == "version":
         return Version(value.text() or "")
-    if isinstance(value.value, str | int | list):
+    if isinstance(value.value, str | int):
         return value.value
+    if isinstance(value.value, list):
+        return tuple([part for part in value.value if isinstance(part, str | int)])
     return None
 
 
@@ -287,7 +293,6 @@ def allocated(claim: Field) -> Iterator[DeviceId]:
     for result in results.items():
         if (result / "adminAccess").flag():
             continue
-
         driver = text_at(result, "driver")
         pool = text_at(result, "pool")
         device = text_at(result, "device")

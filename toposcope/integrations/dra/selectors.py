@@ -43,7 +43,7 @@ class _UndecidedError(ToposcopeError):
 def matches(expression: str, device: Device) -> bool | None:
     """Whether the selector holds for the device; None: an error in CEL, or not known."""
     tree = _parsed(expression)
-    if tree is None or any(isinstance(value, list) for value in device.attributes.values()):
+    if tree is None or any(isinstance(value, tuple) for value in device.attributes.values()):
         return None
     try:
         found = _value(tree, device)
@@ -98,7 +98,6 @@ def _depth(tokens: Iterable[str]) -> int:
             deepest = max(deepest, depth)
         elif token in _CLOSING:
             depth -= 1
-
     return deepest
 
 
@@ -186,10 +185,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _attribute(tree: ast.expr, device: Device) -> Any:
-    """`device.attributes["domain"].name`, or with the name in brackets.
-
-    None where the device lacks it.
-    """
+    """The value of `device.attributes["domain"].name` or `["name"]`; None: the device lacks it."""
     match tree:
         case ast.Attribute(ast.Subscript() as domain, name) | ast.Subscript(
             ast.Subscript() as domain, ast.Constant(str() as name)

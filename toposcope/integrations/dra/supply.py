@@ -5,7 +5,6 @@ the link matrices: it is sound for a product if on every machine with that produ
 select is linked.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from toposcope.api.label_keys import PREFIX
 from toposcope.hardware.matrix import nv_links
-from toposcope.hardware.matrix_annotation import MatrixError, parse
+from toposcope.hardware.matrix_annotation import GpuFault, MatrixError, parse
 from toposcope.integrations.dra.allocation import Claim, Claims, copies
 from toposcope.integrations.dra.api import GROUP
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE, PCIE_ROOT
@@ -39,7 +38,6 @@ Manager's partitions.
 _PLACES: Final = {PCIE_ROOT: "PCIe root", NUMA_NODE: "NUMA node"}
 _ALTERNATIVES: Final = 8
 """The most that a request may list (resource/v1: FirstAvailableDeviceRequestMaxSize)."""
-_FAULTY: Final = re.compile(r"GPU [0-9]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Machine:
     there: NodeDevices
     linked: frozenset[frozenset[DeviceId]]
     named: Mapping[str, Device]
-    """By the name that the agent gives a GPU: `GPU 3`."""
+    """By the label that the matrix gives a GPU: `GPU3`."""
 
     @property
     def gpus(self) -> tuple[Device, ...]:
@@ -165,8 +163,7 @@ def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
         gpu = by_uuid.get(device.name)
         gpus.append(gpu)
         if gpu:
-            name = device.label.replace("GPU", "GPU ")
-            named[name] = gpu
+            named[device.label] = gpu
 
     cells = matrix.links.cells if matrix.links else ()
     return Machine(node, there, _linked(gpus, cells), named)
@@ -411,15 +408,14 @@ def _request(
 
 
 def taint_rules(
-    machines: Iterable[Machine], reasons: Mapping[str, Sequence[str]]
+    machines: Iterable[Machine], faults: Mapping[str, Sequence[GpuFault]]
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """A DeviceTaintRule for each GPU that a node's agent finds fault with, and the fault."""
+    """A DeviceTaintRule for each fault of a GPU that a node's agent finds, and the fault."""
     for machine in machines:
-        for reason in reasons.get(machine.node, ()):
-            faulty = _FAULTY.match(reason)
-            gpu = machine.named.get(faulty[0]) if faulty else None
+        for fault in faults.get(machine.node, ()):
+            gpu = machine.named.get(fault.label)
             if gpu:
-                yield _taint_rule(machine.node, gpu), reason
+                yield _taint_rule(machine.node, gpu), fault.reason
 
 
 def _taint_rule(node: str, gpu: Device) -> dict[str, Any]:

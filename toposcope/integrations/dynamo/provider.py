@@ -1,6 +1,6 @@
 """The workload provider that keeps a deployment's pods together: Grove.
 
-Only this file and `overrides` of Dynamo's name it.
+Of Dynamo's files only this one and `overrides` name it.
 """
 
 from typing import Final

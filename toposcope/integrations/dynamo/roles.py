@@ -1,6 +1,6 @@
 """The roles of a component that spans several nodes: a leader and its workers.
 
-Each may have a pod template of its own. Rules and messages: Dynamo's webhook, main of 2026-08.
+A role may have a pod template of its own. Rules and messages: Dynamo's webhook, main of 2026-08.
 Components of LPX have other roles, and are left alone.
 """
 

@@ -46,7 +46,6 @@ from toposcope.integrations.framework.document import (
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
 from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
     ClusterFacts,
     Reading,
     System,
@@ -62,14 +61,19 @@ _IMMUTABLE: Final = (
     "is immutable and cannot be added, removed, or changed after creation; "
     "delete and recreate the DynamoGraphDeployment to change topology constraints"
 )
+_TOP_KIND: Final = "ClusterTopologyBinding"
+_COMPONENT_KIND: Final = "ClusterTopology"
+"""What Dynamo calls the topology in its messages about a component."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """One component: its replicas are `nodes` pods each."""
+    """A component, whose replicas are `nodes` pods each."""
 
     name: str
     field: Field
+    is_service: bool
+    """Whether it is a service of v1alpha1."""
     replicas: int
     nodes: int
     pods: Mapping[str, Pods]
@@ -79,7 +83,8 @@ class _Component:
     @property
     def least(self) -> int:
         """How many replicas start together; Dynamo's webhook sets 1 where nothing is set."""
-        return (self.field / "minAvailable").number(1, least=1)
+        min_available = self.field / "minAvailable"
+        return min_available.number(1, least=1)
 
     @property
     def constraint(self) -> Field:
@@ -87,24 +92,29 @@ class _Component:
 
 
 def _components(spec: Field) -> Iterator[_Component]:
-    for name, field in components(spec):
-        pod_spec = _pod_spec(field)
+    for written in components(spec):
+        name, field, is_service = written
+        pod_spec = _pod_spec(field, is_service=is_service)
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
-        by_role = _role_specs(field) if nodes > 1 else {}
+        by_role = {}
+        if nodes > 1:
+            by_role = _role_specs(field)
         added = []
-        if _is_older(field):
+        if is_service:
             added.append(_main_container(field))
 
         pods = {}
         if len(by_role) == len(SUFFIXES):
             for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
-                pods[role] = pods_of(f"{name} {role}", count, own_spec or pod_spec, *added)
+                spec_of_role = own_spec or pod_spec
+                pods[role] = pods_of(f"{name} {role}", count, spec_of_role, *added)
         else:
             pods[""] = pods_of(name, nodes, pod_spec, *added)
         yield _Component(
             name=name,
             field=field,
+            is_service=is_service,
             replicas=(field / "replicas").number(1),
             nodes=nodes,
             pods=pods,
@@ -112,13 +122,8 @@ def _components(spec: Field) -> Iterator[_Component]:
         )
 
 
-def _is_older(component: Field) -> bool:
-    """Whether it is a service of v1alpha1."""
-    return component.path.startswith("spec.services")
-
-
-def _pod_spec(component: Field) -> Field:
-    if _is_older(component):
+def _pod_spec(component: Field, *, is_service: bool) -> Field:
+    if is_service:
         return component / "extraPodSpec"
     return component / "podTemplate" / "spec"
 
@@ -199,7 +204,7 @@ class _Deployment:
             self.levels[part.name] = level
 
     def check(self) -> Overrides:
-        """Note what else is wrong; what stands in overrides."""
+        """Note what else is wrong; returns what the overrides say."""
         pathway = self.pathway
         check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
         overrides = _overrides(self._spec, self.parts, self._cluster)
@@ -223,7 +228,13 @@ class _Deployment:
         named = []
         for part in self.parts:
             check_roles(part.field, part.nodes)
-            named.append(NamedPart(part.name, part.field, part.nodes))
+            named_part = NamedPart(
+                name=part.name,
+                field=part.field,
+                nodes=part.nodes,
+                has_name_field=not part.is_service,
+            )
+            named.append(named_part)
         if self.pathway.keeps_together:
             deployment = name_of(self._root)
             check_names(deployment, named)
@@ -249,9 +260,9 @@ class _Deployment:
         return False
 
     def gangs(self, whole: Group) -> tuple[Group, ...]:
-        """What starts together.
+        """What starts together: a scaling group or a clique for each component (graph.go).
 
-        Each multinode component becomes a scaling group, each other one a clique (graph.go).
+        Components of several nodes become scaling groups, the others cliques.
         """
         scaling_groups = {}
         cliques = {}
@@ -268,14 +279,15 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     overrides = deployment.check()
     whole = _tree(root, deployment, overrides)
     topology = None
-    if any(group.required for group, _ in whole.everything()):
+    has_required = any(group.required for group, _ in whole.everything())
+    if has_required:
         topology = deployment.top.name or overrides.name
     gangs: tuple[Group, ...] = (whole,)
     if topology:
         gangs = deployment.gangs(whole)
 
     invalid = deployment.misunderstood
-    notes = [LEVELS_FIRST]
+    notes = list(cluster.levels_first)
     if not invalid:
         notes = notes_on(whole, gangs)
     workload = Workload(
@@ -298,9 +310,10 @@ READERS: Final = (SYSTEM,)
 
 
 def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:
+    own = override_of_root(spec)
     names = [component.name for component in parts]
     overridden = [component.overridden for component in parts]
-    return read_overrides(override_of_root(spec), overridden, names, cluster)
+    return read_overrides(own, overridden, names, cluster)
 
 
 def _any_constrained(parts: Sequence[_Component]) -> bool:
@@ -330,12 +343,13 @@ def _top(
     _check_name(constraint, name, cluster, note, look=look)
     topology = None
     if look:
-        topology = cluster.topologies.get(name.text() or "")
+        topology_name = name.text() or ""
+        topology = cluster.topologies.get(topology_name)
     pack = constraint / "packDomain"
     if not pack.text() and not constrained:
         text = "is required when no component topologyConstraint is set"
         note(pack, "dynamo/some-domain", text, "name a level here or on a component")
-    level = _level(pack, topology, note)
+    level = _level(pack, topology, note, kind=_TOP_KIND)
     return _Top(constraint, name.text(), topology, level)
 
 
@@ -370,32 +384,33 @@ def _check_name(
         note(name, "dynamo/topology-exists", text, fix)
 
 
-def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | None:
+def _level(pack: Field, topology: TopologyLevels | None, note: Note, *, kind: str) -> Level | None:
+    """The level that is named; `kind` is what the message calls the topology."""
     domain = pack.text()
     if domain is None and pack.value != "":
         return None
     domain = domain or ""
     if not _DOMAIN.fullmatch(domain):
-        words = "write lower-case letters, digits and '-', as the topology names its levels"
         text = f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'"
-        pack.error("dynamo/domain-pattern", text, _fix(domain, topology) or words)
+        fix = _fix(domain, topology)
+        if not fix:
+            fix = "write lower-case letters, digits and '-', as the topology names its levels"
+        pack.error("dynamo/domain-pattern", text, fix)
         return None
-    return _existing_level(pack, domain, topology, note)
+    return _existing_level(pack, domain, topology, note, kind=kind)
 
 
 def _existing_level(
-    pack: Field, domain: str, topology: TopologyLevels | None, note: Note
+    pack: Field, domain: str, topology: TopologyLevels | None, note: Note, *, kind: str
 ) -> Level | None:
     if topology is None:
         return None
     level = topology.by_domain(domain)
     if level is None:
         available = " ".join(sorted(topology.domains))
-        kind = "ClusterTopology"
-        if pack.path.startswith("spec.topologyConstraint"):
-            kind = "ClusterTopologyBinding"
         text = f'does not exist in {kind} "{topology.name}"; available domains: [{available}]'
-        note(pack, "dynamo/domain-exists", text, _fix(domain, topology))
+        fix = _fix(domain, topology)
+        note(pack, "dynamo/domain-exists", text, fix)
     return level
 
 
@@ -415,12 +430,12 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
     pack = component.constraint / "packDomain"
     if pack.value is None:
         if _name_field(root) == _NEWEST_NAME:
-            _existing_level(pack, "", top.topology, note)
+            _existing_level(pack, "", top.topology, note, kind=_COMPONENT_KIND)
         else:
             fix = "name a level, or remove topologyConstraint"
             pack.error("dynamo/component-domain", "Required value", fix)
         return None
-    level = _level(pack, top.topology, note)
+    level = _level(pack, top.topology, note, kind=_COMPONENT_KIND)
     if level is None or top.level is None or top.topology is None:
         return level
 
@@ -497,13 +512,13 @@ def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Grou
     constrained = []
     for role, pods in by_role.items():
         if role in overridden:
-            group = Group.of_kind(f"{role} of", part.name, (pods,))
+            group = Group.part_of(part.name, role, (pods,))
             kept = _kept(group, None, overridden[role], overrides)
             constrained.append(kept)
         else:
             free.append(pods)
 
-    replica = Group.of_kind("replica of", part.name, tuple(free))
+    replica = Group.part_of(part.name, "replica", tuple(free))
     replica = replace(replica, groups=tuple(constrained), copies=part.replicas)
     constraint = overrides.components[part.name]
     return _kept(replica, own, constraint, overrides)

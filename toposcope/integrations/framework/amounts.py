@@ -39,7 +39,7 @@ def amount(resource: str, count: int, needs: int = 0) -> str:
 
 
 def number_of(resource: str, count: int, needs: int) -> str:
-    """The same without the unit, where it was named already; bytes keep it."""
+    """The amount without its unit, which was named already; bytes keep theirs."""
     number, unit = _scaled(resource, count, needs)
     if not is_bytes(resource):
         return number

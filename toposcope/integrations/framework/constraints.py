@@ -42,8 +42,8 @@ class Pods:
     """What they get devices by, which `requests` say nothing of."""
 
 
-JOB_OF: Final = "job of"
-"""Kind of the group that one of a ReplicatedJob's Jobs is."""
+JOB: Final = "job"
+"""The part of a ReplicatedJob that one of its Jobs is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,28 @@ class Group:
     copies: int = 1
     anti_affinity: str = ""
     """Groups with the same pod label here, and their copies, never share a domain of the required
-    level.
-
-    As for pod anti-affinity, a domain is then the value of the level's label alone, whatever lies
-    above it.
-    """
+    level. As for pod anti-affinity, a domain is then the value of the level's label alone, whatever
+    lies above it."""
     kind: str = ""
     """What its system calls such a group: `clique`, `pod set`; empty where nobody goes by it."""
     own_name: str = ""
-    """Its name among those of its kind."""
+    """Its name among those of its kind, or that of what it is a part of."""
+    part: str = ""
+    """What one copy is to `own_name`: `replica`, `slice`; empty: a group in its own right."""
 
     @staticmethod
     def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
         """A group that is called by its kind and its own name."""
         return Group(f"{kind} {own_name}", pods, kind=kind, own_name=own_name)
+
+    @staticmethod
+    def part_of(whole: str, part: str, pods: tuple[Pods, ...] = ()) -> "Group":
+        """A group of which each copy is a part of something with a name: a `replica` of it."""
+        return Group(f"{part} of {whole}", pods, own_name=whole, part=part)
+
+    def around(self, pods: tuple[Pods, ...] = (), groups: tuple["Group", ...] = ()) -> "Group":
+        """A group of the same name that asks for nothing."""
+        return Group(self.name, pods, groups, own_name=self.own_name, part=self.part)
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it, with how often each exists in one copy of this one."""
@@ -90,7 +98,7 @@ class Group:
         return True
 
     def simplified(self) -> "Group":
-        """The same without empty groups.
+        """The group without empty groups.
 
         Pods that need not stay together belong to the group around them. A group that asks for
         nothing itself and has nothing but one other group in it gives way to that one.
@@ -143,8 +151,10 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
         if group.is_empty:
             continue
         if group.unconstrained:
-            group = Group(group.name, groups=(group,))  # noqa: PLW2901 - its pods lose their groups
-        simpler.append(group.simplified())
+            # its pods lose their groups
+            simpler.append(group.around(groups=(group,)).simplified())
+        else:
+            simpler.append(group.simplified())
     return tuple(simpler)
 
 
@@ -182,7 +192,7 @@ class OfferedNode(Protocol):
 
     @property
     def taints(self) -> Sequence[Taint]:
-        """Those that repel pods."""
+        """The taints that repel pods."""
 
     @property
     def obstacle(self) -> str:
@@ -214,6 +224,8 @@ class Decision:
     topology: str | None = None
     """The topology that they were assigned on; None: nodes are left to another scheduler."""
     notes: tuple[str, ...] = ()
+    has_fewer_pods: bool = False
+    """Whether it takes fewer pods than the workload asks for."""
     partly: bool = False
     """Whether only some of many copies were tried, for the sake of time: the others may find no
     room.
@@ -225,15 +237,15 @@ class Admission(Protocol):
 
     @property
     def own(self) -> frozenset[tuple[str, str]]:
-        """Namespace and name of what it has admitted of this workload already.
+        """Namespace and name of the objects by which this workload is admitted already.
 
-        That holds nothing against it.
+        What they hold counts as free for it.
         """
 
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
-        """What it would do now.
+        """What the scheduler would do now.
 
-        With `emptied`: if nothing else were running or admitted, and all nodes were Ready.
+        `emptied`: as if nothing else were running or admitted, and all nodes were Ready.
         """
 
 

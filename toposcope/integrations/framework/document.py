@@ -79,7 +79,7 @@ class Field:
     def path(self) -> str:
         """Where it is in the document: `spec.levels[0].nodeLabel`.
 
-        Names with dots, such as label keys, in brackets.
+        Names with dots, such as label keys, are in brackets.
         """
         if self._parent is None:
             return str(self._name)
@@ -241,10 +241,7 @@ Note = Callable[[Field, str, str, str], None]
 
 
 def kind_of(document: Any) -> tuple[str, str]:
-    """API group (empty for the core group) and kind.
-
-    Empty strings for anything but a Kubernetes object.
-    """
+    """API group (empty for the core group) and kind; both are empty for no Kubernetes object."""
     if not isinstance(document, dict):
         return "", ""
     version = document.get("apiVersion")

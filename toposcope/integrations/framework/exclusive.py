@@ -51,7 +51,7 @@ def _fix(key: str, cluster: ClusterFacts) -> str:
 
 
 def kept_off(pods: Pods, key: str, values: tuple[str, ...]) -> Pods:
-    """The same pods, kept off the nodes whose label has one of these values."""
+    """The pods, kept off the nodes whose label has one of these values."""
     if not values:
         return pods
     unoccupied = Expression(key, "NotIn", values)

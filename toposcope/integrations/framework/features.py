@@ -7,7 +7,7 @@ count (`check`), what its objects report (`messages`): pure functions over `Work
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -51,8 +51,9 @@ class Ref:
 
 def conditions(document: Object, field: str = "conditions") -> tuple[Condition, ...]:
     """The conditions in `status.<field>`; what is missing or malformed in one is empty."""
+    entries = Field(document) / "status" / field
     read = []
-    for entry in (Field(document) / "status" / field).items():
+    for entry in entries.items():
         read.append(_condition(entry))
     return tuple(read)
 
@@ -62,7 +63,12 @@ def _condition(entry: Field) -> Condition:
     status = (entry / "status").text() or ""
     reason = (entry / "reason").text() or ""
     message = (entry / "message").text() or ""
-    return Condition(kind, status, reason, bounded(message))
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=bounded(message),
+    )
 
 
 def condition(document: Object, kind: str) -> Condition | None:
@@ -97,16 +103,22 @@ def _meanings() -> Mapping[re.Pattern[str], str]:
 
 
 def meaning_of(text: str) -> str:
-    """The meaning of each part of a message that a system's `meanings.yaml` knows, in its order.
-
-    Empty where none of them is known.
-    """
+    """The meaning of each part of a message that a system's `meanings.yaml` knows, in its order."""
     meanings: dict[str, None] = {}
     for pattern, words in _meanings().items():
         for match in pattern.finditer(text):
             meaning = words.format(*match.groups())
             meanings[meaning] = None
     return "; ".join(meanings)
+
+
+def words_for(text: str, table: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """The words beside the first pattern that matches all of the text; empty: none does."""
+    for pattern, words in table:
+        match = pattern.fullmatch(text)
+        if match:
+            return words.format(*match.groups())
+    return ""
 
 
 class Outcome(StrEnum):

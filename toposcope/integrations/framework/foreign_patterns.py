@@ -20,10 +20,7 @@ _ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
 
 
 def compiled(pattern: str) -> re.Pattern[str] | None:
-    """The pattern, to be searched for in names.
-
-    None where Python cannot apply it, or not in bounded time.
-    """
+    """The pattern to search names for; None where Python cannot apply it in bounded time."""
     if (
         len(pattern) > LONGEST
         or any(words in pattern for words in _ONLY_IN_GO)
@@ -38,7 +35,7 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def _ways(pattern: str) -> float:
-    """In how many ways at most the pattern may match a name; infinite where that is not bounded."""
+    """The most ways in which the pattern may match a name; infinite where there is no bound."""
     ways = 1.0
     alternatives = [1]
     for token in _tokens(pattern):

@@ -93,7 +93,7 @@ class ObjectRequests:
 def level_request(
     level: str, *, required: bool, topology: str | None = None, any_label: bool = False
 ) -> LevelRequest:
-    """One request, shared between the thousands of workloads that have the same.
+    """A request, shared between the thousands of workloads that have the same one.
 
     Raises ValueError for text that can be neither a domain nor a label key: it would end up in a
     ClusterTopology's status.

@@ -73,10 +73,7 @@ class TopologyLevels:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """`did you mean 'rack'?` for the closest of the choices, else the list of them.
-
-    Empty when there are none.
-    """
+    """`did you mean 'rack'?` for the closest of the choices, else the list of them."""
     ordered = sorted(set(choices))
     close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:

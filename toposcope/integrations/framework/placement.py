@@ -33,7 +33,7 @@ class ViewedNode(Protocol):
         """All of its labels."""
 
     def label(self, key: str) -> str | None:
-        """One of them."""
+        """The value of one label."""
 
 
 class ViewedPod(Protocol):
@@ -49,7 +49,7 @@ class ViewedPod(Protocol):
 
     @property
     def node(self) -> str:
-        """Where it is; empty while it is pending."""
+        """The node it is on; empty while it is pending."""
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -57,11 +57,11 @@ class ViewedPod(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Those that say what it belongs to."""
+        """The labels that say what it belongs to."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Those that ask for a placement."""
+        """The annotations that ask for a placement."""
 
     @property
     def wants(self) -> Mapping[str, Any]:
@@ -149,7 +149,7 @@ class Question:
     own: Mapping[str, int]
     """What pods of this very workload hold already."""
     decisions: MutableMapping[Admission, Decision]
-    """Those made so far: they take long, and several parts of a workload may share one."""
+    """The decisions made so far: they take long, and parts of a workload may share one."""
 
     @property
     def decision(self) -> Decision | None:
@@ -166,7 +166,7 @@ class Placement:
     """What one system knows about places."""
 
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """As much of an object of `decisive` as counts; None: it decides nothing."""
+        """What counts of an object of `decisive`; None: it decides nothing."""
         return document
 
     def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:

@@ -316,7 +316,7 @@ def _amount(resource: str, quantity: Field) -> int | None:
 
 
 def node_filter_of(spec: Field) -> NodeFilter:
-    """Which nodes a pod spec allows."""
+    """The nodes that a pod spec allows."""
     affinity = spec / "affinity" / "nodeAffinity" / "requiredDuringSchedulingIgnoredDuringExecution"
     terms = []
     for term in (affinity / "nodeSelectorTerms").items():
@@ -334,7 +334,7 @@ def node_filter_of(spec: Field) -> NodeFilter:
 
 
 def term_of(term: Field) -> tuple[Expression, ...]:
-    """One of a node selector's terms; what is malformed in it becomes a finding."""
+    """A term of a node selector; what is malformed in it becomes a finding."""
     expressions: list[Expression] = []
     for requirement in (term / "matchExpressions").items():
         expressions += _expressions(requirement, on_fields=False)

@@ -14,8 +14,7 @@ from toposcope.integrations.framework.constraints import (
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 
-LEVELS_FIRST: Final = "room is not checked before the levels are right"
-"""The note on a workload whose levels are wrong: what would fit without them means nothing."""
+_LEVELS_FIRST: Final = "room is not checked before the levels are right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +78,41 @@ class ClusterFacts:
     pod_groups: PodGroupMembers = field(default_factory=dict)
     """The pods of PodGroups that schedulers make."""
     gangs: Mapping[PodGroupName, tuple[Pods, ...]] = field(default_factory=dict)
-    """The pods of kube-scheduler's own."""
+    """The pods of Kubernetes' own gangs, by PodGroup."""
     unserved: frozenset[str] = frozenset()
     """Names of kinds that the cluster is known not to serve."""
     profiles: SchedulerProfiles | None = None
-    """Of the operator that names schedulers by profile; None: not known."""
+    """What the operator that names schedulers by profile is set to; None: not known."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)
     """By the kind that is read, as `spec.publish` names it."""
     reads: str = ""
-    """Which of them `topologies` are."""
+    """The kind that `topologies` are of."""
     objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
     held: Held = field(default_factory=dict)
     """What is held for pods that were admitted and that have no node yet."""
+    is_room_checked: bool = True
+    """False: nothing is known of nodes, so no verdict follows, whatever the levels."""
+
+    @property
+    def levels_first(self) -> tuple[str, ...]:
+        """The note on a workload whose levels are wrong.
+
+        What would fit without them means nothing. Empty where no room is checked anyway.
+        """
+        return (_LEVELS_FIRST,) if self.is_room_checked else ()
 
     def seen_by(self, reads: str) -> "ClusterFacts":
-        """The same for a system that reads one kind of topology resource."""
+        """The facts for a system that reads one kind of topology resource."""
         known = self.read.get(reads)
         if known is None:
             return self
         return replace(self, topologies=known.by_name, reads=reads)
 
     def with_topology(self, option: str, topology: TopologyLevels) -> "ClusterFacts":
-        """The same with one more topology resource, unless the cluster has one of that name."""
+        """The facts with one more topology resource, unless the cluster has one of that name."""
         known = self.read.get(option, ReadTopologies({}))
         if not known.served:
             return self
@@ -221,8 +230,11 @@ class System:
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
         root = Field(document)
-        existing = None if before is None else Field(before)
-        reading = self.reader(root, cluster.seen_by(self.reads), existing)
+        existing = None
+        if before is not None:
+            existing = Field(before)
+        facts = cluster.seen_by(self.reads)
+        reading = self.reader(root, facts, existing)
         findings = dict.fromkeys(root.findings)
         return replace(reading, findings=tuple(findings))
 

@@ -62,11 +62,11 @@ class Shortage:
     room_for: int
     """How many there is room for, always fewer; 0 where one is too much already."""
     each: Amounts = ()
-    """Of pods: the requests of one that are too much. Of several: what one copy needs."""
+    """`pods`: the requests of one that are too much. `several`: what one copy needs."""
     inner: Group | None = None
     """The smaller group."""
     lacking: tuple[Lack, ...] = ()
-    """Of several: what is short where."""
+    """`several`: what is short where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,8 @@ class Remedy:
     short: tuple[str, ...] = ()
     """Resources of which too little is free on these nodes."""
     pods: tuple[str, ...] = ()
-    """What has to go, as `namespace/name`: the pods on the nodes that hold what is short.
-
-    Empty where that is not known.
-    """
+    """What has to go, as `namespace/name`: the pods on the nodes that hold what is short, where
+    these are known."""
     taints: tuple[Taint, ...] = ()
     """What its pods have to tolerate."""
 
@@ -160,7 +158,7 @@ class Verdict:
         return "/".join(domain) or "the cluster"
 
     def limited(self, kind: Kind, limitation: str) -> "Verdict":
-        """That the scheduler does not place it, for a reason of its own; the evidence stays."""
+        """The same evidence with the verdict that the scheduler has a reason not to place it."""
         return Verdict(
             kind=kind,
             steps=self.steps,

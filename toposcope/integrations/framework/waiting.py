@@ -135,7 +135,7 @@ class Waiting:
         return None
 
     def check_room(self, workload: WaitingWorkload) -> Step | None:
-        """Where only some domain is left for the waiting pods, because of those that run."""
+        """The step about the domain that pods which run leave to those that wait."""
         del workload
         return None
 

@@ -29,7 +29,7 @@ class Constraint:
     owner: str
     """What has it, as Grove's messages call it: `PodCliqueSet`, `PodClique 'decode'`."""
     name: str
-    """Of the clique or scaling group; empty for the set."""
+    """The name of the clique or scaling group; empty for the set."""
     field: Field
     topology: str
     pack_domain: str
@@ -86,7 +86,7 @@ class Constraints:
 
     @classmethod
     def of(cls, template: Field) -> "Constraints":
-        """Those of a set's template."""
+        """The constraints of a set's template."""
         groups = list((template / "podCliqueScalingGroups").items())
         cliques = (template / "cliques").items()
         return cls(
@@ -97,7 +97,7 @@ class Constraints:
         )
 
     def __iter__(self) -> Iterator[Constraint]:
-        """Those that are set, in the order of Grove's checks."""
+        """The constraints that are set, in the order of Grove's checks."""
         for constraint in (self.top, *self.cliques, *self.groups):
             if constraint:
                 yield constraint
@@ -152,7 +152,7 @@ class Constraints:
                 _check_order(whole, part, topology, note)
 
     def _nested(self) -> Iterator[tuple[Constraint, Constraint]]:
-        """Each place with those inside of it, in the order of Grove's checks."""
+        """The constraints with those inside of them, in the order of Grove's checks."""
         for part in (*self.cliques, *self.groups):
             yield self.top, part
         for group, members in zip(self.groups, self.members, strict=True):
@@ -177,9 +177,9 @@ class _Names:
         self.problems = 0
 
     def resolve(self, constraint: Constraint, inherited: str) -> str:
-        """The name of one, its own or inherited.
+        """The topology's name of one constraint, its own or inherited.
 
-        Empty where it is not set, has no name, or another than above.
+        It is empty where the constraint is not set, has no name, or another than the one above.
         """
         if not constraint:
             return ""

@@ -29,7 +29,7 @@ class _Placement(Placement):
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """That the scheduler has no Topology for it, or one without a level that is asked for."""
+        """The finding that the scheduler's Topology is missing, or lacks a requested level."""
         if cluster.reads != PLUGIN.name or not workload.topology or not workload.placeable:
             return
         read = cluster.read[backend.TOPOLOGIES.option]

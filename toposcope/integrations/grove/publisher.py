@@ -233,10 +233,7 @@ class GrovePublisher:
         return operators.not_in_sync("Conflict", text)
 
     def _names_refused(self, name: str) -> str:
-        """Why the API server does not accept the names of the CRD.
-
-        Empty when it does, or when we may not read CRDs.
-        """
+        """Why the API server refuses the names of the CRD; empty: it does not, or is not known."""
         try:
             crd = find(self._client, f"{_CRDS}/{name}")
         except ApiError as error:

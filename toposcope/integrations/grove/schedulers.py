@@ -48,10 +48,10 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
 def check_schedulers(
     root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool
 ) -> str:
-    """The scheduler of all pods, as far as it is known.
+    """The scheduler of all pods; empty where Grove's default decides and is not known.
 
-    Empty where Grove's default decides, and that is not known. `profiles` are those of Grove's
-    operator; None: not known. `submitted`: it is new, or changes.
+    `profiles` are those of Grove's operator, None where they are not known. `submitted`: the set is
+    new, or changes.
     """
     cliques = list((root / "spec" / "template" / "cliques").items())
     if not cliques:

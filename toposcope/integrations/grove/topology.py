@@ -25,11 +25,10 @@ _SCHEDULER: Final = {"scheduler": {"defaultProfileName": backend.SCHEDULER}}
 
 
 def target(resources: Collection[str], name: str) -> Target | None:
-    """The object to publish, where Grove's API serves these resources.
+    """The object to publish, where Grove's API serves these resources; None: there is none.
 
-    None: nothing that we could write. The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no
-    status and belongs to the operator. That of the development versions after them has one, and is
-    the binding under another name.
+    The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no status and belongs to the operator. The
+    one of the development versions after them has a status, and is the binding under another name.
     """
     if BINDINGS.plural in resources:
         return BINDINGS.target(name)

@@ -138,7 +138,7 @@ def body_of(
 
 
 def _entries(existing: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
-    """Those for other schedulers, and one that names our Topology unless its name is empty."""
+    """The entries for other schedulers, and one that names our Topology if it has a name."""
     entries = [entry for entry in existing if entry["schedulerName"] != backend.SCHEDULER]
     if name:
         entries.append({"schedulerName": backend.SCHEDULER, "topologyReference": name})

@@ -1,8 +1,8 @@
-"""Grove: whether its scheduling is topology-aware, PodGangs constrained, its Topology there.
+"""Grove's messages, and whether it keeps the pods of PodGangs together.
 
-Also its messages. Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and
-later. Grove compares names only and reads no node, so its condition is quoted and not taken as the
-truth about levels.
+That needs topology-aware scheduling, constraints on PodGangs and a Topology. Reasons of the
+condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
+reads no node, so its condition is quoted and not taken as the truth about levels.
 """
 
 import re
@@ -126,7 +126,7 @@ def _reads_older_topology(workload: features.WorkloadObjects) -> bool:
 
 
 def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
-    """Of Grove's schedulers only the backend keeps pods together."""
+    """Whether the pods' scheduler is the only one of Grove's that keeps them together."""
     others = sorted(workload.schedulers - {backend.SCHEDULER})
     if not others:
         return
@@ -169,15 +169,19 @@ def _check_topology(
 
     `creator` says, in a sentence, who is expected to create it.
     """
+    title = backend.TITLE
     if workload.published(name, backend.TOPOLOGIES):
-        return features.passed(f"{backend.TITLE} has the Topology {name}")
+        text = f"{title} has the Topology {name}"
+        return features.passed(text)
+
     why = workload.store.why_unknown(backend.TOPOLOGIES)
     if why:
-        text = f"cannot tell whether {backend.TITLE} has the Topology {name}: {why}"
+        text = f"cannot tell whether {title} has the Topology {name}: {why}"
         return features.unknown(text)
-    message = f"{backend.TITLE} has no Topology {name}, so it cannot keep Grove's pods together"
+
+    text = f"{title} has no Topology {name}, so it cannot keep Grove's pods together"
     get = shell("kubectl get {}", backend.TOPOLOGIES.name)
-    return features.failed(message, creator, commands=(get, *commands))
+    return features.failed(text, creator, commands=(get, *commands))
 
 
 def _creator(binding: features.Resource, named: str) -> str:
@@ -196,10 +200,7 @@ def _creator(binding: features.Resource, named: str) -> str:
 
 
 def topology_named_by(binding: features.Object) -> str:
-    """The Topology that a binding names, so that Grove creates none.
-
-    Empty when it names none.
-    """
+    """The Topology that a binding names, so that Grove creates none; empty: it names none."""
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == backend.SCHEDULER:
             return (entry / "topologyReference").text() or ""
@@ -239,8 +240,12 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
         reported = features.condition(document, LEVELS_UNAVAILABLE)
-        if reported and reported.status != "False":
-            yield features.SchedulerMessage(ref.handle, str(reported))
+        if reported is None or reported.status == "False":
+            continue
+        yield features.SchedulerMessage(
+            about=ref.handle,
+            text=str(reported),
+        )
 
 
 def _copy_namer(group: Group) -> CopyName:

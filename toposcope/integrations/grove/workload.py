@@ -21,7 +21,6 @@ from toposcope.integrations.framework.document import Field, Note, handle_of, ki
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
-    LEVELS_FIRST,
     ClusterFacts,
     Reading,
     System,
@@ -52,9 +51,9 @@ _SCALED: Final = (
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """What starts together.
+    """The gangs of a set: what starts together.
 
-    By name of group, `least` is `minAvailable` of scaling groups, `pods` that of cliques.
+    `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group.
     """
     base = []
     scaled = []
@@ -101,7 +100,7 @@ def _pods_of(groups: Iterable[Group]) -> int:
 
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
-    """The same with the pods of each clique that start together."""
+    """The group with only those pods of each clique that start together."""
     kinds = []
     for kind in group.pods:
         started = pods.get(group.name, kind.count)
@@ -179,7 +178,7 @@ class _Set:
     def _note(self) -> Note:
         """How Grove takes wrong levels.
 
-        Of a change to an object it checks none, unless they lacked their topology's name.
+        It does not check those of a change, unless they lacked their topology's name.
         """
         if self._old is None or not is_change(self._root, self._before):
             return Field.error
@@ -214,18 +213,21 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
     rules = {finding.rule for finding in root.findings}
     notes: tuple[str, ...] = ()
+    placeable = False
     if not _LEVEL_RULES.isdisjoint(rules):
-        notes = (LEVELS_FIRST,)
+        notes = cluster.levels_first
     elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
         notes = (_NOT_KEPT,)
     elif redundant:
         notes = (_NEVER_PLACED,)
-    placeable = not notes
+    else:
+        placeable = True
 
     gangs: tuple[Group, ...] = ()
     if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
         gangs = _gangs_of(root / "spec" / "template", group)
-        notes = notes or tuple(notes_of(group, gangs))
+        if placeable:
+            notes = tuple(notes_of(group, gangs))
     workload = Workload(
         system="Grove",
         handle=handle_of(root),

@@ -33,7 +33,8 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
     """The requests of a JobSet: exclusive placement, and what schedulers read from templates."""
     jobs = []
     pods = []
-    for replicated in (root / "spec" / "replicatedJobs").items():
+    replicated_jobs = root / "spec" / "replicatedJobs"
+    for replicated in replicated_jobs.items():
         job = replicated / "template"
         jobs.append(job)
         pods.append(job / "spec" / "template")
@@ -43,7 +44,8 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
         annotation = place / "metadata" / "annotations" / EXCLUSIVE
         exclusive.append((annotation, True))
     yield from requests_at(exclusive, any_label=True)
-    yield from read_annotations(Annotated(root, jobs=tuple(jobs), pods=tuple(pods)))
+    places = Annotated(root, jobs=tuple(jobs), pods=tuple(pods))
+    yield from read_annotations(places)
 
 
 _JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from toposcope.integrations.framework.constraints import JOB_OF, Group
+from toposcope.integrations.framework.constraints import JOB, Group
 from toposcope.integrations.framework.waiting import CopyName, Waiting
 from toposcope.integrations.jobset.api import JOB_KEY
 from toposcope.kube.discovery import Kind
@@ -21,7 +21,7 @@ class _JobSet(Waiting):
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
         del system  # whoever places them
         name = group.own_name
-        if group.kind != JOB_OF:
+        if group.part != JOB:
             return None
 
         def of_job(labels: Mapping[str, str]) -> str | None:

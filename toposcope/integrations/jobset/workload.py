@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import JOB_OF, Group, Pods, Workload
+from toposcope.integrations.framework.constraints import JOB, Group, Pods, Workload
 from toposcope.integrations.framework.document import (
     Field,
     handle_of,
@@ -124,7 +124,7 @@ class _Tree:
         return replace(_jobs(pod_set), pods=(pods,), required=level, anti_affinity=JOB_KEY)
 
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
-        """Each Job on the nodes that carry its name; their taint is tolerated."""
+        """A group for each Job, on the nodes that carry its name, whose taint it tolerates."""
         if self._cluster.lacks_label(NAMESPACED_JOB):
             text = f"no node carries the label {NAMESPACED_JOB}"
             fix = (
@@ -161,7 +161,7 @@ def _first(fields: Iterable[Field]) -> Field | None:
 
 def _jobs(pod_set: PodSet) -> Group:
     """The Jobs of one ReplicatedJob, each of which is a copy."""
-    return replace(Group.of_kind(JOB_OF, pod_set.name, (pod_set.pods,)), copies=pod_set.jobs)
+    return replace(Group.part_of(pod_set.name, JOB, (pod_set.pods,)), copies=pod_set.jobs)
 
 
 def _on_nodes_of(pods: Pods, job: str) -> Pods:

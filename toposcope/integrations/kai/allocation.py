@@ -143,10 +143,7 @@ class _Offers:
         return largest
 
     def at(self, depth: int) -> list[Path]:
-        """The domains at a depth in KAI's order.
-
-        Those with the least room first, on every level above as well.
-        """
+        """The domains at a depth in KAI's order: the least room first, on each level above too."""
         narrower = range(len(self.common) + 1, depth + 1)
         if not narrower:
             return [self.common[:depth]]
@@ -186,7 +183,7 @@ class _Candidates:
     node_sets: Sequence[Sequence[int]]
     """The nodes of each domain that seems to take it, in KAI's order."""
     scores: Mapping[int, int]
-    """Of nodes in preferred domains."""
+    """The scores of nodes in preferred domains."""
 
 
 @dataclass(slots=True)
@@ -218,21 +215,24 @@ class Allocator:
         return None
 
     def place_one_by_one(self, group: Group) -> tuple[Path | None, int]:
-        """Place the group's pods one after the other.
+        """Place the group's pods one after the other; the first decides the required domain.
 
-        The first one decides the domain of the required level. The domain (None where no level is
-        required, or where the first pod finds none), and how many are placed.
+        Returns that domain and how many are placed. The domain is None where no level is required,
+        or where the first pod finds no node.
         """
         self._prepare((group,))
         kind = group.pods[0]
-        first = replace(group, pods=(replace(kind, count=1),))
-        if not self._place_copy(first, range(len(self.leaves)), {}):
+        all_nodes = range(len(self.leaves))
+        first_pod = replace(kind, count=1)
+        first = replace(group, pods=(first_pod,))
+        if not self._place_copy(first, all_nodes, {}):
             return None, 0
 
         leaf = self.assignments.pop().leaf
-        self.assignments.append(Assignment(group, kind, leaf, count=1))
+        assignment = Assignment(group, kind, leaf, count=1)
+        self.assignments.append(assignment)
         domain = self._required_domain(group, leaf)
-        nodes: Sequence[int] = range(len(self.leaves))
+        nodes: Sequence[int] = all_nodes
         if domain is not None:
             nodes = self._members[domain]
         elif group.preferred:
@@ -269,7 +269,9 @@ class Allocator:
             if leaf.path is None:
                 continue
             for depth in range(len(leaf.path) + 1):
-                self._members.setdefault(leaf.path[:depth], []).append(number)
+                domain = leaf.path[:depth]
+                members = self._members.setdefault(domain, [])
+                members.append(number)
 
     def _depth(self, level: Level | None) -> int:
         if level is None:
@@ -280,7 +282,7 @@ class Allocator:
         return columns(pods.requests, self._resources)
 
     def _place_copy(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
-        """One copy of a group onto some of the nodes, in the first domain that takes all of it."""
+        """Place one copy of a group onto some nodes, in the first domain that takes all of it."""
         if not _count(group):
             return True
 
@@ -295,11 +297,12 @@ class Allocator:
         return False
 
     def _place_inside(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
-        """The group's own pods, then the groups below it."""
+        """Place the group's own pods, then the groups below it."""
         for pods in group.pods:
             placed = self._fill(group, pods, pods.count, nodes, scores)
             if placed < pods.count:
-                self._failures.append(Unplaced(group, "order", placed, pods.count))
+                failure = Unplaced(group, "order", placed, pods.count)
+                self._failures.append(failure)
                 return False
 
         for below in group.groups:
@@ -324,7 +327,8 @@ class Allocator:
             placed = min(left, room)
             if placed:
                 self._take(number, amounts, placed)
-                self.assignments.append(Assignment(group, pods, number, placed))
+                assignment = Assignment(group, pods, number, placed)
+                self.assignments.append(assignment)
                 left -= placed
             if not left:
                 break
@@ -348,7 +352,9 @@ class Allocator:
         wants_gpu = _wants_gpu(pods)
         scarce: list[int] = []
         for i, resource in enumerate(self._resources):
-            is_scarce = _is_gpu(resource) if wants_gpu else resource == "cpu"
+            is_scarce = resource == "cpu"
+            if wants_gpu:
+                is_scarce = _is_gpu(resource)
             if is_scarce:
                 scarce.append(i)
 
@@ -368,7 +374,9 @@ class Allocator:
         tables: list[_Table] = []
         if path is not None:
             for depth in range(len(path) + 1):
-                tables += self._tables.get(path[:depth], {}).values()
+                domain = path[:depth]
+                of_domain = self._tables.get(domain, {})
+                tables += of_domain.values()
 
         for table in tables:
             table.add(path or (), free, -1)
@@ -399,7 +407,8 @@ class Allocator:
 
         scores: dict[int, int] = {}
         if preferred:
-            scores = self._scores(offers.at(preferred))
+            preferred_domains = offers.at(preferred)
+            scores = self._scores(preferred_domains)
         depths = range(narrowest, required - 1, -1)
         node_sets = self._node_sets(group, offers, depths, set(valid))
         return _Candidates(node_sets, scores)
@@ -424,11 +433,14 @@ class Allocator:
             for domain in offers.at(depth):
                 if offers.fits(domain):
                     members = self._members[domain]
-                    node_sets.append([number for number in members if number in valid])
+                    nodes = [number for number in members if number in valid]
+                    node_sets.append(nodes)
                 else:
-                    failures.append(offers.shortage(group, domain))
+                    shortage = offers.shortage(group, domain)
+                    failures.append(shortage)
         if not node_sets:
-            self._failures.append(max(failures, key=_weight))
+            most_telling = max(failures, key=_weight)
+            self._failures.append(most_telling)
         return node_sets
 
     def _common(self, valid: Sequence[int], preferred: int) -> Path:
@@ -466,7 +478,9 @@ class Allocator:
     def _table(self, group: Group, common: Path, *, narrowest: int) -> _Table:
         """The table of the domains in `common` for the pods of a group; made if there is none."""
         largest = self._largest(group)
-        fixed = 0 if self._requests_something(largest) else _count(group)
+        fixed = 0
+        if not self._requests_something(largest):
+            fixed = _count(group)
         members = self._members.get(common, ())
         self._count_looks(len(members))
 
@@ -474,9 +488,11 @@ class Allocator:
         key = (narrowest, *largest, fixed)
         table = tables.get(key)
         if table is None:
-            table = _Table(range(len(common), narrowest + 1), largest, fixed)
+            depths = range(len(common), narrowest + 1)
+            table = _Table(depths, largest, fixed)
             for number in members:
-                table.add(self.leaves[number].path or (), self._free[number], 1)
+                path = self.leaves[number].path
+                table.add(path or (), self._free[number], 1)
             tables[key] = table
         return table
 
@@ -506,18 +522,12 @@ class Allocator:
 
 
 def in_name_order(count: int) -> Iterator[int]:
-    """The indexes of `count` sub-groups that are called by a number, in the order of their names.
-
-    0, 1, 10, 11, 2.
-    """
+    """The indexes of `count` sub-groups in the order of their names: 0, 1, 10, 11, 2."""
     return iter(sorted(range(count), key=str))
 
 
 def _weight(failure: Unplaced) -> tuple[bool, bool, int]:
-    """The failure that says most.
-
-    One of KAI's own limits before a lack of room, of these the closest.
-    """
+    """How much a failure says: a limit of KAI's own more than a lack of room, then the closest."""
     return failure.why == "narrower", failure.why == "largest", failure.fits
 
 

@@ -20,10 +20,7 @@ _Path = tuple[str, ...]
 
 
 def check_bound(explained: WaitingWorkload) -> Step | None:
-    """Whether the waiting pods find room in the domain that holds the others.
-
-    None where they are not bound to one.
-    """
+    """Whether the waiting pods find room in the domain that holds the others; None: none does."""
     for workload in explained.workloads:
         gang = _bound_gang(explained, workload)
         if gang:
@@ -93,7 +90,8 @@ def _domain(explained: WaitingWorkload, name: str, upper: tuple[Level, ...]) -> 
 
 
 def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
-    placed, left = len(explained.placed), len(explained.waiting)
+    placed = len(explained.placed)
+    left = len(explained.waiting)
     total = placed + left
     inside = []
     for name in explained.cluster_nodes:
@@ -122,13 +120,15 @@ def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
 
 def _of_size(group: Group, count: int) -> Group:
     """The group with so many of its pods."""
-    return replace(group, pods=(replace(group.pods[0], count=count),))
+    pods = replace(group.pods[0], count=count)
+    return replace(group, pods=(pods,))
 
 
 def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iterator[str]:
-    """Where all of its pods would fit, were they to start anew and together."""
+    """What to do so that all of its pods start together, if they would fit."""
     whole = _of_size(workload.groups[0], total)
-    verdict = explained.verdict(replace(workload, groups=(whole,), gang=True))
+    anew = replace(workload, groups=(whole,), gang=True)
+    verdict = explained.verdict(anew)
     if verdict is None or verdict.kind != "fits":
         return
 

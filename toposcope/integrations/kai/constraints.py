@@ -12,12 +12,12 @@ from typing import Final
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean, did_you_mean_key
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts
+from toposcope.integrations.framework.system import ClusterFacts
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenConstraint:
-    """One constraint as it was written.
+    """A constraint as it was written.
 
     `owner` is what KAI's messages call it: `workload`, `sub-group 1`.
     """
@@ -30,7 +30,7 @@ class WrittenConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint, understood."""
+    """A constraint, understood."""
 
     required: Level | None = None
     preferred: Level | None = None
@@ -64,7 +64,7 @@ class Constraints:
     def notes(self) -> tuple[str, ...]:
         """Why it is not placeable."""
         if self._invalid:
-            return (LEVELS_FIRST,)
+            return self.cluster.levels_first
         if self.placeable:
             return ()
         names = ", ".join(self._topologies)
@@ -78,7 +78,7 @@ class Constraints:
         *,
         dropped_without_level: bool = False,
     ) -> Constraint:
-        """One constraint; `above` is that of the group around it.
+        """Understand a constraint; `above` is that of the group around it.
 
         A topology without levels is an error of the scheduler's, except where the grouper drops it
         (`dropped_without_level`).

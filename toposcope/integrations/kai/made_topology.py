@@ -49,14 +49,14 @@ def is_made_from(existing: Document, binding: Document | None) -> bool:
 
 def is_leftover(existing: Document, name: str, binding: Document | None) -> bool:
     """Whether the operator made the Topology from a binding that is gone."""
-    return is_made(existing, name) and not is_made_from(existing, binding)
+    if not is_made(existing, name):
+        return False
+    return not is_made_from(existing, binding)
 
 
 def is_left_to_operator(topology: Topology, binding: Document | None) -> bool:
-    """Whether the operator, which is installed, makes the Topology of this name.
-
-    Perhaps only once its binding is written.
-    """
+    """Whether the operator, which is installed, makes the Topology, now or with its binding."""
     if binding is not None:
         return not topology_reference.names_topology(binding)
-    return topology.publish.get(BINDINGS.option, "Auto") == "Auto"
+    mode = topology.publish.get(BINDINGS.option, "Auto")
+    return mode == "Auto"

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from toposcope.integrations.framework.features import words_for
+
 _DOMAINS: Final = re.compile(
     r"node-group (\S+) can allocate only (\d{1,9}) of (\d{1,9}) required pods"
 )
@@ -18,14 +20,33 @@ _REQUIREMENT: Final = re.compile(
     r"(?:, subgroup (\S+?))?(?=[:.\s]|$)"
 )
 _WHOLE: Final = re.compile(r"not enough resources in (the cluster|\S+) to allocate the job")
-_GANG: Final = re.compile(
-    r"Resources were found for (\d{1,9}) pods while (\d{1,9}) are required for gang scheduling"
+_PODS: Final = (
+    (
+        re.compile(
+            r"Resources were found for (\d{1,9}) pods "
+            r"while (\d{1,9}) are required for gang scheduling"
+        ),
+        (
+            "KAI finds nodes for {0} of the {1} pods that start together: "
+            "free nodes, or lower minMember"
+        ),
+    ),
+    (
+        re.compile(
+            r"Resources were found for (\d{1,9}) pods from all sub-groups "
+            r"while sub-group (\S+) requires (\d{1,9}) pods"
+        ),
+        (
+            "sub-group {1} needs {2} pods at once, and KAI finds nodes for {0} "
+            "pods in all until then: free nodes, or lower its minMember"
+        ),
+    ),
+    (
+        re.compile(r"Resources were not found for pod (\S+) due to"),
+        "no node takes pod {0}",
+    ),
 )
-_SUB_GROUP: Final = re.compile(
-    r"Resources were found for (\d{1,9}) pods from all sub-groups "
-    r"while sub-group (\S+) requires (\d{1,9}) pods"
-)
-_POD: Final = re.compile(r"Resources were not found for pod (\S+) due to")
+"""What KAI says of pods that find no node, to its meaning."""
 _NODES: Final = re.compile(r"no nodes with enough resources were found: (.*)", re.DOTALL)
 _NOT_READY: Final = "Job is not ready for scheduling."
 _WAITING: Final = re.compile(
@@ -51,16 +72,15 @@ _REASONS: Final = (
 
 
 def meaning_of_no_room(text: str) -> str:
-    """What KAI's message about room means and what to do.
-
-    Empty where it says nothing about room.
-    """
-    sentences: list[str] = []
-    for meaning_of in (_missing_pods, _no_domain, _gang, _sub_group, _pod, _nodes):
-        sentence = meaning_of(text)
-        if sentence:
-            sentences.append(sentence)
-    return "; ".join(sentences)
+    """What KAI's message about room means and what to do; empty: it is not about room."""
+    sentences = [_missing_pods(text), _no_domain(text)]
+    for pattern, words in _PODS:
+        match = pattern.search(text)
+        if match:
+            meaning = words.format(*match.groups())
+            sentences.append(meaning)
+    sentences.append(_nodes(text))
+    return "; ".join(filter(None, sentences))
 
 
 def _missing_pods(text: str) -> str:
@@ -80,18 +100,20 @@ def _group_of(sub_group: str | None) -> str:
 
 
 def _no_domain(text: str) -> str:
-    """That no domain takes the group, and the best of those that were tried."""
+    """No domain takes the group; which of those that were tried is the best."""
     requirement = _REQUIREMENT.search(text)
     domains = _domains_of(text)
     if domains:
-        return _best_domain(domains, requirement[2] if requirement else "")
+        required = requirement[2] if requirement else ""
+        return _best_domain(domains, required)
     if requirement is None:
         return ""
 
     whole = _WHOLE.search(text)
     if whole:
+        group = _group_of(requirement[3])
         return (
-            f"{whole[1]} has too little room for {_group_of(requirement[3])}, "
+            f"{whole[1]} has too little room for {group}, "
             "wherever its pods go (KAI counts each as the largest): free "
             "nodes, or ask for fewer pods"
         )
@@ -130,33 +152,6 @@ def _best_domain(domains: Mapping[str, _Domain], level: str) -> str:
     )
 
 
-def _gang(text: str) -> str:
-    gang = _GANG.search(text)
-    if gang is None:
-        return ""
-    return (
-        f"KAI finds nodes for {gang[1]} of the {gang[2]} pods that start together: "
-        "free nodes, or lower minMember"
-    )
-
-
-def _sub_group(text: str) -> str:
-    below = _SUB_GROUP.search(text)
-    if below is None:
-        return ""
-    return (
-        f"sub-group {below[2]} needs {below[3]} pods at once, and KAI finds nodes for {below[1]} "
-        "pods in all until then: free nodes, or lower its minMember"
-    )
-
-
-def _pod(text: str) -> str:
-    pod = _POD.search(text)
-    if pod is None:
-        return ""
-    return f"no node takes pod {pod[1]}"
-
-
 def _nodes(text: str) -> str:
     """How many nodes are left out, by reason."""
     nodes = _NODES.search(text)
@@ -173,13 +168,11 @@ def _nodes(text: str) -> str:
 
 
 def _reason(line: str) -> str:
-    """One line of the count of nodes by reason; empty where it is not one that is known."""
+    """One line of the count of nodes by reason; empty where the reason is not known."""
     count, _, reason = line.strip(" .").partition(" ")
     if not count.isdecimal():
         return ""
-    for pattern, words in _REASONS:
-        match = pattern.fullmatch(reason)
-        if match:
-            meaning = words.format(*match.groups())
-            return f"{count} {meaning}"
-    return ""
+    words = words_for(reason, _REASONS)
+    if not words:
+        return ""
+    return f"{count} {words}"

@@ -60,8 +60,8 @@ class _Placement(Placement):
 
         pod_groups = dict(cluster.pod_groups)
         for group, members in counts.items():
-            alike = [_times(member, count) for member, count in members.items()]
-            pod_groups[group] = tuple(alike)
+            counted = [_times(member, count) for member, count in members.items()]
+            pod_groups[group] = tuple(counted)
         return replace(cluster, pod_groups=pod_groups)
 
     def topologies(
@@ -75,13 +75,13 @@ class _Placement(Placement):
         return topologies
 
     def asks_nodes(self, workload: Workload) -> bool:
-        """KAI 0.17 does (scheduler_util.CheckNodeConditionPredicate)."""
+        """KAI 0.17 goes by nodes (scheduler_util.CheckNodeConditionPredicate)."""
         return workload.gang is not None
 
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """That its queue does not exist."""
+        """The finding that its queue does not exist."""
         del view
         finding = missing(cluster, workload.queue)
         if finding:
@@ -95,7 +95,8 @@ class _Placement(Placement):
 
 
 def _times(member: PodGroupMember, count: int) -> PodGroupMember:
-    return replace(member, pods=replace(member.pods, count=count))
+    pods = replace(member.pods, count=count)
+    return replace(member, pods=pods)
 
 
 def allocated(verdict: Verdict, question: Question) -> Verdict:
@@ -103,10 +104,12 @@ def allocated(verdict: Verdict, question: Question) -> Verdict:
 
     The verdict stays as it is where the allocation is too large to follow.
     """
-    place = _as_gang if question.workload.gang else _one_by_one
-    groups = question.workload.pod_groups or question.workload.groups
+    workload = question.workload
+    place = _as_gang if workload.gang else _one_by_one
+    groups = workload.pod_groups or workload.groups
+    topology = _Topology(question.levels, question.nodes)
     try:
-        return place(verdict, groups, _Topology(question.levels, question.nodes))
+        return place(verdict, groups, topology)
     except TooLargeError:
         return verdict
 
@@ -119,18 +122,23 @@ class _Topology:
         self.nodes = nodes
 
     def allocator(self, *, emptied: bool = False) -> Allocator:
-        """For the nodes as they are, or as if no pod ran on them."""
+        """An allocator for the nodes as they are, or as if no pod ran on them."""
         leaves = [leaf_of(node, self.levels, emptied=emptied) for node in self.nodes]
         return Allocator(self.levels, leaves)
 
 
 def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Leaf:
     """A node as KAI sees it; `emptied`: as if no pod ran on it, Ready and not cordoned."""
+    free = node.free
+    is_closed = bool(node.obstacle)
+    if emptied:
+        free = node.total
+        is_closed = False
     return Leaf(
         path=_path_of(node, levels),
-        free=node.total if emptied else node.free,
+        free=free,
         cpu_only=not node.total.get(ALLOCATABLE_GPUS),
-        usable=_usable(node, closed=bool(node.obstacle) and not emptied),
+        usable=_usable(node, closed=is_closed),
     )
 
 
@@ -149,7 +157,8 @@ def _usable(node: OfferedNode, *, closed: bool) -> Callable[[Pods], bool]:
     def usable(pods: Pods) -> bool:
         if closed:
             return False
-        return not pods.node_filter.rejection(node.name, node.labels, node.taints)
+        rejection = pods.node_filter.rejection(node.name, node.labels, node.taints)
+        return not rejection
 
     return usable
 
@@ -159,35 +168,51 @@ def _as_gang(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> 
     allocator = topology.allocator()
     failure = allocator.place(groups)
     if failure is None:
-        return verdict if verdict.fits else _fits(verdict, allocator, topology)
-    never = topology.allocator(emptied=True).place(groups)
-    kind: Kind = "never" if never else "full"
+        return _fits(verdict, allocator, topology)
+
+    kind: Kind = "full"
+    emptied = topology.allocator(emptied=True)
+    if emptied.place(groups) is not None:
+        kind = "never"
     if verdict.kind == kind:
         return verdict  # there is no room for it, whoever places it
-    return verdict.limited(kind, _limitation(failure, topology.levels))
+    limitation = _limitation(failure, topology.levels)
+    return verdict.limited(kind, limitation)
 
 
 def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> Verdict:
-    """One pod after the other: the first one decides the domain."""
+    """The pods start one after the other: the first one decides the domain."""
     (group,) = groups
     allocator = topology.allocator()
     domain, bound = allocator.place_one_by_one(group)
     wanted = sum(pods.count for pods in group.pods)
     if bound == wanted:
-        return verdict if verdict.fits else _fits(verdict, allocator, topology)
+        return _fits(verdict, allocator, topology)
     if not bound:
         return verdict if verdict.refuses else _as_gang(verdict, groups, topology)
     if verdict.refuses and domain is None:
         return verdict
+
     limitation = _partly_bound(group, domain, bound, wanted)
-    if topology.allocator().place(groups) is None:
+    as_gang = topology.allocator()
+    if as_gang.place(groups) is None:
         limitation += "; as a gang all of them fit now"
-    return verdict.limited("never" if verdict.kind == "never" else "full", limitation)
+    kind: Kind = "full"
+    if verdict.kind == "never":
+        kind = "never"
+    return verdict.limited(kind, limitation)
 
 
 def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdict:
-    placed = _placed(allocator, topology.nodes)
-    return Verdict("fits", placed, steps=verdict.steps, excluded=verdict.excluded)
+    """The verdict that it fits: as it is, or as KAI allocates it."""
+    if verdict.fits:
+        return verdict
+    return Verdict(
+        kind="fits",
+        placed=_placed(allocator, topology.nodes),
+        steps=verdict.steps,
+        excluded=verdict.excluded,
+    )
 
 
 def _placed(allocator: Allocator, nodes: Sequence[OfferedNode]) -> tuple[Placed, ...]:
@@ -197,7 +222,8 @@ def _placed(allocator: Allocator, nodes: Sequence[OfferedNode]) -> tuple[Placed,
         identity = id(assignment.group)
         groups[identity] = assignment.group
         by_node = counts.setdefault(identity, Counter())
-        by_node[nodes[assignment.leaf].name] += assignment.count
+        node = nodes[assignment.leaf]
+        by_node[node.name] += assignment.count
 
     placed = []
     for identity, group in groups.items():
@@ -221,16 +247,20 @@ def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) ->
 
 def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
     """Why KAI finds no place for a gang."""
-    name, required = failure.group.name, failure.group.required
+    name = failure.group.name
+    required = failure.group.required
     if failure.why == "narrower" and required:
-        narrow = levels[len(failure.domain) - 1].domain
+        depth = len(failure.domain)
+        narrow = levels[depth - 1].domain
         return (
             f"{VERSION} finds no {required.domain} for {name}: all nodes that it looks at are in "
             f"one {narrow} ({failure.domain[-1]}), and without a preferred level it looks no "
             f"higher; prefer {required.key}, too"
         )
     if failure.why == "largest":
-        where = f"the best {required.domain}" if required else "the whole topology"
+        where = "the whole topology"
+        if required:
+            where = f"the best {required.domain}"
         return (
             f"{VERSION} counts every pod of {name} as its largest: by this count {where} takes "
             f"{failure.fits} of {failure.wanted} pods; request the same for every pod"
@@ -263,7 +293,10 @@ def in_queue(verdict: Verdict, question: Question) -> Verdict:
     )
     if over.what == "quota":
         limitation += "; preemptible workloads may go beyond it"
-    return verdict.limited("never" if over.wanted > over.most else "full", limitation)
+    kind: Kind = "full"
+    if over.wanted > over.most:
+        kind = "never"
+    return verdict.limited(kind, limitation)
 
 
 def _wanted(groups: Iterable[Group]) -> Mapping[str, int]:

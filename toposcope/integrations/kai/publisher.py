@@ -65,7 +65,8 @@ class KaiPublisher:
 
         Raises KubeError.
         """
-        return self._keeper.retract(TOPOLOGIES.target(topology.name), topology)
+        target = TOPOLOGIES.target(topology.name)
+        return self._keeper.retract(target, topology)
 
     def _publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
         resources = objects.served_resources(self._client, made_topology.BINDING_API)
@@ -74,18 +75,20 @@ class KaiPublisher:
         if binding_target:
             binding = find(self._client, binding_target.path)
         existing = find(self._client, target.path)
+
         if binding_target and made_topology.is_left_to_operator(topology, binding):
             if existing is None or not is_ours(existing, topology):
                 return self._operators(target, topology, levels, binding, existing)
             return self._not_named(target, topology, levels, binding, existing)
         if existing is not None and made_topology.is_leftover(existing, topology.name, binding):
-            return self._leftover(target)
+            # the operator's Topology outlives its binding for a moment
+            return self._waiting(target, made_topology.LEFT_OVER)
         return self._keeper.keep(target, topology, levels, existing)
 
-    def _leftover(self, target: Target) -> Published:
-        """The operator's Topology outlives its binding for a moment."""
-        text = made_topology.LEFT_OVER
-        return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
+    def _waiting(self, target: Target, why: str) -> Published:
+        """The outcome where somebody else has to act first."""
+        again_in = self._patience.again_in(target.name)
+        return target.not_in_sync("Waiting", why, again_in)
 
     def _not_named(
         self,
@@ -101,12 +104,15 @@ class KaiPublisher:
         if is_ours(binding, topology):
             # The operator may refuse the entry. Created again, ours could meet one that it has made
             # in the meantime.
-            text = made_topology.NOT_NAMED
-            return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
+            return self._waiting(target, made_topology.NOT_NAMED)
+
         # The operator would not start with ours in the way of a binding that somebody else created.
         why = made_topology.MAKES_ITS_OWN
-        waiting = objects.remove(self._client, target, ours, why, finalizers(ours))
-        return waiting or self._not_made_yet(target)
+        held_by = finalizers(ours)
+        waiting = objects.remove(self._client, target, ours, why, held_by)
+        if waiting:
+            return waiting
+        return self._waiting(target, made_topology.NOT_MADE_YET)
 
     def _operators(
         self,
@@ -118,21 +124,17 @@ class KaiPublisher:
     ) -> Published:
         """How far the operator is with the Topology that it makes from the binding."""
         if existing is None:
-            return self._not_made_yet(target)
+            return self._waiting(target, made_topology.NOT_MADE_YET)
         if not made_topology.is_made(existing, topology.name):
             return target.conflict()
+
         wanted = tuple(level.key for level in levels)
         is_of_binding = made_topology.is_made_from(existing, binding)
         if is_of_binding and level_keys(existing) == wanted:
             return target.in_sync(made_topology.MADE)
         if binding is not None and not is_ours(binding, topology):
             return target.not_in_sync("Conflict", made_topology.OF_ANOTHER_BINDING)
-        text = made_topology.NOT_IN_LINE
-        return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
-
-    def _not_made_yet(self, target: Target) -> Published:
-        text = made_topology.NOT_MADE_YET
-        return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
+        return self._waiting(target, made_topology.NOT_IN_LINE)
 
 
 class _KaiPublishing(SystemPublishing):

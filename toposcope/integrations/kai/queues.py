@@ -80,10 +80,7 @@ def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> 
 
 
 def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
-    """What KAI says of a queue that does not exist for it.
-
-    None where it does, or where queues are not known.
-    """
+    """What KAI says of a queue that does not exist; None: it does, or queues are not known."""
     queues = _queues(cluster)
     if queues is None:
         return None

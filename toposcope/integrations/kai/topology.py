@@ -18,7 +18,8 @@ from toposcope.integrations.kai.api import TOPOLOGIES
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology without aliases, as every version accepts it. Raises ExportError."""
     entries: list[dict[str, str]] = []
-    for level in formats.exportable(topology).levels:
+    levels = formats.exportable(topology).levels
+    for level in levels:
         entries.append({"nodeLabel": level.key})
     return _topology(topology.name, entries)
 
@@ -27,7 +28,8 @@ def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
     """The Topology with the domains as aliases (v0.17 and later). Raises ExportError."""
     problems: list[str] = []
     entries: list[dict[str, str]] = []
-    for level in formats.exportable(topology).levels:
+    levels = formats.exportable(topology).levels
+    for level in levels:
         entries.append({"nodeLabel": level.key, "alias": level.domain})
         if level.domain in topology.keys:
             problems.append(
@@ -40,15 +42,22 @@ def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
 
 
 def _topology(name: str, levels: Iterable[dict[str, str]]) -> dict[str, Any]:
-    return formats.topology_object(TOPOLOGIES.api_version(), TOPOLOGIES.kind, name, levels)
+    return formats.topology_object(
+        TOPOLOGIES.api_version(),
+        TOPOLOGIES.kind,
+        name,
+        levels,
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     levels = root / "spec" / "levels"
     keys = check_levels(levels, cluster, "kai", "nodeLabel must be unique")
-    if before is not None and keys != label_keys(before / "spec" / "levels"):
-        text = "nodeLabel structure is immutable; only aliases may be edited"
-        levels.error("kai/topology-immutable", text, RECREATE)
+    if before is not None:
+        levels_before = before / "spec" / "levels"
+        if keys != label_keys(levels_before):
+            text = "nodeLabel structure is immutable; only aliases may be edited"
+            levels.error("kai/topology-immutable", text, RECREATE)
     _check_aliases(levels, keys)
     return Reading()
 
@@ -64,11 +73,13 @@ def _check_aliases(levels: Field, keys: Iterable[str]) -> None:
     rule = "kai/topology-alias"
     duplicates = [alias for alias in sorted(counts) if counts[alias] > 1]
     if duplicates:
-        text = f"aliases must be unique within the topology; duplicated: {', '.join(duplicates)}"
+        names = ", ".join(duplicates)
+        text = f"aliases must be unique within the topology; duplicated: {names}"
         levels.error(rule, text, "give each level an alias of its own")
     conflicting = sorted(counts.keys() & set(keys))
     if conflicting:
-        text = f"an alias must not equal a nodeLabel; conflicting: {', '.join(conflicting)}"
+        names = ", ".join(conflicting)
+        text = f"an alias must not equal a nodeLabel; conflicting: {names}"
         levels.error(rule, text, "choose another alias")
 
 

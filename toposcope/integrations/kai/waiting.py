@@ -16,7 +16,7 @@ from toposcope.kube.discovery import Kind
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """The conditions of its PodGroups, unless they are False."""
     for ref, document in workload.members(POD_GROUPS):
-        conditions = [*features.conditions(document, "schedulingConditions")]
+        conditions = list(features.conditions(document, "schedulingConditions"))
         conditions += features.conditions(document)
         for condition in conditions:
             if condition.message and condition.status != "False":
@@ -49,7 +49,12 @@ class _Kai(Waiting):
         name = pod.annotations.get(GROUP_OF)
         if not name:
             return None
-        return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name)
+        return Ref(
+            group=POD_GROUPS.group,
+            kind=POD_GROUPS.kind,
+            namespace=pod.namespace,
+            name=name,
+        )
 
     def check_room(self, workload: WaitingWorkload) -> Step | None:
         return check_bound(workload)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import JOB_OF, Group, Pods, Workload
+from toposcope.integrations.framework.constraints import JOB, Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.pods import (
     JOBSET,
@@ -263,7 +263,7 @@ class _Tree:
         if minimum < total:
             self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, total)}")
         return replace(
-            Group.of_kind(JOB_OF, pod_set.name, (pod_set.some(minimum),)),
+            Group.part_of(pod_set.name, JOB, (pod_set.some(minimum),)),
             required=own.required,
             preferred=own.preferred,
             copies=pod_set.jobs,

@@ -37,13 +37,15 @@ CONSTRAINED: Final = {"schedulingConstraints": {"topology": [{"key": str}]}}
 
 def keys_of(group: Field) -> Iterator[Field]:
     """The label keys of a group's constraints; kube-scheduler takes the first."""
-    for constraint in (group / "schedulingConstraints" / "topology").items():
+    constraints = group / "schedulingConstraints" / "topology"
+    for constraint in constraints.items():
         yield constraint / "key"
 
 
 def constraint_requests(group: Field) -> Iterator[LevelRequest]:
     """The requests of one group, template or `spec.scheduling`. Raises ValueError."""
-    yield from requests_at(((key, True) for key in keys_of(group)), any_label=True)
+    required = [(key, True) for key in keys_of(group)]
+    yield from requests_at(required, any_label=True)
 
 
 def templates_of(workload: Field) -> Iterator[Field]:
@@ -52,8 +54,10 @@ def templates_of(workload: Field) -> Iterator[Field]:
     for _ in range(_DEPTH):
         composites: list[Field] = []
         for above in level:
-            yield from (above / "podGroupTemplates").items()
-            composites += (above / "compositePodGroupTemplates").items()
+            pod_groups = above / "podGroupTemplates"
+            yield from pod_groups.items()
+            nested = above / "compositePodGroupTemplates"
+            composites += nested.items()
         yield from composites
         level = composites
 
@@ -95,7 +99,9 @@ _FIELDS: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests in the annotations of a workload and of its pod template."""
-    yield from read_annotations(Annotated(root, pods=(root / "spec" / "template",)))
+    template = root / "spec" / "template"
+    places = Annotated(root, pods=(template,))
+    yield from read_annotations(places)
 
 
 def _of_job(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:

@@ -130,7 +130,8 @@ def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
     structure = structure_of(root) or Structure(())
     members = _Members(structure.whole, all_known=True)
     name = name_of(root, "Job")
-    return _gang(root, name, root / "spec" / "scheduling", members, cluster)
+    scheduling = root / "spec" / "scheduling"
+    return _gang(root, name, scheduling, members, cluster)
 
 
 def _check_served(root: Field, cluster: ClusterFacts) -> None:
@@ -187,7 +188,7 @@ def _first_of_each_name(namespace: str, cluster: ClusterFacts) -> dict[str, Fiel
 
 
 def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
-    """One PodGroup, for the document that it, or its pods, are in."""
+    """The workload of a PodGroup, for the document that it, or its pods, are in."""
     name = name_of(group, "PodGroup")
     namespace = namespace_of(group)
     pods = cluster.gangs.get((namespace, name), ())
@@ -308,7 +309,7 @@ class _Counted:
 def _gang(
     root: Field, name: str, spec: Field, members: _Members, cluster: ClusterFacts
 ) -> Workload:
-    """One PodGroup, or a Job's own."""
+    """The workload of a PodGroup, or of a Job's own gang."""
     level = _level(spec, cluster)
     gang = spec / "schedulingPolicy" / "gang"
     least = _min_count(name, gang, members)
@@ -341,7 +342,7 @@ def _min_count(name: str, gang: Field, members: _Members) -> int | None:
 
 
 def _counted(members: _Members, least: int | None, level: Level | None) -> _Counted:
-    """Which pods must start together; `least` is minCount, None where they are no gang."""
+    """The pods that must start together; `least` is minCount, None where they are no gang."""
     kinds = members.kinds()
     if not kinds:
         note = (
@@ -383,9 +384,9 @@ def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool)
 
 
 def largest(kinds: Sequence[Pods]) -> Pods:
-    """As many pods, each of which takes what the largest takes of everything.
+    """As many pods, each of which takes of everything what the largest pod takes.
 
-    They go where each of these may go. Where all of them fit, pods taken one by one always do: as
+    They go where each of the pods may go. Where all of them fit, the pods fit one by one, too: as
     long as one is left, some node has room for it.
     """
     count = 0
@@ -406,14 +407,14 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
     """The nodes that each of these filters allows."""
     selector: set[tuple[str, str]] = set()
     alternatives: list[_Terms] = []
-    for each in filters:
-        selector.update(each.selector)
-        if each.terms:
-            alternatives.append(each.terms)
+    for node_filter in filters:
+        selector.update(node_filter.selector)
+        if node_filter.terms:
+            alternatives.append(node_filter.terms)
 
     tolerations = []
     for toleration in filters[0].tolerations:
-        if all(toleration in each.tolerations for each in filters):
+        if all(toleration in node_filter.tolerations for node_filter in filters):
             tolerations.append(toleration)
     return NodeFilter(
         tuple(sorted(selector)),

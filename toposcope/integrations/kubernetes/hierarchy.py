@@ -77,10 +77,12 @@ class Tree:
                 break
         return longest
 
-    def group(self, one: Field, above: tuple[Level, ...] = (), depth: int = _MAX_DEPTH) -> Group:
-        """One CompositePodGroup with all below it."""
-        name = name_of(one)
-        level = self._level(one / "spec")
+    def group(
+        self, composite: Field, above: tuple[Level, ...] = (), depth: int = _MAX_DEPTH
+    ) -> Group:
+        """A CompositePodGroup with all below it."""
+        name = name_of(composite)
+        level = self._level(composite / "spec")
         path = above
         if level is not None and level not in above:
             path = (*above, level)
@@ -89,17 +91,20 @@ class Tree:
         below: list[Group] = []
         if depth > 1:
             for child in _children_of(name, self._composites):
-                below.append(self.group(child, path, depth - 1))
-        leaves = [self._leaf(child) for child in _children_of(name, self._pod_groups)]
+                nested = self.group(child, path, depth - 1)
+                below.append(nested)
+        pod_groups = _children_of(name, self._pod_groups)
+        leaves = [self._leaf(child) for child in pod_groups]
         for leaf in leaves:
             self._collect(leaf, path)
             below += leaf.groups
 
-        gang = one / "spec" / "schedulingPolicy" / "gang"
-        least = (gang / "minGroupCount").number(len(below))
-        self._check_count(name, least, len(below))
-        if not _are_alike(below):
-            self.doubt = self.doubt or GREEDY
+        gang = composite / "spec" / "schedulingPolicy" / "gang"
+        present = len(below)
+        least = (gang / "minGroupCount").number(present)
+        self._check_count(name, least, present)
+        if not self.doubt and not _are_alike(below):
+            self.doubt = GREEDY
         return Group(name, groups=tuple(below), required=level)
 
     def _collect(self, leaf: Workload, path: tuple[Level, ...]) -> None:
@@ -128,7 +133,7 @@ class Tree:
 
 
 def _children_of(name: str, groups: Mapping[str, Field]) -> list[Field]:
-    """Those of the groups whose parent has this name."""
+    """The groups whose parent has this name."""
     return [group for group in groups.values() if parent_of(group) == name]
 
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from toposcope.integrations.framework.features import words_for
+
 _NO_NODE: Final = re.compile(r"0/(\d{1,9}) nodes are available: ")
 _MOST_DIGITS: Final = 9
 _KNOWN: Final = (
@@ -48,7 +50,8 @@ def meaning_of_no_node(text: str) -> str:
     match = _NO_NODE.match(text)
     if not match:
         return ""
-    reasons = text[match.end() :].partition(" preemption: ")[0]
+    reported = text[match.end() :]
+    reasons, _, _ = reported.partition(" preemption: ")
     meanings: list[str] = []
     for part in _parts(reasons):
         meaning = _meaning(part)
@@ -56,7 +59,8 @@ def meaning_of_no_node(text: str) -> str:
             meanings.append(meaning)
     if not meanings:
         return ""
-    return f"of {match[1]} nodes, {', '.join(meanings)}"
+    joined = ", ".join(meanings)
+    return f"of {match[1]} nodes, {joined}"
 
 
 def _meaning(part: str) -> str:
@@ -65,19 +69,16 @@ def _meaning(part: str) -> str:
     is_number = count.isascii() and count.isdecimal()
     if not is_number or len(count) > _MOST_DIGITS:
         return ""
-    reason = reason.strip(" .")
-    for pattern, words in _KNOWN:
-        match = pattern.fullmatch(reason)
-        if match:
-            meaning = words.format(*match.groups())
-            return f"{count} {meaning}"
-    return ""
+    words = words_for(reason.strip(" ."), _KNOWN)
+    if not words:
+        return ""
+    return f"{count} {words}"
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a list that a comma before a number, or a full stop, ends.
+    """The parts of a list: a comma before a number, or a full stop, ends each.
 
-    Not within the braces of a taint.
+    Within the braces of a taint they end nothing.
     """
     begin = 0
     in_braces = False

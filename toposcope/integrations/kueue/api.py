@@ -117,7 +117,7 @@ def _layer_levels(layers: str) -> list[str]:
 
 
 def _levels(where: Field, names: Mapping[str, str]) -> Iterator[tuple[Field, bool]]:
-    """Where levels are named, and whether each is required."""
+    """The fields that name levels, and whether each level is required."""
     for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
         yield where / names[key], key != PREFERRED
 

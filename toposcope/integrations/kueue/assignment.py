@@ -42,7 +42,7 @@ class OrderedPods:
     a topology.
     """
     least: int | None = None
-    """So many pods would do."""
+    """The number of pods that would do."""
 
     @property
     def named_levels(self) -> list[str]:
@@ -92,7 +92,7 @@ class Assignment:
 class _Domain:
     path: Path
     leaf: int
-    """Of a domain of the lowest level: the position of its node."""
+    """Where the domain is of the lowest level: the position of its node."""
     children: "list[_Domain]" = field(default_factory=list)
     pods: int = 0
     slices: int = 0
@@ -113,13 +113,16 @@ class _Demand:
 
     def room(self, domain: _Domain) -> int:
         """How many the domain has room for."""
+        has_leader = self.leaders > 0
         if self.in_slices:
-            return domain.slices_with_leader if self.leaders > 0 else domain.slices
-        return domain.pods_with_leader if self.leaders > 0 else domain.pods
+            return domain.slices_with_leader if has_leader else domain.slices
+        return domain.pods_with_leader if has_leader else domain.pods
 
     def is_met_by(self, domain: _Domain) -> bool:
         """Whether the domain has room for all of it."""
-        return domain.leaders >= self.leaders and self.room(domain) >= self.count
+        if domain.leaders < self.leaders:
+            return False
+        return self.room(domain) >= self.count
 
     def take(self, count: int, leaders: int = 0) -> None:
         """Have so many assigned."""
@@ -142,7 +145,7 @@ class _Demand:
         return tightest
 
     def leader_first(self, domains: list[_Domain]) -> list[_Domain]:
-        """With the first domain in front whose leader leaves enough room in all of them."""
+        """The domains with that one first whose leader leaves enough room in all of them."""
         if not self.leaders:
             return domains
         without_leader = _Demand(self.count, leaders=0, in_slices=self.in_slices)
@@ -262,7 +265,7 @@ class _Fit:
 
 
 class _Search:
-    """Where one pod set goes, with its leader where it has one."""
+    """The search for the place of one pod set, with its leader where it has one."""
 
     def __init__(self, assigner: Assigner, together: _Together) -> None:
         workers = together.workers
@@ -314,7 +317,7 @@ class _Search:
         return domains
 
     def _first_level(self) -> int:
-        """Where the search starts; without a level anywhere, or in slices anywhere."""
+        """The level at which the search starts; without a level, or in slices, any."""
         asked = self._workers.level
         if asked:
             return self._assigner.levels.index(asked)
@@ -408,7 +411,7 @@ class _Search:
         return self._spread(level, domains, demand)
 
     def _single(self, domains: Sequence[_Domain], demand: _Demand) -> _Domain | None:
-        """One domain with room for all: the tightest, or without a level the first."""
+        """The one domain with room for all: the tightest, or without a level the first."""
         if not self._unconstrained:
             return demand.tightest(domains) if demand.is_met_by(domains[0]) else None
         for domain in domains:
@@ -419,7 +422,7 @@ class _Search:
     def _spread(self, level: int, domains: list[_Domain], demand: _Demand) -> _Fit | Unassigned:
         """Several domains, the largest first (without a level the smallest).
 
-        The leader's first, then the rest.
+        The domain of the leader comes before the others.
         """
         wanted = demand.count
         best_fit = not self._unconstrained
@@ -457,7 +460,7 @@ class _Search:
         )
 
     def _minimal(self, domains: list[_Domain], demand: _Demand, size: int) -> list[_Domain]:
-        """As few of the domains as meet the demand; each gets its share, `size` pods a slice."""
+        """The fewest domains that meet the demand, with the share of each, in slices of `size`."""
         domains = demand.leader_first(domains)
         result: list[_Domain] = []
         for position, candidate in enumerate(domains):

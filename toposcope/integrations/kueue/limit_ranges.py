@@ -38,7 +38,7 @@ class _Defaults:
 
 
 def with_defaults(structure: Structure, cluster: ClusterFacts, namespace: str) -> Structure:
-    """The same pods with the defaults for their containers."""
+    """The pods with the defaults for their containers."""
     defaults = _defaults(cluster, namespace)
     if not defaults.limits and not defaults.requests:
         return structure

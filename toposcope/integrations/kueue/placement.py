@@ -8,13 +8,18 @@ from toposcope.integrations.framework.constraints import Admission, Decision, Gr
 from toposcope.integrations.framework.placement import ClusterView, Placement, Question
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
-from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, WORKLOAD, WORKLOAD_OF
+from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, VERSION, WORKLOAD, WORKLOAD_OF
 from toposcope.integrations.kueue.queues import BoundNodes, held, kept
+
+_FEWER: Final = (
+    f"{VERSION} admits fewer pods than the workload asks for (job-min-parallelism), "
+    "and whether these find room is not checked"
+)
 
 
 class _Placement(Placement):
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """As much as counts; None for a Workload that holds nothing, because there are many."""
+        """What counts of an object; None for a Workload that holds nothing, as there are many."""
         return kept(document)
 
     def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
@@ -31,9 +36,11 @@ class _Placement(Placement):
             return verdict
         if decision.refusal:
             return _refused(verdict, question, admission, decision)
-        if verdict.fits or decision.partly or not _is_on_nodes(decision):
+        if verdict.fits or decision.partly:
             return verdict
-        if not decision.placed:
+        if not decision.placed and decision.has_fewer_pods:
+            return verdict.limited("unclear", _FEWER)
+        if not decision.placed or not _is_on_nodes(decision):
             return verdict
         # What the verdict leaves out may be of another flavor than the one that is taken.
         return Verdict("fits", _placed(decision))
@@ -59,7 +66,9 @@ def _refused(
 ) -> Verdict:
     refusal = decision.refusal
     if decision.no_flavor:
-        kind: Kind = "full" if _is_possible(admission, question) else "never"
+        kind: Kind = "never"
+        if _is_possible(admission, question):
+            kind = "full"
         limited = verdict.limited(kind, refusal)
         return replace(limited, steps=())
     if verdict.kind == "full":

@@ -33,7 +33,7 @@ from toposcope.kube.discovery import Kind
 
 @dataclass(frozen=True, slots=True)
 class AssignedDomain:
-    """One domain with the pods that it got.
+    """A domain with the pods that it got.
 
     `values` are those of the labels `levels`, broadest first.
     """
@@ -122,10 +122,7 @@ _NAMESPACE: Final = "kubernetes.io/metadata.name"
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """As much of one of these objects as counts.
-
-    None for a Workload that holds nothing, because there are many.
-    """
+    """What counts of one of these objects; None for the many Workloads that hold nothing."""
     if kind_of(document) != WORKLOAD.key:
         return document
     root = Field(document)
@@ -221,10 +218,7 @@ def known(cluster: ClusterFacts) -> bool:
 
 
 def queue_name(root: Field, cluster: ClusterFacts) -> str:
-    """The LocalQueue that the workload names, else the one called `default` in its namespace.
-
-    Empty without either.
-    """
+    """The LocalQueue that the workload names, else the one called `default`, if there is one."""
     name = _named(root).text()
     if name:
         return name
@@ -237,7 +231,7 @@ def queue_name(root: Field, cluster: ClusterFacts) -> str:
 
 
 def _named(root: Field) -> Field:
-    """Where a workload names its queue."""
+    """The queue that a workload names."""
     if kind_of(root.value) == WORKLOAD.key:
         return root / "spec" / "queueName"
     return root / "metadata" / "labels" / QUEUE_NAME
@@ -336,11 +330,11 @@ def _own(root: Field) -> Callable[[Field], bool]:
 def _others(root: Field, cluster: ClusterFacts) -> list[Field]:
     """The Workloads that are not the one of this document."""
     own = _own(root)
-    others = []
+    workloads = []
     for workload in _all(cluster, WORKLOAD):
         if not own(workload):
-            others.append(workload)
-    return others
+            workloads.append(workload)
+    return workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +363,7 @@ class _ClusterQueue:
         self._offers = [_offer(group) for group in groups.items()]
 
     def queue(self) -> Queue | None:
-        """As a workload finds it; None where it admits none."""
+        """The queue as a workload finds it; None where it admits none."""
         if not (self._has_flavors() and self._has_topologies()):
             return None
         selection = _selects(self._spec / "namespaceSelector", self._namespace)
@@ -468,9 +462,9 @@ class _ClusterQueue:
     def _may_preempt(self, quotas: QuotaNode) -> bool:
         """Whether Kueue may make room by preemption, and there is something to evict."""
         policies = self._spec / "preemption"
-        own = (policies / "withinClusterQueue").text()
-        others = (policies / "reclaimWithinCohort").text()
-        if own in _NO_PREEMPTION and others in _NO_PREEMPTION:
+        in_queue = (policies / "withinClusterQueue").text()
+        in_cohort = (policies / "reclaimWithinCohort").text()
+        if in_queue in _NO_PREEMPTION and in_cohort in _NO_PREEMPTION:
             return False
         if self._workloads:
             return True

@@ -47,7 +47,8 @@ class QuotaNode:
         """What it has, with what those below lend."""
         total = self.quota(resource).nominal
         for child in self.children:
-            total += child.subtree(resource) - child.local(resource)
+            lent = child.subtree(resource) - child.local(resource)
+            total += lent
         return total
 
     def local(self, resource: FlavorResource) -> int:
@@ -87,7 +88,9 @@ class QuotaNode:
         """The most that there could be."""
         if self.parent is None:
             return self.subtree(resource)
-        most = self.local(resource) + self.parent.potential(resource)
+        local = self.local(resource)
+        above = self.parent.potential(resource)
+        most = local + above
         borrowing_limit = self.quota(resource).borrowing_limit
         if borrowing_limit is None:
             return most
@@ -96,7 +99,9 @@ class QuotaNode:
 
     def root(self) -> "QuotaNode":
         """The topmost cohort, or itself."""
-        return self.parent.root() if self.parent else self
+        if self.parent is None:
+            return self
+        return self.parent.root()
 
     def adopt(self, child: "QuotaNode") -> None:
         """Have a ClusterQueue or a cohort below it."""
@@ -107,9 +112,10 @@ class QuotaNode:
 def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None) -> QuotaNode:
     """The quota of a ClusterQueue within its cohorts, with what Workloads use.
 
-    None: Workloads are not known, and what ClusterQueues report is used.
+    Where `workloads` is None, what ClusterQueues report is used.
     """
-    cohorts = _quota_nodes(_all(cluster, COHORT.key))
+    written_cohorts = _all(cluster, COHORT.key)
+    cohorts = _quota_nodes(written_cohorts)
     written_queues = _all(cluster, CLUSTER_QUEUE.key)
     queues = _quota_nodes(written_queues)
     for written in written_queues:
@@ -120,6 +126,7 @@ def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None
             cohort.adopt(queue)
         if workloads is None:
             queue.used = _reported(written / "status" / "flavorsReservation")
+
     _nest(cohorts, _parents(cluster))
     for workload in workloads or ():
         _use(queues, workload)
@@ -138,7 +145,9 @@ def _quota_nodes(documents: Iterable[Field]) -> dict[str, QuotaNode]:
 def _cohort_of(queue: Field) -> str | None:
     """The cohort of a ClusterQueue, in either version of the API."""
     spec = queue / "spec"
-    return (spec / "cohortName").text() or (spec / "cohort").text()
+    newer = (spec / "cohortName").text()
+    older = (spec / "cohort").text()
+    return newer or older
 
 
 def _parents(cluster: ClusterFacts) -> dict[str, str]:
@@ -162,7 +171,8 @@ def _nest(cohorts: dict[str, QuotaNode], parents: Mapping[str, str]) -> None:
 
 
 def _all(cluster: ClusterFacts, kind: tuple[str, str]) -> list[Field]:
-    return [Field(document) for document in cluster.objects.get(kind, ())]
+    documents = cluster.objects.get(kind, ())
+    return [Field(document) for document in documents]
 
 
 def _written(spec: Field) -> dict[FlavorResource, Quota]:
@@ -198,7 +208,8 @@ def _reported(reservations: Field) -> dict[FlavorResource, int]:
         for entry in (flavor / "resources").items():
             resource = (entry / "name").text()
             if resource:
-                reserved[flavor_name, resource] = _amount(resource, entry / "total") or 0
+                total = _amount(resource, entry / "total")
+                reserved[flavor_name, resource] = total or 0
     return reserved
 
 
@@ -223,10 +234,11 @@ def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
     for assigned in assignments.items():
         name = (assigned / "name").text()
         count = counts.get(name)
-        default = 1 if count is None else count
-        admitted = (assigned / "count").number(default)
         if count is None:
+            admitted = (assigned / "count").number(1)
             count = admitted
+        else:
+            admitted = (assigned / "count").number(count)
         needed = count - reclaimed.get(name, 0)
 
         usage = amounts_of(assigned / "resourceUsage")
@@ -239,7 +251,7 @@ def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
 
 
 def _counts(entries: Field, *, default: int) -> dict[str | None, int]:
-    """How many pods, by pod set."""
+    """By pod set: how many pods."""
     counts = {}
     for entry in entries.items():
         name = (entry / "name").text()

@@ -54,7 +54,7 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One pod set's request."""
+    """What one pod set requests."""
 
     pod_set: PodSet
     where: Field

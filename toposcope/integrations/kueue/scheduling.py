@@ -16,6 +16,7 @@ from toposcope.integrations.framework.constraints import Decision, OfferedNode, 
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.integrations.framework.system import Held
+from toposcope.integrations.kueue.api import VERSION
 from toposcope.integrations.kueue.assignment import (
     Assigner,
     Assignment,
@@ -29,11 +30,9 @@ from toposcope.text import plural
 
 _Key = TypeVar("_Key")
 
-VERSION: Final = "Kueue 0.19"
 _MOST_EVALUATIONS: Final = 200_000
-"""Of a node for a pod set: copies beyond it are left to the search for room, which knows equal
-pods.
-"""
+"""How often a node may be looked at for a pod set. Copies beyond that are left to the search for
+room, which knows equal pods."""
 
 _COARSE: Final = (
     f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, "
@@ -87,7 +86,7 @@ _Tried = list[dict[str, int]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KueueAdmission:
-    """One workload in one queue."""
+    """How one workload is admitted in one queue."""
 
     pod_sets: tuple[OrderedPods, ...]
     queue: Queue
@@ -129,14 +128,15 @@ class KueueAdmission:
             placed=tuple(placed),
             topology=topology,
             notes=notes,
+            has_fewer_pods=bool(trial.notes),
             partly=copies < self.copies,
         )
 
     def _copies_to_try(self, nodes: int) -> int:
         """At least one, and no more than there is time for."""
-        evaluations = max(1, nodes * len(self.pod_sets))
-        affordable = max(1, _MOST_EVALUATIONS // evaluations)
-        return min(self.copies, affordable)
+        evaluations = nodes * len(self.pod_sets)
+        affordable = _MOST_EVALUATIONS // max(1, evaluations)
+        return min(self.copies, max(1, affordable))
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class _Choice:
 
     flavor: Flavor
     number: int
-    """Of the last flavor that was looked at; -1 after the last one."""
+    """The number of the last flavor that was looked at; -1 after the last one."""
     busy: _Refusal | None = None
 
 
@@ -203,7 +203,9 @@ class _Trial:
         self._admission = admission
         self._queue = admission.queue
         self._emptied = emptied
-        self._nodes = nodes if emptied else [node for node in nodes if not node.obstacle]
+        self._nodes = nodes
+        if not emptied:
+            self._nodes = [node for node in nodes if not node.obstacle]
         self._free: dict[str, dict[str, int]] = {}
         """What is left on each node."""
         self._assigners: dict[str, Assigner] = {}
@@ -212,9 +214,10 @@ class _Trial:
         self._last: dict[FlavorResource, int] = {}
         """What the last copy used."""
         self.notes: list[str] = []
+        """On copies that are admitted with fewer pods."""
 
     def admit(self) -> list[_OnTopology] | _Refusal:
-        """One copy, flavor after flavor as long as one is left to try."""
+        """Admit one copy; flavor after flavor, as long as one is left to try."""
         pod_sets = self._admission.pod_sets
         counts = [pod_set.pods.count for pod_set in pod_sets]
         flavors = sum(len(group.flavors) for group in self._queue.groups)
@@ -224,7 +227,9 @@ class _Trial:
             cycle = self._attempt(counts, tried)
             result = cycle.result
             if isinstance(result, _Refusal):
-                result = self._reduced(counts, tried) or result
+                reduced = self._reduced(counts, tried)
+                if reduced is not None:
+                    result = reduced
             if not isinstance(result, _Refusal):
                 return result
             refusals.append(result)
@@ -234,7 +239,7 @@ class _Trial:
         return _most_telling(refusals)
 
     def _reduced(self, counts: Sequence[int], tried: _Tried) -> list[_OnTopology] | _Refusal | None:
-        """With fewer pods, as many as fit, where the workload allows; None: it does not help."""
+        """Admit it with as many pods as fit, where it allows fewer; None: that does not help."""
         fewer = self._most_that_fit(counts, tried)
         if fewer is None:
             return None
@@ -242,12 +247,12 @@ class _Trial:
             if pod_set.slices and count < pod_set.slices[0].size:
                 return _less_than_a_slice(pod_set, count)
 
-        cycle = self._attempt(fewer, tried)
+        result = self._attempt(fewer, tried).result
+        if isinstance(result, _Refusal):
+            return None
         pods = f"{sum(fewer)} of {sum(counts)} pods"
         self.notes.append(f"admitted with {pods}: the workload allows fewer (job-min-parallelism)")
-        if isinstance(cycle.result, _Refusal):
-            return None
-        return cycle.result
+        return result
 
     def _most_that_fit(self, counts: Sequence[int], tried: _Tried) -> list[int] | None:
         """The pods of each pod set, found by bisection as Kueue does; None: not even the least."""
@@ -273,7 +278,9 @@ class _Trial:
         """How many pods of each pod set may be missing."""
         spare = []
         for pod_set, count in zip(self._admission.pod_sets, counts, strict=True):
-            least = count if pod_set.least is None else pod_set.least
+            least = pod_set.least
+            if least is None:
+                least = count
             spare.append(count - least)
         return spare
 
@@ -313,10 +320,7 @@ class _Trial:
         return result
 
     def lacks_quota(self, copies: int) -> str:
-        """What more copies like the last one lack in its flavor, where the queue has no other.
-
-        Empty: nothing.
-        """
+        """What more copies like the last one lack in its flavor, where the queue has no other."""
         if not copies or len(self._queue.flavors) != 1:
             return ""
         quotas = self._queue.available
@@ -359,7 +363,8 @@ class _Trial:
         """Give these pod sets the same flavors; the refusal where there are none."""
         total: dict[str, int] = {}
         for member in members:
-            _add(total, self._requests(member, cycle.counts[member]))
+            requests = self._requests(member, cycle.counts[member])
+            _add(total, requests)
         choices = self._choices_for(cycle, members, total)
         if isinstance(choices, _Refusal):
             return choices
@@ -439,7 +444,9 @@ class _Trial:
 
         if number == len(flavors) - 1:
             number = -1
-        busy = _Refusal(best.lacks, no_flavor=True) if best.lacks else None
+        busy = None
+        if best.lacks:
+            busy = _Refusal(best.lacks, no_flavor=True)
         return _Choice(best.flavor, number, busy)
 
     def _is_final(self, mode: _Mode) -> bool:
@@ -497,10 +504,7 @@ class _Trial:
         )
 
     def _mismatch(self, flavor: Flavor, asked: _GroupRequest) -> str:
-        """Why Kueue passes the flavor over for these pod sets, in its words where it has some.
-
-        Empty: it does not.
-        """
+        """Why Kueue passes the flavor over for these pod sets, in its words where it has some."""
         for member in asked.members:
             pod_set = self._admission.pod_sets[member]
             mismatch = self._topology_mismatch(flavor, asked.group, pod_set)
@@ -538,8 +542,10 @@ class _Trial:
             if isinstance(assignments, Unassigned):
                 for part in done:
                     part.give_back()
-                return _Refusal(_no_room(assignments, self._admission.pod_sets))
-            done.append(_OnTopology(flavor, assigner, assignments))
+                text = _no_room(assignments, self._admission.pod_sets)
+                return _Refusal(text)
+            part = _OnTopology(flavor, assigner, assignments)
+            done.append(part)
         return done
 
     def _by_flavor(self, cycle: _Cycle) -> dict[Flavor, list[OrderedPods]] | _Refusal:
@@ -592,9 +598,16 @@ class _Trial:
         for node in nodes:
             labels = node.labels
             path = tuple([labels[level] for level in levels])
-            offered = node.total if self._emptied else node.free
+            offered = node.free
+            if self._emptied:
+                offered = node.total
             free = self._free.setdefault(node.name, dict(offered))
-            leaf = Leaf(path, free, usable=_usable(node), node=node.name)
+            leaf = Leaf(
+                path=path,
+                free=free,
+                usable=_usable(node),
+                node=node.name,
+            )
             leaves.append(leaf)
         return leaves
 
@@ -604,7 +617,9 @@ class _Trial:
         for node in nodes:
             labels = node.labels
             path = tuple([labels[level] for level in levels])
-            offered = node.total if self._emptied else node.free
+            offered = node.free
+            if self._emptied:
+                offered = node.total
             free = free_in.setdefault(path, {})
             for resource, amount in offered.items():
                 free[resource] = free.get(resource, 0) + amount
@@ -632,7 +647,7 @@ def _add(total: MutableMapping[_Key, int], amounts: Mapping[_Key, int]) -> None:
 
 
 def _only(requests: Mapping[str, int], resources: Iterable[str]) -> dict[str, int]:
-    """Those of these resources."""
+    """The requests of these resources."""
     only = {}
     for resource, amount in requests.items():
         if resource in resources:
@@ -680,15 +695,15 @@ def _not_one_flavor(pod_set: OrderedPods, flavors: Iterable[Flavor]) -> _Refusal
 
 
 def _with_topology(flavors: Iterable[Flavor]) -> set[Flavor]:
-    found = set()
+    with_topology = set()
     for flavor in flavors:
         if flavor.topology:
-            found.add(flavor)
-    return found
+            with_topology.add(flavor)
+    return with_topology
 
 
 def _in_flavor(pod_set: OrderedPods, count: int, flavor: Flavor) -> OrderedPods:
-    """So many of the pods, with the tolerations that the flavor adds to them."""
+    """`count` of the pods, with the tolerations that the flavor adds to them."""
     own = pod_set.pods.node_filter
     tolerations = (*own.tolerations, *flavor.nodes.tolerations)
     node_filter = replace(own, tolerations=tolerations)
@@ -724,7 +739,7 @@ def _any_pods(_: NodeFilter) -> bool:
 
 
 def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
-    """Only what a filter says about these labels.
+    """The part of a filter that is about these labels.
 
     A term that says nothing of them makes all of the terms match.
     """

@@ -33,8 +33,12 @@ def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any
             "use --without or v1beta2"
         )
     entries = [{"nodeLabel": level.key} for level in levels]
-    api_version = f"{GROUP}/{version}"
-    return topology_object(api_version, TOPOLOGIES.kind, topology.name, entries)
+    return topology_object(
+        f"{GROUP}/{version}",
+        TOPOLOGIES.kind,
+        topology.name,
+        entries,
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -43,8 +47,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     keys = check_levels(levels, cluster, "kueue", "must be unique")
     if before is None:
         return Reading()
-    former = label_keys(before / "spec" / "levels")
-    if keys != former:
+    levels_before = before / "spec" / "levels"
+    if keys != label_keys(levels_before):
         levels.error("kueue/topology-immutable", "field is immutable", RECREATE)
     return Reading()
 
@@ -63,7 +67,8 @@ def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Re
 def _check_flavor_topology(root: Field, topology: str, cluster: ClusterFacts) -> None:
     """Whether a flavor that names a topology has node labels, and the topology exists."""
     spec = root / "spec"
-    if not (spec / "nodeLabels").texts():
+    node_labels = spec / "nodeLabels"
+    if not node_labels.texts():
         spec.error(
             "kueue/flavor-labels",
             "at least one nodeLabel is required when topology is set",
@@ -73,7 +78,8 @@ def _check_flavor_topology(root: Field, topology: str, cluster: ClusterFacts) ->
         return
     if cluster.topologies or cluster.knows_topologies:
         text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
-        (spec / "topologyName").error("kueue/topology-exists", text, cluster.missing(topology))
+        fix = cluster.missing(topology)
+        (spec / "topologyName").error("kueue/topology-exists", text, fix)
 
 
 def _check_flavor_unchanged(spec: Field, before: Field) -> None:

@@ -22,7 +22,7 @@ from toposcope.integrations.framework.document import (
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean_key
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kueue import api
 from toposcope.integrations.kueue.assignment import OrderedPods, SliceLayer
@@ -52,7 +52,7 @@ FLAVORS_UNKNOWN: Final = (
 )
 _QUEUE_FIRST: Final = "room is not checked before the queue is right"
 _MOST_DIGITS: Final = 9
-"""Of a number of pods."""
+"""The digits of a number of pods."""
 _UNLIMITED: Final = 1 << 62
 """More quota than there can be."""
 
@@ -134,7 +134,7 @@ class _Submitted:
     def admission(self, queue: Queue) -> KueueAdmission:
         """The pod sets as Kueue admits them.
 
-        One workload for each copy, and for each pod where it sees them apart.
+        It admits a workload for each copy, or for each pod where it takes pods apart.
         """
         topologies = {}
         for name, topology in self.cluster.topologies.items():
@@ -205,9 +205,9 @@ class _Submitted:
 
 
 def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
-    """One workload for each topology that it may get.
+    """A workload for each topology that it may get.
 
-    Where the queue is known, those of its flavors.
+    Where the queue is known, these are those of its flavors.
     """
     root, cluster = submitted.root, submitted.cluster
     queued = bool(queue_name(root, cluster))
@@ -227,7 +227,7 @@ def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
 
 
 def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
-    """One workload for each flavor of the queue that comes into question."""
+    """A workload for each flavor of the queue that it may get."""
     requests = submitted.requests
     places: Sequence[_Place]
     wants_topology = any(request.explicit for request in requests)
@@ -256,7 +256,7 @@ def _without_topology(queue: Queue) -> list[_Place]:
 
 
 def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> Reading:
-    """One workload for each topology, where the queue's flavors are not known."""
+    """A workload for each topology, where the queue's flavors are not known."""
     requests = submitted.requests
     places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
     placeable = bool(places) or not any(_asked_levels(requests))
@@ -290,7 +290,7 @@ def _of_any_queue(
 
 
 def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
-    """For a queue that is not known: one flavor with more quota than there can be."""
+    """A queue that stands for an unknown one: its flavor has more quota than there can be."""
     quota: dict[tuple[str, str], int] = {}
     for request in requests:
         for resource, _ in request.pod_set.pods.requests:
@@ -326,9 +326,9 @@ def _flavors(
         if _has_all(place.topology, named):
             complete.append(place)
             topologies[place.topology] = None
-    ordered = _ordered(requests, list(topologies), notes)
-    if places and not complete:
-        notes.append(LEVELS_FIRST)
+    ordered = _ordered(requests, list(topologies))
+    if places and not ordered:
+        notes += cluster.levels_first
     return [place for place in complete if place.topology in ordered]
 
 
@@ -532,25 +532,26 @@ def _candidates(
     for topology in topologies:
         if _has_all(topology, named):
             complete.append(topology)
-    if not complete:
-        notes.append(LEVELS_FIRST)
-        if not missing:
-            _warn_no_common_topology(named)
-    return _ordered(requests, complete, notes)
+    if not complete and not missing:
+        _warn_no_common_topology(named)
+    ordered = _ordered(requests, complete)
+    if not ordered:
+        notes += cluster.levels_first
+    return ordered
 
 
 def _check_levels(asked: Iterable[_AskedLevel], topologies: Sequence[TopologyLevels]) -> bool:
     """Note the levels that no topology has; whether there are any."""
     missing = False
-    for one in asked:
-        key = one.level.key
+    for named in asked:
+        key = named.level.key
         if any(topology.by_key(key) for topology in topologies):
             continue
         missing = True
         text = f"no Topology has the level {key}"
-        if one.of_slices:
+        if named.of_slices:
             text += " of the slices"
-        one.level.field.error("kueue/level-exists", text, did_you_mean_key(key, topologies))
+        named.level.field.error("kueue/level-exists", text, did_you_mean_key(key, topologies))
     return missing
 
 
@@ -564,12 +565,10 @@ def _warn_no_common_topology(named: Sequence[NamedLevel]) -> None:
     )
 
 
-def _ordered(
-    requests: list[Request], complete: list[TopologyLevels], notes: list[str]
-) -> list[TopologyLevels]:
-    """The topologies whose order the request keeps to.
+def _ordered(requests: list[Request], complete: list[TopologyLevels]) -> list[TopologyLevels]:
+    """The topologies whose order the requests keep to.
 
-    Where there is none, an error says what is wrong with it.
+    Where there is none, an error says what is wrong.
     """
     ordered = []
     for topology in complete:
@@ -580,7 +579,6 @@ def _ordered(
     for request in requests:
         disorder = _disorder(request, complete[0])
         if disorder:
-            notes.append(LEVELS_FIRST)
             disorder.note()
     return ordered
 
@@ -636,7 +634,7 @@ def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
 
 
 def _least(root: Field, pod_set: PodSet) -> int | None:
-    """With how many pods the set may be admitted, too; None: with all only."""
+    """The fewest pods that the set may be admitted with; None: all of them."""
     kind = kind_of(root.value)
     if kind == api.WORKLOADS.key:
         for written in (root / "spec" / "podSets").items():
@@ -664,22 +662,16 @@ def _min_parallelism(annotation: Field, count: int) -> int | None:
 
 
 def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group:
-    """So many pods of a pod set, in its slices."""
+    """`count` pods of a pod set, in its slices."""
     pod_set = request.pod_set
-    name = pod_set.name
     level = _level_of(request, topology)
+    group = Group.of_kind(api.POD_SET, pod_set.name)
     if not request.slices or topology is None:
-        content = Group("", pods=(pod_set.some(count),))
+        group = replace(group, pods=(pod_set.some(count),))
     else:
-        content = Group("", groups=(_sliced(pod_set, count, request.slices, topology),))
-    return replace(
-        content,
-        name=f"{api.POD_SET} {name}",
-        required=level.required,
-        preferred=level.preferred,
-        kind=api.POD_SET,
-        own_name=name,
-    )
+        slices = _sliced(pod_set, count, request.slices, topology)
+        group = replace(group, groups=(slices,))
+    return replace(group, required=level.required, preferred=level.preferred)
 
 
 def _together(name: str, members: Sequence[Request], topology: TopologyLevels | None) -> Group:
@@ -717,13 +709,14 @@ def _sliced(
 ) -> Group:
     """`count` pods of the set in slices of the broadest layer, and those in smaller ones."""
     broadest, *narrower = layers
+    one_slice = Group.part_of(pod_set.name, "slice")
     if narrower:
-        content = Group("", groups=(_sliced(pod_set, broadest.size, narrower, topology),))
+        inner = _sliced(pod_set, broadest.size, narrower, topology)
+        one_slice = replace(one_slice, groups=(inner,))
     else:
-        content = Group("", pods=(pod_set.some(broadest.size),))
+        one_slice = replace(one_slice, pods=(pod_set.some(broadest.size),))
     return replace(
-        content,
-        name=f"slice of {pod_set.name}",
+        one_slice,
         required=topology.by_key(broadest.level.key),
         copies=count // broadest.size,
     )

@@ -162,7 +162,7 @@ class _Occupied:
 
 
 def _group(structure: Structure, occupied: _Occupied, *, group_level: Level | None) -> Group:
-    """One group of the set, as many times as there are replicas."""
+    """The group of a set, as many times as there are replicas."""
     return Group(
         "group",
         occupied.kept_off(structure.whole),

@@ -32,29 +32,35 @@ class _OsmoConfiguration(Configuration):
         if not POOL.claims(document):
             return None
         for pool in pools_of(document):
-            cluster = replace(cluster, pools={**cluster.pools, pool.name: pool})
+            pools = {**cluster.pools, pool.name: pool}
+            cluster = replace(cluster, pools=pools)
             cluster = _with_pool(cluster, pool)
         schedulers = {**cluster.schedulers, **schedulers_of(document)}
         return replace(cluster, schedulers=schedulers)
 
 
 def _with_pool(cluster: ClusterFacts, pool: TopologyLevels) -> ClusterFacts:
-    """With a pool's names for the levels of its Topology; keys of no pool are one themselves."""
+    """The facts with a pool's names for the levels of its Topology.
+
+    Topology keys without a pool stand for a Topology themselves.
+    """
     if not pool.name:
         topology = replace(pool, name=topology_of(""))
         return cluster.with_topology(TOPOLOGIES.option, topology)
-    known = cluster.read.get(TOPOLOGIES.option)
-    if known is None:
+    topologies = cluster.read.get(TOPOLOGIES.option)
+    if topologies is None:
         return cluster
 
-    by_name = dict(known.by_name)
-    for name, topology in known.by_name.items():
-        if is_topology_of(name, pool.name):
-            levels = [pool.by_key(level.key) or level for level in topology.levels]
-            by_name[name] = replace(topology, levels=tuple(levels))
+    by_name = dict(topologies.by_name)
+    for name, topology in topologies.by_name.items():
+        if not is_topology_of(name, pool.name):
+            continue
+        levels = [pool.by_key(level.key) or level for level in topology.levels]
+        by_name[name] = replace(topology, levels=tuple(levels))
 
-    read_topologies = replace(known, by_name=by_name)
-    return replace(cluster, read={**cluster.read, TOPOLOGIES.option: read_topologies})
+    renamed = replace(topologies, by_name=by_name)
+    read_by_option = {**cluster.read, TOPOLOGIES.option: renamed}
+    return replace(cluster, read=read_by_option)
 
 
 CONFIGURATION: Final = _OsmoConfiguration()

@@ -213,7 +213,7 @@ def _check_unique(entries: list[Field]) -> None:
 
 
 def _repeated(entries: Iterable[Field], name: str) -> Iterator[tuple[Field, str]]:
-    """Where an entry has the same value as one before it."""
+    """The entries that have the same value as one before them."""
     seen: set[str] = set()
     for entry in entries:
         field = entry / name

@@ -1,7 +1,7 @@
 """Run:ai's network topologies, as its API takes and returns them.
 
-Each is a name and node labels, the farthest first. Each node pool has one. Run:ai makes its
-scheduler's Topology of it, so the rules of that hold too.
+A network topology is a name and node labels, the farthest first. Every node pool has one. Run:ai
+makes its scheduler's Topology of it, so the rules of that hold too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,8 @@ def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
     Raises UnreadableDocumentError.
     """
     topology = decoded(document, _Topology, "network topology of Run:ai's")
-    return TopologyLevels(topology.name, named_levels(topology.levels, catalogue=catalogue))
+    levels = named_levels(topology.levels, catalogue=catalogue)
+    return TopologyLevels(topology.name, levels)
 
 
 def levels_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> TopologyLevels:
@@ -69,21 +70,23 @@ def levels_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Topo
     for field in (root / "levels").items():
         key = field.text()
         if key:
-            levels[key] = Level(domain_of.get(key, key), key)
+            domain = domain_of.get(key, key)
+            levels[key] = Level(domain, key)
 
     name = (root / "name").text() or ""
     return TopologyLevels(name, tuple(levels.values()), _SOURCE)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """It is no object of the Kubernetes API; its levels and its name tell it."""
+    """Whether it has a name and levels: it is no object of the Kubernetes API."""
     if "kind" in document or "name" not in document:
         return False
     return isinstance(document.get("levels"), list)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    name, cluster_id = root / "name", root / "clusterId"
+    name = root / "name"
+    cluster_id = root / "clusterId"
     if not name.text():
         name.error("runai/topology-name", "a network topology needs a name", "name it")
     if not cluster_id.text():
@@ -93,8 +96,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     levels = root / "levels"
     keys = _keys(levels)
     if before is not None and keys != _keys(before / "levels"):
+        text = f"levels are immutable in {TITLE}'s Topology"
         fix = "make a new network topology and give that to the node pool"
-        levels.error("runai/topology-immutable", f"levels are immutable in {TITLE}'s Topology", fix)
+        levels.error("runai/topology-immutable", text, fix)
 
     check_count(levels, keys, _RULE, "the farthest first")
     _check_keys(levels, keys, cluster)

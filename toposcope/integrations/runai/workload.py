@@ -194,7 +194,7 @@ def _check_one_pool(structure: Structure) -> None:
 
 
 def _node_pools(structure: Structure) -> Iterator[Field]:
-    """Where pods may say which node pool they are for."""
+    """The fields in which pods may say which node pool they are for."""
     for pod_set in structure.sets:
         labels = pod_set.template / "metadata" / "labels"
         selector = pod_set.template / "spec" / "nodeSelector"

@@ -43,7 +43,8 @@ def _write(hierarchy: Hierarchy, variant: str, options: ExportOptions) -> Export
 
 def _tree_conf(hierarchy: Hierarchy, name: str) -> ExportedFile:
     switches = tree(hierarchy.levels, hierarchy.table())
-    text = _conf(name, _TREE, tree_conf(switches))
+    lines = tree_conf(switches)
+    text = _conf(name, _TREE, lines)
     notes = [_NAMES]
     notes += _left_out(switches.left_out, "lacks a level")
     return ExportedFile(text, tuple(notes))
@@ -51,7 +52,8 @@ def _tree_conf(hierarchy: Hierarchy, name: str) -> ExportedFile:
 
 def _block_conf(hierarchy: Hierarchy, name: str, options: ExportOptions) -> ExportedFile:
     groups = _blocks(hierarchy, options)
-    text = _conf(name, _BLOCK, block_conf(groups))
+    lines = block_conf(groups)
+    text = _conf(name, _BLOCK, lines)
     notes = [_NAMES]
     notes += _about(groups)
     return ExportedFile(text, tuple(notes))
@@ -76,7 +78,8 @@ def _topology_yaml(hierarchy: Hierarchy, name: str, options: ExportOptions) -> E
     if groups:
         notes += _without_nodes(groups.too_small)
 
-    return ExportedFile(topology_yaml(name, switches, groups), tuple(notes))
+    text = topology_yaml(name, switches, groups)
+    return ExportedFile(text, tuple(notes))
 
 
 def _blocks(hierarchy: Hierarchy, options: ExportOptions) -> Blocks:
@@ -86,7 +89,8 @@ def _blocks(hierarchy: Hierarchy, options: ExportOptions) -> Blocks:
         place = block_level(hierarchy.levels, table)
     else:
         place = hierarchy.level(options.level)
-    return blocks(hierarchy.levels[: place + 1], table, options.block_size)
+    levels = hierarchy.levels[: place + 1]
+    return blocks(levels, table, options.block_size)
 
 
 def _about(groups: Blocks) -> list[str]:
@@ -100,14 +104,17 @@ def _about(groups: Blocks) -> list[str]:
 
 def _conf(name: str, plugin: str, lines: Sequence[str]) -> str:
     head = f"# Topology {name}; slurm.conf needs TopologyPlugin=topology/{plugin}"
-    return "\n".join([head, *lines]) + "\n"
+    text = "\n".join([head, *lines])
+    return f"{text}\n"
 
 
 def _left_out(names: Sequence[str], why: str) -> list[str]:
     if not names:
         return []
 
-    count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
+    count = f"{len(names)} nodes are"
+    if len(names) == 1:
+        count = "1 node is"
     some = first_few(sorted(names, key=by_numbers))
     return [f"{count} left out ({why}): {some}"]
 
@@ -116,9 +123,12 @@ def _without_nodes(names: Sequence[str]) -> list[str]:
     if not names:
         return []
 
-    count = "1 block is" if len(names) == 1 else f"{len(names)} blocks are"
+    count = f"{len(names)} blocks are"
+    if len(names) == 1:
+        count = "1 block is"
     why = "for Slinky's annotations (too few nodes)"
-    return [f"{count} listed without nodes, {why}: {first_few(names)}"]
+    some = first_few(names)
+    return [f"{count} listed without nodes, {why}: {some}"]
 
 
 FORMATS: Final = (

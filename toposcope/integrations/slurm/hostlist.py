@@ -27,15 +27,18 @@ def hostlist(names: Iterable[str]) -> str:
             continue
 
         numbers = [name.removeprefix(prefix) for name in members]
-        ranges = ",".join(_ranges(numbers))
-        parts.append(f"{prefix}[{ranges}]")
+        ranges = _ranges(numbers)
+        joined = ",".join(ranges)
+        parts.append(f"{prefix}[{joined}]")
     return ",".join(parts)
 
 
 def _prefix(name: str) -> str | None:
     """What stands before the number at the end; None where there is no number."""
     match = _NUMBERED.fullmatch(name)
-    return match[1] if match else None
+    if match is None:
+        return None
+    return match[1]
 
 
 def _ranges(numbers: Iterable[str]) -> list[str]:
@@ -50,11 +53,16 @@ def _ranges(numbers: Iterable[str]) -> list[str]:
         run.append(number)
 
         digits = len(run[0])
-        following = str(int(number) + 1).zfill(digits)
-        runs_by_next[following] = run
+        following = int(number) + 1
+        name = str(following).zfill(digits)
+        runs_by_next[name] = run
 
     ranges = []
     for run in runs:
-        first, last = run[0], run[-1]
-        ranges.append(first if len(run) == 1 else f"{first}-{last}")
+        first = run[0]
+        last = run[-1]
+        if len(run) == 1:
+            ranges.append(first)
+        else:
+            ranges.append(f"{first}-{last}")
     return ranges

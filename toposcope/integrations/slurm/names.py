@@ -47,10 +47,8 @@ class NamedLevel:
     key: str
     style: Style = Style.VALUE
     prefixed: bool = False
-    """Whether names begin with the level's domain, as a node has the name of a domain.
-
-    That is a node outside of it, or one of several in it.
-    """
+    """Whether names begin with the level's domain: a node outside of a domain, or one of several in
+    it, has the domain's name."""
 
     def lone(self, value: str, node: str) -> bool:
         """Whether this is the domain of a node that is alone in it and gave it its name."""
@@ -73,10 +71,8 @@ class SlurmNames:
 def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
     """The name of one domain.
 
-    `lone` as in `NamedLevel.lone`: then its node has the name, and the domain another.
-
-    Label values have no character that Slurm's lists give a meaning to. A name that is too long
-    gets a hash.
+    With `lone`, see `NamedLevel.lone`, its node has the name and the domain another. Label values
+    have no character that Slurm's lists give a meaning to. A name that is too long gets a hash.
     """
     name = ".".join(path)
     if level.style is Style.VALUE:
@@ -91,17 +87,20 @@ def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
 
 
 def _with_hash(name: str, path: Path) -> str:
-    """As much of the name as there is room for beside a hash of the path."""
+    """The name, shortened where that is needed, and a hash of the path."""
     text = "\n".join(path)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    suffix = "-" + digest[:_HASH_DIGITS]
-    room = MAX_NAME - len(suffix)
-    return name[:room] + suffix
+    suffix = digest[:_HASH_DIGITS]
+    longest = MAX_NAME - len(suffix) - 1
+    beginning = name[:longest]
+    return f"{beginning}-{suffix}"
 
 
 def is_lone(path: Path, only: str | None, level: NamedLevel) -> bool:
     """Whether this is the domain of a node that is alone in it and gave it its name."""
-    return only is not None and level.lone(path[-1], only)
+    if only is None:
+        return False
+    return level.lone(path[-1], only)
 
 
 def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -> dict[Path, str]:
@@ -157,7 +156,8 @@ def _steps(
         if is_taken and not level.prefixed:
             steps[depth] = replace(level, prefixed=True)
         elif level.style in _NEXT:
-            steps[depth] = replace(level, style=_NEXT[level.style])
+            style = _NEXT[level.style]
+            steps[depth] = replace(level, style=style)
 
     return steps
 
@@ -165,23 +165,23 @@ def _steps(
 def units(
     topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]
 ) -> str | None:
-    """Slurm's `topology` of a node: its leaf switch and its block.
+    """Slurm's `topology` of a node: its leaf switch and its block; None: it has neither.
 
-    None if it lacks the levels of both. `value_of` says the node's domain value by label key.
+    `value_of` says the node's domain value by label key.
     """
-    found = []
+    units_of_node = []
     tree = _path(names.tree, value_of)
     if tree is not None:
         leaf = _leaf(tree, names.tree, node)
-        found.append(f"{topology}-tree:{leaf}")
+        units_of_node.append(f"{topology}-tree:{leaf}")
 
     if names.block:
         path = _path((*names.above, names.block), value_of)
         if path is not None and not names.block.lone(path[-1], node):
             block = name_of(path, names.block, lone=False)
-            found.append(f"{topology}-block:{block}")
+            units_of_node.append(f"{topology}-block:{block}")
 
-    return ",".join(found) or None
+    return ",".join(units_of_node) or None
 
 
 def _path(

@@ -1,9 +1,9 @@
 """HyperNodes: a topology as Volcano's scheduler reads it.
 
-One object for each domain of each level above the host. Tiers are numbers that hold for the whole
-cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's domain.
-Members are named one by one: a selector by labels makes the scheduler look at all nodes with every
-change of one, and keeps nodes that have left. Source: Volcano 1.15
+There is an object for each domain of each level above the host. Tiers are numbers that hold for the
+whole cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's
+domain. Members are named one by one: a selector by labels makes the scheduler look at all nodes
+with every change of one, and keeps nodes that have left. Source: Volcano 1.15
 (pkg/scheduler/api/hyper_node_info.go).
 """
 
@@ -60,11 +60,11 @@ class HyperNode:
 
         `kept` are members beside its own.
         """
-        names = set(self.members)
-        names.update(kept)
+        names = {*self.members, *kept}
         members: list[dict[str, Any]] = []
         for name in sorted(names):
-            members.append(member(self.of, name))
+            entry = member(self.of, name)
+            members.append(entry)
 
         spec: dict[str, Any] = {"tier": self.tier}
         if named:
@@ -97,7 +97,7 @@ def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
     """The levels that get HyperNodes.
 
-    Not hosts, which are Volcano's leaves, nor NVLink domains of one node each.
+    Hosts get none, which are Volcano's leaves, nor do NVLink domains of one node each.
     """
     without = {HOSTNAME}
     nvlink_domains = nodes.column(NVLINK_DOMAIN)
@@ -109,8 +109,8 @@ def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
 def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
     """The tier of each domain, one above all that stand below it in any topology.
 
-    `topologies` from broad to narrow. Empty where one topology has two domains the other way round
-    than another.
+    `topologies` list domains from broad to narrow. Where two of them have two domains in opposite
+    orders there are no tiers.
     """
     below: dict[str, set[str]] = {}
     for domains in topologies:
@@ -121,8 +121,9 @@ def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
     tiers: dict[str, int] = {}
     try:
         for domain in TopologicalSorter(below).static_order():
-            highest_below = max((tiers[lower] for lower in below[domain]), default=0)
-            tiers[domain] = 1 + highest_below
+            tiers_below = [tiers[lower] for lower in below[domain]]
+            highest_below = max(tiers_below, default=0)
+            tiers[domain] = highest_below + 1
     except CycleError:
         return {}
     return tiers
@@ -138,7 +139,8 @@ def draw(
     domains = _domains_by_path(levels, nodes)
     names: dict[_Path, str] = {}
     drawn: dict[str, HyperNode] = {}
-    for path in sorted(domains, key=_narrowest_first):
+    narrowest_first = sorted(domains, key=_narrowest_first)
+    for path in narrowest_first:
         name = _name(topology, levels, path)
         names[path] = name
         domain = domains[path]
@@ -217,8 +219,9 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
 
 
 def _legal(text: str) -> str:
-    """As much of a text as can be part of a name."""
-    legal = _NOT_IN_A_NAME.sub("-", text.lower()).strip("-")
+    """What of a text can be part of a name."""
+    lower_case = text.lower()
+    legal = _NOT_IN_A_NAME.sub("-", lower_case).strip("-")
     return legal[:_LONGEST_PART].strip("-")
 
 
@@ -261,7 +264,8 @@ def nodes_inside(
     inside: dict[str, Names | None] = {}
     for name in order:
         parts = [direct[name].names]
-        parts += [inside[child] for child in children[name]]
+        for child in children[name]:
+            parts.append(inside[child])
         inside[name] = _joined(parts)
     return inside
 
@@ -292,7 +296,8 @@ def _members(
     hyper_node: Field, documents: Collection[str], nodes: Mapping[str, Labelled]
 ) -> _Members:
     members = _Members()
-    for entry in (hyper_node / "spec" / "members").items():
+    entries = hyper_node / "spec" / "members"
+    for entry in entries.items():
         selector = entry / "selector"
         labels = (selector / "labelMatch").value
         pattern = (selector / "regexMatch" / "pattern").text()
@@ -315,7 +320,8 @@ def _add_matching(members: _Members, pattern: str, nodes: Iterable[str]) -> None
     if matcher is None:
         members.known = False
         return
-    members.nodes.update([node for node in nodes if matcher.search(node)])
+    matching = [node for node in nodes if matcher.search(node)]
+    members.nodes.update(matching)
 
 
 def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
@@ -332,8 +338,9 @@ def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
     seen = {name}
     pending = [name]
     while pending:
-        children = direct[pending.pop()].children
-        fresh = set(children) - seen
+        hyper_node = pending.pop()
+        children = set(direct[hyper_node].children)
+        fresh = children - seen
         seen |= fresh
         pending += fresh
     return seen
@@ -345,13 +352,11 @@ def levels_of_tiers(
     specs: Mapping[str, Field],
     inside: Mapping[str, Names | None],
 ) -> dict[int, Level | None]:
-    """The level of each tier whose HyperNodes have some of these `nodes`.
+    """The level of each tier whose HyperNodes have some of these `nodes`; None: of no level.
 
-    None: they are the domains of none. A HyperNode whose nodes are not known may have some of them,
-    and is the domain of no level.
-
-    `levels` are those that get HyperNodes; `specs` and the nodes `inside` are those of each that
-    there is.
+    A HyperNode whose nodes are not known may have some of them, and is the domain of no level.
+    `levels` are those that get HyperNodes; `specs` and `inside` say the spec and the nodes of each
+    HyperNode that exists.
     """
     drawn = _drawn_domains(levels, nodes)
     names_by_tier = _names_by_tier(nodes, specs, inside)
@@ -400,9 +405,8 @@ def _names_by_tier(
         if members is not None and node_names.isdisjoint(members):
             continue
         tier = (spec / "tier").number(0)
-        if tier not in tiers:
-            tiers[tier] = []
-        tiers[tier].append(name)
+        names = tiers.setdefault(tier, [])
+        names.append(name)
     return tiers
 
 

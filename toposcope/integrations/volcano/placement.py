@@ -29,8 +29,9 @@ class _Placement(Placement):
         documents: dict[str, Mapping[str, Any]] = {}
         specs: dict[str, Field] = {}
         for resource in resources:
+            root = Field(resource.document)
             documents[resource.name] = resource.document
-            specs[resource.name] = Field(resource.document) / "spec"
+            specs[resource.name] = root / "spec"
         inside = nodes_inside(documents, known.view.by_name)
 
         topologies: dict[str, TopologyLevels] = {}
@@ -54,7 +55,8 @@ class _Placement(Placement):
         topologies: dict[str, TopologyLevels] = {}
         orders: list[Sequence[str]] = []
         for name, topology in known.suggested.items():
-            levels = tiered(topology.levels, known.table(name))
+            table = known.table(name)
+            levels = tiered(topology.levels, table)
             with_tiers = replace(topology, levels=tuple(levels))
             topologies[name] = with_tiers
             orders.append(with_tiers.domains)
@@ -70,7 +72,9 @@ def _keys_by_tier(tiers: Mapping[int, Level | None]) -> tuple[tuple[str, str], .
     """Tier and label key of its level; no key where it is the tier of no level."""
     aliases = []
     for tier, level in tiers.items():
-        key = level.key if level else ""
+        key = ""
+        if level:
+            key = level.key
         aliases.append((str(tier), key))
     return tuple(aliases)
 

@@ -1,6 +1,6 @@
 """Volcano's HyperNodes (v1.12 and later) in the cluster, where spec.publish.volcano is Auto.
 
-One ClusterTopology becomes a tree of many objects. Names come from the whole path of a domain, so
+A ClusterTopology becomes a tree of many objects. Names come from the whole path of a domain, so
 that no HyperNode ever has two parents: for that the scheduler stops all jobs with a topology. New
 ones are written from the narrowest up, old ones deleted from the broadest down. A domain without
 nodes keeps its HyperNode, and its place in the tree, for the grace period; one whose nodes are in
@@ -83,7 +83,10 @@ class HyperNodePlans:
             self._set_order(topology, levels)
 
         tiers = tiers_of(self._orders.values())
-        return {topology.name: self._tiers(topology, tiers) for topology in published}
+        named = {}
+        for topology in published:
+            named[topology.name] = self._tiers(topology, tiers)
+        return named
 
     def _set_order(self, topology: Topology, levels: Sequence[Level]) -> None:
         self._orders[topology.uid] = [level.domain for level in levels]
@@ -95,7 +98,8 @@ class HyperNodePlans:
         tier_by_position = len(domains)
         for domain in domains:
             tier = tiers.get(domain, tier_by_position)
-            named[TIER.format(tier)] = domain
+            request = TIER.format(tier)
+            named[request] = domain
             tier_by_position -= 1
         return named
 
@@ -170,7 +174,8 @@ class VolcanoPublisher:
 
     def _retract(self, topology: Topology, why: str) -> Published | None:
         try:
-            ours = self._ours(self._existing(), topology)
+            existing = self._existing()
+            ours = self._ours(existing, topology)
             return self._delete(topology, ours, why)
         except ApiError as error:
             target = HYPER_NODES.target(topology.name)
@@ -182,8 +187,8 @@ class VolcanoPublisher:
         answer = find(self._client, every.collection) or {}
         existing: dict[str, Document] = {}
         for document in answer.get("items") or ():
-            metadata = document["metadata"]
-            existing[metadata["name"]] = document
+            name = document["metadata"]["name"]
+            existing[name] = document
         return existing
 
     def _ours(self, existing: Mapping[str, Document], topology: Topology) -> dict[str, Document]:
@@ -198,9 +203,10 @@ class VolcanoPublisher:
     ) -> Published:
         existing = self._existing()
         for name in plan:
-            if name in existing and not is_ours(existing[name], topology):
-                conflict = HYPER_NODES.target(name).conflict()
-                return replace(conflict, name=topology.name)
+            if name not in existing or is_ours(existing[name], topology):
+                continue
+            conflict = HYPER_NODES.target(name).conflict()
+            return replace(conflict, name=topology.name)
 
         ours = self._ours(existing, topology)
         unplanned = dict(ours)
@@ -223,7 +229,7 @@ class VolcanoPublisher:
     def _kept(
         self, unplanned: Mapping[str, Document], plan: Mapping[str, HyperNode], topology: Topology
     ) -> _Kept:
-        """Which of ours without a domain stay for now."""
+        """The HyperNodes of ours without a domain that stay for now."""
         timers = self._plans.unplanned[topology.uid]
         now = self._runtime.monotonic()
         timers.keep_only(unplanned)
@@ -282,7 +288,8 @@ class VolcanoPublisher:
         )
 
     def _out_of_time(self, began: float) -> bool:
-        return self._runtime.monotonic() - began > self._plans.patience
+        elapsed = self._runtime.monotonic() - began
+        return elapsed > self._plans.patience
 
     def _write(
         self,
@@ -348,11 +355,13 @@ def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
     """How many HyperNodes there are, and what each tier is."""
     tiers: set[tuple[int, str]] = set()
     for planned in plan.values():
-        tiers.add((planned.tier, planned.domain))
+        tier = planned.tier, planned.domain
+        tiers.add(tier)
     count = len(plan)
-    text = f"{count} {plural(count, 'HyperNode')}"
-    for tier, domain in sorted(tiers):
-        text += f", tier {tier} {domain}"
+    hyper_nodes = plural(count, "HyperNode")
+    text = f"{count} {hyper_nodes}"
+    for number, domain in sorted(tiers):
+        text += f", tier {number} {domain}"
     if kept:
         text += f"; {kept} more, without nodes, stay for now"
     return text

@@ -20,7 +20,7 @@ _SCHEDULER: Final = "Volcano"
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """Whether each HyperNode has one parent.
 
-    For one with two the scheduler holds back all jobs with a topology.
+    Else the scheduler holds back all jobs with a topology.
     """
     systems = {demand.system for demand in workload.workloads}
     if not workload.asks_for_levels or _SCHEDULER not in systems:

@@ -5,8 +5,8 @@ of CRDs are not evaluated. Deletion is immediate unless finalizers hold the obje
 """
 
 import copy
+import uuid
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -44,20 +44,13 @@ _Handler = Callable[[Request, Route, View], Response]
 
 
 class Api:
-    """All resources of one server over one store."""
+    """All resources of one server over one store, whose runtime gives the time and the uids."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Callable[[], datetime],
-        new_uid: Callable[[], str],
-        bookmark_interval: float,
-    ) -> None:
+    def __init__(self, store: Store, *, bookmark_interval: float) -> None:
         self.catalog = Catalog()
         self._store = store
-        self._clock = clock
-        self._new_uid = new_uid
+        self._runtime = store.runtime
+        self._rng = store.runtime.rng()
         self._bookmark_interval = bookmark_interval
         self.load(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -65,7 +58,7 @@ class Api:
         )
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Store objects as they are, but for what is missing in their metadata.
+        """Store objects as they are, with what their metadata lacks filled in.
 
         Each has `apiVersion` and `kind`.
         """
@@ -110,14 +103,20 @@ class Api:
 
         route = _route(self.catalog, parts)
         accept = request.headers.get("accept", "")
-        view = View.negotiate(accept, self._clock())
+        now = self._runtime.now()
+        view = View.negotiate(accept, now)
         if request.method == "GET":
             return self._read(request, route, view)
 
         handler = self._handler(request.method, route)
         if handler is None:
             message = "the server does not allow this method on the requested resource"
-            raise StatusError(405, "MethodNotAllowed", message, details={})
+            raise StatusError(
+                405,
+                "MethodNotAllowed",
+                message,
+                details={},
+            )
         with self._store.lock:
             return handler(request, route, view)
 
@@ -207,7 +206,10 @@ class Api:
         return self._save(request, route, obj)
 
     def _namespace_exists(self, name: str) -> bool:
-        return bool(name) and self._store.get("namespaces", ("", name)) is not None
+        if not name:
+            return False
+        key = ("", name)
+        return self._store.get("namespaces", key) is not None
 
     def _replace(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
@@ -217,10 +219,12 @@ class Api:
         item = self._existing(route)
         live = item.decode()
         live_uid = live["metadata"]["uid"]
-        _check_precondition(route, "UID", metadata.get("uid"), live_uid)
+        uid = metadata.get("uid")
+        _check_precondition(route, "UID", uid, live_uid)
 
         needs_version = resource.custom or resource.plural in ("leases", CRDS.plural)
-        if needs_version and not metadata.get("resourceVersion"):
+        version = metadata.get("resourceVersion")
+        if needs_version and not version:
             problem = "Invalid value: 0: must be specified for an update"
             cause = ("metadata.resourceVersion", problem)
             raise requests.invalid(resource, route.name, [cause])
@@ -269,7 +273,8 @@ class Api:
         resource = route.resource
         if not request.query.get("fieldManager"):
             problem = "fieldManager: Required value: is required for apply patch"
-            raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
+            message = f'PatchOptions.meta.k8s.io "" is invalid: {problem}'
+            raise StatusError(422, "Invalid", message)
 
         config = request.object()
         _check_applied_type(resource, config)
@@ -290,7 +295,8 @@ class Api:
         merged = fields.apply(live, config, resource.schema, writer, force=force)
         _settle(resource, merged)
         new = _updated(route, live, merged)
-        managed = merged["metadata"].get("managedFields", [])
+        merged_metadata = merged["metadata"]
+        managed = merged_metadata.get("managedFields", [])
         new["metadata"]["managedFields"] = managed
         saved = self._save(request, route, new, live)
         return _respond(route, view, saved)
@@ -397,7 +403,7 @@ class Api:
     ) -> Stored:
         """Check and store an object if it differs from the live one.
 
-        A deleted one goes with its last finalizer.
+        An object that was deleted goes with its last finalizer.
         """
         resource = route.resource
         if live is not None and obj == live:
@@ -442,7 +448,11 @@ class Api:
         )
 
     def _now(self) -> str:
-        return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self._runtime.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _new_uid(self) -> str:
+        bits = self._rng.getrandbits(128)
+        return str(uuid.UUID(int=bits, version=4))
 
 
 def _route(catalog: Catalog, parts: tuple[str, ...]) -> Route:
@@ -485,10 +495,11 @@ def _namespace(parts: list[str]) -> tuple[str, list[str]]:
 
 def _check_schema(route: Route, obj: Object) -> None:
     """Raise `StatusError` (422) for an object that its CRD's schema does not allow."""
+    resource = route.resource
     typed = {**obj, "apiVersion": "", "kind": ""}
-    problems = list(fields.validate(typed, route.resource.schema))
+    problems = list(fields.validate(typed, resource.schema))
     if problems:
-        raise requests.invalid(route.resource, route.name, problems)
+        raise requests.invalid(resource, route.name, problems)
 
 
 def _may_go(metadata: Mapping[str, Any]) -> bool:
@@ -558,7 +569,7 @@ def _settle(resource: Resource, obj: Object) -> list[str]:
 def _updated(route: Route, live: Object, obj: Object) -> Object:
     """A new state of an existing object.
 
-    What belongs to the server or to the other endpoint is as it was.
+    What belongs to the server or to the other endpoint stays as it was.
     """
     resource = route.resource
     system: Object = live["metadata"]
@@ -620,8 +631,8 @@ def _without(obj: Object, *names: str) -> Object:
 def _merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386: maps merge, null deletes, everything else replaces.
 
-    Does for kubectl's strategic merges too, whose `$` directives only order or guard what is sent
-    besides.
+    This does for kubectl's strategic merges, too: their `$` directives only order or guard what is
+    sent besides.
     """
     if not isinstance(patch, dict):
         return patch
@@ -675,7 +686,11 @@ def _json_patch_step(root: dict[str, Any], step: Mapping[str, Any]) -> None:
 
 def _pointer(text: str) -> list[str]:
     """The names of a JSON pointer (RFC 6901)."""
-    return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")]
+    names = []
+    for token in text.split("/"):
+        name = token.replace("~1", "/").replace("~0", "~")
+        names.append(name)
+    return names
 
 
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {

@@ -106,21 +106,18 @@ def _additional_properties(spec: Any) -> Schema | None:
 
 
 def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
-    """Drop fields that the schema does not know and nulls, fill in defaults, in place.
-
-    Return the unknown paths.
-    """
+    """Drop unknown fields and nulls, fill in defaults, all in place; return the unknown paths."""
     unknown: list[str] = []
     if isinstance(value, dict):
         unknown += _drop_unknown(value, schema, path)
         _fill_defaults(value, schema)
         for key, item in value.items():
             field = schema.field(key) or ANY
-            unknown += settle(item, field, _join(path, key))
+            field_path = _join(path, key)
+            unknown += settle(item, field, field_path)
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
-            item_path = f"{path}[{index}]"
-            unknown += settle(item, schema.items, item_path)
+            unknown += settle(item, schema.items, f"{path}[{index}]")
     return unknown
 
 
@@ -181,7 +178,8 @@ def _validate_map(value: Object, schema: Schema, path: str) -> Iterator[tuple[st
 def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, str] | None:
     """What is wrong with a value itself, not with what is in it."""
     if not _has_type(value, rules):
-        return path, f"Invalid value: {path} in body must be of type {rules['type']}"
+        type_name = rules["type"]
+        return path, f"Invalid value: {path} in body must be of type {type_name}"
     is_int32 = rules.get("format") == "int32"
     if is_int32 and not _INT32_MIN <= value <= _INT32_MAX:
         problem = "Checked value must be of type integer with format int32 in"
@@ -190,14 +188,19 @@ def _own_problem(value: Any, rules: Mapping[str, Any], path: str) -> tuple[str, 
     choices = rules.get("enum")
     if choices is not None and value not in choices:
         supported = ", ".join(map(_shown, choices))
-        return path, f"Unsupported value: {_shown(value)}: supported values: {supported}"
+        shown = _shown(value)
+        problem = f"Unsupported value: {shown}: supported values: {supported}"
+        return path, problem
 
     pattern = rules.get("pattern")
     if pattern is None or not isinstance(value, str):
         return None
-    if _pattern(pattern).search(value):
+    compiled = _pattern(pattern)
+    if compiled.search(value):
         return None
-    return path, f"Invalid value: {_shown(value)}: {path} in body should match '{pattern}'"
+    shown = _shown(value)
+    problem = f"Invalid value: {shown}: {path} in body should match '{pattern}'"
+    return path, problem
 
 
 def _has_type(value: Any, rules: Mapping[str, Any]) -> bool:
@@ -373,9 +376,9 @@ def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[An
 
 
 def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
-    """Copy of `value` without these fields and items.
+    """Return a copy of `value` without these fields and items.
 
-    A map or list that loses its last one goes too, as None.
+    A map or list that loses its last entry goes too, as None.
     """
     if path in paths:
         return None
@@ -478,7 +481,11 @@ def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force
     """
     before = leaves(live, schema)
     wanted = leaves(config, schema)
-    listed = writer.own(path for path, value in wanted.items() if value != {})
+    not_empty = []
+    for path, value in wanted.items():
+        if value != {}:
+            not_empty.append(path)
+    listed = writer.own(not_empty)
     claims = _claims(live)
     mine, others = _mine(claims, writer, "Apply")
     changed = _changed(listed, before, wanted)
@@ -524,7 +531,7 @@ def _take_over(others: list[_Claim], changed: Paths, *, force: bool) -> None:
 def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Paths:
     """Items of lists to keep.
 
-    An item goes with all that is in it, unless somebody else has a field there.
+    An item goes with everything in it, unless somebody else has a field there.
     """
     shared = set()
     for path in dropped:
@@ -538,7 +545,7 @@ def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Pat
 def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
     """Record a create, update or patch.
 
-    What it changes is its own from now on, what it drops is nobody's.
+    Its manager owns what it changes from now on; nobody owns what it drops.
     """
     old_parts, new_parts = _different(live, new)
     before = leaves(old_parts, schema)
@@ -633,7 +640,12 @@ def _conflict(contested: list[tuple[_Claim, Paths]]) -> StatusError:
             }
             causes.append(cause)
     message = f"Apply failed with {_conflicts_text(causes)}"
-    return StatusError(409, "Conflict", message, details={"causes": causes})
+    return StatusError(
+        409,
+        "Conflict",
+        message,
+        details={"causes": causes},
+    )
 
 
 def _owner(entry: tuple[_Claim, Paths]) -> str:
@@ -644,14 +656,17 @@ def _conflicts_text(causes: list[Object]) -> str:
     if len(causes) == 1:
         cause = causes[0]
         message = cause["message"]
-        return f"1 conflict: {message}: {cause['field']}"
+        field = cause["field"]
+        return f"1 conflict: {message}: {field}"
 
     lines: list[str] = []
     for cause in causes:
-        message = cause["message"].replace("conflict with", "conflicts with")
-        head = f"{message}:"
+        message = cause["message"]
+        plural_message = message.replace("conflict with", "conflicts with")
+        head = f"{plural_message}:"
         if head not in lines:
             lines.append(head)
-        lines.append(f"- {cause['field']}")
+        field = cause["field"]
+        lines.append(f"- {field}")
     text = "\n".join(lines)
     return f"{len(causes)} conflicts: {text}"

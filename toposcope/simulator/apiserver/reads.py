@@ -170,7 +170,8 @@ def _selected(
 def _token(revision: int, last: Stored) -> str:
     """What a client sends back to get the page after an object."""
     content = {"rv": revision, "start": last.key}
-    encoded = base64.urlsafe_b64encode(msgspec.json.encode(content))
+    text = msgspec.json.encode(content)
+    encoded = base64.urlsafe_b64encode(text)
     return encoded.decode().rstrip("=")
 
 
@@ -230,7 +231,7 @@ def _open_token(token: str) -> tuple[int, Key]:
 class _Watch:
     """What one client wants to see.
 
-    `namespace` is empty for all, times are seconds, inf without bookmarks.
+    `namespace` is empty for all. Times are in seconds, and infinite without bookmarks.
     """
 
     resource: Resource
@@ -263,7 +264,7 @@ class _Watch:
     def event(self, change: Change) -> bytes:
         """Write a change as this client sees it.
 
-        An object that stops matching is deleted for it.
+        For it, an object that stops matching is deleted.
         """
         before = change.before
         saw = self.sees(before)
@@ -290,12 +291,18 @@ def _events(
     `initial` are the objects to send first (None: the client has them), which were current at
     `revision`.
     """
-    end = store.monotonic() + watch.timeout
+    monotonic = store.runtime.monotonic
+    end = monotonic() + watch.timeout
     if initial is not None:
         yield from _initial_chunks(watch, initial, revision)
-    next_bookmark = store.monotonic() + watch.bookmark_interval
-    while (now := store.monotonic()) < end:
-        patience = min(store.idle, end - now, max(next_bookmark - now, 0.0))
+    next_bookmark = monotonic() + watch.bookmark_interval
+    while (now := monotonic()) < end:
+        until_bookmark = max(next_bookmark - now, 0.0)
+        patience = min(
+            store.longest_silence_seconds,
+            end - now,
+            until_bookmark,
+        )
         try:
             changes, revision = _next_changes(store, watch, position, patience)
         except StatusError as error:
@@ -303,8 +310,8 @@ def _events(
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
-        if store.monotonic() >= next_bookmark:
-            next_bookmark = store.monotonic() + watch.bookmark_interval
+        if monotonic() >= next_bookmark:
+            next_bookmark = monotonic() + watch.bookmark_interval
             yield watch.bookmark(revision)
         elif not changes:
             yield b""

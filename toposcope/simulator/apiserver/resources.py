@@ -1,7 +1,4 @@
-"""Which resources exist.
-
-The built-in ones, those that CRDs add, and the documents that tell clients about them.
-"""
+"""Which resources exist: built-in ones, those of CRDs, and the documents that list them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -63,9 +60,18 @@ _EXPLAINED: Final = {
 
 def _object_schema(spec: Mapping[str, Any]) -> Schema:
     """Schema of a whole object from the schema of its own fields."""
-    types = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _META}
+    properties = {
+        **spec.get("properties", {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": _META,
+    }
     return compile_schema(
-        {**spec, "type": "object", "properties": {**spec.get("properties", {}), **types}}
+        {
+            **spec,
+            "type": "object",
+            "properties": properties,
+        }
     )
 
 
@@ -162,9 +168,9 @@ CRDS = _BUILT_IN[-1]
 
 
 def complete_crd(crd: Object, now: str) -> None:
-    """Fill in what the server derives, in place.
+    """Fill in, in place, what the server derives from a CRD.
 
-    These are the names of lists, and a status that serves it at once.
+    That is the name of its lists, and a status that serves it at once.
     """
     spec = crd["spec"]
     names = spec["names"]
@@ -284,7 +290,11 @@ class Catalog:
             case ("version",):
                 return _VERSION
             case ("api",):
-                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+                return {
+                    "kind": "APIVersions",
+                    "versions": ["v1"],
+                    "serverAddressByClientCIDRs": [],
+                }
             case ("apis",):
                 return self._group_list()
             case ("apis", group):
@@ -303,7 +313,11 @@ class Catalog:
             if group:
                 names[group] = None
         groups = [self._group(name) for name in names]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        return {
+            "kind": "APIGroupList",
+            "apiVersion": "v1",
+            "groups": groups,
+        }
 
     def _resource_list(self, group: str, version: str) -> Object:
         entries: list[Object] = []
@@ -329,8 +343,11 @@ class Catalog:
     def _openapi_roots(self) -> Object:
         paths = {}
         for group, version in self._resources:
-            root = f"apis/{group}/{version}" if group else f"api/{version}"
-            paths[root] = {"serverRelativeURL": f"/openapi/v3/{root}"}
+            root = f"api/{version}"
+            if group:
+                root = f"apis/{group}/{version}"
+            url = f"/openapi/v3/{root}"
+            paths[root] = {"serverRelativeURL": url}
         return {"paths": paths}
 
     def _group(self, name: str) -> Object:
@@ -342,7 +359,11 @@ class Catalog:
         for version in versions:
             entry = {"groupVersion": f"{name}/{version}", "version": version}
             entries.append(entry)
-        return {"name": name, "versions": entries, "preferredVersion": entries[0]}
+        return {
+            "name": name,
+            "versions": entries,
+            "preferredVersion": entries[0],
+        }
 
     def _served(self, group: str, version: str) -> dict[str, Resource]:
         if (group, version) not in self._resources:
@@ -359,7 +380,11 @@ class Catalog:
         reverse = ".".join(reversed(group.split(".")))
         for resource in self._served(group, version).values():
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
-            kind = {"group": group, "version": version, "kind": resource.kind}
+            kind = {
+                "group": group,
+                "version": version,
+                "kind": resource.kind,
+            }
             operation = {
                 "parameters": parameters,
                 "responses": {},

@@ -5,11 +5,9 @@ import select
 import socket
 import ssl
 import threading
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingTCPServer
@@ -20,6 +18,7 @@ import msgspec
 import yaml
 
 from toposcope.errors import ToposcopeError
+from toposcope.kube.runtime import REAL, Runtime, Thread
 from toposcope.simulator.apiserver.api import Api
 from toposcope.simulator.apiserver.requests import Request, Response
 from toposcope.simulator.apiserver.statuses import StatusError
@@ -35,6 +34,7 @@ class Certificates:
     key: Path
 
 
+_SHUTDOWN_POLL_SECONDS = 0.02
 _MESSAGES = {
     429: (
         "TooManyRequests",
@@ -78,7 +78,7 @@ class Faults:
     ) -> None:
         """Answer the next `times` requests that `applies` accepts with an error.
 
-        `retry_after` in seconds.
+        `retry_after` is in seconds.
         """
         with self._lock:
             self._rejections.append(_Rejection(code, times, retry_after, applies))
@@ -126,7 +126,13 @@ class Faults:
             details["retryAfterSeconds"] = rejection.retry_after
             headers["Retry-After"] = str(rejection.retry_after)
         return Response.of(
-            StatusError(rejection.code, reason, message, details=details, headers=headers)
+            StatusError(
+                rejection.code,
+                reason,
+                message,
+                details=details,
+                headers=headers,
+            )
         )
 
 
@@ -137,9 +143,9 @@ class _DisconnectedError(ToposcopeError):
 class EmbeddedApiServer:
     """One API server in this process; a context manager that stops it and closes its connections.
 
-    `history` is how many changes of each resource stay available to watches, `bookmark_interval` is
-    in seconds (clients take a watch that is silent for longer for dead), and `clock` gives the time
-    that objects carry.
+    `history` is how many changes of each resource stay available to watches. `bookmark_interval` is
+    in seconds; clients take a watch that is silent for longer for dead. `runtime` gives the time
+    and the uids that objects carry, and times watches; connections have real threads in any case.
     """
 
     def __init__(
@@ -149,19 +155,15 @@ class EmbeddedApiServer:
         *,
         history: int = 10_000,
         bookmark_interval: float = 60.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        runtime: Runtime = REAL,
     ) -> None:
-        self.store = Store(history)
+        self.store = Store(history, runtime)
         self.faults = Faults(self.store)
-        self.api = Api(
-            self.store,
-            clock=clock,
-            new_uid=lambda: str(uuid.uuid4()),
-            bookmark_interval=bookmark_interval,
-        )
+        self.api = Api(self.store, bookmark_interval=bookmark_interval)
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._runtime = runtime
+        self._thread: Thread | None = None
 
     @property
     def url(self) -> str:
@@ -187,7 +189,7 @@ class EmbeddedApiServer:
 
     def start(self) -> None:
         """Begin to answer requests."""
-        self._thread.start()
+        self._thread = self._runtime.thread("API server", self._serve)
 
     def stop(self) -> None:
         """Stop answering, end all watches and close all connections."""
@@ -196,7 +198,11 @@ class EmbeddedApiServer:
         self._http.disconnect_all()
         self.store.wake_watches()
         self._http.server_close()  # waits for the connections' threads
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        self._http.serve_forever(poll_interval=_SHUTDOWN_POLL_SECONDS)
 
     def __enter__(self) -> Self:
         self.start()

@@ -11,7 +11,7 @@ Object = dict[str, Any]
 class StatusError(ToposcopeError):
     """A request that fails with a `metav1.Status`, in the words of a kube-apiserver.
 
-    Clients are tested on them.
+    Clients are tested on those words.
     """
 
     def __init__(

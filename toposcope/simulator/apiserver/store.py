@@ -6,7 +6,6 @@ encoding.
 """
 
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from toposcope.kube.runtime import Condition, Runtime
 from toposcope.simulator.apiserver.statuses import expired
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
@@ -65,10 +65,7 @@ def stored(obj: Mapping[str, Any], revision: int) -> Stored:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One write: `before` is None for a creation, `after` for a deletion.
-
-    `last` is what a watch shows.
-    """
+    """One write: `before` is None for a creation, `after` for a deletion, `last` is for watches."""
 
     revision: int
     before: Stored | None
@@ -85,7 +82,7 @@ class Collection:
     watches of its own collection and no others.
     """
 
-    changed: threading.Condition
+    changed: Condition
     objects: dict[Key, Stored] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     start: int = 0
@@ -96,14 +93,11 @@ class Collection:
 class Store:
     """Every collection of one server; all methods are safe to call from any thread."""
 
-    monotonic = staticmethod(time.monotonic)
-    idle = 1.0
-    """How long a watch stays silent at most, in seconds.
+    longest_silence_seconds = 1.0
+    """How long a watch waits at most before it checks that its client is still there."""
 
-    The chance to notice that the client went away.
-    """
-
-    def __init__(self, history: int) -> None:
+    def __init__(self, history: int, runtime: Runtime) -> None:
+        self.runtime = runtime
         self.lock = threading.RLock()
         self.revision = 1
         self._history = history
@@ -114,13 +108,10 @@ class Store:
         with self.lock:
             collection = self._collections.get(storage)
             if collection is None:
-                collection = Collection(self.condition(), compacted=self.revision)
+                changed = self.runtime.condition(self.lock)
+                collection = Collection(changed, compacted=self.revision)
                 self._collections[storage] = collection
             return collection
-
-    def condition(self) -> threading.Condition:
-        """What the watches of a new collection wait for."""
-        return threading.Condition(self.lock)
 
     def wake_watches(self) -> None:
         """Have every watch look up from its wait though nothing has changed."""
@@ -165,10 +156,7 @@ class Store:
         collection.changed.notify_all()
 
     def expire_history(self) -> None:
-        """Forget all changes.
-
-        Older revisions answer 410, and so do running watches that lag behind.
-        """
+        """Forget all changes: older revisions answer 410, and so do watches that lag behind."""
         with self.lock:
             # A revision of its own, so that even the newest one handed out counts as old.
             self.revision += 1

@@ -53,7 +53,7 @@ class PublishSettings:
 
 
 class SystemPublishing:
-    """One system's publishing during a term of leadership; what it remembers ends with the term.
+    """How one system publishes during a term of leadership; what it remembers ends with the term.
 
     A system overrides what it has.
     """
