@@ -29,16 +29,25 @@ class Watched:
 
     def changed_labels(self) -> dict[str, str | None]:
         """Labels of other values than before; None for those that are gone."""
-        keys = self.labels_before.keys() | self.node.labels.keys()
-        labels = {key: self.node.labels.get(key) for key in keys}
-        return {key: value for key, value in labels.items() if value != self.labels_before.get(key)}
+        labels = self.node.labels
+        changed: dict[str, str | None] = {}
+        for key in self.labels_before.keys() | labels.keys():
+            value = labels.get(key)
+            if value != self.labels_before.get(key):
+                changed[key] = value
+        return changed
 
     def assert_reported(self, words: str, event: str) -> None:
         """One line of the log says so, beside the Event's own, and the metric of the state agrees."""
-        lines = [record.message for record in self._caplog.records if words in record.message]
-        assert len([line for line in lines if not line.startswith(("NodeDegraded", "TopologyUnknown"))]) == 1, lines
+        lines = []
+        for record in self._caplog.records:
+            is_of_an_event = record.message.startswith(("NodeDegraded", "TopologyUnknown"))
+            if words in record.message and not is_of_an_event:
+                lines.append(record.message)
+        assert len(lines) == 1, lines
         assert event in [event.reason for event in self.node.api.events]
-        assert self.node.metric("node_state", state=str(self.node.state)) == 1
+        state = str(self.node.state)
+        assert self.node.metric("node_state", state=state) == 1
 
     def assert_probes_counted_as(self, reason: str) -> None:
         """The probes since it broke failed for this reason."""

@@ -66,9 +66,13 @@ def labels(description: Description) -> dict[str, str]:
 def names_only(gpu: int, machine: Machine, reasons: tuple[str, ...]) -> bool:
     """Whether every reason is about this GPU: by its index, its address, or both."""
     address = machine.gpus[gpu].function.address
-    names = [f"GPU {gpu}", f"GPU {address}", f"GPU {gpu} ({address})"]
-    starts = [f"{name}: " for name in names] + [f"{name} is " for name in names]
-    return all(reason.startswith(tuple(starts)) for reason in reasons)
+    starts: list[str] = []
+    for name in (f"GPU {gpu}", f"GPU {address}", f"GPU {gpu} ({address})"):
+        starts += [f"{name}: ", f"{name} is "]
+    for reason in reasons:
+        if not reason.startswith(tuple(starts)):
+            return False
+    return True
 
 
 # The property: every profile, one GPU that refuses

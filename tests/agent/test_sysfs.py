@@ -207,7 +207,7 @@ def numbered(raw: RawNode, **functions: Any) -> NodeTopology:
 def test_cpus_come_from_sysfs_and_not_from_this_process_cpuset(tmp_path: Path) -> None:
     """NVML's answer is cut to the caller's cpuset: the simulated one does not have the call."""
     with pytest.raises(AttributeError, match="nvmlDeviceGetCpuAffinity"):
-        getattr(SimulatedNvml(load_profile(H200)), "nvmlDeviceGetCpuAffinity")  # noqa: B009 - mypy knows it is not there
+        getattr(SimulatedNvml(load_profile(H200)), "nvmlDeviceGetCpuAffinity")  # noqa: B009 - it is missing
     topology = discovered(load_profile(H200), tmp_path)
     assert [node.cpus for node in topology.numa] == ["0-55,112-167", "56-111,168-223"]
     assert topology.numa[0].distances == (10, 20)

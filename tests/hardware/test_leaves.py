@@ -90,8 +90,11 @@ def test_name_that_no_label_holds_is_written_as_one() -> None:
 
 
 def test_long_names_are_cut() -> None:
-    rails = rails_to(("a1-" + 61 * "x", "mac:1"), ("b1-" + 22 * "X" + "." + 38 * "x", "mac:2"))
-    group = "a1-" + 23 * "x" + "..b1-" + 22 * "X" + "-758f74c7"
+    first = "a1-".ljust(64, "x")
+    host = "b1-".ljust(25, "X")
+    second = f"{host}.".ljust(64, "x")
+    rails = rails_to((first, "mac:1"), (second, "mac:2"))
+    group = f"{first[:26]}..{host}-758f74c7"
     assert labels_of(rails) == {"leaf-group": group}
 
 

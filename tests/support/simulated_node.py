@@ -147,7 +147,7 @@ class SimulatedNode:
 
         metrics = AgentMetrics()
         self.registry = CollectorRegistry()
-        self.registry.register(AgentCollector(metrics))  # type: ignore[arg-type]  # it takes whatever has the attributes
+        self.registry.register(AgentCollector(metrics))  # type: ignore[arg-type]  # it has what is asked for
         confinement = Confinement(self, lambda: {"anything": get(NODES)}, runtime=self.runtime)
         parts = AgentParts(
             Options(NODE_NAME)._replace(**options),

@@ -58,7 +58,12 @@ def up(name: str) -> list[str]:
     """Interfaces of a network namespace that have a carrier."""
     command = [shutil.which("ip") or "ip", "-n", name, "-br", "link"]
     shown = subprocess.run(command, check=True, capture_output=True, text=True)
-    return [line for line in shown.stdout.splitlines() if line.split()[1] == "UP"]
+    interfaces = []
+    for line in shown.stdout.splitlines():
+        _name, state, *_address = line.split()
+        if state == "UP":
+            interfaces.append(line)
+    return interfaces
 
 
 class Programs(contextlib.ExitStack):
@@ -129,7 +134,7 @@ def fabric(request: pytest.FixtureRequest) -> Iterator[str]:
         for leaf, name in enumerate(names):
             ip("\n".join(f"link set {port} up" for port in ports[leaf]), "-n", name)
             # lldpd now and then misses for ever a port whose carrier comes while it starts.
-            wait_until(lambda name=name: len(up(name)) == HOSTS, "all ports of a leaf have a carrier")  # type: ignore[misc]
+            wait_until(lambda name=name: len(up(name)) == HOSTS, "all ports have a carrier")  # type: ignore[misc]
             (folder / name).write_text(_SAY.format(f"leaf-{leaf}"))
             flags = ("-d", "-u", str(folder / f"{name}.s"), "-O", str(folder / name))
             programs.start("ip", "netns", "exec", name, "lldpd", *flags, **QUIET)
