@@ -7,14 +7,14 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
-from tests.agent import test_loop, test_recordings
+from tests.agent import test_recordings
 from tests.controller import test_assess
 from tests.explain import test_diagnosis
 from tests.explain.causes import CAUSES
@@ -22,14 +22,15 @@ from tests.explain.explained import Explained, explain_in
 from tests.explain.test_message_meanings import MESSAGES
 from tests.explain.waiting import WaitingCluster
 from tests.integrations import test_recorded_answers
+from tests.support.agent_stories import stories
 from tests.support.checking import checker_of, reading_of
 from tests.support.cluster import History
-from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.paths import ROOT
 from tests.support.recorded import CheckQuestion, Question, ReadQuestion, recorded
 from tests.support.runtime import ManualRuntime
 from tests.support.sentences import blanked
+from tests.support.simulated_node import Activity, SimulatedNode
 from tests.support.tables import rows
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.gateway import Nvml
@@ -272,24 +273,18 @@ def machines_described() -> Cases:
             yield name, _described(describe(probe(nvml, Sysfs(Path(folder) / "sys"), nvml.start()), "node"))
 
 
-def _lived(node: Node, seen: int) -> Any:
-    events = [[event.kind, event.reason] for event in node.cluster.events[seen:]]
-    writes = [_described(description) for description in node.cluster.writes]
-    said = [bool(node.agent.healthy()), bool(node.agent.ready())]
-    return [node.labels, events, writes, test_loop.counts(node), said, node.agent.seconds_until_sync()]
+def _lived(node: SimulatedNode, activity: Activity) -> Any:
+    writes = [_described(description) for description in node.api.writes]
+    counts = [activity.reads, activity.writes, activity.refused, activity.probes]
+    is_unwell = [bool(node.agent.healthy()), bool(node.agent.ready())]
+    return [node.labels, activity.events, writes, counts, is_unwell, node.agent.seconds_until_sync()]
 
 
-def lives_of_agents() -> Cases:
-    """Labels, writes and Events of agents over hours, in trouble and out of it."""
-    for row in rows("lives.yaml", test_loop.Life):
-        machine = load_profile(row.profile)
-        with tempfile.TemporaryDirectory() as folder:
-            node = Node(machine if row.gpus else replace(machine, gpus=()), Path(folder))
-            for number, moment in enumerate(row.moments):
-                node = Node(node.machine, Path(folder)) if moment.anew else node
-                seen = len(node.cluster.events)
-                test_loop.happens(node, moment)
-                yield f"{row.case} {number}", _lived(node, seen)
+def stories_of_agents() -> Cases:
+    """Labels, writes and Events of agents in trouble and out of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, node, activity in stories(Path(folder)):
+            yield name, _lived(node, activity)
 
 
 DECISIONS_ON_QUESTIONS: tuple[Callable[[Questions], Cases], ...] = (
@@ -306,7 +301,7 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
     required_levels,
     agents_without_pods,
     machines_described,
-    lives_of_agents,
+    stories_of_agents,
 )
 
 
