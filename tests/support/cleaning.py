@@ -3,12 +3,32 @@
 import re
 from typing import Any
 
-from tests.support.api import ALL, CRDS, KEPT, ApiUnderTest
-from tests.support.tables import named_objects
+from tests.support.api import ALL, CRDS, KEPT, NODES, RBAC, ApiUnderTest
 from toposcope.kube.client import METADATA_LIST
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
-_COLLECTIONS, _AMONG_OTHERS = named_objects("collections.yaml").values()
+
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_COLLECTIONS = {
+    "validatingadmissionpolicybindings": f"{_ADMISSION}/validatingadmissionpolicybindings",
+    "validatingadmissionpolicies": f"{_ADMISSION}/validatingadmissionpolicies",
+    "configmaps/default": "/api/v1/namespaces/default/configmaps",
+    "events/default": "/api/v1/namespaces/default/events",
+    "pods/default": "/api/v1/namespaces/default/pods",
+    "serviceaccounts/default": "/api/v1/namespaces/default/serviceaccounts",
+    "leases/default": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+    "minions": NODES,
+}
+"""Where a kube-apiserver stores what tests make outside of namespaces of their own, besides CRDs; its collection."""
+
+_COLLECTIONS_SHARED_WITH_THE_SERVER = {
+    "clusterrolebindings": f"{RBAC}/clusterrolebindings",
+    "clusterroles": f"{RBAC}/clusterroles",
+    "rolebindings/default": f"{RBAC}/namespaces/default/rolebindings",
+    "roles/default": f"{RBAC}/namespaces/default/roles",
+}
+"""The same for kinds of which the server itself brings some along."""
+
 # By default a deleted Job waits for a garbage collector, which is not here.
 _AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -26,7 +46,7 @@ def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
     """
     stored = api.stored()
     folders = {folder for folder, name in stored if not _BROUGHT_ALONG.fullmatch(name)}
-    for folder, path in _AMONG_OTHERS.items():
+    for folder, path in _COLLECTIONS_SHARED_WITH_THE_SERVER.items():
         if folder in folders:
             code, answer = api.request("DELETE", f"{path}?{_OURS}")
             assert code == 200, answer
@@ -67,8 +87,10 @@ def _clean_crds(api: ApiUnderTest, folders: set[str], *, unshare: bool) -> None:
 
 def _delete_objects_of_crd(api: ApiUnderTest, name: str, folders: set[str]) -> None:
     plural, _, group = name.partition(".")
-    if any(f"{folder}/".startswith(f"{group}/{plural}/") for folder in folders):
-        version = api.get(f"{CRDS}/{name}")["spec"]["versions"][0]["name"]
+    folder_of_kind = f"{group}/{plural}/"
+    if any(f"{folder}/".startswith(folder_of_kind) for folder in folders):
+        crd = api.get(f"{CRDS}/{name}")
+        version = crd["spec"]["versions"][0]["name"]
         api.request("DELETE", f"/apis/{group}/{version}/{plural}")
 
 

@@ -67,9 +67,9 @@ def _missing_rights(plugin: Plugin) -> Iterator[str]:
 
 def _missing_verbs(rights: Rights, kind: Kind, verbs: frozenset[str]) -> Iterator[str]:
     granted = rights.get((kind.group, kind.plural), set())
-    missing = sorted(verbs - granted)
+    missing = ", ".join(sorted(verbs - granted))
     if missing:
-        yield f"the controller may not {', '.join(missing)} {kind.name}"
+        yield f"the controller may not {missing} {kind.name}"
 
 
 def _rights(file: str) -> Rights:

@@ -77,9 +77,9 @@ def nics_of(topology: NodeTopology) -> list[Object]:
 @functools.cache
 def topology_of(name: str) -> NodeTopology:
     """What the agent finds on a node of the demo."""
-    machine = next(node.machine for node in demo_cluster() if node.name == name)
+    node = next(node for node in demo_cluster() if node.name == name)
     with TemporaryDirectory() as folder:
-        return discovered(machine, Path(folder))
+        return discovered(node.machine, Path(folder))
 
 
 def slices_of(name: str, *, nics: bool = True) -> list[Object]:

@@ -43,13 +43,16 @@ class LivingMachine:
         """A pod takes the RDMA device along into its network namespace."""
         self._class_link(name).unlink()
         home = self.function(name) / "infiniband" / name
-        shutil.move(home, self._hidden(name))
+        hidden = self._hidden(name)
+        shutil.move(home, hidden)
 
     def show(self, name: str) -> None:
         """The pod has ended."""
         home = self.function(name) / "infiniband" / name
-        shutil.move(self._hidden(name), home)
-        self._class_link(name).symlink_to(home)
+        hidden = self._hidden(name)
+        shutil.move(hidden, home)
+        link = self._class_link(name)
+        link.symlink_to(home)
 
     def _class_link(self, name: str) -> Path:
         return self.root / "class" / "infiniband" / name

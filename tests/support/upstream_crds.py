@@ -61,13 +61,15 @@ def _download(folder: Path) -> None:
     command = [usable_go(), "mod", "download", "-json", *_MODULES]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     for module in _documents(process.stdout):
-        checksum, files = _MODULES[f"{module['Path']}@{module['Version']}"]
+        path = module["Path"]
+        version = module["Version"]
+        checksum, files = _MODULES[f"{path}@{version}"]
         if module.get("Sum") != checksum:
             reason = module.get("Error") or "another checksum than the pinned one"
-            raise BuildError(f"{module['Path']}: {reason}")
+            raise BuildError(f"{path}: {reason}")
         source = Path(module["Dir"])
-        for name, path in files.items():
-            shutil.copy(source / path, folder / f"{name}.yaml")
+        for name, file in files.items():
+            shutil.copy(source / file, folder / f"{name}.yaml")
 
 
 def _documents(text: str) -> Iterator[Object]:
