@@ -36,10 +36,13 @@ class Exporter:
     def convert(self, document: dict[str, Any], *arguments: str) -> tuple[int, str]:
         """The exit code, and what was printed; the errors where it failed."""
         source = self.folder / "source.json"
-        source.write_text(json.dumps(document))
+        text = json.dumps(document)
+        source.write_text(text)
         code = main(["export", "--convert", str(source), *arguments])
         printed = self.capsys.readouterr()
-        return code, printed.out if code == 0 else printed.err
+        if code == 0:
+            return code, printed.out
+        return code, printed.err
 
     def keys(self, document: dict[str, Any]) -> list[str]:
         """The label keys of a document, by Run:ai's format, which has nothing else."""
@@ -56,10 +59,12 @@ def exporter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Exporter:
 
 def stored(api: ApiUnderTest, plural: str, document: dict[str, Any]) -> dict[str, Any]:
     """The document as an API server with its CRD stores it. Fails if it has a field that the CRD lacks."""
-    path = f"/apis/{document['apiVersion']}/{plural}"
+    version = document["apiVersion"]
+    name = document["metadata"]["name"]
+    path = f"/apis/{version}/{plural}"
     status, answer = api.request("POST", f"{path}?fieldValidation=Strict", document)
     assert status == 201, answer
-    return api.get(f"{path}/{document['metadata']['name']}")
+    return api.get(f"{path}/{name}")
 
 
 @pytest.mark.parametrize(
@@ -134,26 +139,33 @@ class SuggestingCluster:
 
     def suggest(self) -> tuple[int, list[dict[str, Any]]]:
         """The exit code and the suggested ClusterTopologies."""
-        code = main(["suggest", "--kubeconfig", str(self.api.kubeconfig)])
+        kubeconfig = str(self.api.kubeconfig)
+        code = main(["suggest", "--kubeconfig", kubeconfig])
         printed = self.capsys.readouterr()
         assert code in (0, 1), printed.err
-        return code, list(yaml.safe_load_all(printed.out))
+        suggestions = list(yaml.safe_load_all(printed.out))
+        return code, suggestions
 
     def ready_nodes(self, suggestions: list[dict[str, Any]]) -> int:
         """Apply the suggestions, run the controller, and count their nodes. Fails if one does not become Ready."""
         for document in suggestions:
             status, answer = self.api.request("POST", f"{PATH}?fieldValidation=Strict", document)
             assert status == 201, answer
-        full_controller(self.clients(), Time()).once()
+        controller = full_controller(self.clients(), Time())
+        controller.once()
         return sum(self._ready_nodes_of(document) for document in suggestions)
 
     def _ready_nodes_of(self, document: dict[str, Any]) -> int:
         name = document["metadata"]["name"]
-        status = self.api.get(f"{PATH}/{name}")["status"]
-        (ready,) = [condition for condition in status["conditions"] if condition["type"] == "Ready"]
-        assert ready["status"] == "True", f"{name}: {ready['message']}"
-        missing = {level["domain"]: level["missing"] for level in status["levels"]}
-        assert missing == {level["domain"]: 0 for level in document["spec"]["levels"]}
+        topology = self.api.get(f"{PATH}/{name}")
+        status = topology["status"]
+        conditions = {condition["type"]: condition for condition in status["conditions"]}
+        ready = conditions["Ready"]
+        assert ready["status"] == "True", ready["message"]
+
+        levels = document["spec"]["levels"]
+        missing = [level["missing"] for level in status["levels"]]
+        assert missing == [0] * len(levels)
         nodes: int = status["nodes"]
         return nodes
 

@@ -136,10 +136,14 @@ def test_kai_alias_must_not_be_a_label_key() -> None:
 
 
 def test_kueue_before_v0_13_takes_eight_levels() -> None:
-    nine = levels(*(Level(f"d{number}", f"example.com/l{number}") for number in range(9)))
-    assert kueue.write(nine)["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    nine_levels = [Level(f"d{number}", f"example.com/l{number}") for number in range(9)]
+    hierarchy = levels(*nine_levels)
+
+    document = kueue.write(hierarchy)
+
+    assert document["apiVersion"] == "kueue.x-k8s.io/v1beta2"
     with pytest.raises(ExportError, match="there are 9 levels, and Kueue's v1alpha1 takes 8"):
-        kueue.write(nine, "v1alpha1")
+        kueue.write(hierarchy, "v1alpha1")
 
 
 def test_runai_document_has_its_cluster_id() -> None:
@@ -188,7 +192,15 @@ def test_malformed_document_is_an_error_that_says_what_is_expected(topology_form
 
 
 def test_malformed_document_error_names_the_field() -> None:
-    document = {"metadata": {"name": "a"}, "spec": {"levels": [{"nodeLabel": "a"}, {"nodeLabel": 3}]}}
+    document = {
+        "metadata": {"name": "a"},
+        "spec": {
+            "levels": [
+                {"nodeLabel": "a"},
+                {"nodeLabel": 3},
+            ]
+        },
+    }
     problem = "this is not a Topology of KAI's or Kueue's: Expected `str`, got `int` - at `spec.levels[1].nodeLabel`"
     with pytest.raises(UnreadableDocumentError, match=re.escape(problem)):
         read_node_labels(document)

@@ -34,11 +34,14 @@ def random_cluster(seed: int) -> Table:
     """Names of racks that occur in several blocks, values that are node names, long values, missing labels."""
     rng = random.Random(seed)
     long = "x" * 60
+    blocks = ["b1", "b2", "root", f"{long}-b"]
+    racks = ["r1", "r2", "n1", long, None]
     nodes = []
     for number in range(rng.randint(1, 40)):
-        zone = f"z{rng.randint(0, 1)}"
-        block = rng.choice(["b1", "b2", "root", f"{long}-b"])
-        rack = rng.choice(["r1", "r2", "n1", long, None])
-        nvlink_domain = rng.choice(["b1", f"clique-{rng.randint(0, 3)}"])
+        zone = rng.choice(["z0", "z1"])
+        block = rng.choice(blocks)
+        rack = rng.choice(racks)
+        clique = rng.randint(0, 3)
+        nvlink_domain = rng.choice(["b1", f"clique-{clique}"])
         nodes.append(node(f"n{number}", block, rack, zone=zone, nvlink_domain=nvlink_domain))
     return Table(nodes)

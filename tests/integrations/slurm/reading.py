@@ -2,6 +2,8 @@
 
 import re
 
+MAX_NAME_LENGTH = 64
+
 
 def expanded(hostlist: str) -> list[str]:
     """The names of a host list such as `n[01-03],login`."""
@@ -21,18 +23,29 @@ def _numbers(text: str) -> list[str]:
     low, dash, high = text.partition("-")
     if not dash:
         return [low]
-    assert len(high) >= len(low), f"range {text}: the end has fewer digits"
-    assert int(high) > int(low), f"range {text}: the end is not above the start"
-    return [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
+    digits = len(low)
+    first = int(low)
+    last = int(high)
+    assert len(high) >= digits, f"range {text}: the end has fewer digits"
+    assert last > first, f"range {text}: the end is not above the start"
+
+    numbers = []
+    for number in range(first, last + 1):
+        numbers.append(str(number).zfill(digits))
+    return numbers
 
 
 def switches_of(lines: list[str]) -> dict[str, dict[str, list[str]]]:
     """The `Nodes` and `Switches` of each switch of a topology.conf."""
     switches: dict[str, dict[str, list[str]]] = {}
     for line in lines:
-        fields = dict(word.split("=", 1) for word in line.split(" "))
+        fields = {}
+        for word in line.split(" "):
+            field, _, value = word.partition("=")
+            fields[field] = value
+
         name = fields.pop("SwitchName")
         assert name not in switches, f"{name} occurs twice"
-        assert len(name) <= 64, f"{name} is longer than Slurm allows"
+        assert len(name) <= MAX_NAME_LENGTH, f"{name} is longer than Slurm allows"
         switches[name] = {field: expanded(hostlist) for field, hostlist in fields.items()}
     return switches

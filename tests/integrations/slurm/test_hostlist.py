@@ -6,6 +6,9 @@ import pytest
 from tests.integrations.slurm.reading import expanded
 from toposcope.integrations.slurm.hostlist import hostlist
 
+PREFIXES = ["n", "node-", "a1b", "x.y", "", "gpu0"]
+WITHOUT_NUMBER = ["login", "head", "a.b"]
+
 
 @pytest.mark.parametrize(
     ("names", "text"),
@@ -41,14 +44,20 @@ def test_hostlist_is_cut_where_slurm_stops_reading() -> None:
 def random_names(seed: int) -> set[str]:
     """Up to 80 names of few prefixes, with numbers of up to 12 digits, some of them padded."""
     rng = random.Random(seed)
-    prefixes = ["n", "node-", "a1b", "x.y", "", "gpu0"][: rng.randint(1, 6)]
+    prefix_count = rng.randint(1, len(PREFIXES))
+    prefixes = PREFIXES[:prefix_count]
+
     names = set()
     for _ in range(rng.randint(1, 80)):
         prefix = rng.choice(prefixes)
-        number = rng.randint(0, rng.choice([12, 120, 10**12]))
+        largest = rng.choice([12, 120, 10**12])
+        number = rng.randint(0, largest)
         digits = rng.choice([1, 1, 2, 3])
-        names.add(prefix + str(number).zfill(digits))
-    names.update(rng.sample(["login", "head", "a.b"], rng.randint(0, 3)))
+        name = prefix + str(number).zfill(digits)
+        names.add(name)
+
+    count_without_number = rng.randint(0, len(WITHOUT_NUMBER))
+    names.update(rng.sample(WITHOUT_NUMBER, count_without_number))
     return names
 
 

@@ -29,10 +29,13 @@ def nodes_by_unit(documents: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The nodes of each switch and block of a topology.yaml, by the name that the annotation gives it."""
     nodes: dict[str, list[str]] = {}
     for document in documents:
+        topology = document["topology"]
         for part in _parts(document):
-            unit = f"{document['topology']}:{part.get('switch') or part['block']}"
+            name = part.get("switch") or part["block"]
+            unit = f"{topology}:{name}"
             assert unit not in nodes, f"{unit} occurs twice"
-            nodes[unit] = expanded(part.get("nodes", ""))
+            hostlist = part.get("nodes", "")
+            nodes[unit] = expanded(hostlist)
     return nodes
 
 
@@ -69,14 +72,30 @@ def test_annotations_of_random_clusters_name_what_the_file_lists(seed: int) -> N
 
 def test_style_is_decided_for_the_level_as_a_whole() -> None:
     """Or an agent would have to know all nodes to name its own domain."""
-    r0_in_both_blocks = Table(node(f"n{i:02}", f"b{i // 6}", f"r{i // 3 % 3}") for i in range(12))
+    r0_in_both_blocks = Table(
+        [
+            node("n0", "b0", "r0"),
+            node("n1", "b0", "r0"),
+            node("n2", "b0", "r1"),
+            node("n3", "b0", "r1"),
+            node("n4", "b1", "r2"),
+            node("n5", "b1", "r2"),
+            node("n6", "b1", "r0"),
+            node("n7", "b1", "r0"),
+        ]
+    )
 
-    (_, _, rack) = slurm_names(TO_RACKS, r0_in_both_blocks).tree
+    zone, block, rack = slurm_names(TO_RACKS, r0_in_both_blocks).tree
 
+    assert zone.style == Style.VALUE
+    assert block.style == Style.VALUE
     assert rack.style == Style.PATH
     assert not rack.prefixed
-    block_names = {text.rpartition(":")[2] for text in annotations(r0_in_both_blocks).values()}
-    assert block_names == {"z.b0.r0", "z.b0.r1", "z.b1.r0", "z.b1.r2"}
+    texts = annotations(r0_in_both_blocks)
+    assert texts["n0"] == "c-tree:z.b0.r0,c-block:z.b0.r0"
+    assert texts["n2"] == "c-tree:z.b0.r1,c-block:z.b0.r1"
+    assert texts["n4"] == "c-tree:z.b1.r2,c-block:z.b1.r2"
+    assert texts["n6"] == "c-tree:z.b1.r0,c-block:z.b1.r0"
 
 
 @pytest.mark.parametrize(
