@@ -1,4 +1,4 @@
-"""HyperNodes as they are drawn: tests/fixtures/published.yaml has what becomes of them in a cluster."""
+"""HyperNodes as they are drawn: tests/controller/test_publish_hyper_nodes.py has what becomes of them."""
 
 import re
 
