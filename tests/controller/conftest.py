@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.controller.published_site import Site
 from tests.support.api import ApiUnderTest, Clients
+from tests.support.cluster import History
 from tests.support.controller import share_crd
 from tests.support.publishing import Time
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -43,3 +44,9 @@ def prompt_site(api: ApiUnderTest, clients: Clients) -> Iterator[Site]:
 def cluster_topologies(api: ApiUnderTest) -> None:
     """Have ClusterTopologies served, as passes of the controller need it."""
     share_crd(api)
+
+
+@pytest.fixture
+def history() -> History:
+    """What a controller says of nodes, look by look."""
+    return History()

@@ -1,14 +1,12 @@
 """What the controller concludes from nodes, over time and on thin evidence; topologies that select the same ones."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
-from tests.support.cluster import BLOCK, RACK, ZONE, History, fabric, gpu_node, topology
+from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node, topology
 from tests.support.paths import FIXTURES, SHARED
-from tests.support.tables import at, each_case, each_row, says
+from tests.support.tables import each_case
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
 from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME, NVLINK_DOMAIN
@@ -19,7 +17,6 @@ from toposcope.controller.assess.diagnostics import MOST
 from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
 from toposcope.controller.memory import Memory
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.hierarchy.controller_config import read_config
 from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.hierarchy.table import Table
 
@@ -37,116 +34,6 @@ def condition(found: Assessment, kind: str) -> Condition:
 
 def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", labels) for i in range(count)]
-
-
-class Group(msgspec.Struct, forbid_unknown_fields=True):
-    """One node, or `count` of them with a number behind the name, each `count`ed from `first`."""
-
-    name: str
-    count: int | None = None
-    first: int = 0
-    labels: dict[str, str | None] = {}
-    """`fabric 3.1` is the NVLink domain of that fabric and clique."""
-    chassis: str = ""
-    state: str = "ok"
-
-    def nodes(self) -> list[NodeFacts]:
-        numbers = [""] if self.count is None else range(self.first, self.first + self.count)
-        labels = {key: resolved(value) for key, value in self.labels.items()}
-        return [gpu_node(f"{self.name}{i}", labels, chassis=self.chassis, state=self.state) for i in numbers]
-
-
-def resolved(value: Any) -> Any:
-    """A value of a table with fabrics by their numbers."""
-    if isinstance(value, dict):
-        return {key: resolved(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [resolved(part) for part in value]
-    words = re.fullmatch(r"fabric (\d+)(?:\.(\d+))?", str(value))
-    if not words:
-        return value
-    return fabric(int(words[1]), int(words[2])) if words[2] else fabric(int(words[1])).partition(".")[0]
-
-
-class Look(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What happens, in this order, and what is said of the nodes then."""
-
-    restart: bool = False
-    once: bool = False
-    """Whether nobody looks again."""
-    generation: int | None = None
-    """The one that the status is about, where the spec has another."""
-    spec: dict[str, Any] | None = None
-    catalogue: str | None = None
-    """As in a configuration file."""
-    by_value: dict[str, str] = {}
-    nodes: list[Group] | None = None
-    """As before where nothing is said."""
-    after: float = 0
-    same: bool = False
-    """Whether the status is the last one."""
-    path: str = ""
-    published: bool | None = None
-    """Whether schedulers would be told of any levels."""
-    segments: dict[str, int] | None = None
-    domains: list[int] = []
-    """Of each level, counted by their path from the top."""
-    status: dict[str, Any] = {}
-    """Values of the status by their place; None for one that it must not have."""
-    conditions: dict[str, list[str] | None] = {}
-    """Status, reason, and what the message says; None for one that there must not be."""
-    hints: dict[str, dict[str, Any] | None] = {}
-    """Fields by reason and key; None for a hint that there must not be."""
-
-
-class Assessed(Look, kw_only=True):
-    case: str
-    then: list[Look] = []
-
-
-def change(history: History, look: Look) -> None:
-    if look.restart or look.once:
-        history.memory = Memory(single_look=look.once)
-    if look.generation is not None:
-        history.status["observedGeneration"] = look.generation
-    if look.spec is not None:
-        history.spec = look.spec
-    if look.catalogue is not None:
-        config = f"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue: {look.catalogue}"
-        history.catalogue = read_config(config.encode(), "c").catalogue
-    history.by_value = look.by_value
-
-
-@pytest.mark.regression
-@each_row("assessed.yaml", Assessed, ids=lambda row: row.case)
-def test_what_is_said_at_each_look(row: Assessed) -> None:
-    history = History()
-    nodes: list[NodeFacts] = []
-    for look in (row, *row.then):
-        change(history, look)
-        nodes = nodes if look.nodes is None else [node for group in look.nodes for node in group.nodes()]
-        before = history.status
-        found = history.look(nodes, look.after)
-        assert not look.same or history.status == before
-        assert len(found.selected) == history.status.get("nodes", 0)
-        assert not look.path or found.effective.path == look.path
-        told = {found.publishable is not None, found.bindable is not None}
-        assert look.published is None or told == {look.published}
-        assert look.segments is None or history.segments == look.segments
-        assert not look.domains or [cover.domains for cover in found.coverage] == look.domains
-        assert {place: at(history.status, place) for place in look.status} == resolved(look.status)
-        for kind, expected in look.conditions.items():
-            seen = history.condition(kind)
-            assert bool(seen) == (expected is not None), kind
-            said = [seen["status"], seen["reason"], *[seen["message"]] * len(expected)] if expected else []
-            for words, text in zip(expected or (), said, strict=False):
-                assert says(text, words), text
-        hints = {f"{hint['reason']} {hint['key']}": hint for hint in history.status.get("hints", ())}
-        for name, fields in look.hints.items():
-            assert (name in hints) == (fields is not None)
-            for field, value in (fields or {}).items():
-                hint = hints[name].get(field)
-                assert says(hint, value) if field == "message" else hint == value, hint
 
 
 @pytest.mark.regression
@@ -191,48 +78,6 @@ def test_the_message_stays_short_however_long_the_names_and_many_the_labels() ->
     assert "bare-0" in message
 
 
-NODES = {
-    "labelled": nodes(),
-    "unlabelled": nodes(rack=None),
-    "unusable": [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)],
-    "none": [],
-}
-UNSEEN = (
-    "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (1m) counts as "
-    "unavailable"
-)
-UNKNOWN = {
-    "none": ("NoNodes", "No node is selected; an empty cluster says nothing about its levels"),
-    "unlabelled": ("LevelsNotSeen", UNSEEN),
-    "unusable": ("NoUsableNodes", "Waiting for a Ready, schedulable node with level 'rack'"),
-}
-
-
-class Course(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    steps: str
-
-
-@pytest.mark.regression
-@each_row("availability.yaml", Course, ids=lambda row: row.case)
-def test_availability_of_a_required_level_over_time(row: Course) -> None:
-    """Nodes, seconds later, status of the condition, and whether rack is published: `nothing` leaves all as it is."""
-    history = History(required=["rack"], gracePeriod="1m")
-    for step in row.steps.split(", "):
-        match step.split():
-            case ["restart"]:
-                history.restart()
-            case ["retain"]:
-                history.spec["removalPolicy"] = "Retain"
-            case [name, seconds, status, published]:
-                found = history.look(NODES[name], after=float(seconds))
-                path = found.publishable and " > ".join(level.domain for level in found.publishable)
-                assert path == {"rack": FULL, "-": NO_RACK, "nothing": None}[published], step
-                seen = available(history)
-                assert (seen["status"], found.unavailable) == (status, ("rack",) * (status == "False")), step
-                assert status != "Unknown" or (seen["reason"], seen["message"]) == UNKNOWN[name], step
-
-
 def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required() -> None:
     memory, racks = Memory(), ("rack",)
 
@@ -253,52 +98,6 @@ def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required
 def test_before_the_nodes_are_listed_nothing_is_known() -> None:
     text = "The nodes of the cluster have not been listed yet: why"
     assert unsynced("why") == Condition("TopologyLevelsAvailable", "Unknown", "NodesNotSynced", text)
-
-
-INFERRED: dict[str, Any] = {}
-LISTED = {"levels": [{"domain": domain, "key": key} for domain, key in (("zone", ZONE), ("rack", RACK))]}
-
-
-@pytest.mark.regression
-@pytest.mark.parametrize("levels", [INFERRED, LISTED], ids=["inferred", "listed"])
-@each_row("kept_levels.yaml", Course, ids=lambda row: row.case)
-def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], row: Course) -> None:
-    """`=`: rack is published everywhere; `+`: only for Grove; `-`: nowhere. Before the nodes: what Grove's require."""
-    history = History(gracePeriod="1m", required=["rack"], **levels)
-    history.look(NODES["labelled"])
-    for step in row.steps.split(", "):
-        words = step.split()
-        match words:
-            case ["restart"]:
-                history.restart()
-            case ["never"]:
-                history.spec["publish"] = {"grove": "Never"}
-            case ["retain"]:
-                history.spec["removalPolicy"] = "Retain"
-            case ["remove"]:
-                history.spec["removalPolicy"], history.status["observedGeneration"] = "Remove", 2
-            case [*bound, name, seconds, outcome]:
-                if bound:
-                    history.bound = {"-": (), "?": None}.get(bound[0].strip(":"), bound[0].strip(":"))
-                found = history.look(NODES[name], after=float(seconds))
-                racks = [any(x.key == RACK for x in of or ()) for of in (found.publishable, found.bindable)]
-                assert racks == {"=": [True] * 2, "+": [False, True], "-": [False] * 2, "nothing": [False] * 2}[outcome]
-                retained = at(history.status, "levels[rack].retained")
-                assert name == "none" or bool(retained) == (outcome == "+"), step
-                said = available(history)
-                assert said["status"] != "False" or ("(kept in Grove's" in said["message"]) == bool(retained), step
-
-
-def test_a_level_that_nodes_carry_by_another_key_needs_no_retention() -> None:
-    other = "cloud.provider.com/topology-rack"
-    history = History(gracePeriod="1m")
-    history.bound = ("rack",)
-    history.look(nodes())
-    moved = [gpu_node(f"n{i}", {"rack": None, other: "r"}) for i in range(4)]
-    history.look(moved)
-    found = history.look(moved, after=61)
-    keys = [level.key for level in found.bindable or () if level.domain == "rack"]
-    assert (keys, found.bindable) == ([other], found.publishable)
 
 
 @pytest.mark.parametrize(("key", "reporting"), [(HOSTNAME, "True"), (GPU_PRESENT, "False"), (NVLINK_DOMAIN, "False")])

@@ -1,4 +1,4 @@
-"""Segments over time, and many of them; when one counts, and what it is called, are rows of assessed.yaml."""
+"""Segments over time, and many of them; test_assess_segments.py has when one counts, and what it is called."""
 
 from typing import Any
 
