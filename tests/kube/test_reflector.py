@@ -60,7 +60,11 @@ class Following:
         self.news.append("ended")
 
     def run(self) -> "Following":
-        """Follow the script to its end; no change came twice, too late or out of nowhere."""
+        self.reflector.run()
+        return self
+
+    def follow(self) -> "Following":
+        """Run to the end of the script, and see that no change came twice, too late or out of nowhere."""
         self.reflector.run()
         assert self.mirror.mistakes == []
         return self
@@ -103,7 +107,7 @@ OLDER = [added("b", 2), bookmark(2, end=True)]
 @pytest.mark.regression
 class TestStreamedLists:
     def test_list_is_handed_over_when_complete(self) -> None:
-        following = Following([[added("a", 1), added("b", 3), bookmark(5, end=True)]]).run()
+        following = Following([[added("a", 1), added("b", 3), bookmark(5, end=True)]]).follow()
         assert following.mirror.calls == ["replace a b"]
         assert following.modes == ["list", "watch 5"]
         assert following.news == ["first", ".", ".", ".", "ended"]
@@ -118,7 +122,7 @@ class TestStreamedLists:
             deleted("never", 5),
             bookmark(5, end=True),
         ]
-        following = Following([stream]).run()
+        following = Following([stream]).follow()
         assert following.mirror.calls == ["replace a"]
         assert following.mirror.items == {"a": ("4", {"new": "1"})}
 
@@ -133,13 +137,13 @@ class TestStreamedLists:
         ],
     )
     def test_half_a_list_is_nothing(self, ends_with: list[bytes | KubeError]) -> None:
-        following = Following([[added("a", 1), *ends_with], LISTED]).run()
+        following = Following([[added("a", 1), *ends_with], LISTED]).follow()
         assert following.mirror.calls == ["replace a"]
         assert len(following.mirror.errors) == 1
         assert following.modes == ["list", "list", "watch 5"]
 
     def test_list_when_it_fails_then_is_the_reason_of_the_next(self) -> None:
-        following = Following([LOST, LISTED]).run()
+        following = Following([LOST, LISTED]).follow()
         assert following.mirror.calls == ["replace a"]
         assert len(following.mirror.errors) == 1
         assert following.news == ["first", "failed", ".", ".", "ended"]
@@ -151,23 +155,24 @@ class TestPagedLists:
     def test_server_that_streams_no_lists_is_read_in_pages(self, code: int) -> None:
         """And not asked for a stream again."""
         pages = [page(thing("a", 1), version=9, following="p2"), page(thing("b", 2), version=9), page()]
-        following = Following([refused(code), [], EXPIRED], pages).run()
+        streams: list[Answer] = [refused(code), [], EXPIRED]
+        following = Following(streams, pages).follow()
         assert following.mirror.calls == ["replace a b", "replace "]
         assert following.modes == ["list", "page", "page p2", "watch 9", "watch 9", "page", "watch 1"]
 
     def test_streams_when_pages_are_refused_too_then_stay_possible(self) -> None:
-        following = Following([refused(403), LISTED], [refused(403)]).run()
+        following = Following([refused(403), LISTED], [refused(403)]).follow()
         assert following.mirror.calls == ["replace a"]
         assert following.modes == ["list", "page", "list", "watch 5"]
 
     def test_page_token_when_it_expires_then_the_list_begins_anew(self) -> None:
-        pages = [page(thing("a", 1), following="p2"), EXPIRED, page(thing("b", 2), version=8)]
-        following = Following([refused(422), refused(422)], pages).run()
+        pages: list[Answer] = [page(thing("a", 1), following="p2"), EXPIRED, page(thing("b", 2), version=8)]
+        following = Following([refused(422), refused(422)], pages).follow()
         assert following.mirror.calls == ["replace b"]
         assert following.modes == ["list", "page", "page p2", "list", "page", "watch 8"]
 
     def test_empty_list_may_be_null(self) -> None:
-        following = Following([refused(422)], [b'{"items":null,"metadata":{"resourceVersion":"3"}}']).run()
+        following = Following([refused(422)], [b'{"items":null,"metadata":{"resourceVersion":"3"}}']).follow()
         assert following.mirror.calls == ["replace "]
 
     @pytest.mark.parametrize(
@@ -183,7 +188,7 @@ class TestPagedLists:
         ],
     )
     def test_answer_that_is_no_list_empties_nothing(self, answer: bytes) -> None:
-        following = Following([refused(422)], [answer], most_waits=1).run()
+        following = Following([refused(422)], [answer], most_waits=1).follow()
         assert following.mirror.calls == []
         assert len(following.mirror.errors) == 1
 
@@ -192,13 +197,13 @@ class TestPagedLists:
 class TestChanges:
     def test_changes_are_handed_over_and_the_next_watch_follows_them(self) -> None:
         changes = [added("b", 6), modified("a", 7, labels={"x": "1"}), deleted("b", 8)]
-        following = Following([LISTED, changes, [bookmark(12)], []]).run()
+        following = Following([LISTED, changes, [bookmark(12)], []]).follow()
         assert following.mirror.calls == ["replace a", "put b", "put a", "gone b"]
         assert following.mirror.items == {"a": ("7", {"x": "1"})}
         assert following.modes == ["list", "watch 5", "watch 8", "watch 12", "watch 12"]
 
     def test_events_and_bookmarks_are_heard(self) -> None:
-        following = Following([LISTED, [modified("a", 6), bookmark(7)]]).run()
+        following = Following([LISTED, [modified("a", 6), bookmark(7)]]).follow()
         assert following.mirror.calls == ["replace a", "put a"]
         assert following.news == ["first", ".", ".", ".", ".", "ended"]
 
@@ -211,7 +216,7 @@ class TestChanges:
         ],
     )
     def test_expired_version_is_followed_by_a_list(self, watch: Answer, heard_before: list[str]) -> None:
-        following = Following([LISTED, watch, ANEW]).run()
+        following = Following([LISTED, watch, ANEW]).follow()
         assert following.mirror.calls == ["replace a", "replace b"]
         assert following.modes == ["list", "watch 5", "list", "watch 20"]
         assert following.news == ["first", ".", ".", *heard_before, "expired", ".", ".", "ended"]
@@ -224,7 +229,7 @@ class TestChanges:
 
         Another server waits for our version, or goes on from it as if nothing had been.
         """
-        following = Following([LISTED, error, OLDER]).run()
+        following = Following([LISTED, error, OLDER]).follow()
         assert following.mirror.calls == ["replace a", "replace b"]
         assert following.modes == ["list", "watch 5", "list", "watch 2"]
         assert following.news == ["first", ".", ".", "unreachable", ".", ".", "ended"]
@@ -239,18 +244,18 @@ class TestChanges:
         ],
     )
     def test_server_in_trouble_costs_no_list(self, trouble: Answer) -> None:
-        following = Following([LISTED, trouble, []]).run()
+        following = Following([LISTED, trouble, []]).follow()
         assert following.mirror.calls == ["replace a"]
         assert following.modes == ["list", "watch 5", "watch 5", "watch 5"]
         assert len(following.mirror.errors) == 1
 
     def test_watch_that_ends_as_it_should_costs_no_list(self) -> None:
-        following = Following([LISTED, [bookmark(6)], []]).run()
+        following = Following([LISTED, [bookmark(6)], []]).follow()
         assert following.mirror.calls == ["replace a"]
         assert following.modes == ["list", "watch 5", "watch 6", "watch 6"]
 
     def test_items_stand_while_the_server_is_away(self) -> None:
-        following = Following([LISTED, LOST, LOST, LISTED]).run()
+        following = Following([LISTED, LOST, LOST, LISTED]).follow()
         assert following.mirror.calls == ["replace a", "replace a"]
         assert len(following.mirror.errors) == 2
         assert following.news == ["first", ".", ".", "unreachable", "failed", ".", ".", "ended"]
@@ -267,7 +272,7 @@ class TestAskedToListOrToEnd:
             yield added("never", 7)
 
         following.client.script([LISTED, changes(), LISTED])
-        following.run()
+        following.follow()
         assert following.mirror.calls == ["replace a", "put b", "replace a"]
         assert following.modes == ["list", "watch 5", "list", "watch 5"]
         assert following.mirror.errors == []
@@ -281,7 +286,7 @@ class TestAskedToListOrToEnd:
             yield LOST
 
         following.client.script([LISTED, changes(), LISTED])
-        following.run()
+        following.follow()
         assert following.mirror.calls == ["replace a", "replace a"]
         assert following.modes == ["list", "watch 5", "list", "watch 5"]
         assert following.mirror.errors == []
@@ -294,7 +299,7 @@ class TestAskedToListOrToEnd:
             yield added("b", 6)
 
         following.client.script([LISTED, changes(), LOST, LISTED])
-        following.run()
+        following.follow()
         assert following.mirror.calls == ["replace a", "replace a"]
         assert following.modes == ["list", "watch 5", "list", "list", "watch 5"]
 
@@ -307,7 +312,7 @@ class TestAskedToListOrToEnd:
             yield bookmark(5, end=True)
 
         following.client.script([first_list(), LISTED])
-        following.run()
+        following.follow()
         assert following.mirror.calls == ["replace a", "replace a"]
         assert following.modes == ["list", "list", "watch 5"]
 
@@ -320,7 +325,7 @@ class TestAskedToListOrToEnd:
             yield added("c", 7)
 
         following.client.script([LISTED, changes()])
-        following.run()
+        following.follow()
         assert following.mirror.calls == ["replace a", "put b"]
 
 
