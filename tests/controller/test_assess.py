@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node, topology
 from tests.support.paths import FIXTURES, SHARED
-from tests.support.tables import each_case
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
 from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME, NVLINK_DOMAIN
@@ -52,7 +51,19 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("without", "total", "percent", "level"),
+    [
+        pytest.param(1, 8, None, False, id="1-of-8"),
+        pytest.param(1, 20, None, True, id="1-of-20"),
+        pytest.param(5, 100, None, True, id="5-of-100"),
+        pytest.param(6, 100, None, False, id="6-of-100"),
+        pytest.param(1, 8, 87, True, id="1-of-8-for-87-percent"),
+        pytest.param(1, 8, 88, False, id="1-of-8-for-88-percent"),
+        pytest.param(1, 1000, 100, False, id="1-of-1000-for-all"),
+        pytest.param(7, 8, 1, True, id="7-of-8-for-1-percent"),
+    ],
+)
 def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percent: int | None, level: bool) -> None:
     spec = {} if percent is None else {"minCoveragePercent": percent}
     bare = [gpu_node(f"bare-{i}", {"rack": "no-topology" if i % 2 else None}) for i in range(without)]
@@ -137,7 +148,25 @@ def named(name: str, labels: dict[str, str]) -> Topology:
     return replace(topology(**spec), name=name, uid=name)
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("topologies", "owner", "shared"),
+    [
+        pytest.param(
+            {"all": {}, "b0": {"block": "b0"}, "r3": {"rack": "r3"}},
+            None,
+            {"all": {"b0": 8, "r3": 4}, "b0": {"all": 8}, "r3": {"all": 4}},
+            id="of-a-part",
+        ),
+        pytest.param({"all": {}}, None, {"all": {}}, id="alone"),
+        pytest.param({"r1": {"rack": "r1"}, "r2": {"rack": "r2"}}, None, {"r1": {}, "r2": {}}, id="apart"),
+        pytest.param(
+            {"all": {}, "b0": {"block": "b0"}, "r0": {"rack": "r0"}},
+            "b0",
+            {"all": {"r0": 4}, "b0": {"r0": 4}, "r0": {"all": 4, "b0": 4}},
+            id="of-a-segment",
+        ),
+    ],
+)
 def test_each_topology_counts_the_nodes_it_shares_with_each_other(
     topologies: dict[str, dict[str, str]], owner: str | None, shared: dict[str, dict[str, int]]
 ) -> None:

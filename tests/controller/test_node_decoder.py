@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.controller import node_decoder
 from toposcope.controller.node_decoder import NodeDecoder
@@ -64,13 +63,31 @@ def test_the_demo_s_nodes(node: Any) -> None:
     assert found.labels.items() <= node.labels.items()
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param({"metadata": {"name": "n1"}}, id="metadata-only"),
+        pytest.param({"metadata": {"name": "n1"}, "spec": {}, "status": {}}, id="empty"),
+        pytest.param(
+            {"metadata": {"name": "n1", "labels": None}, "status": {"conditions": None, "allocatable": None}}, id="null"
+        ),
+    ],
+)
 def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
     """A kubelet registers a Node before it fills in its status."""
     assert facts(node) == node_facts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        pytest.param("True", True, id="true"),
+        pytest.param("False", False, id="false"),
+        pytest.param("Unknown", False, id="unknown"),
+        pytest.param("true", False, id="lower-case"),
+        pytest.param("", False, id="empty"),
+    ],
+)
 def test_ready_is_one_condition_of_many(status: str, ready: bool) -> None:
     conditions = [{"type": "Other", "status": "True"}, {"type": "Ready", "status": status}]
     assert facts(smallest(status={"conditions": conditions})).traits.ready is ready
@@ -80,7 +97,19 @@ def test_a_cordoned_node_is_not_schedulable() -> None:
     assert not facts(smallest(spec={"unschedulable": True})).traits.schedulable
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("quantity", "gpus"),
+    [
+        pytest.param("8", 8, id="number"),
+        pytest.param("0", 0, id="zero"),
+        pytest.param("", 0, id="empty"),
+        pytest.param("-1", 0, id="negative"),
+        pytest.param("1.5", 0, id="fraction"),
+        pytest.param("8Gi", 0, id="suffix"),
+        pytest.param("٨", 0, id="arabic-digit"),
+        pytest.param("²", 0, id="superscript"),
+    ],
+)
 def test_quantities(quantity: str, gpus: int) -> None:
     assert facts(smallest(status={"allocatable": {label_keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
 
@@ -99,7 +128,18 @@ def test_time_slices_are_no_gpus(labels: dict[str, str], gpus: int) -> None:
     assert facts(node).traits.hardware.gpus == gpus
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param("{}", id="empty"),
+        pytest.param('{"metadata":{}}', id="no-name"),
+        pytest.param('{"metadata":{"name":null}}', id="null-name"),
+        pytest.param('{"metadata":{"name":"n","labels":[]}}', id="label-list"),
+        pytest.param('{"metadata":{"name":"n","labels":{"a":1}}}', id="number-label"),
+        pytest.param('{"metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":8}}}', id="number-quantity"),
+        pytest.param("[]", id="list"),
+    ],
+)
 def test_what_is_no_node_is_refused(raw: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         NodeDecoder(TRACKED)(raw.encode())
@@ -193,7 +233,19 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("label", "gpus"),
+    [
+        pytest.param("4", 4, id="number"),
+        pytest.param("0", 0, id="zero"),
+        pytest.param(None, 8, id="none"),
+        pytest.param("", 8, id="empty"),
+        pytest.param("eight", 8, id="word"),
+        pytest.param("٤", 8, id="arabic-digit"),
+        pytest.param("-1", 8, id="negative"),
+        pytest.param("1.5", 8, id="fraction"),
+    ],
+)
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
     node = labelled(**({} if label is None else {label_keys.GPUS: label}))
     assert facts(node | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}).traits.hardware.gpus == gpus

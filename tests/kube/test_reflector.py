@@ -19,7 +19,6 @@ from tests.kube.reflecting import (
     thing,
 )
 from tests.support.runtime import ManualRuntime
-from tests.support.tables import named_objects
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
@@ -363,7 +362,16 @@ class TestWatches:
         assert following.modes == ["list", "watch 5", "list", "watch 5"]
 
 
-MALFORMED = {case: text.encode("latin-1") for case, text in named_objects("malformed.yaml").items()}
+NESTED = b"[" * 500 + b"]" * 500
+MALFORMED = {
+    "refused-by-the-decoder": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":7}}',
+    "not-utf8": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":{"a":"\xff"}}}',
+    "no-metadata": b"{}",
+    "metadata-of-the-wrong-type": b'{"metadata":{"name":5,"resourceVersion":[]}}',
+    "null": b"null",
+    "nested-deeply": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":' + NESTED + b"}}",
+}
+"""Objects that no reflector can read."""
 
 
 @pytest.mark.parametrize("case", MALFORMED)
