@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.boards import A100, H100, machine, mesh
@@ -192,6 +193,29 @@ def test_an_accepted_fabric_fault_outlives_a_reboot_in_which_the_fabric_register
     node.look(BAD_HEALTH, accept=True)
     node.look(Faults(fabric={gpu: {"state": 2} for gpu in range(4)}))
     assert state(node.look(BAD_HEALTH)) == "ok"
+
+
+FORMER: dict[str, Any] = {
+    "fabric:1d3e5c5b": {gpu: {"state": 0} for gpu in range(4)},
+    "fabric:ac5dbebe": {1: {"state": 0}},
+    "fabric:5260bf11": {1: {"clique": 7}},
+    "fabric:4a999f0e": {3: {"status": 999}},
+    "fabric:b6c1de09": {2: {"health_mask": 1, "health_summary": 2}},
+    "fabric:b442f2d5": {2: {"health_mask": 0, "health_summary": 3}},
+}
+"""Faults by the keys that earlier agents made of their words."""
+
+
+@pytest.mark.parametrize("key", FORMER)
+def test_a_fabric_fault_that_an_earlier_agent_accepted_stays_accepted(key: str, tmp_path: Path) -> None:
+    faults = Faults(fabric=FORMER[key])
+    raw = probed(load_profile("gb200-nvl72-tray"), tmp_path, faults)
+    baseline = json.loads(describe(raw, "n1", accept=True).annotations[REFERENCE])
+    (present,) = baseline["accepted"]
+    assert present != key
+    found = describe(raw, "n1", json.dumps(baseline | {"accepted": [key]}))
+    assert (state(found), reasons(found)) == ("ok", ())
+    assert json.loads(found.annotations[REFERENCE])["accepted"] == [present]
 
 
 def test_a_registration_that_goes_on_is_named_though_it_was_accepted(tmp_path: Path) -> None:

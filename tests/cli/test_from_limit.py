@@ -28,7 +28,7 @@ def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
     "words", ["tree --config /dev/zero", "export --format kai --convert /dev/zero", "discover --capture /dev/zero"]
 )
 def test_small_files_have_an_end(words: str, toposcope: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.cli.streams._MOST", LIMIT)
+    monkeypatch.setattr("toposcope.cli.streams._MOST_BYTES", LIMIT)
     assert "/dev/zero: larger than 1 MiB; is it the right file?" in toposcope(words, code=None).err
 
 

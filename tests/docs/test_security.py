@@ -11,15 +11,16 @@ from toposcope.api.yaml_text import MAX_DEPTH, MAX_DIGITS
 from toposcope.kube.pages import MOST_PAGES
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
 from toposcope.text import LONGEST_MESSAGE
-from toposcope.ui.computing import SECONDS
+from toposcope.ui.computing import ANSWER_SECONDS
 from toposcope.ui.server import CONNECTIONS
-from toposcope.ui.worker import MEMORY
+from toposcope.ui.worker import MEMORY_BYTES
 
 TESTS = ROOT / "tests"
 TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("## What shows it")
 ROWS = re.findall(r"^\| (?!claim|-)(.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
 RIGHTS = (
     "test_agent_rights",
+    "test_component_rights",
     "test_confined",
     "test_controller_rights",
     "test_managed_fields",
@@ -31,8 +32,8 @@ RIGHTS = (
     "test_ui",
 )
 FIGURES = (
-    f"{SECONDS:.0f} s; its process is ended",
-    f"{MEMORY >> 20} MiB, and once more",
+    f"{ANSWER_SECONDS:.0f} s; its process is ended",
+    f"{MEMORY_BYTES >> 20} MiB, and once more",
     f"{CONNECTIONS}, then the idlest one goes",
     f"{LIMIT >> 20} MiB for one document",
     f"{OF_FILE} times that for a file unpacked",
@@ -69,12 +70,12 @@ def test_each_claim_has_tests_that_are_there(claim: str, cell: str) -> None:
 
 
 @pytest.mark.parametrize("name", re.findall(r"`(test_\w+)`", TEXT))
-def test_a_test_that_the_text_names_is_in_the_table(name: str) -> None:
+def test_test_that_the_text_names_is_in_the_table(name: str) -> None:
     assert re.search(rf"::{name}`", TABLE)
 
 
 @pytest.mark.parametrize("file", re.findall(r"\]\(\.\./tests/([\w/]+\.py)\)", TEXT))
-def test_a_file_that_the_text_names_is_in_the_table(file: str) -> None:
+def test_file_that_the_text_names_is_in_the_table(file: str) -> None:
     assert f"`{file}::" in TABLE
 
 

@@ -106,7 +106,8 @@ def _triangle(matrix: LinkMatrix) -> list[str]:
 
 
 def _dispute(dispute: PathDispute) -> str:
-    return f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
+    devices = f"{dispute.a} {dispute.b}"
+    return f"{devices}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}"
 
 
 def _faults(topology: NodeTopology) -> list[dict[str, Any]]:
@@ -141,9 +142,11 @@ def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
 
     All are printable ASCII and at most `length` long.
     """
-    shown = [_plain(reason, length) for reason in reasons[:count]]
-    if len(reasons) > count:
-        more = len(reasons) - count + 1
+    shown = []
+    for reason in reasons[:count]:
+        shown.append(_plain(reason, length))
+    more = len(reasons) - count + 1
+    if more > 1:
         shown[-1] = f"and {more} more: see the agent's log"
     return shown
 

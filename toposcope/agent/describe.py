@@ -16,7 +16,7 @@ from toposcope.agent.discover import (
     missing_gpus,
     weak_links,
 )
-from toposcope.agent.faults import Fault, FaultKind, acceptable, kind_of, unaccepted
+from toposcope.agent.faults import Fault, FaultKind, acceptable, kind_of, renewed, unaccepted
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import INTERCONNECT, MATRIX, REFERENCE, SHAPE
@@ -235,7 +235,7 @@ def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) 
     NVML tells no UUID of a GPU that it does not list. So as many GPUs as have left the addresses at
     which they were accepted may be missing at others, of which the baseline knows nothing.
     """
-    accepted = best.accepted or frozenset()
+    accepted = renewed(best.accepted or frozenset(), faults)
     if not raw.bus_visible:
         return accepted
     came = set()

@@ -621,9 +621,9 @@ def _pairs(count: int) -> Iterator[tuple[int, int]]:
 def _row_names(raw: RawNode) -> list[str]:
     """The devices as `nvidia-smi topo -m` names them."""
     names = [f"GPU{gpu.index}" for gpu in raw.gpus]
-    for number in range(len(raw.nics)):
+    for number, _ in enumerate(raw.nics):
         names.append(f"NIC{number}")
-    for number in range(len(raw.data_direct)):
+    for number, _ in enumerate(raw.data_direct):
         names.append(f"DD{number}")
     return names
 
@@ -749,7 +749,8 @@ def _lost(fault: RawFault, address: str) -> Fault:
 def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
     """What is wrong with the fabric.
 
-    The key has the GPU by its UUID: its index changes at a reboot.
+    The key has the GPU by its UUID: its index changes at a reboot. Earlier agents made it of the
+    words.
     """
     by_identity = []
     for gpu in gpus:
@@ -758,12 +759,12 @@ def _fabric_faults(gpus: Sequence[RawGpu]) -> Iterator[Fault]:
     problems = fabric_problems(gpus)
     lasting = fabric_problems(by_identity)
     for problem, lasting_problem in zip(problems, lasting, strict=True):
-        subject = f"{_checksum(lasting_problem.sentence):08x}"
         yield Fault(
             FaultKind.FABRIC,
-            subject=subject,
+            subject=f"{_checksum(lasting_problem.identity):08x}",
             detail=problem.sentence,
             gpu=problem.gpu,
+            former_subject=f"{_checksum(lasting_problem.sentence):08x}",
         )
 
 

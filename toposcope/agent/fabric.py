@@ -4,10 +4,11 @@ Fields and values: nvml.h, NVML_GPU_FABRIC_STATE_*, NVML_GPU_FABRIC_HEALTH_MASK_
 NVML_GPU_FABRIC_HEALTH_SUMMARY_*.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
-from toposcope.agent.raw import RawFabric, RawGpu, RawPlatform
+from toposcope.agent.raw import RawFabric, RawGpu
 from toposcope.hardware.topology import Fabric, GpuFabric, Registration
 from toposcope.text import plural
 
@@ -66,13 +67,16 @@ HEALTH_BITS: Final = tuple([field.name for field in _HEALTH])
 
 def health_bits(fabric: RawFabric) -> dict[str, str]:
     """What is bad about a GPU's fabric health: name of the field to plain words."""
+    return {field.name: field.bad[value] for field, value in _bad_fields(fabric)}
+
+
+def _bad_fields(fabric: RawFabric) -> Iterator[tuple[_HealthField, int]]:
+    """The fields of the health mask that are bad, and their values."""
     mask = fabric.health_mask or 0
-    bits = {}
     for field in _HEALTH:
         value = mask >> field.shift & field.width
         if value in field.bad:
-            bits[field.name] = field.bad[value]
-    return bits
+            yield field, value
 
 
 def attached(fabric: RawFabric | None) -> bool:
@@ -218,12 +222,44 @@ def _sound(member: RawFabric) -> bool:
     return member.status == 0 and member.clique is not None
 
 
+class FabricProblemKind(StrEnum):
+    """What can be wrong with the fabric; the accepted faults of a baseline go by it."""
+
+    QUERY_FAILED = "query-failed"
+    MISSING_FROM_RACK = "missing-from-rack"
+    OUTSIDE = "outside"
+    REGISTERING = "registering"
+    ENDED = "ended"
+    NO_CLIQUE = "no-clique"
+    HEALTH = "health"
+    CLIQUES = "cliques"
+
+
 class FabricProblem(NamedTuple):
     """One thing that is wrong with the fabric."""
 
+    kind: FabricProblemKind
+    gpus: tuple[int, ...]
+    """The indices of the GPUs that it is about."""
     sentence: str
-    gpu: int | None = None
-    """The GPU's index; None where it is about several."""
+    detail: str = ""
+    """What tells it from others of its kind, for programs."""
+
+    @property
+    def gpu(self) -> int | None:
+        """The GPU, if it is about one alone."""
+        if len(self.gpus) != 1:
+            return None
+        (gpu,) = self.gpus
+        return gpu
+
+    @property
+    def identity(self) -> str:
+        """Equal for the same problem of the same GPUs."""
+        in_order = sorted(self.gpus)
+        gpus = [str(gpu) for gpu in in_order]
+        parts = [self.kind, *gpus, self.detail]
+        return " ".join(parts)
 
 
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
@@ -237,23 +273,58 @@ def fabric_problems(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
     problems = []
     for gpu in gpus:
         if gpu.fabric_error:
-            text = f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}"
-            problems.append(FabricProblem(text, gpu.index))
+            problems.append(_query_failed(gpu, gpu.fabric_error))
     if not members:
         problems += _missing_from_rack(gpus)
     for gpu in gpus:
-        if gpu.fabric_error:
-            continue
-        sentences = _registration_problems(gpu, expected=bool(members))
-        sentences += _health_problems(gpu)
-        for sentence in sentences:
-            problems.append(FabricProblem(sentence, gpu.index))
+        if not gpu.fabric_error:
+            problems += _registration_problems(gpu, expected=bool(members))
+            problems += _health_problems(gpu)
     cliques = {clique_of(member) for member in members if completed(member)}
     if len(cliques) > 1:
-        names = ", ".join(sorted(cliques))
-        text = f"the GPUs of this node are in {len(cliques)} fabric cliques: {names}"
-        problems.append(FabricProblem(text))
+        problems.append(_several_cliques(cliques))
     return problems
+
+
+def _query_failed(gpu: RawGpu, error: str) -> FabricProblem:
+    return FabricProblem(
+        FabricProblemKind.QUERY_FAILED,
+        gpus=(gpu.index,),
+        sentence=f"GPU {gpu.index}: fabric query failed: {error}",
+        detail=error,
+    )
+
+
+def _several_cliques(cliques: Collection[str]) -> FabricProblem:
+    names = ", ".join(sorted(cliques))
+    return FabricProblem(
+        FabricProblemKind.CLIQUES,
+        gpus=(),
+        sentence=f"the GPUs of this node are in {len(cliques)} fabric cliques: {names}",
+        detail=names,
+    )
+
+
+class _Absence(NamedTuple):
+    """Why a GPU of a rack is in no fabric, and where the rack has it."""
+
+    status: int | None
+    """How the registration ended, an NVML error code; None: there was none."""
+    slot: int
+    chassis: str
+
+    @property
+    def words(self) -> str:
+        """The absence in words."""
+        place = f"slot {self.slot} of chassis {self.chassis}, an NVLink rack"
+        if self.status is None:
+            return f"NVML says that there is no NVLink fabric, in {place}"
+        if self.status == 0:
+            return f"fabric registration ended without a cluster UUID, in {place}"
+        return (
+            f"fabric registration ended with NVML status {self.status} "
+            f"and without a cluster UUID, in {place}"
+        )
 
 
 def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
@@ -261,27 +332,26 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
 
     A tray that is missing as a whole is one fault, with one reason.
     """
-    indices: dict[str, list[int]] = {}
+    indices: dict[_Absence, list[int]] = {}
     for gpu in gpus:
         if gpu.platform is None or not missing_from_rack(gpu):
             continue
-        ended = _ended(gpu.fabric)
-        place = _place(gpu.platform)
-        same_reason = indices.setdefault(f"{ended}, in {place}", [])
-        same_reason.append(gpu.index)
+        fabric = gpu.fabric
+        status = fabric.status if fabric is not None and completed(fabric) else None
+        absence = _Absence(status, gpu.platform.slot, gpu.platform.chassis)
+        alike = indices.setdefault(absence, [])
+        alike.append(gpu.index)
+
     problems = []
-    for why, missing in indices.items():
-        sentence = f"{_gpus(missing)}: {why}"
-        alone = None
-        if len(missing) == 1:
-            (alone,) = missing
-        problem = FabricProblem(sentence, alone)
+    for absence, missing in indices.items():
+        problem = FabricProblem(
+            FabricProblemKind.MISSING_FROM_RACK,
+            gpus=tuple(missing),
+            sentence=f"{_gpus(missing)}: {absence.words}",
+            detail=f"{absence.status} {absence.slot} {absence.chassis}",
+        )
         problems.append(problem)
     return problems
-
-
-def _place(platform: RawPlatform) -> str:
-    return f"slot {platform.slot} of chassis {platform.chassis}, an NVLink rack"
 
 
 def _gpus(indices: Sequence[int]) -> str:
@@ -291,36 +361,35 @@ def _gpus(indices: Sequence[int]) -> str:
     return f"{noun} {', '.join(names)}"
 
 
-def _ended(fabric: RawFabric | None) -> str:
-    """How the registration of a GPU in no fabric ended."""
-    if fabric is None or not completed(fabric):
-        return "NVML says that there is no NVLink fabric"
-    if fabric.status:
-        return (
-            f"fabric registration ended with NVML status {fabric.status} and without a cluster UUID"
-        )
-    return "fabric registration ended without a cluster UUID"
-
-
-def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[str]:
+def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[FabricProblem]:
     """What is wrong with one GPU's registration; `expected`: GPUs of the node are in a fabric."""
     fabric = gpu.fabric
-    name = f"GPU {gpu.index}"
     if fabric is None or not attached(fabric):
         if not expected:
             return []
-        return [f"{name}: not in the NVLink fabric that other GPUs of this node are in"]
+        words = "not in the NVLink fabric that other GPUs of this node are in"
+        return [_of_gpu(gpu, FabricProblemKind.OUTSIDE, words)]
     if not completed(fabric):
-        return [f"{name}: still registering with the NVLink fabric"]
+        words = "still registering with the NVLink fabric"
+        return [_of_gpu(gpu, FabricProblemKind.REGISTERING, words)]
+
     problems = []
     if fabric.status:
-        problems.append(f"{name}: fabric registration ended with NVML status {fabric.status}")
+        status = str(fabric.status)
+        words = f"fabric registration ended with NVML status {status}"
+        problems.append(_of_gpu(gpu, FabricProblemKind.ENDED, words, status))
     if fabric.clique is None:
-        problems.append(f"{name}: the fabric gave it no clique for memory access")
+        words = "the fabric gave it no clique for memory access"
+        problems.append(_of_gpu(gpu, FabricProblemKind.NO_CLIQUE, words))
     return problems
 
 
-def _health_problems(gpu: RawGpu) -> list[str]:
+def _of_gpu(gpu: RawGpu, kind: FabricProblemKind, words: str, detail: str = "") -> FabricProblem:
+    sentence = f"GPU {gpu.index}: {words}"
+    return FabricProblem(kind, (gpu.index,), sentence, detail)
+
+
+def _health_problems(gpu: RawGpu) -> list[FabricProblem]:
     """What is bad about one GPU's fabric health: the fields of the mask, else NVML's own verdict.
 
     It counts whatever the cluster UUID is, but not while the GPU is still registering.
@@ -328,11 +397,13 @@ def _health_problems(gpu: RawGpu) -> list[str]:
     fabric = gpu.fabric
     if fabric is None or fabric.state not in (COMPLETED, NOT_SUPPORTED):
         return []
-    bad = list(health_bits(fabric).values())
-    if not bad and fabric.health_summary in _BAD_SUMMARIES:
-        summary = _SUMMARY[fabric.health_summary]
-        bad.append(summary.replace("-", " "))
     problems = []
-    for words in bad:
-        problems.append(f"GPU {gpu.index}: fabric health: {words}")
+    for field, value in _bad_fields(fabric):
+        words = f"fabric health: {field.bad[value]}"
+        detail = f"{field.name} {value}"
+        problems.append(_of_gpu(gpu, FabricProblemKind.HEALTH, words, detail))
+    if not problems and fabric.health_summary in _BAD_SUMMARIES:
+        summary = _SUMMARY[fabric.health_summary]
+        words = f"fabric health: {summary.replace('-', ' ')}"
+        problems.append(_of_gpu(gpu, FabricProblemKind.HEALTH, words, summary))
     return problems

@@ -82,11 +82,18 @@ class Fault(NamedTuple):
     """What is wrong, where the kind alone does not say it."""
     gpu: int | None = None
     """NVML's index of the GPU that is at fault, if it is one GPU that NVML lists."""
+    former_subject: str = ""
+    """Its subject in baselines of earlier agents; empty: as now."""
 
     @property
     def key(self) -> str:
         """Equal for the same fault of the same subject, whatever numbers GPUs have today."""
         return f"{_SAME_FAULT.get(self.kind, self.kind)}:{self.subject}"
+
+    @property
+    def former_key(self) -> str:
+        """Its key in baselines of earlier agents."""
+        return self._replace(subject=self.former_subject or self.subject).key
 
     @property
     def sentence(self) -> str:
@@ -102,6 +109,16 @@ def acceptable(faults: Iterable[Fault]) -> frozenset[str]:
     keys = set()
     for fault in faults:
         if fault.kind not in _WITHOUT_KEY:
+            keys.add(fault.key)
+    return frozenset(keys)
+
+
+def renewed(accepted: frozenset[str], faults: Iterable[Fault]) -> frozenset[str]:
+    """The accepted keys, those of earlier agents as they are now."""
+    keys = set(accepted)
+    for fault in faults:
+        if fault.former_key in keys:
+            keys.discard(fault.former_key)
             keys.add(fault.key)
     return frozenset(keys)
 

@@ -201,8 +201,8 @@ def _print(
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
-        explain = arguments.explain or arguments.output == "wide"
-        screen.show(_page(screen, answers, explain=explain))
+        has_reasoning = arguments.explain or arguments.output == "wide"
+        screen.show(_page(screen, answers, has_reasoning=has_reasoning))
 
 
 def exit_code(results: Sequence[Checked]) -> int:
@@ -302,25 +302,28 @@ def _with_remarks(
     """
     if not remarks:
         return tuple(checked)
-    first, *others = checked or (Checked(Reading(subject=kind), None),)
+    first, *rest = checked or (Checked(Reading(subject=kind), None),)
     findings = (*first.reading.findings, *remarks)
-    return (replace(first, reading=replace(first.reading, findings=findings)), *others)
+    reading = replace(first.reading, findings=findings)
+    return replace(first, reading=reading), *rest
 
 
-def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
+def _page(screen: Screen, answers: Sequence[Answer], *, has_reasoning: bool) -> Iterator[str]:
     for answer in answers:
         for checked in answer.checked:
-            yield from _lines(screen, answer.document, checked, explain=explain)
+            yield from _lines(screen, answer.document, checked, has_reasoning=has_reasoning)
     yield ", ".join(_summary(answers))
 
 
-def _lines(screen: Screen, document: Document, checked: Checked, *, explain: bool) -> Iterator[str]:
+def _lines(
+    screen: Screen, document: Document, checked: Checked, *, has_reasoning: bool
+) -> Iterator[str]:
     """What is said of one workload."""
     yield screen.paint(_title(document, checked), "bold")
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
     if checked.verdict:
-        yield from _verdict(screen, checked.verdict, explain=explain)
+        yield from _verdict(screen, checked.verdict, has_reasoning=has_reasoning)
     if checked.reading.workload:
         for note in checked.reading.workload.notes:
             yield f"  note: {note}"
@@ -396,14 +399,14 @@ def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[s
         yield f"    {finding.fix}"
 
 
-def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str]:
+def _verdict(screen: Screen, verdict: Verdict, *, has_reasoning: bool) -> Iterator[str]:
     head = screen.paint(HEADS[verdict.kind], _VERDICT_STYLES[verdict.kind])
     yield f"  {head}: {grounds(verdict)}"
 
     lines = list(advice(verdict))
-    if explain:
+    if has_reasoning:
         lines += reasoning(verdict)
-    if explain or verdict.kind != "fits":
+    if has_reasoning or verdict.kind != "fits":
         lines += left_out(verdict)
     for line in lines:
         yield f"    {line}"
@@ -434,7 +437,7 @@ def _live_objects(
         if kind is None or name is None or kind.key in forbidden:
             continue
         try:
-            there = _get(client, kind, document, name)
+            existing_object = _get(client, kind, document, name)
         except ApiError as error:
             if not error.forbidden:
                 raise
@@ -444,8 +447,8 @@ def _live_objects(
                 "are not checked; pass the objects with --against FILE"
             )
             continue
-        if there is not None:
-            existing[key_of(document)] = there
+        if existing_object is not None:
+            existing[key_of(document)] = existing_object
     return existing
 
 

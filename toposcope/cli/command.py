@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
-_DIGITS: Final = 8
+_MOST_DIGITS: Final = 8
 _TIMEOUT_SECONDS: Final = 20.0
 """Of silence: a page of 500 Nodes takes a busy API server a few seconds."""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -84,7 +84,7 @@ def add_source_arguments(
     )
 
 
-def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str], int]:
+def whole(what: str, least: int = 1, most: int = 10**_MOST_DIGITS) -> Callable[[str], int]:
     """A reader of a whole number in a flag; `what` ends the error: what was expected instead."""
 
     def read(text: str) -> int:
@@ -96,7 +96,7 @@ def whole(what: str, least: int = 1, most: int = 10**_DIGITS) -> Callable[[str],
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def _mebibytes(text: str) -> int:
@@ -188,7 +188,7 @@ def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None
     """Declare `--watch`; `no_pods` for commands that never look at pods."""
     text = "print again whenever something changes, until Ctrl-C"
     parser.add_argument("-w", "--watch", action="store_true", help=text)
-    parser.set_defaults(known=None)
+    parser.set_defaults(watched=None)
     if no_pods:
         parser.set_defaults(no_pods=True)
 
@@ -273,9 +273,9 @@ def _of_cluster(
     from toposcope.snapshot.live import load_live  # noqa: PLC0415 - same
 
     with Progress(sys.stderr) as progress, api_client(arguments) as client:
-        known = getattr(arguments, "known", None)
-        if known:
-            snapshot: Snapshot = known(client, published=wanted.published)
+        watched = getattr(arguments, "watched", None)
+        if watched:
+            snapshot: Snapshot = watched(client, published=wanted.published)
         else:
             snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
         if catalogue is None:
@@ -381,8 +381,8 @@ def _run(command: str, arguments: argparse.Namespace, work: Callable[[Screen], i
 
         watch(command, arguments, work)
 
-    wide = getattr(arguments, "output", "") == "wide"
+    is_wide = getattr(arguments, "output", "") == "wide"
     with paused_gc():  # scanning a large cluster's objects takes longer than the command
-        code = work(screen(paging=not arguments.no_pager, wide=wide))
+        code = work(screen(paging=not arguments.no_pager, is_wide=is_wide))
         sys.stdout.flush()
     return code

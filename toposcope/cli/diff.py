@@ -16,7 +16,7 @@ from toposcope.cli.terminal import Screen
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.model import SAVE
+from toposcope.snapshot.model import SAVE, Snapshot
 from toposcope.snapshot.scope import select_scope
 
 _FEW: Final = 3
@@ -37,11 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_screen("diff")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the changes; 1 when there are some, like `diff`."""
-    with Progress(sys.stderr) as progress:
-        old = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
-    if not old.nodes:
-        raise CommandError(f"there are no nodes in {old.source}; save them with: {SAVE}")
-
+    old = _saved(arguments)
     new = load_snapshot(arguments, pods=False, published=bool(old.published))
     if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
@@ -59,10 +55,19 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         nodes = counted(len(new.nodes), "node")
         screen.show([f"no changes: {nodes}"])
     else:
-        wide = output == "wide"
-        screen.show(_lines(screen, between, wide=wide))
+        is_wide = output == "wide"
+        screen.show(_lines(screen, between, is_wide=is_wide))
 
     return exit_code(ok=not between)
+
+
+def _saved(arguments: argparse.Namespace) -> Snapshot:
+    """The saved snapshot. Raises InputError, and CommandError where it has no nodes."""
+    with Progress(sys.stderr) as progress:
+        snapshot = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
+    if not snapshot.nodes:
+        raise CommandError(f"there are no nodes in {snapshot.source}; save them with: {SAVE}")
+    return snapshot
 
 
 def _changed_nodes(between: list[Change]) -> list[str]:
@@ -83,10 +88,10 @@ def document(change: Change) -> dict[str, Any]:
     }
 
 
-def _lines(screen: Screen, between: list[Change], *, wide: bool) -> Iterator[str]:
+def _lines(screen: Screen, between: list[Change], *, is_wide: bool) -> Iterator[str]:
     for change in between:
         count = len(change.nodes)
-        names = change.nodes if wide else change.nodes[:_FEW]
+        names = change.nodes if is_wide else change.nodes[:_FEW]
         text = words(change)
         if names:
             text += f": {', '.join(names)}"

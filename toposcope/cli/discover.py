@@ -126,11 +126,12 @@ def _as_text_says(description: Description) -> Description:
     """The description without what a matrix cannot say: the fabric beyond a machine in a rack."""
     if description.topology is None or not _may_be_in_rack(description.topology):
         return description
-    known = dict(description.labels.known)
+    labels = dict(description.labels.known)
     beyond = {label_keys.FABRIC, label_keys.NVLINK_DOMAIN}
     for key in beyond:
-        known.pop(key, None)
-    return description._replace(labels=Labels(known, description.labels.unknown | beyond))
+        labels.pop(key, None)
+    unknown = description.labels.unknown | beyond
+    return description._replace(labels=Labels(labels, unknown))
 
 
 def _may_be_in_rack(topology: NodeTopology) -> bool:

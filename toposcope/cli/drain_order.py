@@ -64,8 +64,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif output == "name":
         screen.show(_drainable(plan, steps))
     else:
-        wide = output == "wide"
-        lines = _page(screen, plan, what, steps, units=len(units), wide=wide)
+        is_wide = output == "wide"
+        lines = _page(screen, plan, what, steps, units=len(units), is_wide=is_wide)
         screen.show(lines)
 
     is_blocked = any(step.blocked for step in steps)
@@ -116,13 +116,13 @@ def _loss(loss: Loss) -> dict[str, Any]:
 
 
 def _page(
-    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], *, units: int, wide: bool
+    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], *, units: int, is_wide: bool
 ) -> Iterator[str]:
     header = ["STEP", what.upper(), "NODES", "GANGS", "NEEDS", "LARGEST SLOTS LOST"]
     rows = []
     for place, step in enumerate(steps, 1):
         losses = step.losses
-        if not wide:
+        if not is_wide:
             losses = losses[:_FEW_LOSSES]
         rows.append(_row(place, step, losses))
     yield from columns(screen, header, rows, right=(0, 2, 3))
@@ -133,7 +133,7 @@ def _page(
             budgets = ", ".join(step.blocked)
             text = f"not with those above: {budgets} allows no more evictions"
             yield screen.paint(f"! {unit.name}: {text}", "yellow")
-        if wide and unit.gangs:
+        if is_wide and unit.gangs:
             gangs = [gang.handle for gang in unit.gangs]
             names = first_few(gangs, _FEW_GANGS)
             yield f"  {unit.name} runs {names}"

@@ -78,8 +78,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif output == "name":
         screen.show([_handle(context.explained)])
     else:
-        wide = output == "wide"
-        screen.show(_page(screen, diagnosis, wide=wide))
+        is_wide = output == "wide"
+        screen.show(_page(screen, diagnosis, is_wide=is_wide))
 
     return errors.exit_code(ok=diagnosis.well)
 
@@ -171,7 +171,7 @@ def _gathered(
     return snapshot, store
 
 
-def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
+def _page(screen: Screen, diagnosis: Diagnosis, *, is_wide: bool) -> Iterator[str]:
     context = diagnosis.context
     yield screen.paint(_title(context), "bold")
     yield from _owners(context)
@@ -189,7 +189,7 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, wide: bool) -> Iterator[str]:
         yield ""
         yield from domains
 
-    if wide and context.ownership.pods:
+    if is_wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
         rows = []

@@ -258,16 +258,16 @@ def _handle(document: Mapping[str, Any], name: str) -> str:
 
 def _chosen(topology: TopologyLevels, arguments: argparse.Namespace) -> TopologyLevels:
     """The levels that `--without` leaves, under the name of `--name`. Raises CommandError."""
-    known = set()
+    all_names = set()
     kept = []
     for level in topology.levels:
         names = {level.domain, level.key}
-        known |= names
+        all_names |= names
         if names.isdisjoint(arguments.without):
             kept.append(level)
 
     for name in arguments.without:
-        if name not in known:
+        if name not in all_names:
             path = path_of(topology.levels)
             raise errors.CommandError(f"--without {name}: no such level; the levels are: {path}")
     return TopologyLevels(arguments.name or topology.name, tuple(kept))

@@ -43,9 +43,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         remarks = list(problems)
         if scope.without_agent:
             remarks.append(without_agent(scope))
-        wide = output == "wide"
+        is_wide = output == "wide"
         notes = [*level_notes(scope).values(), *crossings.notes]
-        lines = _page(screen, levels, remarks, notes, wide=wide)
+        lines = _page(screen, levels, remarks, notes, is_wide=is_wide)
         screen.show(lines)
 
     has_problems = bool(problems) or any(level.problem for level in levels)
@@ -102,14 +102,14 @@ def _page(
     problems: Sequence[str],
     notes: Sequence[str],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     rows = [_row(level) for level in levels]
-    spare = () if wide else (5, 4, 6)
+    spare = () if is_wide else (5, 4, 6)
     yield from columns(screen, _HEADER, rows, right=range(2, 7), spare=spare)
     for level in levels:
         if level.problem:
-            nodes = _missing(level, wide=wide)
+            nodes = _missing(level, is_wide=is_wide)
             text = f"! {level.domain}: {level.problem}{nodes}"
             yield screen.paint(text, "yellow")
     for problem in problems:
@@ -137,9 +137,9 @@ def _row(level: LevelView) -> list[str]:
     ]
 
 
-def _missing(level: LevelView, *, wide: bool) -> str:
+def _missing(level: LevelView, *, is_wide: bool) -> str:
     """The nodes that lack the level, or the first few."""
-    names = level.missing_nodes if wide else level.missing_nodes[:_FEW]
+    names = level.missing_nodes if is_wide else level.missing_nodes[:_FEW]
     if not names:
         return ""
     more = ", ..." if len(names) < level.missing else ""

@@ -1,4 +1,4 @@
-"""What is logged below a command: warnings about credentials, the errors of plugins."""
+"""Shows the logs of what commands call: warnings about credentials, errors of plugins."""
 
 import logging
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ class _Handler(logging.Handler):
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Show it as commands show their warnings; without a handler, Python prints it unescaped."""
+    """Show logs as commands show warnings; without a handler, Python prints them unescaped."""
     handler = _Handler(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:

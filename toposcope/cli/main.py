@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit code (0 OK, 1 a problem was found, 2 wrong usage)."""
     open_all()
     if arguments is None and sys.argv[1:2] == ["agent"]:  # a program of its own, without threads
-        from toposcope.agent.nvml.process import fork_early  # noqa: PLC0415 - nobody else needs it
+        from toposcope.agent.nvml.process import fork_early  # noqa: PLC0415 - no other command does
 
         fork_early()
 
@@ -38,11 +38,12 @@ def _run(arguments: Sequence[str] | None) -> int:
 
         complete()
 
-    called = (
-        "kubectl toposcope"
-        if arguments is None and sys.argv[0].rpartition("/")[2] == _PLUGIN
-        else "toposcope"
-    )
+    called = "toposcope"
+    if arguments is None:
+        _, _, program = sys.argv[0].rpartition("/")
+        if program == _PLUGIN:
+            called = "kubectl toposcope"
+
     if words and words[0] in COMMANDS:
         name = words[0]
         # Only the chosen command is imported: the agent must not pay for the demo's libraries.
@@ -52,7 +53,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         about = command.__doc__ or COMMANDS[name]
         parser = argparse.ArgumentParser(prog=f"{called} {name}", description=about)
         command.add_arguments(parser)
-        code: int = command.run(parser, parser.parse_args(words[1:]))
+        parsed = parser.parse_args(words[1:])
+        code: int = command.run(parser, parsed)
         return code
 
     epilog = "commands:\n"

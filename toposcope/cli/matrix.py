@@ -17,8 +17,6 @@ from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
 
 _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
-_UNLIMITED: Final = 1 << 20
-"""The width of what is no terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +50,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif output == "name":
         screen.show(device.label for device in matrix.devices)
     else:
-        wide = output == "wide"
-        screen.show(_page(screen, matrix, wide=wide))
+        is_wide = output == "wide"
+        screen.show(_page(screen, matrix, is_wide=is_wide))
 
     is_healthy = FAULTS.isdisjoint(marks(node))
     return errors.exit_code(ok=is_healthy)
@@ -93,7 +91,7 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
-def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
+def _page(screen: Screen, matrix: NodeMatrix, *, is_wide: bool) -> Iterator[str]:
     if matrix.links is None:
         yield "the matrix was too large for the annotation; the devices are:"
         for device in matrix.devices:
@@ -102,14 +100,14 @@ def _page(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
         yield from node_matrix_lines(screen, matrix)
         yield ""
         yield from _legend(matrix.links)
-        yield from _named_devices(screen, matrix, wide=wide)
+        yield from _named_devices(screen, matrix, is_wide=is_wide)
 
     for complaint in (*matrix.reasons, *matrix.disputes):
         yield screen.paint(f"! {complaint}", "yellow")
 
 
 def _legend(links: LinkMatrix) -> Iterator[str]:
-    """What the cells mean that are there."""
+    """The meanings of the cells in this matrix."""
     cells: set[str] = set()
     for row in links.cells:
         for cell in row:
@@ -119,11 +117,11 @@ def _legend(links: LinkMatrix) -> Iterator[str]:
             yield f"  {cell:<5} {meaning}"
 
 
-def _named_devices(screen: Screen, matrix: NodeMatrix, *, wide: bool) -> Iterator[str]:
-    """Names and cables of the devices, below an empty line; of GPUs only where asked for."""
+def _named_devices(screen: Screen, matrix: NodeMatrix, *, is_wide: bool) -> Iterator[str]:
+    """The names and cables of the devices, below an empty line; those of GPUs if `is_wide`."""
     is_first = True
     for device in matrix.devices:
-        if device.kind == "gpu" and not wide:
+        if device.kind == "gpu" and not is_wide:
             continue
         if is_first:
             yield ""
@@ -156,7 +154,7 @@ def matrix_lines(
 ) -> Iterator[str]:
     """The matrix, with more columns `beside`: NVLink stands out, paths across sockets are dimmed.
 
-    What is wider than the screen continues below, as `numpy` and `pandas` print it.
+    Columns that do not fit on the screen continue below, as `numpy` and `pandas` print them.
     """
     rows = list(_rows(links))
     if beside:
@@ -166,8 +164,7 @@ def matrix_lines(
     for column in zip(*rows, strict=True):
         widths.append(max(map(len, column)))
 
-    limit = screen.width or _UNLIMITED
-    for block, places in enumerate(_blocks(widths, limit)):
+    for block, places in enumerate(_blocks(widths, screen.limit)):
         if block:
             yield ""
         for number, row in enumerate(rows):
@@ -199,7 +196,7 @@ def _style(cell: str, place: int, links: LinkMatrix) -> str:
 
 
 def _blocks(widths: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Places of as many columns as fit beside the first, at least one, again and again."""
+    """The columns but for the first, in blocks that fit beside it; a block has at least one."""
     first, *others = widths
     block: list[int] = []
     used = first

@@ -115,10 +115,7 @@ def _is_healthy(scope: Scope, node: NodeView) -> bool:
 
 
 def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The ClusterTopology among the names, which comes first, and the nodes.
-
-    Raises CommandError.
-    """
+    """The ClusterTopology, if the first name is one, and the nodes. Raises CommandError."""
     topologies = {topology.name for topology in snapshot.topologies}
     topology = None
     if names and names[0] in topologies:
@@ -282,15 +279,17 @@ class _Table:
     def _state(self, node: NodeView) -> str:
         states: list[str] = list(filters.marks(node))
         if not filters.awaited(self.scope, node):
-            for level in filters.lacking(self.scope, node):
-                states.append(f"no {level}")
-        return ",".join(states) or "ok"
+            lacking = filters.lacking(self.scope, node)
+            states += [f"no {level}" for level in lacking]
+        if not states:
+            return "ok"
+        return ",".join(states)
 
 
 def _remarks(
     screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
 ) -> Iterator[str]:
-    """Below the table: shares of GPUs, and what is wrong."""
+    """The lines below the table: shares of GPUs, and what is wrong."""
     for node in nodes:
         for shares in snapshot.shares.get(node.name, ()):
             free = snapshot.free_shares(node, shares)

@@ -48,7 +48,7 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
 
 
 def _yaml_scalar(dumper: Any, text: str) -> Any:
-    """Double quotes around what has to be escaped: they alone read it back."""
+    """A text, in double quotes where it has to be escaped: only those can be read back."""
     style = '"' if escaped(text) != text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -100,9 +100,9 @@ def form_and_file(output: str | None) -> tuple[str, str | None]:
 
 
 def without_agent(scope: Scope) -> str:
-    """About the nodes that wait for an agent; they are not among those of the scope.
+    """A remark on the nodes that wait for an agent; the scope must have some.
 
-    There must be one.
+    They are not among the scope's nodes.
     """
     waiting = scope.without_agent
     count = len(waiting)

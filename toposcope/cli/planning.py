@@ -1,4 +1,4 @@
-"""What the commands share that help to decide: the cluster as they read it."""
+"""What the commands that help to decide share: the cluster as they read it."""
 
 import argparse
 import sys
@@ -34,10 +34,10 @@ number: Final = whole("a number; give 1 or more")
 
 
 class Plan(plan.Plan):
-    """A cluster as the flags of a command name its parts."""
+    """A cluster whose parts can be named as in the flags of commands."""
 
     def uncounted(self) -> Iterator[str]:
-        """What no figure is about, a line each."""
+        """A line for everything that no figure counts."""
         if self.parts:
             pods = counted(self.parts, "pod")
             yield f"! not counted: {pods} with parts of GPUs (MIG devices, shared GPUs)"
@@ -72,8 +72,8 @@ class Plan(plan.Plan):
         levels = self.scope.levels[begin:end]
         names = []
         for node in self.scope.nodes:
-            path = "/".join(value_at(self.scope, node, level.key) or "" for level in levels)
-            if path == value:
+            values = [value_at(self.scope, node, level.key) or "" for level in levels]
+            if "/".join(values) == value:
                 names.append(node.name)
 
         if not names:
@@ -88,7 +88,7 @@ class Plan(plan.Plan):
 
 
 def working(what: str) -> Progress:
-    """Shows progress while something is worked out that takes longer than a second."""
+    """Progress of a computation, shown once it has taken a second."""
     progress = Progress(sys.stderr, "counting")
     progress(what, 0)
     return progress
@@ -103,7 +103,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 class _Collectors(tuple[Collector, ...]):
-    """Several that read the same files."""
+    """Several collectors that read the same files."""
 
     __slots__ = ()
 
@@ -126,7 +126,7 @@ def read(
     others: Collector | None = None,
     required: RequiredLevels | None = None,
 ) -> Plan:
-    """The cluster that the flags name; `required` takes what it has of required levels.
+    """The cluster that the flags name; `required` gets the levels that its workloads require.
 
     Raises CommandError where it has no nodes, or its pods are not known.
     """
@@ -152,7 +152,7 @@ def read(
 
 
 def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> None:
-    """What the cluster's workloads require, with a warning where they cannot be read."""
+    """Read what the cluster's workloads require, and warn where they cannot be read."""
     with api_client(arguments) as client:
         required.read(client)
     for warning in required.warnings:
@@ -201,10 +201,10 @@ def _read_budgets(client: "ApiClient", namespaces: AbstractSet[str], collected: 
 
 
 def named_gangs(gangs: tuple[Gang, ...], name: str) -> tuple[Gang, ...]:
-    """Those of this name. Raises CommandError where there is none."""
-    found = named(gangs, name)
-    if not found:
+    """The gangs of this name. Raises CommandError where there is none."""
+    gangs_of_name = named(gangs, name)
+    if not gangs_of_name:
         raise CommandError(
             f"no gang with GPUs is called {name!r}; toposcope score -o name lists those that run"
         )
-    return found
+    return gangs_of_name

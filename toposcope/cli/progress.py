@@ -21,8 +21,7 @@ _MOST_SECONDS: Final = 100
 class Progress:
     """A context manager that is called with what is being read, and how many objects so far.
 
-    A thread redraws the line, so that time goes on where no call comes: a server that does not
-    answer.
+    A thread redraws the line, so that its time goes on while a server does not answer.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class Plan:
 def find_all(client: ApiClient) -> Plan:
     """Find everything.
 
-    Raises KubeError, also where one kind must not be read: a partial plan would mislead.
+    Raises KubeError, even if only one kind must not be read: a partial plan would mislead.
     """
     programs = tuple(_programs(client))
     return Plan(
@@ -104,7 +104,7 @@ def _programs(client: ApiClient) -> Iterator[Thing]:
 
 
 def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
-    """The metadata of what could write again, anywhere or, for want of rights, in our namespace."""
+    """The metadata of what could write again; without rights elsewhere, in our namespace only."""
     home = pod_namespace() or HOME_NAMESPACE
     for where in ("", f"namespaces/{home}/"):
         try:
@@ -174,8 +174,9 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
 def _requirers(status: Mapping[str, Any]) -> Iterator[str]:
     """The levels that workloads require, and how many do."""
     for demand in status.get("requiredBy") or ():
-        if demand.get("workloads"):
-            yield f"{demand['domain']} ({demand['workloads']})"
+        workloads = demand.get("workloads")
+        if workloads:
+            yield f"{demand['domain']} ({workloads})"
 
 
 def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:

@@ -58,8 +58,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output == "name":
         screen.show(score.gang.handle for score in shown)
     else:
-        wide = arguments.output == "wide"
-        screen.show(_page(screen, plan, every_score, shown, wide=wide))
+        is_wide = arguments.output == "wide"
+        screen.show(_page(screen, plan, every_score, shown, is_wide=is_wide))
 
     return exit_code(ok=arguments.below is None or not shown)
 
@@ -96,11 +96,16 @@ def _level(spread: Spread) -> dict[str, Any]:
 
 
 def _page(
-    screen: Screen, plan: Plan, every_score: Sequence[Score], shown: Sequence[Score], *, wide: bool
+    screen: Screen,
+    plan: Plan,
+    every_score: Sequence[Score],
+    shown: Sequence[Score],
+    *,
+    is_wide: bool,
 ) -> Iterator[str]:
     checked = len(every_score)
     if shown:
-        rows = [_row(score, wide=wide) for score in shown]
+        rows = [_row(score, is_wide=is_wide) for score in shown]
         yield from columns(screen, _HEADER, rows, right=(0, 3))
     elif checked:
         yield f"no gang scores that low ({checked:,} checked)"
@@ -125,11 +130,11 @@ def _scorable(plan: Plan) -> int:
     return count
 
 
-def _row(score: Score, *, wide: bool) -> list[str]:
+def _row(score: Score, *, is_wide: bool) -> list[str]:
     gang = score.gang
     spans = []
     for spread in score.spreads:
-        if wide or spread.empty < spread.worst:
+        if is_wide or spread.empty < spread.worst:
             spans.append(f"{spread.level.domain} {spread.spans}")
     return [
         f"{score.value:.2f}",

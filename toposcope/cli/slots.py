@@ -70,8 +70,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if output in ("json", "yaml"):
         show_document(screen, output, document(plan, per_pod, table))
     else:
-        wide = output == "wide"
-        lines = _page(screen, plan, sizes, per_pod, table, wide=wide)
+        is_wide = output == "wide"
+        lines = _page(screen, plan, sizes, per_pod, table, is_wide=is_wide)
         screen.show(lines)
     return EXIT_OK
 
@@ -102,7 +102,7 @@ def _page(
     per_pod: int,
     table: Sequence[Slots],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     gpus = plural(per_pod, "GPU")
     pods = f"pods with {per_pod} {gpus} each"
@@ -114,7 +114,7 @@ def _page(
         why = _why_none(len(nodes), offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
 
-    shown = table if wide else without_repeats(table)
+    shown = table if is_wide else without_repeats(table)
     rows = list(_rows(shown))
     if rows:
         yield from columns(screen, _HEADER, rows, right=(0, 2, 3, 4, 5))

@@ -58,7 +58,7 @@ class _Controller:
     """Who keeps the status up to date, and whether it does."""
 
     words: str
-    lost: bool = False
+    is_lost: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,8 +82,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif output == "name":
         screen.show(finding.what for finding in findings)
     else:
-        wide = output == "wide"
-        lines = _page(screen, scope, controller, findings, wide=wide)
+        is_wide = output == "wide"
+        lines = _page(screen, scope, controller, findings, is_wide=is_wide)
         screen.show(lines)
 
     return errors.exit_code(ok=not findings)
@@ -105,7 +105,7 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
         return _Controller(f"not known: these credentials cannot get the Lease {LEASE}")
 
     if lease is None:
-        return _Controller(f"there is no Lease {LEASE}", lost=True)
+        return _Controller(f"there is no Lease {LEASE}", is_lost=True)
 
     spec = Field(lease) / "spec"
     holder_field = spec / "holderIdentity"
@@ -113,13 +113,13 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     holder = holder_field.text()
     renewed = renewed_field.text()
     if holder is None or renewed is None:
-        return _Controller(f"nobody holds the Lease {LEASE}", lost=True)
+        return _Controller(f"nobody holds the Lease {LEASE}", is_lost=True)
 
     age = now - datetime.fromisoformat(renewed)
     duration_field = spec / "leaseDurationSeconds"
     lasts = duration_field.number(_LEASE_SECONDS)
     if age.total_seconds() > 2 * lasts:
-        return _Controller(f"{holder} has not renewed its Lease since {renewed}", lost=True)
+        return _Controller(f"{holder} has not renewed its Lease since {renewed}", is_lost=True)
     return _Controller(f"{holder} holds the Lease")
 
 
@@ -138,7 +138,7 @@ def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
 
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     """Everything that needs attention, the worst first."""
-    if controller.lost:
+    if controller.is_lost:
         yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
 
     if scope.topology is None:
@@ -222,7 +222,7 @@ def _page(
     controller: _Controller,
     findings: Sequence[_Finding],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     name = f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology"
     verdict = screen.paint("healthy", "green")
@@ -239,7 +239,7 @@ def _page(
 
     shown = findings
     most_lines = None
-    if not wide:
+    if not is_wide:
         shown = findings[:_MOST_FINDINGS]
         most_lines = 2
     for finding in shown:

@@ -14,8 +14,8 @@ from toposcope.text import escaped_lines
 NO_READER: Final = 141
 """Exit code when the reader of the output is gone: that of a program killed by SIGPIPE."""
 _ERROR: Final = 2
-_MOST: Final = 64 << 20
-"""Bytes of a configuration, a topology, a recording or a pasted matrix."""
+_MOST_BYTES: Final = 64 << 20
+"""Of a configuration, a topology, a recording or a pasted matrix."""
 
 
 def open_all() -> None:
@@ -25,14 +25,15 @@ def open_all() -> None:
     discards what it gets.
     """
     if sys.stdin is None:
-        sys.stdin = _on(os.open(os.devnull, os.O_RDONLY), "r")
+        sys.stdin = _on_null(os.O_RDONLY, "r")
     if sys.stdout is None:
-        sys.stdout = _on(os.open(os.devnull, os.O_RDONLY), "w")
+        sys.stdout = _on_null(os.O_RDONLY, "w")
     if sys.stderr is None:
-        sys.stderr = _on(os.open(os.devnull, os.O_WRONLY), "w")
+        sys.stderr = _on_null(os.O_WRONLY, "w")
 
 
-def _on(number: int, mode: str) -> TextIO:
+def _on_null(flags: int, mode: str) -> TextIO:
+    number = os.open(os.devnull, flags)
     stream = os.fdopen(number, mode, encoding="utf-8", errors="replace", closefd=False)
     return cast("TextIO", stream)
 
@@ -46,11 +47,13 @@ def read_small(name: str) -> bytes:
         return _pipes[name]
 
     with _opened(name) as file:
-        content = file.read(_MOST + 1)
+        content = file.read(_MOST_BYTES + 1)
         is_pipe = name != "-" and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
 
-    if len(content) > _MOST:
-        raise OSError(errno.EFBIG, f"larger than {_MOST >> 20} MiB; is it the right file?", name)
+    if len(content) > _MOST_BYTES:
+        raise OSError(
+            errno.EFBIG, f"larger than {_MOST_BYTES >> 20} MiB; is it the right file?", name
+        )
     if is_pipe:
         _pipes[name] = content
     return content
@@ -60,7 +63,7 @@ _pipes: dict[str, bytes] = {}
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:
-    """Standard input is not closed afterwards."""
+    """The open file; leaving the block closes it, unless it is standard input."""
     if name == "-":
         return contextlib.nullcontext(sys.stdin.buffer)
     return Path(name).open("rb")

@@ -108,11 +108,11 @@ def _text(suggestions: Sequence[Suggestion], form: str) -> str:
         documents = [_document(suggestion) for suggestion in suggestions]
         return json_text(list_document(documents))
 
-    wide = form == "wide"
+    is_wide = form == "wide"
     total = sum(len(suggestion.nodes) for suggestion in suggestions)
     texts = []
     for suggestion in suggestions:
-        comments = _why(suggestion, total, wide=wide)
+        comments = _why(suggestion, total, is_wide=is_wide)
         texts.append(yaml_text(_document(suggestion), comments))
     return "---\n".join(texts)
 
@@ -126,9 +126,9 @@ def _document(suggestion: Suggestion) -> dict[str, Any]:
     }
 
 
-def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
+def _why(suggestion: Suggestion, total: int, *, is_wide: bool) -> Iterator[str]:
     count = len(suggestion.nodes)
-    few = count if wide else _FEW_NAMES
+    few = count if is_wide else _FEW_NAMES
     yield _nodes_of(suggestion, few)
     path = path_of(suggestion.levels)
     lacking = sorted(suggestion.lacking, key=by_numbers)

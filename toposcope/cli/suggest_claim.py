@@ -63,7 +63,7 @@ def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
         "metadata": {"name": "-".join(name)},
         "spec": {"spec": claim.spec},
     }
-    comments = list(_why(claim, len(machines), wide=arguments.output == "wide"))
+    comments = list(_why(claim, len(machines), is_wide=arguments.output == "wide"))
     _write(screen, arguments, [_Suggested(template, comments)])
     return EXIT_OK
 
@@ -133,10 +133,10 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
     return names[0]
 
 
-def _why(claim: Supply, count: int, *, wide: bool) -> Iterator[str]:
+def _why(claim: Supply, count: int, *, is_wide: bool) -> Iterator[str]:
     yield f"{claim.words}."
     nodes = f"{len(claim.nodes)} of {count} {plural(count, 'node')}"
-    few = first_few(claim.nodes, len(claim.nodes) if wide else _FEW_NAMES)
+    few = first_few(claim.nodes, len(claim.nodes) if is_wide else _FEW_NAMES)
     yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {claim.now} now: {few}"
     yield from _left_out(claim)
     if claim.nic_near == NUMA_NODE:

@@ -51,6 +51,11 @@ class Screen:
     pager: tuple[str, ...] = ()
     """Command and arguments; empty: none."""
 
+    @property
+    def limit(self) -> int:
+        """The most characters of a line; a file or a pipe takes any number."""
+        return self.width or _UNLIMITED
+
     def paint(self, text: str, style: str) -> str:
         """The text in a style, where colours are on; colour alone never carries meaning."""
         if not (self.colour and style and text):
@@ -100,12 +105,12 @@ def screen(
     environ: Mapping[str, str] = os.environ,
     *,
     paging: bool = True,
-    wide: bool = False,
+    is_wide: bool = False,
 ) -> Screen:
     """The screen of this process.
 
     `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER` decide what it is like.
-    On a `wide` one no line is folded or cut.
+    Where it `is_wide`, no line is folded or cut.
     """
     stream = stream or sys.stdout
     if not stream.isatty():
@@ -119,7 +124,7 @@ def screen(
     return Screen(
         stream,
         colour=wants_colour(terminal=True, environ=environ),
-        width=None if wide else size.columns,
+        width=None if is_wide else size.columns,
         height=size.lines,
         pager=tuple(pager),
     )
@@ -226,8 +231,7 @@ def columns(
     """
     numeric = frozenset(right)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    limit = screen.width or _UNLIMITED
-    shown = _fit(widths, numeric, spare, limit=limit)
+    shown = _fit(widths, numeric, spare, limit=screen.limit)
     for number, row in enumerate((header, *rows)):
         cells = []
         for column in shown:

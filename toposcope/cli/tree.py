@@ -92,7 +92,7 @@ class _Row:
 
     label: _Label
     line: Line
-    of_many: bool
+    is_repeated: bool
     """Whether it stands for the same place in many domains."""
 
 
@@ -207,8 +207,8 @@ def _whole_page(
     arguments: argparse.Namespace,
 ) -> list[str]:
     """The page for people; without `--depth` or `--level` it has as many levels as fit."""
-    wide = arguments.output == "wide"
-    everything = arguments.all or wide
+    is_wide = arguments.output == "wide"
+    everything = arguments.all or is_wide
     shown = None
     if depth is None and not everything:
         shown = _depth(root, scope)
@@ -216,7 +216,7 @@ def _whole_page(
     outline_depth = depth if shown is None else shown
     top = outline(root, scope.levels, outline_depth, everything=everything)
     why = _reasons(snapshot)
-    lines = list(_page(screen, scope, root, top, why, wide=wide))
+    lines = list(_page(screen, scope, root, top, why, is_wide=is_wide))
     for shares in _shared_lines(snapshot, scope):
         lines.append(screen.paint(shares, "dim"))
 
@@ -401,7 +401,7 @@ def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     root = tree(snapshot, scope)
     top = outline(root, scope.levels)
     why = _reasons(snapshot)
-    yield from _page(screen, scope, root, top, why, wide=False)
+    yield from _page(screen, scope, root, top, why, is_wide=False)
     for shares in _shared_lines(snapshot, scope):
         yield screen.paint(shares, "dim")
 
@@ -413,11 +413,11 @@ def _page(
     top: Line,
     why: Callable[[str], tuple[str, ...]],
     *,
-    wide: bool,
+    is_wide: bool,
 ) -> Iterator[str]:
     yield screen.paint(_heading(scope), "dim")
     rows = list(_rows(top, root=scope.name or "all nodes"))
-    limit = None if wide else screen.width
+    limit = None if is_wide else screen.width
     widths = _widths(rows, limit)
     indent = " " * widths.text
     yield screen.paint(indent + widths.cells(_HEADER), "head")
@@ -475,9 +475,10 @@ def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
 
 def _counts(row: _Row) -> Sequence[str]:
     """The cells of a row; one that stands for many has nothing in FREE, where they differ."""
-    line = row.line
-    free = "" if row.of_many else _free(line)
-    return f"{line.nodes:,}", f"{line.gpus:,}", free
+    nodes = f"{row.line.nodes:,}"
+    gpus = f"{row.line.gpus:,}"
+    free = "" if row.is_repeated else _free(row.line)
+    return nodes, gpus, free
 
 
 def _free(line: Line) -> str:
@@ -540,19 +541,19 @@ def _complaints(complaints: Sequence[str]) -> str:
 
 
 def _rows(
-    line: Line, indent: str = "", branch: str = "", *, of_many: bool = False, root: str
+    line: Line, indent: str = "", branch: str = "", *, is_repeated: bool = False, root: str
 ) -> Iterator[_Row]:
     """The rows of a line and of those below it."""
-    label = _label(line, is_named=not of_many) if line.levels else _Label(root)
+    label = _label(line, is_named=not is_repeated) if line.levels else _Label(root)
     common = indent + branch + label.common
-    yield _Row(_Label(common, label.names), line, of_many)
+    yield _Row(_Label(common, label.names), line, is_repeated)
 
     indent += _BELOW[branch]
-    of_many = of_many or len(line.names) > 1
+    is_repeated = is_repeated or len(line.names) > 1
     for number, child in enumerate(line.below, 1):
         is_last = number == len(line.below) and not line.left_out
         branch = _LAST if is_last else _BRANCH
-        yield from _rows(child, indent, branch, of_many=of_many, root="")
+        yield from _rows(child, indent, branch, is_repeated=is_repeated, root="")
 
     if line.left_out and line.lacking:
         lost = Line(
@@ -566,7 +567,7 @@ def _rows(
         )
         lacking = _lacking(lost.nodes, line.lacking)
         label = _Label(f"{indent}{_LAST}! {lacking}", _span(lost.names))
-        yield _Row(label, lost, of_many)
+        yield _Row(label, lost, is_repeated)
 
 
 def _lacking(count: int, level: Level) -> str:

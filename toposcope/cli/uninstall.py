@@ -35,9 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Show or remove; 1 when something is in use, or came back."""
-    if arguments.timeout < 0:
-        parser.error(f"--timeout {arguments.timeout:g}: must not be negative")
-    return run_command("uninstall", arguments, lambda screen: _run(screen, arguments))
+    timeout = arguments.timeout
+    if timeout < 0:
+        parser.error(f"--timeout {timeout:g}: must not be negative")
+
+    def work(screen: Screen) -> int:
+        return _run(screen, arguments)
+
+    return run_command("uninstall", arguments, work)
 
 
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn
@@ -55,24 +55,45 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
         stack.callback(source.close)
         source.start()
         _wait_until_complete(facts, wake)
-        arguments.known = partial(_snapshot, facts)
+        arguments.watched = partial(_snapshot, facts)
         page = _Page(arguments.output)
         while True:
             wake.clear()
-            now = screen(paging=False, wide=getattr(arguments, "output", "") == "wide")
-            text, said = page.text, io.StringIO()
-            try:
-                out = io.StringIO()
-                with paused_gc(), contextlib.redirect_stderr(said):
-                    work(replace(now, stream=out))
-                text = out.getvalue()
-            except EXPECTED as error:
-                if not text:
-                    raise
-                said = io.StringIO(complaint(command, arguments, error))
-            page.show(now, text, said.getvalue(), facts.stale())
+            output = _output(command, arguments, work, page.text)
+            page.show(output, facts.stale())
             if wake.wait(_LOOK_AGAIN_SECONDS):
                 threading.Event().wait(_BURST_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What the work has printed for a screen."""
+
+    screen: Screen
+    text: str
+    said: str
+    """What it wrote to standard error."""
+
+
+def _output(
+    command: str, arguments: argparse.Namespace, work: Callable[[Screen], int], last_text: str
+) -> _Output:
+    """What the work prints now; after an error the last text, with the error on standard error.
+
+    Raises the error where there is no last text.
+    """
+    is_wide = getattr(arguments, "output", "") == "wide"
+    now = screen(paging=False, is_wide=is_wide)
+    text = io.StringIO()
+    said = io.StringIO()
+    try:
+        with paused_gc(), contextlib.redirect_stderr(said):
+            work(replace(now, stream=text))
+    except EXPECTED as error:
+        if not last_text:
+            raise
+        return _Output(now, last_text, complaint(command, arguments, error))
+    return _Output(now, text.getvalue(), said.getvalue())
 
 
 def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
@@ -115,23 +136,16 @@ class _Page:
         self._lost = ""
         """The time since when there has been no answer; empty while there are answers."""
 
-    def show(self, screen: Screen, text: str, said: str, stale: Stale | None) -> None:
+    def show(self, output: _Output, stale: Stale | None) -> None:
         """Print the page if it differs from the last one.
 
         A terminal is cleared first, a pipe gets the page below a line with the time.
         """
         now = datetime.now().astimezone()
-        if stale:
-            self._lost = self._lost or f"{now - timedelta(seconds=stale.seconds):%H:%M:%S}"
-            said = (
-                f"warning: no answer since {self._lost}, "
-                f"showing the state of that time: {_reasons(stale)}"
-            )
-        elif self._lost:
-            self._lost = ""
-            said = said or "the API server answers again"
-
-        if (text, said) == (self.text, self._said):
+        screen = output.screen
+        text = output.text
+        said = self._with_state_of_answers(output.said, stale, now)
+        if text == self.text and said == self._said:
             return
 
         if screen.height is not None and os.environ.get("TERM") != "dumb":
@@ -143,7 +157,23 @@ class _Page:
         if said:
             complain(said.rstrip())
 
-        self.text, self._said = text, said
+        self.text = text
+        self._said = said
+
+    def _with_state_of_answers(self, said: str, stale: Stale | None, now: datetime) -> str:
+        """What to say: that the server does not answer, that it answers again, or `said`."""
+        if stale:
+            if not self._lost:
+                began = now - timedelta(seconds=stale.seconds)
+                self._lost = f"{began:%H:%M:%S}"
+            return (
+                f"warning: no answer since {self._lost}, "
+                f"showing the state of that time: {_reasons(stale)}"
+            )
+        if self._lost:
+            self._lost = ""
+            return said or "the API server answers again"
+        return said
 
     def _append(self, screen: Screen, text: str, now: datetime) -> None:
         if self.text:

@@ -101,13 +101,13 @@ def _with_document(cluster: ClusterFacts, document: Mapping[str, Any]) -> Cluste
     if kind not in _CONFIGURING:
         return cluster
 
-    known = cluster.objects.get(kind, ())
+    of_kind = cluster.objects.get(kind, ())
     name = _name(document)
-    for other in known:
-        if _name(other) == name:
+    for existing in of_kind:
+        if _name(existing) == name:
             return cluster
     objects = dict(cluster.objects)
-    objects[kind] = (*known, document)
+    objects[kind] = (*of_kind, document)
     return replace(cluster, objects=objects)
 
 

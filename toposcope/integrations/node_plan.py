@@ -48,7 +48,7 @@ class PlannedTopology:
     name: str
     selector: tuple[Requirement, ...]
     levels: tuple[Level, ...]
-    """Those in effect, broadest first."""
+    """The levels in effect, broadest first."""
     unique: tuple[str, ...] = ()
     """Domains of `spec.uniqueValues`."""
     annotates: bool = False

@@ -5,19 +5,18 @@ what is in the folder. Nothing outside of a system's folder names it.
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.integrations.framework.level_requests import Annotated, LevelRequest, WatchedKind
-from toposcope.integrations.framework.plugin import GangMark, Part, Plugin
+from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.published import PublishedKind, finalizers
 from toposcope.integrations.framework.publishing.publisher import Publishing, PublishSettings
 from toposcope.kube.client import Caller
-from toposcope.kube.discovery import Kind
 
 if TYPE_CHECKING:  # the controller loads none of these
     from toposcope.integrations.framework.configuration import Configuration
@@ -25,6 +24,8 @@ if TYPE_CHECKING:  # the controller loads none of these
     from toposcope.integrations.framework.placement import Placement
     from toposcope.integrations.framework.system import System
     from toposcope.integrations.framework.waiting import Waiting
+
+_T = TypeVar("_T")
 
 FOLDERS: Final = (
     "dynamo",
@@ -48,57 +49,62 @@ def _plugins() -> Iterator[Plugin]:
         yield module.PLUGIN
 
 
-PLUGINS: Final = tuple(_plugins())
+def _joined(
+    plugins: Sequence[Plugin], entries_of: Callable[[Plugin], Iterable[_T]]
+) -> tuple[_T, ...]:
+    """What the plugins have of one field, in their order."""
+    joined: list[_T] = []
+    for plugin in plugins:
+        joined += entries_of(plugin)
+    return tuple(joined)
 
-WATCHED: Final[tuple[WatchedKind, ...]] = tuple(
-    kind for plugin in PLUGINS for kind in plugin.watched
-)
+
+PLUGINS: Final = tuple(_plugins())
+_ADMITTING_FIRST: Final = tuple(sorted(PLUGINS, key=attrgetter("admits"), reverse=True))
+"""The same, those first that admit workloads before a scheduler sees their pods."""
+_ANNOTATED: Final = tuple(plugin for plugin in PLUGINS if plugin.read_annotations)
+"""The systems that read annotations of others' workloads."""
+
+WATCHED: Final = _joined(PLUGINS, lambda plugin: plugin.watched)
 """Kinds whose objects ask for levels."""
 ANNOTATING_GROUPS: Final = frozenset(
-    kind.group for plugin in PLUGINS if plugin.read_annotations for kind in plugin.watched
+    kind.group for kind in _joined(_ANNOTATED, lambda plugin: plugin.watched)
 )
 """API groups of the kinds whose systems read annotations of others' workloads."""
-PUBLISHED: Final[tuple[PublishedKind, ...]] = tuple(
-    kind for plugin in PLUGINS for kind in plugin.published
+PUBLISHED: Final = _joined(PLUGINS, lambda plugin: plugin.published)
+"""Kinds that publishers write, or compare with."""
+FOLLOWED: Final = (*PUBLISHED, *_joined(PLUGINS, lambda plugin: plugin.followed))
+"""What publishers read: what they publish, and what may hold it back."""
+CHANGES_CHECKED: Final = _joined(PLUGINS, lambda plugin: plugin.changes_checked)
+"""Kinds that have rules about updates."""
+DECISIVE: Final = _joined(_ADMITTING_FIRST, lambda plugin: plugin.decisive)
+"""What decides about a place besides topologies."""
+GANG_MARKS: Final = tuple(
+    sorted(_joined(PLUGINS, lambda plugin: plugin.gang_marks), key=attrgetter("maker"))
 )
+"""How pods say which gang they belong to, the innermost first."""
+EXCLUSIVE_POD_LABELS: Final = _joined(PLUGINS, lambda plugin: plugin.exclusive_pod_labels)
+"""Pods with one of these labels keep pods of other groups out of their domain."""
+
 PUBLISHING_TITLES: Final = tuple(plugin.title for plugin in PLUGINS if plugin.published)
 """The systems that something is published for."""
 LEAVING_OUT: Final = tuple(plugin.title for plugin in PLUGINS if plugin.leaves_out_incomplete_nodes)
 """The systems to which a node without one of the levels is out of the whole topology."""
+LEAVING_OUT_FROM_ADMISSION: Final = tuple(
+    plugin.title for plugin in _ADMITTING_FIRST if plugin.leaves_out_incomplete_nodes
+)
+"""The same systems, those first that admit workloads."""
+
 _TRANSLATED: Final = frozenset(kind.translated_by for kind in WATCHED if kind.translated_by)
+"""API groups of the bindings that translate the levels of workloads."""
 TRANSLATING: Final = tuple(
     plugin for plugin in PLUGINS if any(kind.group in _TRANSLATED for kind in plugin.published)
 )
-"""The systems whose published resource, the binding, translates the levels of workloads."""
-_BINDINGS: Final = frozenset(kind.option for plugin in TRANSLATING for kind in plugin.published)
+"""The systems whose published resource is such a binding."""
+_BINDINGS: Final = frozenset(
+    kind.option for kind in _joined(TRANSLATING, lambda plugin: plugin.published)
+)
 """Their fields in `spec.publish`."""
-FOLLOWED: Final[tuple[PublishedKind, ...]] = (
-    *PUBLISHED,
-    *(kind for plugin in PLUGINS for kind in plugin.followed),
-)
-"""What publishers read: what they publish, and what may hold it back."""
-CHANGES_CHECKED: Final[tuple[Kind, ...]] = tuple(
-    kind for plugin in PLUGINS for kind in plugin.changes_checked
-)
-"""Kinds that have rules about updates."""
-_FROM_ADMISSION: Final = tuple(sorted(PLUGINS, key=attrgetter("admits"), reverse=True))
-"""Those that admit workloads first."""
-DECISIVE: Final[tuple[Kind, ...]] = tuple(
-    kind for plugin in _FROM_ADMISSION for kind in plugin.decisive
-)
-"""What decides about a place besides topologies: of those that admit workloads first."""
-LEAVING_OUT_FROM_ADMISSION: Final = tuple(
-    plugin.title for plugin in _FROM_ADMISSION if plugin.leaves_out_incomplete_nodes
-)
-"""`LEAVING_OUT`, those that admit workloads first."""
-GANG_MARKS: Final[tuple[GangMark, ...]] = tuple(
-    sorted((mark for plugin in PLUGINS for mark in plugin.gang_marks), key=attrgetter("maker"))
-)
-"""How pods say which gang they belong to, the innermost first."""
-EXCLUSIVE_POD_LABELS: Final[tuple[str, ...]] = tuple(
-    label for plugin in PLUGINS for label in plugin.exclusive_pod_labels
-)
-"""Pods with one of these labels keep pods of other groups out of their domain."""
 
 
 def read_annotations(places: Annotated) -> Iterator[LevelRequest]:

@@ -198,7 +198,7 @@ def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any
 def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
     """By label that marks them: the running pods that keep others out of their domain.
 
-    Of several on a node, in one namespace, one is enough.
+    One pod for each node and namespace is enough.
     """
     marked: dict[str, dict[tuple[str, str], ExclusivePod]] = {}
     for pod in snapshot.pods or ():

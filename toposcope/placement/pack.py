@@ -11,7 +11,7 @@ STEPS: Final = 50_000
 """After so many combinations the search gives up."""
 
 _COMPARED: Final = 4
-"""So many comparisons of remainders take as long as one combination."""
+"""The comparisons of remainders that take as long as one combination."""
 
 Counts = tuple[int, ...]
 """How many pods of each kind."""

@@ -120,9 +120,9 @@ class Search:
                     taken.discard(kept)
 
     def _candidates(self, group: Group, inside: Path) -> Iterator[Path]:
-        """Domains that seem to have room.
+        """The domains that seem to have room.
 
-        Those as narrow as preferred come before broader ones; of one level the fullest come first.
+        Domains as narrow as preferred come before broader ones, and of one level the fullest first.
         """
         broadest = max(len(inside), self._depth(group.required))
         narrowest = max(broadest, self._depth(group.preferred))

@@ -159,11 +159,11 @@ def _refusal(verdict: Verdict) -> str:
 def _short(verdict: Verdict, shortage: Shortage) -> str:
     """What is missing of what is asked for."""
     group = shortage.group.name
-    one = ""
+    one_domain = ""
     inside = ""
     if shortage.level:
-        one = f"one {shortage.level.domain}"
-        inside = f" in {one}"
+        one_domain = f"one {shortage.level.domain}"
+        inside = f" in {one_domain}"
 
     match shortage.counted:
         case "pieces":
@@ -171,12 +171,12 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             return f"{enough}, but not where all of its pods fit at once"
         case "domains":
             copies = _copies(shortage.copies, shortage.group)
-            need = f"{copies} need {one} each to themselves"
+            need = f"{copies} need {one_domain} each to themselves"
             return f"{need}; there are {shortage.room_for}"
         case "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
-            return _for_too_few_copies(shortage, one)
+            return _for_too_few_copies(shortage, one_domain)
         case "several":
             needs = _needs(shortage)
             lacking = ", ".join(map(_lacks, shortage.lacking))
@@ -201,11 +201,11 @@ def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
     return f"a pod of {group} needs {needs}, and no node that it may use has {has}"
 
 
-def _for_too_few_copies(shortage: Shortage, one: str) -> str:
+def _for_too_few_copies(shortage: Shortage, one_domain: str) -> str:
     needs = _needs(shortage)
     each = f"{needs} each"
-    if one:
-        each = f"{one} each with {needs}"
+    if one_domain:
+        each = f"{one_domain} each with {needs}"
     copies = _copies(shortage.copies, shortage.group)
     return f"{copies} need {each}; there is room for {shortage.room_for}"
 

@@ -1,6 +1,6 @@
 """Whether a workload would fit, with the evidence.
 
-That is the domains with room, or what is missing where and what would help.
+The evidence is the domains with room, or what is missing where and what would help.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -353,16 +353,21 @@ def fittings(
         domains = _that_take(room, one_copy, domains)
         exact = True
 
-    found = []
+    fitting_domains = []
     for domain in domains:
         fitting = Fitting(
             domain=domain,
             nodes=len(room.members[domain]),
             free=room.free_in(domain, resource),
         )
-        found.append(fitting)
-    found.sort(key=lambda fitting: (fitting.free, fitting.domain))
-    return Fittings(group, group.required, tuple(found), exact)
+        fitting_domains.append(fitting)
+    fitting_domains.sort(key=lambda fitting: (fitting.free, fitting.domain))
+    return Fittings(
+        group=group,
+        level=group.required,
+        found=tuple(fitting_domains),
+        exact=exact,
+    )
 
 
 def _first_that_requires(groups: Iterable[Group]) -> Group | None:

@@ -1,4 +1,4 @@
-"""Which pods a PodDisruptionBudget keeps where they are for the moment."""
+"""The pods that a PodDisruptionBudget keeps where they are for the moment."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -79,7 +79,7 @@ class Unit:
     needs: tuple[str, ...] = ()
     """Why it needs maintenance: faults that its nodes show."""
     gangs: tuple[Gang, ...] = ()
-    """Those with a pod there: they stop, or go on without it."""
+    """The gangs with a pod there: they stop, or go on without it."""
     budgets: Mapping[BudgetKey, int] = field(default_factory=dict)
     """By namespace and name of a PodDisruptionBudget: pods there that count to it."""
 

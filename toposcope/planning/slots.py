@@ -53,7 +53,7 @@ def without_repeats(table: Sequence[Slots]) -> list[Slots]:
 
 
 def gpus_per_pod(capacity: Capacity) -> int:
-    """As many GPUs as most nodes have, at least one: most pods of gangs fill a node."""
+    """The GPUs that most nodes have, at least one: most pods of gangs fill a node."""
     counts = Counter[int]()
     for node in capacity.nodes:
         gpus = node.total.get(ALLOCATABLE_GPUS, 0)

@@ -16,6 +16,7 @@ from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, answer, reasoning, why
+from toposcope.placement.verdict import Fittings
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
@@ -123,38 +124,60 @@ def expanded_size(values: Any) -> float:
         return float("inf")
 
 
-def _check_of(  # dense: one field of the answer a line, most of them absent without a verdict
+def _check_of(
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
 ) -> protocol.Check:
     """What is said of one workload."""
-    workload = checked.reading.workload
-    verdict = checked.verdict
-    topology = workload.topology if workload else None
-    fittings = checker.fittings(workload) if workload and verdict else None
-    domains = fittings.found if fittings else ()
-    fits = []
-    for fit in domains[:_MOST_FITS]:
-        fits.append(protocol.Fit(list(fit.domain), fit.nodes, fit.free))
-
-    return protocol.Check(
-        workload=workload.handle if workload else document.kind,
-        system=workload.system if workload else checked.reading.subject,
-        topology=topology,
-        view=_view(topology, view_ids),
+    findings = findings_of(document, checked)
+    check = protocol.Check(
+        workload=document.kind,
+        system=checked.reading.subject,
+        topology=None,
+        view=None,
         well=checked.well,
         verdict=_verdict(checked),
-        answer=answer(verdict) if verdict else "",
-        advice=list(advice(verdict)) if verdict else [],
-        reasoning=list(reasoning(verdict)) if verdict else [],
-        demands=list(demands(workload)) if workload else [],
-        findings=msgspec.convert(findings_of(document, checked), list[protocol.Finding]),
-        notes=list(workload.notes) if workload else [],
-        group=fittings.group.name if fittings else "",
-        fits=fits,
-        fits_exact=fittings.exact if fittings else True,
-        more_fits=len(domains) > _MOST_FITS,
-        left_out=_left_out(verdict) if verdict else {},
+        answer="",
+        advice=[],
+        reasoning=[],
+        demands=[],
+        findings=msgspec.convert(findings, list[protocol.Finding]),
+        notes=[],
+        group="",
+        fits=[],
+        fits_exact=True,
+        more_fits=False,
+        left_out={},
     )
+    workload = checked.reading.workload
+    if workload:
+        check.workload = workload.handle
+        check.system = workload.system
+        check.topology = workload.topology
+        check.view = _view(workload.topology, view_ids)
+        check.demands = list(demands(workload))
+        check.notes = list(workload.notes)
+    if checked.verdict:
+        _put_verdict(check, checked.verdict)
+    if workload and checked.verdict:
+        fittings = checker.fittings(workload)
+        if fittings:
+            _put_fittings(check, fittings)
+    return check
+
+
+def _put_verdict(check: protocol.Check, verdict: Verdict) -> None:
+    check.answer = answer(verdict)
+    check.advice = list(advice(verdict))
+    check.reasoning = list(reasoning(verdict))
+    check.left_out = _left_out(verdict)
+
+
+def _put_fittings(check: protocol.Check, fittings: Fittings) -> None:
+    check.group = fittings.group.name
+    for fit in fittings.found[:_MOST_FITS]:
+        check.fits.append(protocol.Fit(list(fit.domain), fit.nodes, fit.free))
+    check.fits_exact = fittings.exact
+    check.more_fits = len(fittings.found) > _MOST_FITS
 
 
 def _left_out(verdict: Verdict) -> dict[str, list[str]]:

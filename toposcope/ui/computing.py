@@ -33,7 +33,7 @@ from toposcope.ui.questions import Answer, Ask, Check, Metrics, Outcome, Questio
 
 log = logging.getLogger(__name__)
 
-SECONDS: Final = 20.0
+ANSWER_SECONDS: Final = 20.0
 """How long the answer to a question may take."""
 READY_SECONDS: Final = 30.0
 """How long it may take until the worker runs and knows the cluster."""
@@ -184,7 +184,7 @@ class Computing:
         published: Callable[[], Snapshot],
         required: Callable[[], RequiredLevels],
         *,
-        seconds: float = SECONDS,
+        seconds: float = ANSWER_SECONDS,
         runtime: Runtime = REAL,
         start: Callable[[], Worker] = Worker,
     ) -> None:
@@ -201,8 +201,8 @@ class Computing:
         self._used = 0.0
         self._closed = False
         self._lock = threading.Lock()
-        # It starts the workers, and the kernel ends them when it ends: it lives until all is
-        # closed.
+        # This thread starts the workers, and the kernel kills them when it ends: it lives until
+        # `close`.
         self._thread = threading.Thread(target=self._run, name="computing", daemon=True)
 
     @property
@@ -212,7 +212,7 @@ class Computing:
         return worker.pid if worker else None
 
     def submit(self, question: Question, seconds: float | None = None) -> Future[bytes]:
-        """Ask a question; the future gets the answer as JSON within so many seconds.
+        """Ask a question; the future gets the answer as JSON within `seconds`.
 
         It fails with NoPlanError, KubeError or ComputingError.
         """
@@ -238,7 +238,7 @@ class Computing:
             worker.kill()
 
         if self._thread.is_alive():
-            # it may be waiting for an API server, which nobody has to await
+            # it may be waiting for an API server; the server need not wait for that
             self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:

@@ -38,7 +38,7 @@ def detail(
     `cluster` says what is free on it; `since` is when its state was seen to change.
     """
     node = full.node
-    mine = [view for view in views if view.takes(node)]
+    its_views = [view for view in views if view.takes(node)]
     matrix = _matrix(node)
     return protocol.Node(
         name=node.name,
@@ -55,8 +55,8 @@ def detail(
         labels=node.labels,
         taints=[str(taint) for taint in node.taints],
         conditions=dict(node.conditions),
-        domains={view.id: list(domain_path(node, view)) for view in mine},
-        lacking=_lacking(node, mine),
+        domains={view.id: list(domain_path(node, view)) for view in its_views},
+        lacking=_lacking(node, its_views),
         devices=list(_devices(matrix.devices)),
         matrix=matrix.cells,
         classes=_classes(matrix.links),
@@ -65,7 +65,7 @@ def detail(
         nvlink_domains=_nvlink_domains(matrix.links),
         reasons=list(matrix.reasons),
         disputes=list(matrix.disputes),
-        miscabled=_miscabled(node, mine),
+        miscabled=_miscabled(node, its_views),
         problem=matrix.problem,
     )
 
@@ -247,7 +247,9 @@ def _rank(cell: str) -> tuple[int, int, str]:
 def _class(cell: str) -> protocol.CellClass:
     count = nv_links(cell)
     if count:
-        links = plural(count, "active NVLink")
-        return protocol.CellClass(cell, "nvlink", count, f"{count} {links}")
+        nvlinks = plural(count, "active NVLink")
+        meaning = f"{count} {nvlinks}"
+        return protocol.CellClass(cell, "nvlink", links=count, meaning=meaning)
+
     kind = cast("_Kind", "self" if cell == SELF else cell.lower())
-    return protocol.CellClass(cell, kind, 0, LEGEND[cell])
+    return protocol.CellClass(cell, kind, links=0, meaning=LEGEND[cell])

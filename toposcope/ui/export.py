@@ -40,7 +40,7 @@ def export(snapshot: Snapshot, kind: str, bundle: Bundle, max_bytes: int = _MOST
 
 
 def written(exported: protocol.Export, bundle: Bundle) -> str:
-    """The file that holds this. Raises PageNotBuiltError."""
+    """The file with this state. Raises PageNotBuiltError."""
     page, style, script = bundle.parts()
     style_text = _inside(style, "style")
     script_text = _inside(script, "script")

@@ -65,9 +65,9 @@ class Facts:
         self.taken_at: datetime | None = None
         """When files were taken, where that is known."""
 
-    def _change(self, shown: bool = True) -> None:
+    def _change(self, is_shown: bool = True) -> None:
         with self._lock:
-            self.revision += shown
+            self.revision += is_shown
         self._changed()
 
     # Called by a source
@@ -111,20 +111,21 @@ class Facts:
                 del self._pods[key]
             else:
                 self._pods[key] = pod
-        self._change(shown=_taken(before) != _taken(pod))
+        self._change(is_shown=_taken(before) != _taken(pod))
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
         """All existing pods; None: they are unknown."""
-        known = pods is not None
+        are_known = pods is not None
         running = {}
         for key, pod in (pods or {}).items():
             if pod is not None:
                 running[key] = pod
 
         with self._lock:
-            if known == self._pods_known and running == self._pods:
+            if are_known == self._pods_known and running == self._pods:
                 return
-            self._pods_known, self._pods = known, running
+            self._pods_known = are_known
+            self._pods = running
         self._change()
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
@@ -228,7 +229,7 @@ class Facts:
         )
 
     def stale(self) -> Stale | None:
-        """Since when not everything can be read, and why; None: it can."""
+        """Since when something cannot be read, and why; None: everything can."""
         with self._lock:
             if not self._failing:
                 return None
@@ -250,7 +251,7 @@ class Facts:
             return self._monotonic() - max(self._synced.values())
 
     def warnings(self) -> list[str]:
-        """What cannot be read at all."""
+        """A sentence for everything that cannot be read at all."""
         with self._lock:
             return [warning for warning in self._warnings.values() if warning]
 

@@ -10,8 +10,7 @@ from toposcope.errors import ToposcopeError
 READY: Final = b"ready"
 """The worker's first message."""
 _LENGTH: Final = struct.Struct("!Q")
-_PIECE: Final = 1 << 20
-"""Bytes of one read at most."""
+_MOST_BYTES_AT_ONCE: Final = 1 << 20
 
 
 class EndedError(ToposcopeError):
@@ -57,7 +56,7 @@ class Frames:
         while len(data) < length:
             self._connection.settimeout(_seconds_until(deadline))
             try:
-                part = self._connection.recv(min(length - len(data), _PIECE))
+                part = self._connection.recv(min(length - len(data), _MOST_BYTES_AT_ONCE))
             except TimeoutError:
                 raise
             except OSError as error:

@@ -134,7 +134,7 @@ class Sent:
     def _difference(self, collection: Collection, now: Sequence[Any]) -> Iterator[Message]:
         before = self._objects[collection]
         # The lists keep the objects alive, so no two of them have the same number.
-        known = {id(item) for item in before}
+        sent = {id(item) for item in before}
         existing = {id(item) for item in now}
         gone = []
         kept = []
@@ -144,7 +144,7 @@ class Sent:
             else:
                 gone.append(place)
 
-        added = [item for item in now if id(item) not in known]
+        added = [item for item in now if id(item) not in sent]
         self._objects[collection] = kept + added
         if gone:
             yield Removed(collection, gone)
@@ -204,7 +204,7 @@ class Known:
         )
 
     def take(self, message: Message) -> None:
-        """Learn something."""
+        """Take over what a message says."""
         self.version += 1
         self._snapshot = None
         match message:

@@ -48,6 +48,15 @@ class GetClient(ApiClient):
             raise KubeError(f"toposcope ui only reads: {request.method} {request.path} is not sent")
 
 
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """A collection that is watched in a thread of its own."""
+
+    thread: threading.Thread
+    reflector: Reflector[Any]
+    client: GetClient
+
+
 class LiveSource:
     """Watches nodes, pods and ClusterTopologies into `facts` until it is closed."""
 
@@ -59,79 +68,94 @@ class LiveSource:
         """`program` is for the API server's audit log; without `pods` they count as unknown."""
         self._cluster = cluster
         self._program = program
-        self._pods = pods
+        self._reads_pods = pods
         self._client = GetClient(cluster, program)
         self._facts = facts
         self._stop = threading.Event()
-        self._watches: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
+        self._watches: list[_Watch] = []
 
     def start(self) -> None:
         """Start to watch, in threads that end with the program."""
-        facts, nodes, pods = self._facts, _RenewedDecoder(), _RenewedDecoder()
+        self._watch_nodes()
+        if self._reads_pods:
+            self._watch_pods()
+        else:
+            self._facts.replace_pods(None)
+            self._facts.mark_synced("pods")
+        self._watch_topologies()
 
-        def node(raw: Raw) -> tuple[str, str, tuple[NodeView, str]]:
-            view = nodes.get().node(_reader(raw))
-            return (
-                view.name,
-                _OBJECT.decode(raw).metadata.resource_version,
-                (cached_view(view), gpu_uuids(view.matrix)),
-            )
+    def _watch_nodes(self) -> None:
+        facts = self._facts
+        decoder = _RenewedDecoder()
 
-        def pod(raw: Raw) -> tuple[str, str, PodView | None]:
+        def decode(raw: Raw) -> tuple[str, str, tuple[NodeView, str]]:
+            node = decoder.get().node(_reader(raw))
             meta = _OBJECT.decode(raw).metadata
-            return (
-                key(meta.namespace, meta.name),
-                meta.resource_version,
-                pods.get().pod(_reader(raw)),
-            )
+            item = cached_view(node), gpu_uuids(node.matrix)
+            return node.name, meta.resource_version, item
 
-        def put_node(_name: str, item: tuple[NodeView, str]) -> None:
+        def put(_name: str, item: tuple[NodeView, str]) -> None:
             facts.put_node(*item)
 
-        self._watch(
-            NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node)
+        handler = _Handler(
+            facts,
+            "nodes",
+            replace_all=facts.replace_nodes,
+            put=put,
+            gone=facts.delete_node,
         )
-        no_pods, no_topologies = (
-            partial(facts.replace_pods, None),
-            partial(facts.replace_topologies, {}),
-        )
-        if self._pods:
-            gone = partial(facts.put_pod, pod=None)
-            self._watch(
-                PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, gone, no_pods)
-            )
-        else:
-            no_pods()
-            facts.mark_synced("pods")
+        self._watch(NODES, decode, handler)
 
-        replace, put, delete = (
-            facts.replace_topologies,
-            facts.put_topology,
-            partial(facts.put_topology, topology=None),
+    def _watch_pods(self) -> None:
+        facts = self._facts
+        decoder = _RenewedDecoder()
+
+        def decode(raw: Raw) -> tuple[str, str, PodView | None]:
+            meta = _OBJECT.decode(raw).metadata
+            pod = decoder.get().pod(_reader(raw))
+            return key(meta.namespace, meta.name), meta.resource_version, pod
+
+        handler = _Handler(
+            facts,
+            "pods",
+            replace_all=facts.replace_pods,
+            put=facts.put_pod,
+            gone=partial(facts.put_pod, pod=None),
+            forget=partial(facts.replace_pods, None),
         )
-        self._watch(
-            PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put, delete, no_topologies)
+        self._watch(PODS, decode, handler)
+
+    def _watch_topologies(self) -> None:
+        facts = self._facts
+        handler = _Handler(
+            facts,
+            _TOPOLOGIES,
+            replace_all=facts.replace_topologies,
+            put=facts.put_topology,
+            gone=partial(facts.put_topology, topology=None),
+            forget=partial(facts.replace_topologies, {}),
         )
+        self._watch(PATH, _topology, handler)
 
     def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
-        # A client of its own for each: one that reads pages for minutes must not keep the others
-        # waiting.
+        # Each watch has a client of its own: one that reads pages for minutes must not keep the
+        # others waiting.
         client = GetClient(self._cluster, self._program)
         reflector: Reflector[Any] = Reflector(
             client, path, decode, handler, self._stop, observer=handler
         )
         thread = threading.Thread(target=reflector.run, name=handler.collection, daemon=True)
         thread.start()
-        self._watches.append((thread, reflector, client))
+        self._watches.append(_Watch(thread, reflector, client))
 
     def close(self) -> None:
         """End the threads and close the connections."""
         self._stop.set()
-        for _, reflector, _ in self._watches:
-            reflector.relist()  # cuts its stream
-        for thread, _, client in self._watches:
-            thread.join(_JOIN_SECONDS)
-            client.close()
+        for watch in self._watches:
+            watch.reflector.relist()  # cuts its stream
+        for watch in self._watches:
+            watch.thread.join(_JOIN_SECONDS)
+            watch.client.close()
         self._client.close()
 
     def node(self, name: str) -> FullNode | None:
@@ -236,7 +260,7 @@ class _Handler:
         self.facts.mark_synced(self.collection)
 
     def listed(self, path: str, reason: str) -> None:
-        """Ignored: the page shows no lists."""
+        """Ignored: the page does not count lists."""
 
     def heard(self, path: str) -> None:  # noqa: ARG002 - the protocol's
         self.facts.mark_alive(self.collection)

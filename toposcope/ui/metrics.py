@@ -26,7 +26,7 @@ _PAUSE_SECONDS: Final = 25.0
 _PAUSE_FACTOR: Final = 10.0
 """The pause after a count is at least this many times as long as the count took."""
 _COUNT_SECONDS: Final = 60.0
-"""How long a count may take: nobody waits for it."""
+"""How long a count may take: no scrape waits for it."""
 
 
 class PlanningMetrics:
@@ -51,9 +51,14 @@ class PlanningMetrics:
 
     def page(self) -> Page:
         """The answer to a scrape."""
-        is_due = self._ready() and self._runtime.monotonic() >= self._next
-        if is_due and self._counting.acquire(blocking=False):
-            threading.Thread(target=self._count_again, name="planning metrics", daemon=True).start()
+        is_due = self._runtime.monotonic() >= self._next
+        if self._ready() and is_due and self._counting.acquire(blocking=False):
+            thread = threading.Thread(
+                target=self._count_again,
+                name="planning metrics",
+                daemon=True,
+            )
+            thread.start()
         return self._text, CONTENT_TYPE
 
     def _count_again(self) -> None:

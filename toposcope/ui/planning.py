@@ -47,7 +47,12 @@ def overview(plan: Plan) -> protocol.Planning:
     rows = [_slot_row(row) for row in without_repeats(plan.slots)]
     worst = islice(_imperfect(plan), _MOST_GANGS)
     gangs = [_gang_row(score) for score in worst]
-    return protocol.Planning(plan.per_pod, rows, gangs, len(plan.scores))
+    return protocol.Planning(
+        per_pod=plan.per_pod,
+        slots=rows,
+        gangs=gangs,
+        scored=len(plan.scores),
+    )
 
 
 def _imperfect(plan: Plan) -> Iterator[Score]:
@@ -60,8 +65,8 @@ def _imperfect(plan: Plan) -> Iterator[Score]:
 def _slot_row(row: Slots) -> protocol.SlotRow:
     fitting = {view.value: count for view, count in row.fitting.items()}
     return protocol.SlotRow(
-        row.gpus,
-        row.level.domain,
+        gpus=row.gpus,
+        domain=row.level.domain,
         **fitting,
         unusable=round(row.fragmented, 3),
     )

@@ -32,7 +32,7 @@ class Misplaced(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What was counted once."""
+    """The result of one count."""
 
     text: str
     """The exposition that a scrape gets."""

@@ -366,7 +366,7 @@ class CheckAnswer(_Struct):
 
 
 class SlotRow(_Struct):
-    """How many gangs of so many GPUs fit into single domains of a level."""
+    """How many gangs of this size fit into single domains of a level."""
 
     gpus: int
     domain: str

@@ -61,7 +61,7 @@ class Outcome(StrEnum):
 
     ANSWERED = "answered"
     NO_PLAN = "no plan"
-    """It has no answer; `Answer.error` says why, to whoever asked."""
+    """The question has no answer; `Answer.error` tells the user why."""
     OUT_OF_MEMORY = "out of memory"
     FAILED = "failed"
     """A defect of ours; `Answer.error` is for the log."""

@@ -1,4 +1,4 @@
-"""What the server answers, one method per address."""
+"""The server's answers, a method for each address."""
 
 import asyncio
 import gzip
@@ -148,12 +148,12 @@ class Routes:
 
     def _detail(self, name: str, state: State) -> protocol.Node | None:
         facts = self._broadcaster.facts
-        known = facts.node(name)
-        if known is None:  # so no name from a URL reaches the API server unless it is a node's
+        view = facts.node(name)
+        if view is None:  # so no name from a URL reaches the API server unless it is a node's
             return None
 
         trouble = ""
-        full: FullNode | None = FullNode(known, "")
+        full: FullNode | None = FullNode(view, "")
         stale = facts.stale()
         try:
             if stale:
@@ -221,7 +221,7 @@ class Routes:
         try:
             async with self._turns.turn():
                 if await request.is_disconnected():
-                    # nobody waits for the answer any longer
+                    # the page no longer waits for the answer
                     return Response(status_code=HTTPStatus.BAD_REQUEST)
                 body = await asyncio.wrap_future(self._computing.submit(question))
         except tuple(_FAILURES) as error:

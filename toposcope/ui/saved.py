@@ -23,7 +23,7 @@ _FILES: Final = "files"
 EXPECTED: Final = (_FILES,)
 _POLL_SECONDS: Final = 2.0
 """Between two looks at the files' modification times."""
-_MAX_PROBLEMS: Final = 3
+_MOST_PROBLEMS: Final = 3
 
 _Times = tuple[tuple[str, int, int], ...]
 
@@ -94,8 +94,8 @@ class SavedSource:
         try:
             self._load()
         except InputError as error:
-            why = "; ".join(str(problem) for problem in error.problems[:_MAX_PROBLEMS])
-            more = len(error.problems) - _MAX_PROBLEMS
+            why = "; ".join(str(problem) for problem in error.problems[:_MOST_PROBLEMS])
+            more = len(error.problems) - _MOST_PROBLEMS
             if more > 0:
                 why += f"; and {more} more problems"
             self._facts.mark_failing(_FILES, why)

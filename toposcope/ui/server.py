@@ -16,7 +16,7 @@ from toposcope.ui.routes import Routes
 from toposcope.ui.stream import Stream
 
 CONNECTIONS: Final = 400
-"""At a time; for one more, the one goes that has been idle for longest."""
+"""At a time; one more closes the connection that has been idle the longest."""
 HEADER_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 30
 _SHUTDOWN_SECONDS: Final = 2
@@ -30,7 +30,7 @@ def application(routes: Routes, hosts: Iterable[str] = LOCAL) -> ASGIApp:
 class _Limited(H11Protocol):
     """Closes connections whose request never completes, and the idlest one of too many.
 
-    uvicorn itself would wait for ever, and refuse new connections instead, those of probes too.
+    uvicorn would wait for ever, and refuse new connections instead, even those of probes.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -48,7 +48,7 @@ class _Limited(H11Protocol):
 
     @property
     def idleness(self) -> tuple[bool, float]:
-        """Sorts connections: idle ones first, then those that sent nothing for longest."""
+        """Sorts connections: idle ones first, and of those the ones that were silent longest."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
         at_work = cycle is not None and not cycle.response_complete
         return at_work, self._heard
@@ -78,7 +78,7 @@ def _make_room(connections: Iterable[object], newest: _Limited) -> None:
 
 
 class Server(uvicorn.Server):
-    """One server on one socket that already listens.
+    """A server on a socket that already listens.
 
     `started` is called once it serves, and `ending` when it begins to shut down.
     """
@@ -114,7 +114,7 @@ class Server(uvicorn.Server):
         self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down: first what would not end by itself, streams and questions."""
+        """Shut down, beginning with what would not end by itself: streams and questions."""
         self._stream.end()
         self._ending()
         await super().shutdown(sockets)

@@ -19,10 +19,10 @@ from toposcope.ui.frames import READY, EndedError, Frames
 from toposcope.ui.known import Known, decoded
 from toposcope.ui.questions import Answer, Ask, Outcome
 
-MEMORY: Final = 512 << 20
-"""Bytes of address space that a question may take, and again what the cluster's copy takes."""
-_UNBOUNDED: Final = 1 << 62
-"""Bytes: of a message from our own server, and of memory between two questions."""
+MEMORY_BYTES: Final = 512 << 20
+"""Address space that a question may take, besides as much as the cluster's copy takes."""
+_UNBOUNDED_BYTES: Final = 1 << 62
+"""Of a message from our own server, and of memory between two questions."""
 _GRACE_SECONDS: Final = 5.0
 """After a question's deadline: the server kills this process before that, else the kernel does."""
 _NICE: Final = 10
@@ -58,7 +58,7 @@ def _serve(server: Frames) -> None:
     try:
         server.send(READY)
         while True:
-            message = decoded(server.receive(_UNBOUNDED))
+            message = decoded(server.receive(_UNBOUNDED_BYTES))
             if not isinstance(message, Ask):
                 known.take(message)
                 continue
@@ -74,11 +74,11 @@ def _answer(answers: Answers, ask: Ask, of_cluster: int) -> Answer:
     """The answer, within bounds of time and memory; the cluster's copy takes `of_cluster` bytes."""
     # SIGALRM ends a process that does not handle it
     signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE_SECONDS)
-    _limit_memory(_address_space() + MEMORY + max(of_cluster, 0))
+    _limit_memory(_address_space() + MEMORY_BYTES + max(of_cluster, 0))
     try:
         return answers.answer(ask.question)
     finally:
-        _limit_memory(_UNBOUNDED)
+        _limit_memory(_UNBOUNDED_BYTES)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -256,11 +256,11 @@ class Demo:
 
     def _controller(self) -> int:
         options = ControllerOptions(
-            str(self._kubeconfig),
-            False,
-            0.2,
-            None,
-            "text",
+            kubeconfig=str(self._kubeconfig),
+            once=False,
+            debounce=0.2,
+            metrics_port=None,
+            log_format="text",
             leader_elect=True,
         )
         return run_controller(options)

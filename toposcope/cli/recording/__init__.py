@@ -20,11 +20,11 @@ from toposcope.simulator.recording import Call, Raised, Recording, Value, encode
 def record(
     source: Source, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns
 ) -> RawNode:
-    """Probe once, as always, and write into `file` what was asked and answered.
+    """Probe once, as always, and write every question and its answer into `file`.
 
-    Says so on standard error. A probe that fails is written down too, up to the call that did not
-    come back. Raises what `ProbeProcess.probe` raises, OSError when the file cannot be written, and
-    RecordingError.
+    A line on standard error says so. A probe that fails is recorded, too, up to the call that did
+    not return. Raises what `ProbeProcess.probe` raises, OSError when the file cannot be written,
+    and RecordingError.
     """
     # Memory that crosses the processes: what the machine really answered never reaches a disk.
     with os.fdopen(os.memfd_create("recording"), "w+b", buffering=0) as journal:
@@ -36,13 +36,14 @@ def record(
                 return process.probe()
         finally:
             journal.seek(0)
-            _write(file, _recording(calls_in(journal.read()), source, today))
+            calls = calls_in(journal.read())
+            _write(file, _recording(calls, source, today))
 
 
 def _recording(calls: list[Call], source: Source, today: date) -> Recording:
     stand_ins = StandIns()
     recorded_calls = [stand_ins.call(call) for call in calls]
-    # sysfs is read a second time, by the code that the probe reads it with.
+    # The code of the probe reads sysfs a second time.
     entries = recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)
     return Recording(
         toposcope=__version__,
@@ -72,12 +73,15 @@ def _write(file: Path, recording: Recording) -> None:
     finally:
         unfinished.unlink(missing_ok=True)
 
-    errors, microseconds = 0, 0.0
+    errors = 0
+    microseconds = 0.0
     for call in recording.calls:
         errors += isinstance(call.answer, Raised)
         microseconds += call.us
+    milliseconds = microseconds / 1000
+    kilobytes = len(content) / 1000
     say(
         f"recorded {file}: {len(recording.calls)} NVML calls, "
         f"{errors} of them answered with an error, "
-        f"{microseconds / 1000:.1f} ms, {len(content) / 1000:.0f} kB"
+        f"{milliseconds:.1f} ms, {kilobytes:.0f} kB"
     )

@@ -15,14 +15,14 @@ _DEVICES: Final[dict[str, Callable[..., str]]] = {
     "nvmlDeviceGetHandleByIndex": lambda index: f"gpu:{index}",
     "nvmlDeviceGetMigDeviceHandleByIndex": lambda gpu, slot: f"{gpu}/mig:{slot}",
 }
-"""The functions that hand out a device, and how it is called."""
+"""The functions that hand out a device, and the name that a recording gives it."""
 
 
 class RecordingNvml:
     """Answers like the module it is given, and notes each call as a line for `calls_in`.
 
-    A line is noted before the call and one after it, so that a call from which nobody comes back is
-    on record too.
+    A line is noted before the call and another after it, so that a call that never returns is on
+    record, too.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class RecordingNvml:
         return member
 
     def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
-        """Listening for events is no part of a probe: off, so that the recording ends with it."""
+        """Refuse to listen for events: that is no part of a probe, and would outlast it."""
         raise self._module.NVMLError(NOT_SUPPORTED)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -111,11 +111,11 @@ def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Ans
 
 def _field_value(entry: Any) -> recording.FieldValue:
     return recording.FieldValue(
-        entry.fieldId,
-        entry.scopeId,
-        entry.value.ullVal,
-        entry.valueType,
-        entry.nvmlReturn,
+        field=entry.fieldId,
+        scope=entry.scopeId,
+        value=entry.value.ullVal,
+        type=entry.valueType,
+        status=entry.nvmlReturn,
     )
 
 
@@ -126,7 +126,7 @@ def _memory(struct: Any) -> recording.Memory:
 
 
 def calls_in(journal: bytes) -> list[recording.Call]:
-    """The calls that were noted; one without an answer is followed by none."""
+    """The calls that were noted; only the last one can be without an answer."""
     calls: list[recording.Call] = []
     for line in journal.splitlines(keepends=True):
         if not line.endswith(b"\n"):

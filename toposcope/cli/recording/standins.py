@@ -1,9 +1,9 @@
 """Stand-ins for whatever identifies a machine: equal, or zero, where the originals are.
 
-They are numbered in the order in which they turn up. A hash would not do: a serial number has so
-few digits that all of them can be tried.
+They are numbered in the order in which they turn up. A hash would not do: serial numbers have so
+few digits that one could try them all.
 
-What is passed on is listed here; what is not listed is replaced, or refused when its parts are not
+Only what is listed here is kept. Everything else is replaced, or refused where its parts are not
 known.
 """
 

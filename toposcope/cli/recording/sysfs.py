@@ -14,7 +14,7 @@ from toposcope.simulator.recording import Entry, File, Folder, Link
 def recorded_sysfs(root: Path, *, vf_rails: bool = False) -> list[Entry]:
     """Everything in the tree `root` that a probe reads, by path.
 
-    `vf_rails`: with virtual functions as NICs.
+    With `vf_rails` virtual functions count as NICs.
     """
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
@@ -69,9 +69,9 @@ class _RecordingFiles(Files):
         return super().lexists(path)
 
     def _follow(self, path: str) -> str | None:
-        """Where a path leads, from the top of the tree; notes the links on the way.
+        """Where a path leads, from the top of the tree; None: out of it.
 
-        None: out of the tree.
+        Notes the links on the way.
         """
         here = self._top
         inside = f"{self._top}/"

@@ -51,12 +51,11 @@ class Request:
     tolerations: tuple[Toleration, ...] = ()
 
     def takes(self, device: Device) -> bool | None:
-        """Whether it could get the device; None where a selector, before any taint, fails."""
+        """Whether it could get the device; None: a selector, asked before taints, is undecided."""
         for selector in self.selectors:
             matching = matches(selector, device)
             if not matching:
                 return matching
-
         for taint in device.taints:
             if not self._tolerates(taint):
                 return False
@@ -66,7 +65,6 @@ class Request:
         for toleration in self.tolerations:
             if toleration.covers(taint):
                 return True
-
         return False
 
 
@@ -162,7 +160,9 @@ class Claims:
             shown = class_name or "(none)"
             raise _UnclearError(f"DeviceClass {shown} is not known")
 
-        tolerations = [toleration_of(each) for each in (exactly / "tolerations").items()]
+        tolerations = []
+        for entry in (exactly / "tolerations").items():
+            tolerations.append(toleration_of(entry))
         return Request(
             name=name,
             selectors=(*self.classes[class_name], *_selectors(exactly)),
@@ -176,9 +176,10 @@ def _unusual_field(request: Field, exactly: Field) -> str:
     for name in _NOT_JUDGED:
         if request / name or exactly / name:
             return name
-
     mode = text_at(exactly, "allocationMode")
-    return "" if mode in ("", "ExactCount") else "allocationMode"
+    if mode not in ("", "ExactCount"):
+        return "allocationMode"
+    return ""
 
 
 def _read_constraint(constraint: Field) -> tuple[str, frozenset[str]]:
@@ -186,13 +187,11 @@ def _read_constraint(constraint: Field) -> tuple[str, frozenset[str]]:
     attribute = (constraint / "matchAttribute").text()
     if attribute is None:
         raise _UnclearError("it has a constraint other than matchAttribute, which is not judged")
-
     over = set()
     for request in (constraint / "requests").items():
         name = request.text()
         if name:
             over.add(name)
-
     return attribute, frozenset(over)
 
 
@@ -205,23 +204,26 @@ def copies(claims: Sequence[Claim], there: NodeDevices, taken: frozenset[DeviceI
     """How many pods with these claims find devices on a node where `taken` are in use."""
     if there.vague or any(claim.unclear for claim in claims):
         return UNKNOWN
-
     needs = _needs(claims)
     certain = _see_free(needs, there, taken)
-    exact = _exact(needs) if certain else None
-    if exact is not None:
-        return Copies(exact, exact)
+    if certain:
+        exact = _exact(needs)
+        if exact is not None:
+            return Copies(exact, exact)
     return _bounds(needs, certain=certain)
 
 
 def _bounds(needs: Sequence["_Need"], *, certain: bool) -> Copies:
     """At most so many pods as the scarcest request allows; surely one if a search finds it."""
     most = min(len(need.devices) // need.request.count for need in needs)
-    found = _Search(needs).run() if most else False
-    if found is False:
+    has_place: bool | None = False
+    if most:
+        has_place = _Search(needs).run()
+    if has_place is False:
         return Copies(0, 0, error=not certain)
-
-    least = 1 if certain and found else 0
+    least = 0
+    if certain and has_place:
+        least = 1
     return Copies(least, most, error=not certain)
 
 
@@ -232,7 +234,6 @@ def _see_free(needs: Sequence["_Need"], there: NodeDevices, taken: frozenset[Dev
     for need in needs:
         if not need.see(free):
             certain = False
-
     return certain
 
 
@@ -272,7 +273,6 @@ class _Need:
         for attribute in self._attributes:
             if device.attribute(attribute) is None:
                 return False
-
         return True
 
     @property
@@ -282,13 +282,18 @@ class _Need:
 
     def values(self, device: Device) -> tuple[Any, ...]:
         """What the constraints compare, in an order of their own."""
-        return tuple([_typed(device.attribute(attribute)) for attribute in self._attributes])
+        values = []
+        for attribute in self._attributes:
+            value = device.attribute(attribute)
+            values.append(_typed(value))
+        return tuple(values)
 
     def by_constraint(self, device: Device) -> dict[_Constraint, Any]:
         """What each constraint compares."""
         values = {}
         for constraint in self.constraints:
-            values[constraint] = _typed(device.attribute(constraint.attribute))
+            value = device.attribute(constraint.attribute)
+            values[constraint] = _typed(value)
         return values
 
 
@@ -306,19 +311,18 @@ def _needs(claims: Sequence[Claim]) -> list[_Need]:
         for request in claim.requests:
             if request.count:
                 constraints = _constraints(number, claim, request.name)
-                needs.append(_Need(request, constraints))
-
+                need = _Need(request, constraints)
+                needs.append(need)
     return needs
 
 
 def _constraints(number: int, claim: Claim, request: str) -> frozenset[_Constraint]:
     """The constraints of a claim that are over this request."""
     constraints = set()
-
     for place, (attribute, over) in enumerate(claim.constraints):
         if not over or request in over:
-            constraints.add(_Constraint(number, place, attribute))
-
+            constraint = _Constraint(number, place, attribute)
+            constraints.add(constraint)
     return frozenset(constraints)
 
 
@@ -343,26 +347,30 @@ def _exact(needs: Sequence[_Need]) -> int | None:
     components: dict[frozenset[_Constraint], list[_Need]] = {}
     for need in needs:
         if need.constraints:
-            components.setdefault(need.constraints, []).append(need)
+            members = components.setdefault(need.constraints, [])
+            members.append(need)
         else:
             loose[need.kind] += need.request.count
 
     if _share_constraints(components) or _partly_overlap(needs):
         return None
 
-    alike: dict[_Shape, list[list[_Need]]] = {}
+    by_shape: dict[_Shape, list[list[_Need]]] = {}
     for constraints, members in components.items():
-        shape = _Shape(_attributes(constraints), frozenset(_needed(members).items()))
-        alike.setdefault(shape, []).append(members)
-    if _compete(loose, alike):
+        needed = _needed(members)
+        shape = _Shape(_attributes(constraints), frozenset(needed.items()))
+        of_shape = by_shape.setdefault(shape, [])
+        of_shape.append(members)
+    if _compete(loose, by_shape):
         return None
 
     # From here on no choice of one pod takes a device that another kind of request could use.
     rooms = []
     for kind, count in loose.items():
         rooms.append(len(kind) // count)
-    for same in alike.values():
-        rooms.append(_slots(same[0]) // len(same))
+    for of_shape in by_shape.values():
+        slots = _slots(of_shape[0])
+        rooms.append(slots // len(of_shape))
     return min(rooms, default=MANY)
 
 
@@ -373,7 +381,6 @@ def _share_constraints(components: Iterable[frozenset[_Constraint]]) -> bool:
         if not seen.isdisjoint(constraints):
             return True
         seen |= constraints
-
     return False
 
 
@@ -383,7 +390,6 @@ def _partly_overlap(needs: Sequence[_Need]) -> bool:
     for kind, other in combinations(kinds, 2):
         if not kind.isdisjoint(other):
             return True
-
     return False
 
 
@@ -395,7 +401,6 @@ def _compete(loose: Iterable[frozenset[DeviceId]], shapes: Iterable[_Shape]) -> 
             if kind in wanted:
                 return True
             wanted.add(kind)
-
     return False
 
 
@@ -412,7 +417,8 @@ def _slots(members: Sequence[_Need]) -> int:
     groups: dict[tuple[Any, ...], Counter[frozenset[DeviceId]]] = {}
     for kind, member in by_kind.items():
         for device in member.devices:
-            group = groups.setdefault(member.values(device), Counter())
+            values = member.values(device)
+            group = groups.setdefault(values, Counter())
             group[kind] += 1
 
     needed = _needed(members)
@@ -428,7 +434,8 @@ class _Search:
 
     def __init__(self, needs: Sequence[_Need]) -> None:
         self._slots: list[_Need] = []
-        for need in sorted(needs, key=lambda need: len(need.devices)):
+        scarcest_first = sorted(needs, key=lambda need: len(need.devices))
+        for need in scarcest_first:
             self._slots += [need] * need.request.count
         self._steps_left = _MAX_STEPS
 
@@ -472,5 +479,4 @@ def _agree(agreed: Mapping[_Constraint, Any], values: Mapping[_Constraint, Any])
     for constraint, value in values.items():
         if agreed.get(constraint, value) != value:
             return False
-
     return True

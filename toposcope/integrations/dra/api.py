@@ -66,7 +66,6 @@ def _flat(device: Any) -> Any:
     """The device in the form of v1: in v1beta1 all but its name is within `basic`."""
     if not isinstance(device, dict):
         return device
-
     basic = device.get("basic")
     if not isinstance(basic, dict):
         return device

@@ -215,7 +215,6 @@ def _numa_node(device: Device, seen: int | None) -> Any:
         published = _published(device, name, seen)
         if published is not None:
             return published
-
     return None
 
 
@@ -232,7 +231,6 @@ def _address(device: Device) -> str | None:
         text = device.attribute(name)
         if isinstance(text, str):
             return _normal(text)
-
     return None
 
 

@@ -31,9 +31,10 @@ class ComputeDomain:
 
         Memory is shared within each of them only.
         """
-        nodes = len(self.cliques)
+        count = len(self.cliques)
+        nodes = plural(count, "node")
         cliques = len(set(self.cliques.values()))
-        sentence = f"ComputeDomain {self.name} has {nodes} {plural(nodes, 'node')}"
+        sentence = f"ComputeDomain {self.name} has {count} {nodes}"
         if cliques > 1:
             sentence += f" in {cliques} cliques, between which no memory is shared"
         return sentence
@@ -43,18 +44,19 @@ def compute_domains(documents: Iterable[Mapping[str, Any]]) -> tuple[ComputeDoma
     """The ComputeDomains that have nodes; other kinds are skipped."""
     domains = []
     for document in documents:
-        if kind_of(document) == COMPUTE_DOMAIN.key:
-            domain = _read(Field(document))
-            if domain.cliques:
-                domains.append(domain)
-
+        if kind_of(document) != COMPUTE_DOMAIN.key:
+            continue
+        domain = _read(Field(document))
+        if domain.cliques:
+            domains.append(domain)
     return tuple(domains)
 
 
 def _read(root: Field) -> ComputeDomain:
     nodes = {}
     for node in (root / "status" / "nodes").items():
-        nodes[(node / "name").text() or ""] = node
+        name = (node / "name").text() or ""
+        nodes[name] = node
 
     cliques = {}
     waiting = set()
@@ -64,5 +66,9 @@ def _read(root: Field) -> ComputeDomain:
         if status != "Ready":
             waiting.add(name)
 
-    name = f"{namespace_of(root)}/{name_of(root)}"
-    return ComputeDomain(name, cliques, frozenset(waiting))
+    namespace = namespace_of(root)
+    return ComputeDomain(
+        name=f"{namespace}/{name_of(root)}",
+        cliques=cliques,
+        waiting=frozenset(waiting),
+    )

@@ -19,7 +19,7 @@ class Version(str):
 
 
 Attribute = str | int | bool | tuple[str | int, ...]
-"""Of several values a tuple, so that any attribute can be in a set."""
+"""Several values are a tuple, so that any attribute can be in a set."""
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 _WHOLE: Final = frozenset({"", "gpu", "vfio", "amdgpu"})
@@ -54,7 +54,6 @@ class Device:
         attributes = self.attributes
         if name in attributes:
             return attributes[name]
-
         prefix = f"{self.driver}/"
         own = name.removeprefix(prefix)
         if own in attributes:
@@ -97,7 +96,6 @@ class NodeDevices:
             if device.is_gpu:
                 identity = device.text("uuid") or device.name
                 by_uuid[identity] = device
-
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[Device, ...]:
@@ -106,7 +104,6 @@ class NodeDevices:
         for device in self.devices:
             if device.driver == driver and device.is_gpu:
                 gpus.append(device)
-
         return tuple(gpus)
 
 
@@ -134,21 +131,18 @@ class Inventory:
             for gpu in there.gpus:
                 if self._is_held(gpu, there):
                     held.setdefault(node, []).append(gpu)
-
         return _by_driver(held)
 
     def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
         """Whether the GPU, its other self or a part of it is allocated."""
         if gpu.id in self.taken:
             return True
-
         own = _names(gpu)
         for device in there.devices:
             if device.driver != gpu.driver or device.id not in self.taken:
                 continue
             if not own.isdisjoint(_names(device)):
                 return True
-
         return False
 
 
@@ -167,7 +161,6 @@ def _by_driver(devices: Mapping[str, Iterable[Device]]) -> dict[str, Counter[str
         drivers = [device.driver for device in of_node]
         if drivers:
             counts[node] = Counter(drivers)
-
     return counts
 
 
@@ -278,7 +271,6 @@ def _taints(device: Field) -> tuple[Taint, ...]:
         effect = text_at(taint, "effect")
         if effect in _REPELLING:
             taints.append(Taint(key, value, effect))
-
     return tuple(taints)
 
 
@@ -301,7 +293,6 @@ def allocated(claim: Field) -> Iterator[DeviceId]:
     for result in results.items():
         if (result / "adminAccess").flag():
             continue
-
         driver = text_at(result, "driver")
         pool = text_at(result, "pool")
         device = text_at(result, "device")

@@ -98,7 +98,6 @@ def _depth(tokens: Iterable[str]) -> int:
             deepest = max(deepest, depth)
         elif token in _CLOSING:
             depth -= 1
-
     return deepest
 
 

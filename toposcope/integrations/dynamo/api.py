@@ -6,7 +6,7 @@ reads both.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from toposcope.integrations.dynamo.provider import CONSTRAINED, GROUP
 from toposcope.integrations.framework.document import Field
@@ -23,12 +23,22 @@ TOPOLOGY_NAMES: Final = ("topologyProfile", "clusterTopologyName")
 """The field that names the topology: in v1alpha1, and since."""
 
 
-def components(spec: Field) -> Iterator[tuple[str, Field]]:
-    """Each component with its name, in the order of the document."""
-    yield from (spec / "services").properties()
-    for component in (spec / "components").items():
-        name = (component / "name").text()
-        yield name or component.path, component
+class WrittenComponent(NamedTuple):
+    """A component where the document has it."""
+
+    name: str
+    field: Field
+    is_service: bool
+    """Whether it is a service of v1alpha1, which has its name as key."""
+
+
+def components(spec: Field) -> Iterator[WrittenComponent]:
+    """The components, in the order of the document."""
+    for name, field in (spec / "services").properties():
+        yield WrittenComponent(name, field, is_service=True)
+    for field in (spec / "components").items():
+        name = (field / "name").text() or field.path
+        yield WrittenComponent(name, field, is_service=False)
 
 
 def transfer_policy(spec: Field) -> Field:
@@ -45,8 +55,8 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
     spec = root / "spec"
     topology = _topology_name(spec / "topologyConstraint")
     constrained = [spec]
-    for _, component in components(spec):
-        constrained.append(component)
+    for component in components(spec):
+        constrained.append(component.field)
     for place in constrained:
         domain = place / "topologyConstraint" / "packDomain"
         yield from requests_at([(domain, True)], topology)

@@ -23,7 +23,9 @@ class NamedPart:
     name: str
     field: Field
     nodes: int
-    """Of one replica."""
+    """The nodes of one replica."""
+    has_name_field: bool
+    """Whether the name is a field; False: it is a key."""
 
     @property
     def longest_clique(self) -> str:
@@ -62,6 +64,6 @@ def check_names(deployment: str, components: Sequence[NamedPart]) -> None:
             f'or component name "{component.name}"'
         )
         place = component.field
-        if place.path.startswith("spec.components"):
+        if component.has_name_field:
             place = place / "name"
         place.error("dynamo/name-length", text, f"shorten it by {length - _LIMIT}")

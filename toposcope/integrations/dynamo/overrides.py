@@ -70,14 +70,16 @@ class Overridden:
 
 
 def override_of_root(spec: Field) -> Override:
-    """The deployment's."""
+    """The deployment's own override."""
     return Override(spec / "providerOverride", _SET)
 
 
 def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
-    """A component's; Grove's names are in lower case."""
+    """The overrides of a component, which Grove names in lower case."""
     multinode = nodes > 1
-    target = _GROUP if multinode else _CLIQUE
+    target = _CLIQUE
+    if multinode:
+        target = _GROUP
     own = Override(component / "providerOverride", target)
     roles = {}
     for role in (component / "roles").items():
@@ -103,7 +105,7 @@ def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
 def check_overrides(
     root: Override, components: list[Overridden], pathway: Pathway, *, typed: bool
 ) -> None:
-    """What Dynamo refuses of new ones; `typed`: the deployment has constraints of its own too."""
+    """Note what Dynamo refuses of new ones; `typed`: the deployment also has own constraints."""
     for override in _all(root, components):
         if pathway.provider != "grove":
             text = f'requires workload provider "grove", but "{pathway.provider}" is selected'
@@ -161,7 +163,9 @@ def _check_path(owner: Field, path: tuple[str, ...]) -> None:
 
 def _check_part(override: Override) -> None:
     value = override.field / "value"
-    available = "spec" if override.target == _CLIQUE else "minAvailable"
+    available = "minAvailable"
+    if override.target == _CLIQUE:
+        available = "spec"
     names = ("topologyConstraint", available, "rollingUpdate")
     _check_names(value, set(names))
 
@@ -184,7 +188,7 @@ def _check_names(owner: Field, known: set[str]) -> None:
 def gangs_of(
     whole: Group, scaling_groups: Mapping[str, int], cliques: Mapping[str, int]
 ) -> tuple[Group, ...]:
-    """What starts together; by name, how many replicas or pods at least."""
+    """What starts together; by name of scaling group or clique, how many at least."""
     return tuple(pod_gangs(whole, scaling_groups, cliques))
 
 
@@ -195,7 +199,7 @@ def notes_on(whole: Group, gangs: Sequence[Group]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The constraints in them, as Grove will read them."""
+    """The constraints in overrides, as Grove will read them."""
 
     name: str | None
     topology: TopologyLevels | None
@@ -230,7 +234,8 @@ def read_overrides(
         group = constraint_of("PodCliqueScalingGroup", part.name, field)
         own[name] = group
         groups.append(group)
-        members.append([f"{part.name}-{suffix}" for suffix in SUFFIXES.values()])
+        names_of_members = [f"{part.name}-{suffix}" for suffix in SUFFIXES.values()]
+        members.append(names_of_members)
         for role, suffix in SUFFIXES.items():
             override = part.roles.get(role)
             if override is not None:
@@ -269,7 +274,7 @@ def _refused_later(field: Field, rule: str, message: str, fix: str) -> None:
 
 
 def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
-    """What Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
+    """Note what Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
     _check_unchanged(then.root, now.root)
     for name, new in now.components.items():
         old = then.components.get(name)
@@ -282,6 +287,7 @@ def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
 
 
 def _check_unchanged(old: Constraint, new: Constraint) -> None:
-    text = change(old, new)
-    if text:
-        new.field.error("dynamo/override-level", f"{_LATER}: {text}", RECREATE)
+    difference = change(old, new)
+    if difference:
+        text = f"{_LATER}: {difference}"
+        new.field.error("dynamo/override-level", text, RECREATE)

@@ -61,6 +61,9 @@ _IMMUTABLE: Final = (
     "is immutable and cannot be added, removed, or changed after creation; "
     "delete and recreate the DynamoGraphDeployment to change topology constraints"
 )
+_TOP_KIND: Final = "ClusterTopologyBinding"
+_COMPONENT_KIND: Final = "ClusterTopology"
+"""What Dynamo calls the topology in its messages about a component."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class _Component:
 
     name: str
     field: Field
+    is_service: bool
+    """Whether it is a service of v1alpha1."""
     replicas: int
     nodes: int
     pods: Mapping[str, Pods]
@@ -87,14 +92,15 @@ class _Component:
 
 
 def _components(spec: Field) -> Iterator[_Component]:
-    for name, field in components(spec):
-        pod_spec = _pod_spec(field)
+    for written in components(spec):
+        name, field, is_service = written
+        pod_spec = _pod_spec(field, is_service=is_service)
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
         by_role = {}
         if nodes > 1:
             by_role = _role_specs(field)
         added = []
-        if _is_older(field):
+        if is_service:
             added.append(_main_container(field))
 
         pods = {}
@@ -108,6 +114,7 @@ def _components(spec: Field) -> Iterator[_Component]:
         yield _Component(
             name=name,
             field=field,
+            is_service=is_service,
             replicas=(field / "replicas").number(1),
             nodes=nodes,
             pods=pods,
@@ -115,13 +122,8 @@ def _components(spec: Field) -> Iterator[_Component]:
         )
 
 
-def _is_older(component: Field) -> bool:
-    """Whether it is a service of v1alpha1."""
-    return component.path.startswith("spec.services")
-
-
-def _pod_spec(component: Field) -> Field:
-    if _is_older(component):
+def _pod_spec(component: Field, *, is_service: bool) -> Field:
+    if is_service:
         return component / "extraPodSpec"
     return component / "podTemplate" / "spec"
 
@@ -226,7 +228,13 @@ class _Deployment:
         named = []
         for part in self.parts:
             check_roles(part.field, part.nodes)
-            named.append(NamedPart(part.name, part.field, part.nodes))
+            named_part = NamedPart(
+                name=part.name,
+                field=part.field,
+                nodes=part.nodes,
+                has_name_field=not part.is_service,
+            )
+            named.append(named_part)
         if self.pathway.keeps_together:
             deployment = name_of(self._root)
             check_names(deployment, named)
@@ -341,7 +349,7 @@ def _top(
     if not pack.text() and not constrained:
         text = "is required when no component topologyConstraint is set"
         note(pack, "dynamo/some-domain", text, "name a level here or on a component")
-    level = _level(pack, topology, note)
+    level = _level(pack, topology, note, kind=_TOP_KIND)
     return _Top(constraint, name.text(), topology, level)
 
 
@@ -376,7 +384,8 @@ def _check_name(
         note(name, "dynamo/topology-exists", text, fix)
 
 
-def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | None:
+def _level(pack: Field, topology: TopologyLevels | None, note: Note, *, kind: str) -> Level | None:
+    """The level that is named; `kind` is what the message calls the topology."""
     domain = pack.text()
     if domain is None and pack.value != "":
         return None
@@ -388,20 +397,17 @@ def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | 
             fix = "write lower-case letters, digits and '-', as the topology names its levels"
         pack.error("dynamo/domain-pattern", text, fix)
         return None
-    return _existing_level(pack, domain, topology, note)
+    return _existing_level(pack, domain, topology, note, kind=kind)
 
 
 def _existing_level(
-    pack: Field, domain: str, topology: TopologyLevels | None, note: Note
+    pack: Field, domain: str, topology: TopologyLevels | None, note: Note, *, kind: str
 ) -> Level | None:
     if topology is None:
         return None
     level = topology.by_domain(domain)
     if level is None:
         available = " ".join(sorted(topology.domains))
-        kind = "ClusterTopology"
-        if pack.path.startswith("spec.topologyConstraint"):
-            kind = "ClusterTopologyBinding"
         text = f'does not exist in {kind} "{topology.name}"; available domains: [{available}]'
         fix = _fix(domain, topology)
         note(pack, "dynamo/domain-exists", text, fix)
@@ -424,12 +430,12 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
     pack = component.constraint / "packDomain"
     if pack.value is None:
         if _name_field(root) == _NEWEST_NAME:
-            _existing_level(pack, "", top.topology, note)
+            _existing_level(pack, "", top.topology, note, kind=_COMPONENT_KIND)
         else:
             fix = "name a level, or remove topologyConstraint"
             pack.error("dynamo/component-domain", "Required value", fix)
         return None
-    level = _level(pack, top.topology, note)
+    level = _level(pack, top.topology, note, kind=_COMPONENT_KIND)
     if level is None or top.level is None or top.topology is None:
         return level
 

@@ -26,7 +26,7 @@ class Configuration:
     plain_title: str = ""
     """What such a document is."""
     from_cluster: tuple[Kind, ...] = ()
-    """Of `decisive`: what only the cluster has, and no document makes."""
+    """The kinds of `decisive` that only the cluster has, and no document makes."""
 
     def read(self, document: Any, catalogue: Catalogue) -> TopologyLevels:
         """The levels of a topology resource. Raises UnreadableDocumentError."""

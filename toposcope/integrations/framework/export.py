@@ -14,7 +14,7 @@ class ExportOptions:
     """What a user may say about one format, by the flags that it declares."""
 
     name: str | None = None
-    """Of the resource; None: that of the topology."""
+    """The resource's name; None: that of the topology."""
     cluster_id: str | None = None
     level: str | None = None
     block_size: int | None = None

@@ -29,9 +29,10 @@ class Taint:
     effect: str
 
     def __str__(self) -> str:
-        if not self.value:
-            return f"{self.key}:{self.effect}"
-        return f"{self.key}={self.value}:{self.effect}"
+        text = self.key
+        if self.value:
+            text += f"={self.value}"
+        return f"{text}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,9 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes a pod may use.
+    """The nodes that a pod may use.
 
-    Compared by value, so that equal filters are evaluated once for a node.
+    Filters are compared by value, so that equal ones are evaluated once for a node.
     """
 
     selector: tuple[tuple[str, str], ...] = ()

@@ -149,7 +149,7 @@ class Question:
     own: Mapping[str, int]
     """What pods of this very workload hold already."""
     decisions: MutableMapping[Admission, Decision]
-    """Those made so far: they take long, and several parts of a workload may share one."""
+    """The decisions made so far: they take long, and parts of a workload may share one."""
 
     @property
     def decision(self) -> Decision | None:

@@ -67,9 +67,9 @@ class OperatorConfiguration:
     """Where an operator keeps its configuration: as text in a ConfigMap."""
 
     kind: str
-    """Of the configuration."""
+    """The configuration's kind."""
     label_selector: str
-    """Of the ConfigMap."""
+    """What selects the ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Plugin:
     configuration: OperatorConfiguration | None = None
     """What says which schedulers its operator uses; read by its `placement.py`."""
     required_fields: tuple[RequiredField, ...] = ()
-    """Of the objects that it makes for gangs."""
+    """Fields of objects that it makes for gangs."""
     requiring_annotations: tuple[str, ...] = ()
     """Annotations of pods that name a level all of their gang has to stay within."""
     exclusive_pod_labels: tuple[str, ...] = ()

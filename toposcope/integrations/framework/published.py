@@ -46,8 +46,7 @@ class Published:
     message: str = ""
     again_in: float | None = None
     diff: str = ""
-    """Of a dry run: everything that would change; `message` has as much of it as fits into a
-    status.
+    """What a dry run would change, all of it; `message` has as much of that as fits into a status.
     """
     retry_at: datetime | None = None
     """When a refused write is tried again."""

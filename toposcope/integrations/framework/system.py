@@ -82,7 +82,7 @@ class ClusterFacts:
     unserved: frozenset[str] = frozenset()
     """Names of kinds that the cluster is known not to serve."""
     profiles: SchedulerProfiles | None = None
-    """Of the operator that names schedulers by profile; None: not known."""
+    """What the operator that names schedulers by profile is set to; None: not known."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)
@@ -230,8 +230,11 @@ class System:
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
         root = Field(document)
-        existing = None if before is None else Field(before)
-        reading = self.reader(root, cluster.seen_by(self.reads), existing)
+        existing = None
+        if before is not None:
+            existing = Field(before)
+        facts = cluster.seen_by(self.reads)
+        reading = self.reader(root, facts, existing)
         findings = dict.fromkeys(root.findings)
         return replace(reading, findings=tuple(findings))
 

@@ -62,11 +62,11 @@ class Shortage:
     room_for: int
     """How many there is room for, always fewer; 0 where one is too much already."""
     each: Amounts = ()
-    """Of pods: the requests of one that are too much. Of several: what one copy needs."""
+    """`pods`: the requests of one that are too much. `several`: what one copy needs."""
     inner: Group | None = None
     """The smaller group."""
     lacking: tuple[Lack, ...] = ()
-    """Of several: what is short where."""
+    """`several`: what is short where."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Constraint:
     owner: str
     """What has it, as Grove's messages call it: `PodCliqueSet`, `PodClique 'decode'`."""
     name: str
-    """Of the clique or scaling group; empty for the set."""
+    """The name of the clique or scaling group; empty for the set."""
     field: Field
     topology: str
     pack_domain: str
@@ -152,7 +152,7 @@ class Constraints:
                 _check_order(whole, part, topology, note)
 
     def _nested(self) -> Iterator[tuple[Constraint, Constraint]]:
-        """Each place with those inside of it, in the order of Grove's checks."""
+        """The constraints with those inside of them, in the order of Grove's checks."""
         for part in (*self.cliques, *self.groups):
             yield self.top, part
         for group, members in zip(self.groups, self.members, strict=True):

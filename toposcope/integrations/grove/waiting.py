@@ -169,15 +169,19 @@ def _check_topology(
 
     `creator` says, in a sentence, who is expected to create it.
     """
+    title = backend.TITLE
     if workload.published(name, backend.TOPOLOGIES):
-        return features.passed(f"{backend.TITLE} has the Topology {name}")
+        text = f"{title} has the Topology {name}"
+        return features.passed(text)
+
     why = workload.store.why_unknown(backend.TOPOLOGIES)
     if why:
-        text = f"cannot tell whether {backend.TITLE} has the Topology {name}: {why}"
+        text = f"cannot tell whether {title} has the Topology {name}: {why}"
         return features.unknown(text)
-    message = f"{backend.TITLE} has no Topology {name}, so it cannot keep Grove's pods together"
+
+    text = f"{title} has no Topology {name}, so it cannot keep Grove's pods together"
     get = shell("kubectl get {}", backend.TOPOLOGIES.name)
-    return features.failed(message, creator, commands=(get, *commands))
+    return features.failed(text, creator, commands=(get, *commands))
 
 
 def _creator(binding: features.Resource, named: str) -> str:
@@ -236,8 +240,12 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
     """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
         reported = features.condition(document, LEVELS_UNAVAILABLE)
-        if reported and reported.status != "False":
-            yield features.SchedulerMessage(ref.handle, str(reported))
+        if reported is None or reported.status == "False":
+            continue
+        yield features.SchedulerMessage(
+            about=ref.handle,
+            text=str(reported),
+        )
 
 
 def _copy_namer(group: Group) -> CopyName:

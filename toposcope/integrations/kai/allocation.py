@@ -183,7 +183,7 @@ class _Candidates:
     node_sets: Sequence[Sequence[int]]
     """The nodes of each domain that seems to take it, in KAI's order."""
     scores: Mapping[int, int]
-    """Of nodes in preferred domains."""
+    """The scores of nodes in preferred domains."""
 
 
 @dataclass(slots=True)

@@ -173,4 +173,6 @@ def _reason(line: str) -> str:
     if not count.isdecimal():
         return ""
     words = words_for(reason, _REASONS)
-    return f"{count} {words}" if words else ""
+    if not words:
+        return ""
+    return f"{count} {words}"

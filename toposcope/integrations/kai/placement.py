@@ -204,7 +204,7 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) 
 
 
 def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdict:
-    """That it fits, as the verdict says or as KAI allocates it."""
+    """The verdict that it fits: as it is, or as KAI allocates it."""
     if verdict.fits:
         return verdict
     return Verdict(

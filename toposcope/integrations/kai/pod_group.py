@@ -124,7 +124,9 @@ class _Tree:
             self._add(subgroup)
         self._children: dict[str, list[str]] = {}
         for name, subgroup in self._by_name.items():
-            self._children.setdefault(self._parent(subgroup), []).append(name)
+            parent = self._parent(subgroup)
+            children = self._children.setdefault(parent, [])
+            children.append(name)
 
     def group(self, name: str) -> Group:
         """The whole PodGroup."""
@@ -159,7 +161,7 @@ class _Tree:
             return (Pods(name, minimum, ()),)
         if note:
             self.notes.append(note)
-        return tuple([replace(alike, name=name) for alike in pods])
+        return tuple([replace(kind, name=name) for kind in pods])
 
     def _add(self, subgroup: Field) -> None:
         rule = "kai/sub-group-name"
@@ -215,10 +217,12 @@ class _Tree:
         del self._children[parent]
 
     def _check_subgroup(self, name: str, subgroup: Field) -> None:
-        member, subgroups = subgroup / "minMember", subgroup / "minSubGroup"
+        member = subgroup / "minMember"
+        subgroups = subgroup / "minSubGroup"
         children = self._children.get(name, [])
         minimum = member.number(0)
-        rule, of = "kai/min-member", f'subgroup "{name}": '
+        rule = "kai/min-member"
+        of = f'subgroup "{name}": '
         if minimum and subgroups:
             text = f"{of}minMember and minSubGroup are mutually exclusive"
             subgroups.error(rule, text, "keep one of them")
@@ -292,9 +296,11 @@ class _Tree:
         if number <= 0 or number >= len(children):
             return children
         first = children[:number]
+        names = ", ".join(first)
+        group = _called(parent)
         self.notes.append(
-            f"room is checked for {', '.join(first)}: KAI starts {number} of the {len(children)} "
-            f"sub-groups of {_called(parent)} first"
+            f"room is checked for {names}: KAI starts {number} of the {len(children)} "
+            f"sub-groups of {group} first"
         )
         return first
 

@@ -130,7 +130,8 @@ def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
     structure = structure_of(root) or Structure(())
     members = _Members(structure.whole, all_known=True)
     name = name_of(root, "Job")
-    return _gang(root, name, root / "spec" / "scheduling", members, cluster)
+    scheduling = root / "spec" / "scheduling"
+    return _gang(root, name, scheduling, members, cluster)
 
 
 def _check_served(root: Field, cluster: ClusterFacts) -> None:
@@ -406,14 +407,14 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
     """The nodes that each of these filters allows."""
     selector: set[tuple[str, str]] = set()
     alternatives: list[_Terms] = []
-    for each in filters:
-        selector.update(each.selector)
-        if each.terms:
-            alternatives.append(each.terms)
+    for node_filter in filters:
+        selector.update(node_filter.selector)
+        if node_filter.terms:
+            alternatives.append(node_filter.terms)
 
     tolerations = []
     for toleration in filters[0].tolerations:
-        if all(toleration in each.tolerations for each in filters):
+        if all(toleration in node_filter.tolerations for node_filter in filters):
             tolerations.append(toleration)
     return NodeFilter(
         tuple(sorted(selector)),

@@ -70,7 +70,9 @@ def _meaning(part: str) -> str:
     if not is_number or len(count) > _MOST_DIGITS:
         return ""
     words = words_for(reason.strip(" ."), _KNOWN)
-    return f"{count} {words}" if words else ""
+    if not words:
+        return ""
+    return f"{count} {words}"
 
 
 def _parts(text: str) -> Iterator[str]:

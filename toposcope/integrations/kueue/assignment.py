@@ -92,7 +92,7 @@ class Assignment:
 class _Domain:
     path: Path
     leaf: int
-    """Of a domain of the lowest level: the position of its node."""
+    """Where the domain is of the lowest level: the position of its node."""
     children: "list[_Domain]" = field(default_factory=list)
     pods: int = 0
     slices: int = 0
@@ -113,13 +113,16 @@ class _Demand:
 
     def room(self, domain: _Domain) -> int:
         """How many the domain has room for."""
+        has_leader = self.leaders > 0
         if self.in_slices:
-            return domain.slices_with_leader if self.leaders > 0 else domain.slices
-        return domain.pods_with_leader if self.leaders > 0 else domain.pods
+            return domain.slices_with_leader if has_leader else domain.slices
+        return domain.pods_with_leader if has_leader else domain.pods
 
     def is_met_by(self, domain: _Domain) -> bool:
         """Whether the domain has room for all of it."""
-        return domain.leaders >= self.leaders and self.room(domain) >= self.count
+        if domain.leaders < self.leaders:
+            return False
+        return self.room(domain) >= self.count
 
     def take(self, count: int, leaders: int = 0) -> None:
         """Have so many assigned."""

@@ -330,11 +330,11 @@ def _own(root: Field) -> Callable[[Field], bool]:
 def _others(root: Field, cluster: ClusterFacts) -> list[Field]:
     """The Workloads that are not the one of this document."""
     own = _own(root)
-    others = []
+    workloads = []
     for workload in _all(cluster, WORKLOAD):
         if not own(workload):
-            others.append(workload)
-    return others
+            workloads.append(workload)
+    return workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,9 +462,9 @@ class _ClusterQueue:
     def _may_preempt(self, quotas: QuotaNode) -> bool:
         """Whether Kueue may make room by preemption, and there is something to evict."""
         policies = self._spec / "preemption"
-        own = (policies / "withinClusterQueue").text()
-        others = (policies / "reclaimWithinCohort").text()
-        if own in _NO_PREEMPTION and others in _NO_PREEMPTION:
+        in_queue = (policies / "withinClusterQueue").text()
+        in_cohort = (policies / "reclaimWithinCohort").text()
+        if in_queue in _NO_PREEMPTION and in_cohort in _NO_PREEMPTION:
             return False
         if self._workloads:
             return True

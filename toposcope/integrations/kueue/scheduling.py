@@ -31,9 +31,8 @@ from toposcope.text import plural
 _Key = TypeVar("_Key")
 
 _MOST_EVALUATIONS: Final = 200_000
-"""Of a node for a pod set: copies beyond it are left to the search for room, which knows equal
-pods.
-"""
+"""How often a node may be looked at for a pod set. Copies beyond that are left to the search for
+room, which knows equal pods."""
 
 _COARSE: Final = (
     f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, "
@@ -179,7 +178,7 @@ class _Choice:
 
     flavor: Flavor
     number: int
-    """Of the last flavor that was looked at; -1 after the last one."""
+    """The number of the last flavor that was looked at; -1 after the last one."""
     busy: _Refusal | None = None
 
 

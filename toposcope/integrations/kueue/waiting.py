@@ -76,10 +76,13 @@ def _queue_name(workload: features.WorkloadObjects) -> str | None:
 def _missing(
     workload: features.WorkloadObjects, kind: Kind, *, which: str, where: str, command: Command
 ) -> features.Step:
+    commands = (command,)
     why = workload.store.why_unknown(kind)
     if why:
-        return features.unknown(f"cannot read {which}: {why}", commands=(command,))
-    return features.failed(f"{which} does not exist{where}", commands=(command,))
+        text = f"cannot read {which}: {why}"
+        return features.unknown(text, commands=commands)
+    text = f"{which} does not exist{where}"
+    return features.failed(text, commands=commands)
 
 
 def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> features.Step:

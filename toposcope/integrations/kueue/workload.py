@@ -52,7 +52,7 @@ FLAVORS_UNKNOWN: Final = (
 )
 _QUEUE_FIRST: Final = "room is not checked before the queue is right"
 _MOST_DIGITS: Final = 9
-"""Of a number of pods."""
+"""The digits of a number of pods."""
 _UNLIMITED: Final = 1 << 62
 """More quota than there can be."""
 
@@ -543,15 +543,15 @@ def _candidates(
 def _check_levels(asked: Iterable[_AskedLevel], topologies: Sequence[TopologyLevels]) -> bool:
     """Note the levels that no topology has; whether there are any."""
     missing = False
-    for one in asked:
-        key = one.level.key
+    for named in asked:
+        key = named.level.key
         if any(topology.by_key(key) for topology in topologies):
             continue
         missing = True
         text = f"no Topology has the level {key}"
-        if one.of_slices:
+        if named.of_slices:
             text += " of the slices"
-        one.level.field.error("kueue/level-exists", text, did_you_mean_key(key, topologies))
+        named.level.field.error("kueue/level-exists", text, did_you_mean_key(key, topologies))
     return missing
 
 

@@ -140,16 +140,20 @@ class Group:
     numa: int
     """-1: not known, as NCCL writes it."""
     switches: tuple[tuple[int, ...], ...]
-    """Those that share a switch; several such switches hang from one above them."""
+    """The devices that share a switch; several such switches hang from one above them."""
 
 
 def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:
     """The devices by the switches that they share (PIX) and those above these (PXB)."""
     groups = []
-    for members in _joined(range(len(devices)), links, {PIX, PXB}):
-        switches = _joined(members, links, {PIX})
-        numa = _numa_of([devices[position] for position in members])
-        groups.append(Group(numa, tuple(map(tuple, switches))))
+    everything = range(len(devices))
+    for members in _joined(everything, links, {PIX, PXB}):
+        behind = [devices[position] for position in members]
+        switches = []
+        for positions in _joined(members, links, {PIX}):
+            switches.append(tuple(positions))
+        group = Group(_numa_of(behind), tuple(switches))
+        groups.append(group)
     return groups
 
 
@@ -166,21 +170,20 @@ def _numa_of(devices: Iterable[Device]) -> int:
 
 def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) -> list[list[int]]:
     """The positions in groups: each reaches the others of its group over cells in `near`."""
-    left = dict.fromkeys(positions)
+    ungrouped = dict.fromkeys(positions)
     groups = []
-    while left:
-        first = next(iter(left))
-        del left[first]
+    while ungrouped:
+        first = next(iter(ungrouped))
+        del ungrouped[first]
         joined = [first]
         frontier = [first]
         while frontier:
             row = links.cells[frontier.pop()]
-            for other in list(left):
-                if row[other] in near:
-                    del left[other]
-                    joined.append(other)
-                    frontier.append(other)
-
+            for position in list(ungrouped):
+                if row[position] in near:
+                    del ungrouped[position]
+                    joined.append(position)
+                    frontier.append(position)
         groups.append(sorted(joined))
     return groups
 
@@ -224,14 +227,19 @@ class _Writer:
         return ""
 
     def _group(self, cpu: ET.Element, group: Group) -> None:
-        """Hang a device alone from the CPU, devices behind a switch from that switch.
+        """Hang a single device from the CPU, devices behind a switch from that switch.
 
         Several switches hang from one above them.
         """
-        parent = self._bridge(cpu) if len(group.switches) > 1 else cpu
+        has_several_switches = len(group.switches) > 1
+        parent = cpu
+        if has_several_switches:
+            parent = self._bridge(cpu)
+
         for switch in group.switches:
-            alone = len(switch) == 1 and len(group.switches) == 1
-            under = parent if alone else self._bridge(parent)
+            under = parent
+            if has_several_switches or len(switch) > 1:
+                under = self._bridge(parent)
             for position in switch:
                 self._device(under, position)
 

@@ -49,7 +49,7 @@ class Branch:
     requirements: list[Requirement] = field(default_factory=list)
     """One of each of its tasks."""
     tasks: list[Task] = field(default_factory=list)
-    """Those that ask for nothing narrower."""
+    """The tasks that ask for nothing narrower."""
     below: dict[str, "Branch"] = field(default_factory=dict)
 
     @property

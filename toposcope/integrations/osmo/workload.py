@@ -275,9 +275,15 @@ class _Workflow:
         name = resource.text() or _DEFAULT
         if name not in self._resources and resource:
             text = f"resource {name!r} is not in workflow.resources"
-            resource.error("osmo/resource-found", text, did_you_mean(name, self._resources))
-        pods = self._pods.get(name, Pods(name, 1, ()))
-        return Task((task / "name").text() or task.path, pods, self._requirements.get(name, ()))
+            fix = did_you_mean(name, self._resources)
+            resource.error("osmo/resource-found", text, fix)
+
+        without_requests = Pods(name, 1, ())
+        return Task(
+            name=(task / "name").text() or task.path,
+            pods=self._pods.get(name, without_requests),
+            requirements=self._requirements.get(name, ()),
+        )
 
     def _read_topology(self, resource: str, field: Field) -> tuple[Requirement, ...]:
         requirements = []
@@ -361,25 +367,25 @@ def _pool(flow: Field, cluster: ClusterFacts) -> _Pool:
     if pools:
         return _Pool(cluster.pools.get(name) if name else None)
 
-    made = []
+    made_of_pool = []
     for topology_name, topology in cluster.topologies.items():
         if is_topology_of(topology_name, name):
-            made.append(topology)
-    if len(made) == 1:
-        return _Pool(made[0], stand_in=True)
+            made_of_pool.append(topology)
+    if len(made_of_pool) == 1:
+        return _Pool(made_of_pool[0], stand_in=True)
     if cluster.knows_topologies:
         return _Pool()
     return _Pool(cluster.only_topology, stand_in=True)
 
 
 def _pods(name: str, resource: Field) -> Pods:
-    known = {}
+    values = {}
     for key, field in resource.properties():
         if key in _RESOURCES:
-            known[key] = field.value
+            values[key] = field.value
 
     requests = {}
-    amounts = amounts_of(Field(known, resource.path, resource.findings))
+    amounts = amounts_of(Field(values, resource.path, resource.findings))
     for key, amount in amounts.items():
         if amount:
             requests[_RESOURCES[key]] = amount

@@ -59,6 +59,10 @@ def _ranges(numbers: Iterable[str]) -> list[str]:
 
     ranges = []
     for run in runs:
-        first, last = run[0], run[-1]
-        ranges.append(first if len(run) == 1 else f"{first}-{last}")
+        first = run[0]
+        last = run[-1]
+        if len(run) == 1:
+            ranges.append(first)
+        else:
+            ranges.append(f"{first}-{last}")
     return ranges

@@ -91,8 +91,9 @@ def _with_hash(name: str, path: Path) -> str:
     text = "\n".join(path)
     digest = hashlib.sha256(text.encode()).hexdigest()
     suffix = digest[:_HASH_DIGITS]
-    room = MAX_NAME - len(suffix) - 1
-    return f"{name[:room]}-{suffix}"
+    longest = MAX_NAME - len(suffix) - 1
+    beginning = name[:longest]
+    return f"{beginning}-{suffix}"
 
 
 def is_lone(path: Path, only: str | None, level: NamedLevel) -> bool:

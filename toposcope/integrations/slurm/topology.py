@@ -124,7 +124,8 @@ def _children(paths: Iterable[Path]) -> dict[Path, dict[Path, None]]:
         parent: Path = ()
         for depth in range(1, len(path) + 1):
             domain = path[:depth]
-            children.setdefault(parent, {})[domain] = None
+            below = children.setdefault(parent, {})
+            below[domain] = None
             parent = domain
     return children
 
@@ -201,7 +202,7 @@ def _by_size(members: Mapping[Path, Sequence[str]], least: int) -> tuple[list[Pa
 
 
 def _with_only_node(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
-    """Each domain with the node that is alone in it; None if there are several."""
+    """By domain: the node that is alone in it; None if there are several."""
     domains: dict[Path, str | None] = {}
     for path, nodes in members.items():
         domains[path] = None
@@ -235,18 +236,20 @@ def _named_block(levels: Sequence[Level], table: Table) -> NamedLevel:
     """How blocks of the last level are named."""
     members, _ = _members(levels, table)
     domains = _with_only_node(members)
-    named = named_levels(levels, domains, _node_names(table))
+    taken = _node_names(table)
+    named = named_levels(levels, domains, taken)
     return named[-1]
 
 
 def _domains(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
-    """Each domain of any level, and the node that is alone in it; None if there are several."""
+    """By domain of any level: the node that is alone in it; None if there are several."""
     nodes: dict[Path, list[str]] = {}
     for path, names in members.items():
         first_two = names[:2]  # enough to tell that no node is alone
         for depth in range(1, len(path) + 1):
             domain = path[:depth]
-            nodes.setdefault(domain, []).extend(first_two)
+            in_domain = nodes.setdefault(domain, [])
+            in_domain.extend(first_two)
     return _with_only_node(nodes)
 
 
@@ -363,7 +366,8 @@ def _block_plan(blocks: Blocks) -> dict[str, Any]:
     """The sizes and blocks of `topology.yaml`; those with too few nodes have none."""
     listed = []
     for block in blocks.blocks:
-        listed.append({"block": block.name, "nodes": hostlist(block.nodes)})
+        nodes = hostlist(block.nodes)
+        listed.append({"block": block.name, "nodes": nodes})
     for name in blocks.too_small:
         listed.append({"block": name})
     return {"block_sizes": list(blocks.sizes), "blocks": listed}

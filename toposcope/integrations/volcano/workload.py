@@ -74,7 +74,8 @@ def _limit_of(group: Field, cluster: ClusterFacts) -> _Limit | None:
 
 def _written_limit(topology: Field) -> _Limit | None:
     """A hard constraint as it is written; None where there is none, or a soft one."""
-    number, name = topology / "highestTierAllowed", topology / "highestTierName"
+    number = topology / "highestTierAllowed"
+    name = topology / "highestTierName"
     if number and name.text():
         topology.error("volcano/tier-or-name", _BOTH, "keep one of them")
     if not topology or (topology / "mode").text() == "soft":
@@ -101,7 +102,8 @@ def _check_tier(field: Field, limit: _Limit, cluster: ClusterFacts) -> bool:
             "there is no HyperNode, and without any the whole cluster counts as one: "
             "the pods may go anywhere"
         )
-        field.error("volcano/topology-exists", text, cluster.missing("") or _AUTO)
+        fix = cluster.missing("") or _AUTO
+        field.error("volcano/topology-exists", text, fix)
         return True
 
     if limit.tier is None:
@@ -109,7 +111,8 @@ def _check_tier(field: Field, limit: _Limit, cluster: ClusterFacts) -> bool:
         return True
 
     number = field / "highestTierAllowed"
-    lowest, highest = min(tiers), max(tiers)
+    lowest = min(tiers)
+    highest = max(tiers)
     if limit.tier < lowest:
         text = f"no HyperNode has tier {limit.tier} or a lower one, so that no place is ever found"
         number.error("volcano/level-exists", text, f"the lowest tier is {lowest}")
@@ -134,7 +137,8 @@ def _check_name(field: Field, name: str, cluster: ClusterFacts) -> None:
         f"failed to find hypernode tier name {name}: so the scheduler logs, "
         "and places the pods anywhere"
     )
-    field.error("volcano/level-exists", text, did_you_mean(name, domains))
+    fix = did_you_mean(name, domains)
+    field.error("volcano/level-exists", text, fix)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -183,10 +187,14 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if gang.limits:
         for topology in cluster.topologies.values():
             if gang.holds_in(topology):
-                workloads.append(read(gang, topology))
+                workload = read(gang, topology)
+                workloads.append(workload)
     if not workloads:
-        workloads.append(read(gang, None))
-    return Reading(workloads[0], alternatives=tuple(workloads[1:]))
+        workload = read(gang, None)
+        workloads.append(workload)
+
+    first, *alternatives = workloads
+    return Reading(first, alternatives=tuple(alternatives))
 
 
 def _gang_of(root: Field, cluster: ClusterFacts, *, is_job: bool) -> _Gang:
@@ -220,7 +228,8 @@ def _pod_group(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     groups: list[Group] = []
     for part in gang.parts:
         name = (part.field / "name").text() or "sub-group"
-        groups.append(_kept(Group(name), part.limit, topology))
+        group = _kept(Group(name), part.limit, topology)
+        groups.append(group)
     whole = Group(name_of(gang.root, "PodGroup"), groups=tuple(groups))
     note = "which pods it has is not read: room is not checked; check the Job that they come from"
     return Workload(
@@ -249,7 +258,7 @@ def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     total = (gang.root / "spec" / "minAvailable").number(sum_of_least)
     certain = total == sum_of_least or len(tasks) == 1
     whole = _group_of(gang, tasks, total, topology)
-    notes = [*_notes_on_room(tasks, total, certain=certain)]
+    notes = list(_notes_on_room(tasks, total, certain=certain))
     is_level_known = topology is not None or not gang.limits
     if not is_level_known:
         notes.append("which level its tier is, is not known: room is not checked")
@@ -295,22 +304,26 @@ def _group_of(
     partitions: list[Group] = []
     loose = Counter[Pods]()
     for task in tasks:
-        count = total if len(tasks) == 1 else task.least
+        count = task.least
+        if len(tasks) == 1:
+            count = total
         if task.limit is None:
             kind = replace(task.pod_set.pods, name="pods", count=1)
             loose[kind] += count
         else:
             partition = _partitions_of(task, count)
-            partitions.append(_kept(partition, task.limit, topology))
+            kept = _kept(partition, task.limit, topology)
+            partitions.append(kept)
 
     pods: list[Pods] = []
     for kind, count in loose.items():
         if count:
-            pods.append(replace(kind, count=count))
+            counted = replace(kind, count=count)
+            pods.append(counted)
     whole = Group(
-        name_of(gang.root, "Job"),
-        tuple(pods),
-        tuple(partitions),
+        name=name_of(gang.root, "Job"),
+        pods=tuple(pods),
+        groups=tuple(partitions),
     )
     return _kept(whole, gang.limit, topology)
 
@@ -319,8 +332,9 @@ def _partitions_of(task: _Task, count: int) -> Group:
     """The partitions of a task that hold so many of its pods."""
     policy = task.field / "partitionPolicy"
     size = (policy / "partitionSize").number(1) or 1
-    pods = task.pod_set.some(size)
-    partition = Group.part_of(task.pod_set.name, "partition", (pods,))
+    pod_set = task.pod_set
+    pods = pod_set.some(size)
+    partition = Group.part_of(pod_set.name, "partition", (pods,))
     return replace(partition, copies=count // size)
 
 
@@ -370,10 +384,12 @@ def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None
     fix = "say how many there are, and of how many pods"
     if total <= 0:
         field = policy / "totalPartitions"
-        field.error(rule, f"'TotalPartitions' must be greater than 0 in task: {name}", fix)
+        text = f"'TotalPartitions' must be greater than 0 in task: {name}"
+        field.error(rule, text, fix)
     if size <= 0:
         field = policy / "partitionSize"
-        field.error(rule, f"'PartitionSize' must be greater than 0 in task: {name}", fix)
+        text = f"'PartitionSize' must be greater than 0 in task: {name}"
+        field.error(rule, text, fix)
     pods = total * size
     if pods > 0 and replicas != pods:
         field = task / "replicas"

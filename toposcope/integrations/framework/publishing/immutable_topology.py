@@ -206,7 +206,8 @@ class ImmutableTopologyPublisher:
             # object.
             objects.try_create(self._client, target, body)
 
-        why = f"to get the levels {' > '.join(wanted)}"
+        levels = " > ".join(wanted)
+        why = f"to get the levels {levels}"
         lost = [key for key in level_keys(existing) if key not in wanted]
         if lost:
             without = ", ".join(lost)
@@ -218,4 +219,5 @@ def level_keys(document: Document) -> tuple[str, ...]:
     """The node labels of a Topology; aliases that an administrator added are left alone."""
     spec = document.get("spec") or {}
     levels = spec.get("levels") or ()
-    return tuple(level["nodeLabel"] for level in levels)
+    keys = [level["nodeLabel"] for level in levels]
+    return tuple(keys)
