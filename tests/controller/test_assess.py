@@ -79,7 +79,7 @@ def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percen
 
 
 @pytest.mark.regression
-def test_the_message_stays_short_however_long_the_names_and_many_the_labels() -> None:
+def test_message_stays_short_for_long_names_and_many_labels() -> None:
     keys = [keys[0] for domain, keys in BUILT_IN.keys.items() if domain not in ("host", "nvlink-domain")]
     bare = [gpu_node(f"bare-{i}" + "x" * 240, {"zone": None, "block": None, "rack": None}) for i in range(10)]
     labelled = [gpu_node(f"n{i}", dict.fromkeys(keys, "v")) for i in range(12)]
@@ -89,7 +89,7 @@ def test_the_message_stays_short_however_long_the_names_and_many_the_labels() ->
     assert "bare-0" in message
 
 
-def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required() -> None:
+def test_preferred_levels_are_missed_after_the_grace_period() -> None:
     memory, racks = Memory(), ("rack",)
 
     def missed(now: float, *required: str, status: dict[str, Any] | None = None) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def test_before_the_nodes_are_listed_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(("key", "reporting"), [(HOSTNAME, "True"), (GPU_PRESENT, "False"), (NVLINK_DOMAIN, "False")])
-def test_a_node_without_gpus_is_ignored_unless_a_label_says_that_it_has_some(key: str, reporting: str) -> None:
+def test_node_without_gpus_is_ignored_unless_a_label_says_otherwise(key: str, reporting: str) -> None:
     plain = node_facts("web", "u", (key,), ("true",), ready=True, schedulable=True, gpus=0)
     found = History().look([*nodes(2), plain])
     assert condition(found, "AgentsReporting").status == reporting
@@ -132,11 +132,21 @@ def test_transition_times_move_with_the_status_only() -> None:
 
 
 def test_the_status_of_a_huge_cluster_is_small() -> None:
-    many = [gpu_node(f"node-{i}", {"rack": None if i % 2 else f"r{i}", "block": f"b{i // 100}"}) for i in range(3000)]
-    history = History(levels=[{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK))])
+    many = []
+    for number in range(3000):
+        rack = None if number % 2 else f"r{number}"
+        many.append(gpu_node(f"node-{number}", {"rack": rack, "block": f"b{number // 100}"}))
+    history = History(
+        levels=[
+            {"domain": "zone", "key": ZONE},
+            {"domain": "block", "key": BLOCK},
+            {"domain": "rack", "key": RACK},
+        ]
+    )
     history.look(many)
     assert len(str(history.status)) < 8192
-    assert max(len(level.get("missingNodes", ())) for level in history.status["levels"]) == 10
+    missing = [len(level.get("missingNodes", ())) for level in history.status["levels"]]
+    assert max(missing) == 10
 
 
 SIXTEEN = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))
@@ -144,7 +154,10 @@ SIXTEEN = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"})
 
 def named(name: str, labels: dict[str, str]) -> Topology:
     keys = {"block": BLOCK, "rack": RACK}
-    spec = {"nodeSelector": {"matchLabels": {keys[key]: value for key, value in labels.items()}}} if labels else {}
+    spec: dict[str, Any] = {}
+    if labels:
+        match_labels = {keys[key]: value for key, value in labels.items()}
+        spec["nodeSelector"] = {"matchLabels": match_labels}
     return replace(topology(**spec), name=name, uid=name)
 
 
@@ -171,9 +184,11 @@ def test_each_topology_counts_the_nodes_it_shares_with_each_other(
     topologies: dict[str, dict[str, str]], owner: str | None, shared: dict[str, dict[str, int]]
 ) -> None:
     """`owner`: the topology that belongs to `all`."""
-    found = [replace(named(*topology), owner="all" if topology[0] == owner else "") for topology in topologies.items()]
-    assert overlaps(found, SIXTEEN) == shared
-    assert overlaps(found, Table(())) == {name: {} for name in topologies}
+    selecting = []
+    for name, labels in topologies.items():
+        selecting.append(replace(named(name, labels), owner="all" if name == owner else ""))
+    assert overlaps(selecting, SIXTEEN) == shared
+    assert overlaps(selecting, Table(())) == {name: {} for name in topologies}
 
 
 def test_every_label_of_a_selector_counts() -> None:
@@ -224,7 +239,7 @@ def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
     assert history.status.get("hints") is None
 
 
-def test_unavailable_levels_are_remembered_without_the_sentences_about_them() -> None:
+def test_unavailable_levels_are_remembered_without_their_messages() -> None:
     """A restarted controller keeps its verdict, whatever words the last one had for it."""
     history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
     without = [gpu_node(f"n{number}", {"rack": None}) for number in range(3)]

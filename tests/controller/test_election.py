@@ -217,7 +217,7 @@ class TestWhoLeads:
         assert not leader.turn(32.9)
         assert leader.turn(33.1)
 
-    def test_renewal_after_a_restore_of_etcd_may_have_the_version_of_a_lost_one(
+    def test_renewal_after_a_restore_may_have_the_version_of_a_lost_one(
         self, store: Store, leader: Contender, follower: Contender
     ) -> None:
         saved = store.lease
@@ -364,7 +364,7 @@ def leading(clients: Clients, clock: Time) -> Process:
 
 
 @FAULTS
-def test_an_api_server_that_is_away_ends_leadership_in_time_and_is_reported_once(
+def test_api_server_when_away_then_leadership_ends_and_is_reported_once(
     faults: Faults, leading: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

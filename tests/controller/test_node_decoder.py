@@ -165,12 +165,22 @@ def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
 
 
 def cabled(name: str, port: int, annotation: str | None = None) -> dict[str, Any]:
-    rails = [None, *({"nic": f"mlx5_{i}", "switch": f"leaf{i}", "id": f"mac:{i}", "port": f"p{port}"} for i in (1, 2))]
+    """A node of which two rails are known, both by a port of this number."""
+    rails: list[dict[str, str] | None] = [None]
+    for rail in (1, 2):
+        rails.append(
+            {
+                "nic": f"mlx5_{rail}",
+                "switch": f"leaf{rail}",
+                "id": f"mac:{rail}",
+                "port": f"p{port}",
+            }
+        )
     annotations = {label_keys.RAILS: annotation or json.dumps(rails), label_keys.MATRIX: "{}"}
     return {"metadata": {"name": name, "labels": {"rack": "r"}, "annotations": annotations}}
 
 
-def test_nodes_of_one_unit_share_their_switches_and_those_in_equal_places_their_ports() -> None:
+def test_nodes_share_switches_by_unit_and_ports_by_place() -> None:
     first, second, third = decoded([cabled("a", 1), cabled("b", 2), cabled("c", 1)])
     assert first.traits.switches == (None, Switch("leaf1", "mac:1"), Switch("leaf2", "mac:2"))
     assert second.ports == (None, ("mlx5_1", "p2"), ("mlx5_2", "p2"))
@@ -262,7 +272,7 @@ def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
     assert facts(labelled(**ours)).traits.hardware == Hardware(None, "", "degraded", 0)
 
 
-def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() -> None:
+def test_nodes_with_another_hostname_label_share_as_others_do() -> None:
     """As where a cloud names its nodes and kubelet its host: all else would be one kind a node."""
     names = {label_keys.HOSTNAME: "ip-{}", label_keys.NVLINK_DOMAIN: "node-{}", RACK_KEY: "r"}
     first, second = decoded(

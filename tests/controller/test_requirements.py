@@ -231,7 +231,7 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     ],
 )
 @FAULTS
-def test_what_grove_s_workloads_require_is_unknown_while_one_of_their_kinds_cannot_be_read(
+def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
     api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, fault: str, *, known: bool
 ) -> None:
     assert requirements.bound_requests() is None  # nothing has been looked at

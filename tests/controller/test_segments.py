@@ -109,7 +109,7 @@ def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
     assert set(history.segments) == names
 
 
-def test_segments_with_the_longest_keys_and_a_large_selector_leave_the_status_small_and_stay_what_they_are() -> None:
+def test_segments_with_longest_keys_and_selector_leave_the_status_small() -> None:
     """Sixteen levels with keys of 63 characters, fifteen on each kind of node, below a selector of 250 values."""
     own = [f"d{i}-" + "x" * 60 for i in range(5)]
     built_in = [domain for domain in BUILT_IN.domains if domain != "host"]
