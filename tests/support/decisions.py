@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 from tests.agent import test_recordings
-from tests.controller import test_assess
 from tests.explain import test_diagnosis
 from tests.explain.causes import CAUSES
 from tests.explain.explained import Explained, explain_in
@@ -28,10 +27,10 @@ from tests.support.cluster import History
 from tests.support.machines import probed
 from tests.support.paths import ROOT
 from tests.support.recorded import CheckQuestion, Question, ReadQuestion, recorded
+from tests.support.recorded_looks import recorded_looks, repeat_changes
 from tests.support.runtime import ManualRuntime
 from tests.support.sentences import blanked
 from tests.support.simulated_node import Activity, SimulatedNode
-from tests.support.tables import rows
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
@@ -190,32 +189,15 @@ def _looked(history: History, found: Any) -> Any:
 
 def nodes_assessed() -> Cases:
     """Status, levels and Events of topologies over time, also of a controller that has just started at each look."""
-    for row in rows("assessed.yaml", test_assess.Assessed):
+    for name, looks in recorded_looks().items():
         for restarting in (False, True):
-            history, nodes = History(), []
-            for number, look in enumerate((row, *row.then)):
-                test_assess.change(history, look)
+            history = History()
+            for number, look in enumerate(looks):
+                repeat_changes(history, look)
                 if restarting:
-                    history.restart()
-                if look.nodes is not None:
-                    nodes = [node for group in look.nodes for node in group.nodes()]
-                found = history.look(nodes, look.after)
-                yield f"{row.case} {number} {restarting}", _looked(history, found)
-
-
-def required_levels() -> Cases:
-    """Whether a required level is available over time, with restarts in between."""
-    for row in rows("availability.yaml", test_assess.Course):
-        history = History(required=["rack"], gracePeriod="1m")
-        for number, step in enumerate(row.steps.split(", ")):
-            match step.split():
-                case ["restart"]:
-                    history.restart()
-                case ["retain"]:
-                    history.spec["removalPolicy"] = "Retain"
-                case [name, seconds, *_]:
-                    found = history.look(test_assess.NODES[name], after=float(seconds))
-                    yield f"{row.case} {number}", _looked(history, found)
+                    history.restart(single_look=look.is_single)
+                found = history.look(look.nodes, look.after, look.children)
+                yield f"{name} {number} {restarting}", _looked(history, found)
 
 
 class _DaemonSets:
@@ -235,15 +217,11 @@ class _DaemonSets:
 
 def agents_without_pods() -> Cases:
     """`AgentsReporting` with what the agents' DaemonSet tells, over all that is said of nodes."""
-    for row in rows("assessed.yaml", test_assess.Assessed):
-        history, nodes = History(), []
-        for number, look in enumerate((row, *row.then)):
-            test_assess.change(history, look)
-            if look.nodes is not None:
-                nodes = [node for group in look.nodes for node in group.nodes()]
-            reports = agent_reports(table_of(nodes, history.catalogue.placeholders))
+    for name, looks in recorded_looks().items():
+        for number, look in enumerate(looks):
+            reports = agent_reports(table_of(look.nodes, look.catalogue.placeholders))
             for refused in (False, True):
-                yield f"{row.case} {number} {refused}", _with_pods(reports, refused=refused)
+                yield f"{name} {number} {refused}", _with_pods(reports, refused=refused)
 
 
 def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
@@ -298,7 +276,6 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
     waiting_workloads_explained,
     messages_of_schedulers,
     nodes_assessed,
-    required_levels,
     agents_without_pods,
     machines_described,
     stories_of_agents,
