@@ -22,7 +22,7 @@ PUT_TOGETHER = {
 @cache
 def code() -> str:
     """All sources, with strings that are broken over lines put together, and what tests expect to be printed."""
-    files = sorted((ROOT / "tests" / "explain" / "pages").glob("*.txt"))
+    files = sorted((ROOT / "tests" / "documents" / "explain" / "pages").glob("*.txt"))
     for package in PACKAGES:
         sources = sorted((ROOT / "toposcope" / package).rglob("*.py"))
         assert sources, package

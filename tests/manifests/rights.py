@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -211,7 +212,13 @@ def assert_answers(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -
 def wait_for(api: ApiUnderTest, probes: Iterable[Attempt], token: str) -> None:
     """Wait until roles and policies, which take effect a moment after they are written, have done so."""
     for probe in probes:
-        wait_until(lambda probe=probe: not surprises(api, (probe,), token), f"in force: {probe.what}")  # type: ignore[misc]
+        is_in_force = partial(_is_answered, api, probe, token)
+        wait_until(is_in_force, f"in force: {probe.what}")
+
+
+def _is_answered(api: ApiUnderTest, attempt: Attempt, token: str) -> bool:
+    """Whether an attempt ends as it says."""
+    return not surprises(api, [attempt], token)
 
 
 def granted(api: ApiUnderTest, token: str, group: str, resource: str) -> set[str]:

@@ -144,6 +144,11 @@ def install(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     return api
 
 
+def environment(container: dict[str, Any]) -> dict[str, Any]:
+    """A container's variables by name."""
+    return {variable["name"]: variable for variable in container["env"]}
+
+
 def assert_starts_quietly(container: dict[str, Any]) -> None:
     """No probe fails, and so leaves an Event `Unhealthy`, while the container starts; a slow start has a minute."""
     startup = container["startupProbe"]

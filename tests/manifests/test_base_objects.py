@@ -1,9 +1,7 @@
 """What the pods, accounts and roles of the base and the prune Job say, field by field."""
 
-from typing import Any
-
 import pytest
-from tests.manifests.support import Manifests
+from tests.manifests.support import Manifests, environment
 from toposcope import __version__
 
 pytestmark = pytest.mark.regression
@@ -35,11 +33,6 @@ def assert_pod_is_restricted(manifests: Manifests, program: str) -> None:
     for host_field in ("hostNetwork", "hostPID", "hostIPC"):
         assert host_field not in spec, host_field
     assert "initContainers" not in spec
-
-
-def environment(container: dict[str, Any]) -> dict[str, Any]:
-    """The container's variables by name."""
-    return {variable["name"]: variable for variable in container["env"]}
 
 
 def test_agent_pod_is_restricted(base: Manifests) -> None:

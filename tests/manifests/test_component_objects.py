@@ -1,7 +1,7 @@
 """What the pods and policies of each kustomize component say, field by field."""
 
 import pytest
-from tests.manifests.support import Render
+from tests.manifests.support import Render, environment
 from toposcope import __version__
 
 pytestmark = pytest.mark.regression
@@ -44,9 +44,11 @@ def test_privileged_runtime_gives_an_unprivileged_user_one_capability(render: Re
 def test_bottlerocket_names_the_gpus_by_a_mount_that_gives_no_right(render: Render) -> None:
     manifests = render("bottlerocket")
     agent = manifests.container("agent")
-    assert manifests.pod_spec("agent")["volumes"][0]["hostPath"] == {"path": "/dev/null", "type": "CharDevice"}
-    assert agent["volumeMounts"][0]["mountPath"] == "/var/run/nvidia-container-devices/all"
-    variables = {variable["name"]: variable for variable in agent["env"]}
+    volume, *_ = manifests.pod_spec("agent")["volumes"]
+    assert volume["hostPath"] == {"path": "/dev/null", "type": "CharDevice"}
+    mount, *_ = agent["volumeMounts"]
+    assert mount["mountPath"] == "/var/run/nvidia-container-devices/all"
+    variables = environment(agent)
     assert variables["NVIDIA_VISIBLE_DEVICES"]["value"] == "/var/run/nvidia-container-devices"
     assert agent["securityContext"] == WITHOUT_CAPABILITIES
 
@@ -55,10 +57,12 @@ def test_gke_mounts_the_driver_and_is_not_root(render: Render) -> None:
     manifests = render("gke")
     spec = manifests.pod_spec("agent")
     agent = manifests.container("agent")
-    assert spec["volumes"][0]["hostPath"] == {"path": "/home/kubernetes/bin/nvidia", "type": "Directory"}
-    assert agent["volumeMounts"][0]["readOnly"] is True
-    assert agent["volumeMounts"][0]["mountPath"] == "/usr/local/nvidia"
-    variables = {variable["name"]: variable for variable in agent["env"]}
+    volume, *_ = spec["volumes"]
+    assert volume["hostPath"] == {"path": "/home/kubernetes/bin/nvidia", "type": "Directory"}
+    mount, *_ = agent["volumeMounts"]
+    assert mount["readOnly"] is True
+    assert mount["mountPath"] == "/usr/local/nvidia"
+    variables = environment(agent)
     assert variables["LD_LIBRARY_PATH"]["value"] == "/usr/local/nvidia/lib64"
     assert spec["securityContext"] == UNPRIVILEGED_POD
     assert agent["securityContext"]["readOnlyRootFilesystem"] is True

@@ -252,7 +252,9 @@ def controls(cluster: Cluster, program: Rights, state: Callable[[ApiUnderTest], 
     """What others see if the program writes nothing, or, where fields have no owner, what it writes every day."""
     cluster.fresh(state)
     seen = [timeline(cluster, program)]
-    for change in ORDINARY[program.program] if state is unowned else ():
+    if state is not unowned:
+        return seen
+    for change in ORDINARY[program.program]:
         cluster.fresh(state)
         apply(cluster.api, program.managers[0], change)
         seen.append(timeline(cluster, program))
@@ -261,9 +263,12 @@ def controls(cluster: Cluster, program: Rights, state: Callable[[ApiUnderTest], 
 
 def outcome(after: dict[str, Any]) -> Any:
     """What tells one result of a write from another."""
-    entries = frozenset((manager, frozenset(members)) for manager, members in owned(after).items())
-    maps = [frozenset((after["metadata"].get(field) or {}).items()) for field in ("labels", "annotations")]
-    return entries, *maps
+    entries = set()
+    for manager, members in owned(after).items():
+        entries.add((manager, frozenset(members)))
+    labels = after["metadata"].get("labels") or {}
+    annotations = after["metadata"].get("annotations") or {}
+    return frozenset(entries), frozenset(labels.items()), frozenset(annotations.items())
 
 
 def play(

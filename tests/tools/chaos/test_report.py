@@ -13,19 +13,20 @@ from tools.chaos.violations import INVARIANTS, Findings, Leaks, Violation, grows
 
 
 def test_rounds_are_counted_by_fault_and_by_invariant() -> None:
-    bad = Violation("writer", "two at a time")
-
     def outcome(*faults: str, settled: float, violations: Sequence[Violation] = ()) -> Outcome:
         steps = [Step(fault, 1, 1) for fault in faults]
         return Outcome(tuple(steps), steps, list(violations), settled)
 
-    outcomes = [outcome("slow", settled=2), outcome("slow", "refused", settled=8, violations=(bad, bad))]
+    violation = Violation("writer", "two at a time")
+    outcomes = [outcome("slow", settled=2), outcome("slow", "refused", settled=8, violations=[violation, violation])]
     written = tables(outcomes, Counter(writer=1234), [], {}, 0.0)
     assert written["faults"][1:] == [
         ["`slow`", FAULTS["slow"].what, "2", "5 s (8 s)", "1"],
         ["`refused`", FAULTS["refused"].what, "1", "8 s (8 s)", "1"],
     ]
-    rows = {sentence: counts for sentence, *counts in written["invariants"][1:]}
+    rows = {}
+    for sentence, *counts in written["invariants"][1:]:
+        rows[sentence] = counts
     assert rows[INVARIANTS["writer"]] == ["1,234", "2"]
     assert rows.keys() == set(INVARIANTS.values())
     assert "processes" not in written
