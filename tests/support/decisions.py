@@ -4,35 +4,38 @@ tests/test_sentences.py compares them with those of a build whose sentences are 
 """
 
 import contextlib
-import io
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
-from tests.agent import test_loop, test_recordings
+from tests.agent import test_recordings
 from tests.controller import test_assess
-from tests.explain.causes import CAUSES, QUESTIONS
-from tests.explain.test_observed import Message
+from tests.explain import test_diagnosis
+from tests.explain.causes import CAUSES
+from tests.explain.explained import Explained, explain_in
+from tests.explain.test_message_meanings import MESSAGES
+from tests.explain.waiting import WaitingCluster
 from tests.integrations import test_recorded_answers
-from tests.placement import test_rows
-from tests.support import readings
+from tests.support.agent_stories import stories
+from tests.support.checking import checker_of, reading_of
 from tests.support.cluster import History
-from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.paths import ROOT
+from tests.support.recorded import CheckQuestion, Question, ReadQuestion, recorded
 from tests.support.runtime import ManualRuntime
-from tests.support.saved import saved
 from tests.support.sentences import blanked
+from tests.support.simulated_node import Activity, SimulatedNode
 from tests.support.tables import rows
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
-from toposcope.cli.main import main as toposcope
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.agents import AgentReports, agent_reports, agents_condition
 from toposcope.explain.diagnosis import meaning
@@ -49,6 +52,7 @@ from toposcope.snapshot.documents import Document
 from toposcope.snapshot.problems import Place
 
 Cases = Iterator[tuple[str, Any]]
+Questions = Mapping[str, Question]
 
 
 def _understood(reading: Reading | None) -> Any:
@@ -80,32 +84,27 @@ def _checked(answered: tuple[Checked, ...]) -> Any:
     return {"document": document, "read": read, "verdicts": verdicts}
 
 
-def documents_read() -> Cases:
+def documents_read(asked: Questions) -> Cases:
     """What each system makes of a document."""
-    for name, table in readings.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                yield f"{name}: {case} {number}", _understood(table.read(row))
+    for name, question in asked.items():
+        if isinstance(question, ReadQuestion):
+            reading = reading_of(question.systems, question.document, question.cluster, question.before)
+            yield name, _understood(reading)
 
 
-def documents_without_a_cluster() -> Cases:
+def documents_without_a_cluster(asked: Questions) -> Cases:
     """What `check` says of a document alone."""
-    for name, table in readings.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                document = table.document(row.of, row.edits)
-                if isinstance(document, dict):
-                    yield f"{name}: {case} {number}", _checked(WithoutCluster(BUILT_IN, [document]).check(document))
+    for name, question in asked.items():
+        if isinstance(question, ReadQuestion) and isinstance(question.document, dict):
+            alone = WithoutCluster(BUILT_IN, [question.document])
+            yield name, _checked(alone.check(question.document))
 
 
-def workloads_checked() -> Cases:
-    """Verdicts on the rows of tests/fixtures/placement/."""
-    for name, table in test_rows.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                situation = table.situation(row.of, row.edits)
-                checker = test_rows.checker_of(situation, table.served if row.served is None else row.served)
-                yield f"{name}: {case} {number}", _checked(checker.check(situation.workload))
+def workloads_checked(asked: Questions) -> Cases:
+    """Verdicts on workloads, on the clusters of their tests."""
+    for name, question in asked.items():
+        if isinstance(question, CheckQuestion):
+            yield name, _checked(checker_of(question).check(question.workload))
 
 
 def recorded_answers() -> Cases:
@@ -132,22 +131,54 @@ def recorded_answers() -> Cases:
 
 def waiting_workloads_explained() -> Cases:
     """Exit code, step that failed and answer for scripts of `explain`."""
-    asked = [(cause.name, cause) for cause in CAUSES]
-    asked += [(str(question.id), question.values[0]) for question in QUESTIONS]  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "cluster.json"
-        for name, cause in asked:
-            file.write_text(saved(cause.objects()), encoding="utf-8")
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-                code = toposcope(["explain", cause.subject, "--from", str(file), "-o", "json"])
-            yield name, [code, json.loads(said.getvalue())]
+        for cause in CAUSES:
+            explained = explain_in(Path(folder), cause.build(), cause.subject)
+            yield cause.name, [explained.code, explained.document]
+        for name, asks in _tests_of(test_diagnosis):
+            explained = _explained_by(asks, Path(folder))
+            yield name, [explained.code, explained.document]
+
+
+def _tests_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., None]]]:
+    """Each test of a module, with the arguments of its parameters."""
+    for name, test in vars(module).items():
+        if not name.startswith("test_"):
+            continue
+        for case, arguments in _parameters(test):
+            yield f"{name} {case}", partial(test, **arguments)
+
+
+def _parameters(test: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    if not marks:
+        yield "", {}
+        return
+    (mark,) = marks
+    names, parameters = mark.args
+    for parameter in parameters:
+        yield str(parameter.id), dict(zip(names, parameter.values, strict=True))
+
+
+def _explained_by(test: Callable[..., None], folder: Path) -> Explained:
+    """What a test is told that asks once; it fails where it expects a sentence."""
+    told: list[Explained] = []
+
+    def explain(cluster: WaitingCluster, subject: str) -> Explained:
+        told.append(explain_in(folder, cluster, subject))
+        return told[-1]
+
+    with contextlib.suppress(AssertionError):
+        test(explain=explain)
+    (explained,) = told
+    return explained
 
 
 def messages_of_schedulers() -> Cases:
     """Whether it is known what a message means."""
-    for row in rows("scheduler_messages.yaml", Message):
-        yield row.text or "no text", bool(meaning(row.text))
+    for parameter in MESSAGES:
+        message = str(parameter.values[0])
+        yield str(parameter.id), bool(meaning(message))
 
 
 def _looked(history: History, found: Any) -> Any:
@@ -242,30 +273,27 @@ def machines_described() -> Cases:
             yield name, _described(describe(probe(nvml, Sysfs(Path(folder) / "sys"), nvml.start()), "node"))
 
 
-def _lived(node: Node, seen: int) -> Any:
-    events = [[event.kind, event.reason] for event in node.cluster.events[seen:]]
-    writes = [_described(description) for description in node.cluster.writes]
-    said = [bool(node.agent.healthy()), bool(node.agent.ready())]
-    return [node.labels, events, writes, test_loop.counts(node), said, node.agent.seconds_until_sync()]
+def _lived(node: SimulatedNode, activity: Activity) -> Any:
+    writes = [_described(description) for description in node.api.writes]
+    counts = [activity.reads, activity.writes, activity.refused, activity.probes]
+    is_unwell = [bool(node.agent.healthy()), bool(node.agent.ready())]
+    return [node.labels, activity.events, writes, counts, is_unwell, node.agent.seconds_until_sync()]
 
 
-def lives_of_agents() -> Cases:
-    """Labels, writes and Events of agents over hours, in trouble and out of it."""
-    for row in rows("lives.yaml", test_loop.Life):
-        machine = load_profile(row.profile)
-        with tempfile.TemporaryDirectory() as folder:
-            node = Node(machine if row.gpus else replace(machine, gpus=()), Path(folder))
-            for number, moment in enumerate(row.moments):
-                node = Node(node.machine, Path(folder)) if moment.anew else node
-                seen = len(node.cluster.events)
-                test_loop.happens(node, moment)
-                yield f"{row.case} {number}", _lived(node, seen)
+def stories_of_agents() -> Cases:
+    """Labels, writes and Events of agents in trouble and out of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, node, activity in stories(Path(folder)):
+            yield name, _lived(node, activity)
 
 
-DECISIONS: tuple[Callable[[], Cases], ...] = (
+DECISIONS_ON_QUESTIONS: tuple[Callable[[Questions], Cases], ...] = (
     documents_read,
     documents_without_a_cluster,
     workloads_checked,
+)
+"""On what other tests ask, see tests/support/recorded.py."""
+DECISIONS: tuple[Callable[[], Cases], ...] = (
     recorded_answers,
     waiting_workloads_explained,
     messages_of_schedulers,
@@ -273,18 +301,23 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
     required_levels,
     agents_without_pods,
     machines_described,
-    lives_of_agents,
+    stories_of_agents,
 )
 
 
-def decide(file: str) -> None:
+def decide(file: str, questions: str) -> None:
     """Write all decisions to a file as JSON, by function and case; an error ends its function and is its last case."""
+    asked = recorded(Path(questions))
     decided: dict[str, dict[str, Any]] = {}
-    for decision in DECISIONS:
-        cases = decided[decision.__name__] = {}
+    decisions: list[Callable[[], Cases]] = [*DECISIONS]
+    for on_questions in DECISIONS_ON_QUESTIONS:
+        decisions.append(partial(on_questions, asked))
+    for decision in decisions:
+        name = decision.func.__name__ if isinstance(decision, partial) else decision.__name__
+        cases = decided[name] = {}
         try:
-            for name, found in decision():
-                cases[name] = blanked(json.loads(msgspec.json.encode(found, enc_hook=str)))
+            for case, found in decision():
+                cases[case] = blanked(json.loads(msgspec.json.encode(found, enc_hook=str)))
         except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
             cases["ended by"] = type(error).__name__
     Path(file).write_text(json.dumps(decided), encoding="utf-8")
