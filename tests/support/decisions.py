@@ -58,9 +58,16 @@ def _understood(reading: Reading | None) -> Any:
     """Findings without their words, and the workload without its notes."""
     if reading is None:
         return None
-    found = [[str(finding.severity), finding.rule, finding.field, bool(finding.fix)] for finding in reading.findings]
-    workloads = [reading.workload, *reading.stages] if reading.workload else []
-    return {"findings": found, "workloads": [_shown(workload) for workload in workloads]}
+    findings = []
+    for finding in reading.findings:
+        has_fix = bool(finding.fix)
+        findings.append([str(finding.severity), finding.rule, finding.field, has_fix])
+
+    workloads = []
+    if reading.workload:
+        for workload in [reading.workload, *reading.stages]:
+            workloads.append(_shown(workload))
+    return {"findings": findings, "workloads": workloads}
 
 
 def _shown(value: Any) -> Any:
@@ -76,11 +83,22 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _checked(answered: tuple[Checked, ...]) -> Any:
-    document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), answered)], ())
-    read = [_understood(each.reading) for each in answered]
-    verdicts = [each.verdict and [str(each.verdict.kind), len(each.verdict.excluded)] for each in answered]
-    return {"document": document, "read": read, "verdicts": verdicts}
+def _checked(results: tuple[Checked, ...]) -> Any:
+    """What `check` prints as JSON, how it read the workload, and its verdict."""
+    workload = Document(Place("work.yaml"), "", "", b"")
+    answer = Answer(workload, results)
+    return {
+        "document": document_of([answer], ()),
+        "read": [_understood(result.reading) for result in results],
+        "verdicts": [_verdict(result) for result in results],
+    }
+
+
+def _verdict(result: Checked) -> Any:
+    if result.verdict is None:
+        return None
+    kind = str(result.verdict.kind)
+    return [kind, len(result.verdict.excluded)]
 
 
 def documents_read(asked: Questions) -> Cases:
@@ -95,37 +113,61 @@ def documents_without_a_cluster(asked: Questions) -> Cases:
     """What `check` says of a document alone."""
     for name, question in asked.items():
         if isinstance(question, ReadQuestion) and isinstance(question.document, dict):
-            alone = WithoutCluster(BUILT_IN, [question.document])
-            yield name, _checked(alone.check(question.document))
+            document = question.document
+            alone = WithoutCluster(BUILT_IN, [document])
+            results = alone.check(document)
+            yield name, _checked(results)
 
 
 def workloads_checked(asked: Questions) -> Cases:
     """Verdicts on workloads, on the clusters of their tests."""
     for name, question in asked.items():
         if isinstance(question, CheckQuestion):
-            yield name, _checked(checker_of(question).check(question.workload))
+            checker = checker_of(question)
+            results = checker.check(question.workload)
+            yield name, _checked(results)
 
 
 def recorded_answers() -> Cases:
     """Verdicts where webhooks and schedulers answered."""
-    of = test_recorded_answers
-    for case in of.DYNAMO["cases"]:
-        yield f"Dynamo {case['name']}", _checked((of.checked(of.DYNAMOS, case["object"], case["old"]),))
-    for case in [*of.GROVE["create"], *of.GROVE["update"]]:
+    yield from _answers_of_webhooks()
+    yield from _answers_of_kai()
+    yield from _answers_of_kueue()
+
+
+def _answers_of_webhooks() -> Cases:
+    answers = test_recorded_answers
+    for case in answers.DYNAMO["cases"]:
+        result = answers.checked(answers.DYNAMOS, case["object"], case["old"])
+        yield f"Dynamo {case['name']}", _checked((result,))
+    for case in [*answers.GROVE["create"], *answers.GROVE["update"]]:
         document = case.get("object") or case["new"]
-        yield f"Grove {case['name']}", _checked((of.checked(of.GROVES, document, case.get("old")),))
-    for state in of.KAI["states"]:
+        result = answers.checked(answers.GROVES, document, case.get("old"))
+        yield f"Grove {case['name']}", _checked((result,))
+
+
+def _answers_of_kai() -> Cases:
+    answers = test_recorded_answers
+    for state in answers.KAI["states"]:
+        objects = [*answers.KAI["cluster"], *state["nodes"], *state["pods"]]
         for case in state["cases"]:
-            snapshot = of.cluster(*of.KAI["cluster"], *state["nodes"], *state["pods"], *of.pods_of(case))
-            yield (
-                f"KAI {state['seed']} {case['workload']['metadata']['name']}",
-                _checked((of.checked(snapshot, case["workload"]),)),
-            )
-    for state in of.KUEUE["states"]:
-        snapshot = of.cluster(*of.KUEUE["cluster"], *state["nodes"], *state["pods"])
+            workload = case["workload"]
+            name = workload["metadata"]["name"]
+            snapshot = answers.cluster(*objects, *answers.pods_of(case))
+            result = answers.checked(snapshot, workload)
+            yield f"KAI {state['seed']} {name}", _checked((result,))
+
+
+def _answers_of_kueue() -> Cases:
+    answers = test_recorded_answers
+    beside = answers.KUEUE["cluster"]
+    for state in answers.KUEUE["states"]:
+        snapshot = answers.cluster(*beside, *state["nodes"], *state["pods"])
         for case in state["cases"]:
-            found = of.checked(snapshot, case["workload"], None, *of.KUEUE["cluster"])
-            yield f"Kueue {state['seed']} {case['workload']['metadata']['name']}", _checked((found,))
+            workload = case["workload"]
+            name = workload["metadata"]["name"]
+            result = answers.checked(snapshot, workload, None, *beside)
+            yield f"Kueue {state['seed']} {name}", _checked((result,))
 
 
 def waiting_workloads_explained() -> Cases:
@@ -225,9 +267,12 @@ def agents_without_pods() -> Cases:
 
 
 def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
-    pods = AgentPods(_DaemonSets(refused=refused), ManualRuntime(), "home").look()
-    plain, explained = agents_condition(reports), agents_condition(reports, pods)
-    return [explained.status, explained.reason, explained.message != plain.message]
+    daemon_sets = _DaemonSets(refused=refused)
+    pods = AgentPods(daemon_sets, ManualRuntime(), "home").look()
+    plain = agents_condition(reports)
+    explained = agents_condition(reports, pods)
+    is_explained = explained.message != plain.message
+    return [explained.status, explained.reason, is_explained]
 
 
 def _described(description: Description) -> Any:
@@ -241,21 +286,34 @@ def _described(description: Description) -> Any:
 def machines_described() -> Cases:
     """Labels of simulated and recorded machines."""
     for profile in sorted((ROOT / "toposcope/simulator/profiles").glob("*.yaml")):
+        machine = load_profile(profile.stem)
         with tempfile.TemporaryDirectory() as folder:
-            yield profile.stem, _described(describe(probed(load_profile(profile.stem), Path(folder)), "node"))
+            raw = probed(machine, Path(folder))
+            yield profile.stem, _described(describe(raw, "node"))
     for name in test_recordings.RECORDINGS:
+        recording = load_recording(test_recordings.HERE / f"{name}.json")
         with tempfile.TemporaryDirectory() as folder:
-            recording = load_recording(test_recordings.HERE / f"{name}.json")
-            write_recorded_sysfs(recording, Path(folder) / "sys")
+            root = Path(folder) / "sys"
+            write_recorded_sysfs(recording, root)
             nvml = Nvml(ReplayedNvml(recording))
-            yield name, _described(describe(probe(nvml, Sysfs(Path(folder) / "sys"), nvml.start()), "node"))
+            raw = probe(nvml, Sysfs(root), nvml.start())
+            yield name, _described(describe(raw, "node"))
 
 
 def _lived(node: SimulatedNode, activity: Activity) -> Any:
-    writes = [_described(description) for description in node.api.writes]
-    counts = [activity.reads, activity.writes, activity.refused, activity.probes]
-    is_unwell = [bool(node.agent.healthy()), bool(node.agent.ready())]
-    return [node.labels, activity.events, writes, counts, is_unwell, node.agent.seconds_until_sync()]
+    agent = node.agent
+    return {
+        "labels": node.labels,
+        "events": activity.events,
+        "written": [_described(description) for description in node.api.writes],
+        "reads": activity.reads,
+        "writes": activity.writes,
+        "refused": activity.refused,
+        "probes": activity.probes,
+        "is_unhealthy": bool(agent.healthy()),
+        "is_unready": bool(agent.ready()),
+        "seconds_until_sync": agent.seconds_until_sync(),
+    }
 
 
 def stories_of_agents() -> Cases:

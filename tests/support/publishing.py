@@ -170,16 +170,20 @@ def install_narrowed(api: ApiUnderTest, name: str, most: int) -> None:
     """Serve a CRD that takes at most `most` levels."""
     crd = upstream_crd(name)
     for version in crd["spec"]["versions"]:
-        schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-        schema["levels"]["maxItems"] = most
+        schema = version["schema"]["openAPIV3Schema"]
+        spec = schema["properties"]["spec"]
+        levels = spec["properties"]["levels"]
+        levels["maxItems"] = most
     api.install_crd(crd)
 
 
 def found(api: ApiUnderTest, path: str) -> dict[str, Any] | None:
     """The document at a path, None when it is not there."""
     code, body = api.request("GET", path)
-    assert code in {200, 404}, body
-    return body if code == 200 else None
+    if code == 404:
+        return None
+    assert code == 200, body
+    return body
 
 
 def node_labels(api: ApiUnderTest, path: str) -> tuple[str, ...]:
@@ -200,9 +204,9 @@ def finalizer(api: ApiUnderTest, path: str, name: str) -> Iterator[None]:
 
 def serve_all(api: ApiUnderTest) -> None:
     """Have the API server serve all that is published, and the flavors that may hold one of them, with any spec."""
-    flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+    kinds = PUBLISHED | {"/apis/kueue.x-k8s.io/v1beta2/resourceflavors": "ResourceFlavor"}
     crds = []
-    for path, kind in (PUBLISHED | {flavors: "ResourceFlavor"}).items():
+    for path, kind in kinds.items():
         group, version, plural = path.removeprefix("/apis/").split("/")
         crds.append(stand_in(group, version, kind, plural, namespaced=False))
     _serve(api, crds)

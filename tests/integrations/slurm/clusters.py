@@ -19,7 +19,7 @@ TO_BLOCKS = LEVELS[:2]
 TO_RACKS = LEVELS[:3]
 
 
-def node(name: str, block: str, rack: str | None, *, zone: str = "z", nvlink_domain: str = "") -> NodeFacts:
+def node(name: str, block: str | None, rack: str | None, *, zone: str = "z", nvlink_domain: str = "") -> NodeFacts:
     """A node, alone in its NVLink domain unless one is given."""
     labels = {"zone": zone, "block": block, "rack": rack, NVLINK_DOMAIN: nvlink_domain or name}
     return gpu_node(name, labels)

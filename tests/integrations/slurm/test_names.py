@@ -49,11 +49,7 @@ def _parts(document: Mapping[str, Any]) -> list[dict[str, str]]:
 @pytest.mark.parametrize("seed", range(80))
 def test_annotations_of_random_clusters_name_what_the_file_lists(seed: int) -> None:
     table = random_cluster(seed)
-    try:
-        switches = tree(LEVELS, table)
-    except ExportError:
-        assert annotations(table) == {}
-        return
+    switches = tree(LEVELS, table)
     groups = None
     with contextlib.suppress(ExportError):
         groups = blocks(LEVELS[: block_level(LEVELS, table) + 1], table)
@@ -68,6 +64,18 @@ def test_annotations_of_random_clusters_name_what_the_file_lists(seed: int) -> N
         assert annotated <= nodes.keys(), "and nothing that Slurm does not know"
         for unit in annotated - in_file:
             assert unit.startswith("c-block:"), "only a block too small to plan with lists no node"
+
+
+def test_annotations_when_no_node_carries_all_levels_are_none() -> None:
+    table = Table(
+        [
+            node("n1", "b", None),
+            node("n2", "b", None),
+            node("n3", None, "r"),
+            node("n4", None, "r"),
+        ]
+    )
+    assert annotations(table) == {}
 
 
 def test_style_is_decided_for_the_level_as_a_whole() -> None:
