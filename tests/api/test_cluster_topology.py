@@ -44,14 +44,46 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("selector", "is_selected"),
     [
-        pytest.param({"matchLabels": {"pool": "h100"}}, True, id="label"),
-        pytest.param({"matchLabels": {"pool": "a100"}}, False, id="other-label"),
-        pytest.param(expression("pool", "In", "h100", "h200"), True, id="in"),
-        pytest.param(expression("pool", "NotIn", "h100"), False, id="not-in"),
-        pytest.param(expression("other", "NotIn", "h100"), True, id="not-in-without-label"),
-        pytest.param(expression("pool", "Exists"), True, id="exists"),
-        pytest.param(expression("pool", "DoesNotExist"), False, id="does-not-exist"),
-        pytest.param({"matchLabels": {"pool": "h100"}, **expression("x", "Exists")}, False, id="label-and-expression"),
+        pytest.param(
+            {"matchLabels": {"pool": "h100"}},
+            True,
+            id="label",
+        ),
+        pytest.param(
+            {"matchLabels": {"pool": "a100"}},
+            False,
+            id="other-label",
+        ),
+        pytest.param(
+            expression("pool", "In", "h100", "h200"),
+            True,
+            id="in",
+        ),
+        pytest.param(
+            expression("pool", "NotIn", "h100"),
+            False,
+            id="not-in",
+        ),
+        pytest.param(
+            expression("other", "NotIn", "h100"),
+            True,
+            id="not-in-without-label",
+        ),
+        pytest.param(
+            expression("pool", "Exists"),
+            True,
+            id="exists",
+        ),
+        pytest.param(
+            expression("pool", "DoesNotExist"),
+            False,
+            id="does-not-exist",
+        ),
+        pytest.param(
+            {"matchLabels": {"pool": "h100"}, **expression("x", "Exists")},
+            False,
+            id="label-and-expression",
+        ),
     ],
 )
 def test_selector_selects_as_in_kubernetes(selector: dict[str, Any], is_selected: bool) -> None:

@@ -17,14 +17,46 @@ def test_value_that_the_api_server_refuses_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("product", "label"),
     [
-        pytest.param("NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", id="spaces"),
-        pytest.param("Tesla V100-SXM2-32GB", "Tesla-V100-SXM2-32GB", id="dashes"),
-        pytest.param("NVIDIA RTX™ 6000 (Ada)", "NVIDIA-RTX-6000-Ada", id="trademark-and-brackets"),
-        pytest.param("  spaced  ", "spaced", id="spaces-around"),
-        pytest.param("X\u00a0-\tX-", "X---X", id="other-spaces"),
-        pytest.param("☃", None, id="nothing-left"),
-        pytest.param("", None, id="empty"),
-        pytest.param("x" * 80, "x" * 63, id="too-long"),
+        pytest.param(
+            "NVIDIA H100 80GB HBM3",
+            "NVIDIA-H100-80GB-HBM3",
+            id="spaces",
+        ),
+        pytest.param(
+            "Tesla V100-SXM2-32GB",
+            "Tesla-V100-SXM2-32GB",
+            id="dashes",
+        ),
+        pytest.param(
+            "NVIDIA RTX™ 6000 (Ada)",
+            "NVIDIA-RTX-6000-Ada",
+            id="trademark-and-brackets",
+        ),
+        pytest.param(
+            "  spaced  ",
+            "spaced",
+            id="spaces-around",
+        ),
+        pytest.param(
+            "X\u00a0-\tX-",
+            "X---X",
+            id="other-spaces",
+        ),
+        pytest.param(
+            "☃",
+            None,
+            id="nothing-left",
+        ),
+        pytest.param(
+            "",
+            None,
+            id="empty",
+        ),
+        pytest.param(
+            "x" * 80,
+            "x" * 63,
+            id="too-long",
+        ),
     ],
 )
 def test_product_reads_as_in_gpu_feature_discovery(product: str, label: str | None) -> None:

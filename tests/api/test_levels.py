@@ -31,9 +31,21 @@ LONG_PREFIX = "x" * 60
 @pytest.mark.parametrize(
     ("level", "problem"),
     [
-        pytest.param(Level("Rack", "a/b"), f"domain: 'Rack' {NO_DOMAIN_NAME}", id="upper-case-domain"),
-        pytest.param(Level("rack-", "a/b"), f"domain: 'rack-' {NO_DOMAIN_NAME}", id="dash-at-the-end"),
-        pytest.param(Level("1rack", "a/b"), f"domain: '1rack' {NO_DOMAIN_NAME}", id="digit-first"),
+        pytest.param(
+            Level("Rack", "a/b"),
+            f"domain: 'Rack' {NO_DOMAIN_NAME}",
+            id="upper-case-domain",
+        ),
+        pytest.param(
+            Level("rack-", "a/b"),
+            f"domain: 'rack-' {NO_DOMAIN_NAME}",
+            id="dash-at-the-end",
+        ),
+        pytest.param(
+            Level("1rack", "a/b"),
+            f"domain: '1rack' {NO_DOMAIN_NAME}",
+            id="digit-first",
+        ),
         pytest.param(
             Level("numa", "a/b"),
             "domain: 'numa' lies inside a node, and a node label cannot tell parts of a node apart; "

@@ -12,9 +12,21 @@ NUMBER_FOR_TEXT = "Expected text, got a number (put it in quotes); it is left ou
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        pytest.param({"levels": "rack"}, "spec.levels: Expected a list, got text; it is left out", id="levels"),
-        pytest.param({"levels": [{"domain": 7}]}, f"spec.levels[0].domain: {NUMBER_FOR_TEXT}", id="domain"),
-        pytest.param({"required": ["rack", 1]}, f"spec.required[1]: {NUMBER_FOR_TEXT}", id="required"),
+        pytest.param(
+            {"levels": "rack"},
+            "spec.levels: Expected a list, got text; it is left out",
+            id="levels",
+        ),
+        pytest.param(
+            {"levels": [{"domain": 7}]},
+            f"spec.levels[0].domain: {NUMBER_FOR_TEXT}",
+            id="domain",
+        ),
+        pytest.param(
+            {"required": ["rack", 1]},
+            f"spec.required[1]: {NUMBER_FOR_TEXT}",
+            id="required",
+        ),
         pytest.param(
             {"minCoveragePercent": "95"},
             "spec.minCoveragePercent: Expected a number, got text; it is left out",
@@ -30,9 +42,15 @@ NUMBER_FOR_TEXT = "Expected text, got a number (put it in quotes); it is left ou
             "spec.minCoveragePercent: 101 is not a percentage from 1 to 100; 95 is used",
             id="coverage-too-high",
         ),
-        pytest.param({"gracePeriod": 600}, f"spec.gracePeriod: {NUMBER_FOR_TEXT}", id="grace-period"),
         pytest.param(
-            {"publish": ["kai"]}, "spec.publish: Expected a mapping, got a list; it is left out", id="publish"
+            {"gracePeriod": 600},
+            f"spec.gracePeriod: {NUMBER_FOR_TEXT}",
+            id="grace-period",
+        ),
+        pytest.param(
+            {"publish": ["kai"]},
+            "spec.publish: Expected a mapping, got a list; it is left out",
+            id="publish",
         ),
         pytest.param(
             {"nodeSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}},
@@ -63,8 +81,14 @@ def test_grace_period_of_too_many_digits_is_replaced() -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param("Ready", id="text"),
-        pytest.param({"levels": [{"domain": "rack"}], "conditions": "none"}, id="incomplete-level"),
+        pytest.param(
+            "Ready",
+            id="text",
+        ),
+        pytest.param(
+            {"levels": [{"domain": "rack"}], "conditions": "none"},
+            id="incomplete-level",
+        ),
         pytest.param(
             {"preferredBy": [{"domain": "rack", "workloads": 1}], "segments": [{"levels": []}], "published": [None]},
             id="incomplete-entries",
@@ -80,11 +104,26 @@ def test_status_that_cannot_be_read_counts_as_none(status: Any) -> None:
 @pytest.mark.parametrize(
     "owners",
     [
-        pytest.param(None, id="none"),
-        pytest.param("x", id="text"),
-        pytest.param([None], id="no-object"),
-        pytest.param([{"controller": True}], id="no-kind"),
-        pytest.param([{"controller": True, "kind": "Node"}], id="no-name"),
+        pytest.param(
+            None,
+            id="none",
+        ),
+        pytest.param(
+            "x",
+            id="text",
+        ),
+        pytest.param(
+            [None],
+            id="no-object",
+        ),
+        pytest.param(
+            [{"controller": True}],
+            id="no-kind",
+        ),
+        pytest.param(
+            [{"controller": True, "kind": "Node"}],
+            id="no-name",
+        ),
     ],
 )
 def test_owner_of_another_type_is_no_owner(owners: Any) -> None:

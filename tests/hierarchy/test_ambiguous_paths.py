@@ -91,10 +91,22 @@ def test_first_of_two_ambiguous_names_is_named_and_both_are_counted() -> None:
 @pytest.mark.parametrize(
     "nodes",
     [
-        pytest.param([node("n1", block="a.b", rack="c"), node("n2", block="a.b", rack="d")], id="above"),
-        pytest.param([node("n1", block="a", rack="b.c"), node("n2", block="a", rack="d.e")], id="below"),
-        pytest.param([node("n1", block="a.b", rack="c"), node("n2", block="a", rack="b.d")], id="in-both"),
-        pytest.param([node("n1", block="a.b", rack="c"), node("n2", block="a")], id="no-rack"),
+        pytest.param(
+            [node("n1", block="a.b", rack="c"), node("n2", block="a.b", rack="d")],
+            id="above",
+        ),
+        pytest.param(
+            [node("n1", block="a", rack="b.c"), node("n2", block="a", rack="d.e")],
+            id="below",
+        ),
+        pytest.param(
+            [node("n1", block="a.b", rack="c"), node("n2", block="a", rack="b.d")],
+            id="in-both",
+        ),
+        pytest.param(
+            [node("n1", block="a.b", rack="c"), node("n2", block="a")],
+            id="no-rack",
+        ),
         pytest.param(
             [
                 node("n1", zone="z", block="a.b"),
@@ -104,9 +116,13 @@ def test_first_of_two_ambiguous_names_is_named_and_both_are_counted() -> None:
             id="no-rack-beside-dots",
         ),
         pytest.param(
-            [node("a.n", block="b.c", domain="a.n"), node("n", block="b.c.a", domain="n")], id="names-of-nodes"
+            [node("a.n", block="b.c", domain="a.n"), node("n", block="b.c.a", domain="n")],
+            id="names-of-nodes",
         ),
-        pytest.param([], id="no-nodes"),
+        pytest.param(
+            [],
+            id="no-nodes",
+        ),
     ],
 )
 def test_dots_alone_are_not_ambiguous(nodes: list[NodeFacts]) -> None:

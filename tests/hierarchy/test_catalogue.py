@@ -28,7 +28,8 @@ def test_near_miss_is_no_level() -> None:
     "keys",
     [
         pytest.param(
-            ["topology.kubernetes.io/region", "topology.kubernetes.io/zone", "kubernetes.io/hostname"], id="kubernetes"
+            ["topology.kubernetes.io/region", "topology.kubernetes.io/zone", "kubernetes.io/hostname"],
+            id="kubernetes",
         ),
         pytest.param(
             [
@@ -72,7 +73,10 @@ def test_near_miss_is_no_level() -> None:
             ],
             id="nebius",
         ),
-        pytest.param(["crusoe.ai/ib.partition.id", "crusoe.ai/pod.id", "nvidia.com/gpu.clique"], id="crusoe"),
+        pytest.param(
+            ["crusoe.ai/ib.partition.id", "crusoe.ai/pod.id", "nvidia.com/gpu.clique"],
+            id="crusoe",
+        ),
         pytest.param(
             [
                 "fabric.topograph.run/tier-3",
@@ -140,11 +144,29 @@ def test_retired_key_comes_after_its_successor(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "right", "why"),
     [
-        pytest.param("nvidia.com/gpu-clique", "nvidia.com/gpu.clique", NOTHING_WRITES_IT, id="gpu-dash-clique"),
-        pytest.param("nvidia.com/gpu_clique", "nvidia.com/gpu.clique", NOTHING_WRITES_IT, id="gpu-underscore-clique"),
-        pytest.param("nvidia.com/GPU.Clique", "nvidia.com/gpu.clique", NOTHING_WRITES_IT, id="upper-case-clique"),
         pytest.param(
-            "gpu.topology/nvlink_domain", "gpu.topology/nvlink-domain", NOTHING_WRITES_IT, id="nvlink-underscore"
+            "nvidia.com/gpu-clique",
+            "nvidia.com/gpu.clique",
+            NOTHING_WRITES_IT,
+            id="gpu-dash-clique",
+        ),
+        pytest.param(
+            "nvidia.com/gpu_clique",
+            "nvidia.com/gpu.clique",
+            NOTHING_WRITES_IT,
+            id="gpu-underscore-clique",
+        ),
+        pytest.param(
+            "nvidia.com/GPU.Clique",
+            "nvidia.com/gpu.clique",
+            NOTHING_WRITES_IT,
+            id="upper-case-clique",
+        ),
+        pytest.param(
+            "gpu.topology/nvlink_domain",
+            "gpu.topology/nvlink-domain",
+            NOTHING_WRITES_IT,
+            id="nvlink-underscore",
         ),
         pytest.param(
             "cloud.google.com/gce_topology_block",
@@ -182,7 +204,12 @@ def test_retired_key_comes_after_its_successor(key: str) -> None:
             "no platform writes it; if you do, give it the domain 'rack' in the controller's --config FILE",
             id="rack-of-no-platform",
         ),
-        pytest.param("ib/torset", "", "its values are renumbered whenever the job that writes them runs", id="torset"),
+        pytest.param(
+            "ib/torset",
+            "",
+            "its values are renumbered whenever the job that writes them runs",
+            id="torset",
+        ),
     ],
 )
 def test_near_miss_is_explained_with_the_right_key(key: str, right: str, why: str) -> None:

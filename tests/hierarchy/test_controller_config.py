@@ -96,7 +96,9 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
             id="field-twice",
         ),
         pytest.param(
-            "  keys: {key: a/b}\n", ":4: catalogue.keys: must be a list; begin each entry with '- '", id="no-list"
+            "  keys: {key: a/b}\n",
+            ":4: catalogue.keys: must be a list; begin each entry with '- '",
+            id="no-list",
         ),
         pytest.param(
             '  nearMisses:\n  - {key: a/b, "\\x1b[31m": x}\n',
@@ -104,9 +106,15 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
             id="unprintable-field",
         ),
         pytest.param(
-            "  keys:\n  - a/b\n", ":5: catalogue.keys[0]: must have fields: domain, key, position", id="no-mapping"
+            "  keys:\n  - a/b\n",
+            ":5: catalogue.keys[0]: must have fields: domain, key, position",
+            id="no-mapping",
         ),
-        pytest.param("  keys:\n  - {key: a/b}\n", ":5: catalogue.keys[0].domain: is missing", id="missing-domain"),
+        pytest.param(
+            "  keys:\n  - {key: a/b}\n",
+            ":5: catalogue.keys[0].domain: is missing",
+            id="missing-domain",
+        ),
         pytest.param(
             "  keys:\n  - {key: a/b, domain: rock}\n",
             (
@@ -164,7 +172,9 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
             id="label-of-the-shape",
         ),
         pytest.param(
-            "  keys:\n  - {key: [], domain: rack}\n", ":5: catalogue.keys[0].key: must be text", id="key-as-list"
+            "  keys:\n  - {key: [], domain: rack}\n",
+            ":5: catalogue.keys[0].key: must be text",
+            id="key-as-list",
         ),
         pytest.param(
             "  domains:\n  - {name: numa, after: rack, keys: [a/b]}\n",
@@ -272,17 +282,51 @@ API_VERSION = "apiVersion: must be config.gpu.topology/v1alpha1"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(b"", "config.yaml: begin it with apiVersion: config.gpu.topology/v1alpha1", id="empty"),
-        pytest.param(b"- a\n", "begin it with apiVersion", id="list"),
-        pytest.param(b"kind: ControllerConfig\n", f"config.yaml:1: {API_VERSION}", id="no-version"),
-        pytest.param(HEAD.replace("v1alpha1", "v2").encode(), f"config.yaml:1: {API_VERSION}", id="other-version"),
         pytest.param(
-            HEAD.replace("Controller", "").encode(), "config.yaml:2: kind: must be ControllerConfig", id="other-kind"
+            b"",
+            "config.yaml: begin it with apiVersion: config.gpu.topology/v1alpha1",
+            id="empty",
         ),
-        pytest.param(b"apiVersion: [\n", "config.yaml:2: not YAML", id="no-yaml"),
-        pytest.param(HEAD.encode() + b"---\n" + HEAD.encode(), "config.yaml:4: not YAML", id="two-documents"),
-        pytest.param(b"\xff\xfe", "config.yaml:1: not UTF-8", id="no-utf-8"),
-        pytest.param(b"[" * 100_000, "config.yaml", id="too-deep"),
+        pytest.param(
+            b"- a\n",
+            "begin it with apiVersion",
+            id="list",
+        ),
+        pytest.param(
+            b"kind: ControllerConfig\n",
+            f"config.yaml:1: {API_VERSION}",
+            id="no-version",
+        ),
+        pytest.param(
+            HEAD.replace("v1alpha1", "v2").encode(),
+            f"config.yaml:1: {API_VERSION}",
+            id="other-version",
+        ),
+        pytest.param(
+            HEAD.replace("Controller", "").encode(),
+            "config.yaml:2: kind: must be ControllerConfig",
+            id="other-kind",
+        ),
+        pytest.param(
+            b"apiVersion: [\n",
+            "config.yaml:2: not YAML",
+            id="no-yaml",
+        ),
+        pytest.param(
+            HEAD.encode() + b"---\n" + HEAD.encode(),
+            "config.yaml:4: not YAML",
+            id="two-documents",
+        ),
+        pytest.param(
+            b"\xff\xfe",
+            "config.yaml:1: not UTF-8",
+            id="no-utf-8",
+        ),
+        pytest.param(
+            b"[" * 100_000,
+            "config.yaml",
+            id="too-deep",
+        ),
     ],
 )
 def test_text_that_is_no_configuration_is_rejected(content: bytes, message: str) -> None:

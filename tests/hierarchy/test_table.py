@@ -259,9 +259,21 @@ def test_nodes_whose_hosts_are_not_their_names_are_one_kind() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        pytest.param("h", "h", id="twice"),
-        pytest.param("h", "n0", id="name-of-the-first"),
-        pytest.param("n1", "h", id="name-of-the-second"),
+        pytest.param(
+            "h",
+            "h",
+            id="twice",
+        ),
+        pytest.param(
+            "h",
+            "n0",
+            id="name-of-the-first",
+        ),
+        pytest.param(
+            "n1",
+            "h",
+            id="name-of-the-second",
+        ),
     ],
 )
 def test_host_of_another_node_is_told_apart(first: str, second: str) -> None:

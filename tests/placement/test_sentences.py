@@ -61,21 +61,96 @@ def test_refusal_of_random_groups_never_contradicts_itself(seed: int) -> None:
 @pytest.mark.parametrize(
     ("resource", "count", "text"),
     [
-        pytest.param("cpu", 1000, "1 CPU core", id="one-core"),
-        pytest.param("cpu", 500, "0.5 CPU cores", id="half-a-core"),
-        pytest.param("cpu", 128_000, "128 CPU cores", id="cores"),
-        pytest.param("memory", 64 * GIB, "64 GiB of memory", id="gib"),
-        pytest.param("memory", GIB, "1 GiB of memory", id="one-gib"),
-        pytest.param("memory", 1_500_000_000, "1.4 GiB of memory", id="gib-and-a-part"),
-        pytest.param("memory", 2**20, "1 MiB of memory", id="one-mib"),
-        pytest.param("memory", 2**10, "1 KiB of memory", id="one-kib"),
-        pytest.param("memory", 1023, "1023 bytes of memory", id="bytes"),
-        pytest.param("memory", 300 * 2**20, "300 MiB of memory", id="mib"),
-        pytest.param("ephemeral-storage", 100 * GIB, "100 GiB of ephemeral-storage", id="storage"),
-        pytest.param("hugepages-2Mi", 4 * 2**20, "4 MiB of hugepages-2Mi", id="huge-pages"),
-        pytest.param(GPU, 1, "1 GPU", id="one-gpu"),
-        pytest.param("pods", 2, "2 pods", id="pods"),
-        pytest.param("rdma/ib", 3, "3 rdma/ib", id="other-resource"),
+        pytest.param(
+            "cpu",
+            1000,
+            "1 CPU core",
+            id="one-core",
+        ),
+        pytest.param(
+            "cpu",
+            500,
+            "0.5 CPU cores",
+            id="half-a-core",
+        ),
+        pytest.param(
+            "cpu",
+            128_000,
+            "128 CPU cores",
+            id="cores",
+        ),
+        pytest.param(
+            "memory",
+            64 * GIB,
+            "64 GiB of memory",
+            id="gib",
+        ),
+        pytest.param(
+            "memory",
+            GIB,
+            "1 GiB of memory",
+            id="one-gib",
+        ),
+        pytest.param(
+            "memory",
+            1_500_000_000,
+            "1.4 GiB of memory",
+            id="gib-and-a-part",
+        ),
+        pytest.param(
+            "memory",
+            2**20,
+            "1 MiB of memory",
+            id="one-mib",
+        ),
+        pytest.param(
+            "memory",
+            2**10,
+            "1 KiB of memory",
+            id="one-kib",
+        ),
+        pytest.param(
+            "memory",
+            1023,
+            "1023 bytes of memory",
+            id="bytes",
+        ),
+        pytest.param(
+            "memory",
+            300 * 2**20,
+            "300 MiB of memory",
+            id="mib",
+        ),
+        pytest.param(
+            "ephemeral-storage",
+            100 * GIB,
+            "100 GiB of ephemeral-storage",
+            id="storage",
+        ),
+        pytest.param(
+            "hugepages-2Mi",
+            4 * 2**20,
+            "4 MiB of hugepages-2Mi",
+            id="huge-pages",
+        ),
+        pytest.param(
+            GPU,
+            1,
+            "1 GPU",
+            id="one-gpu",
+        ),
+        pytest.param(
+            "pods",
+            2,
+            "2 pods",
+            id="pods",
+        ),
+        pytest.param(
+            "rdma/ib",
+            3,
+            "3 rdma/ib",
+            id="other-resource",
+        ),
     ],
 )
 def test_amount_is_in_the_units_of_kubectl(resource: str, count: int, text: str) -> None:
@@ -120,7 +195,10 @@ def test_offer_of_which_all_is_of_use_is_short() -> None:
     ("free", "usable", "text"),
     [
         pytest.param(
-            3 * GIB // 2, GIB, "r1: 1.5 GiB of memory free on 2 nodes, 1 GiB of it for pods of this size", id="gib"
+            3 * GIB // 2,
+            GIB,
+            "r1: 1.5 GiB of memory free on 2 nodes, 1 GiB of it for pods of this size",
+            id="gib",
         ),
         pytest.param(
             524_288_000,
@@ -273,9 +351,15 @@ def test_memory_of_the_best_node_is_in_the_unit_of_the_need() -> None:
     ("inner", "room"),
     [
         pytest.param(
-            Group("part of g of h", own_name="g of h", part="part", required=RACK), "1 part of g of h", id="part"
+            Group("part of g of h", own_name="g of h", part="part", required=RACK),
+            "1 part of g of h",
+            id="part",
         ),
-        pytest.param(Group("h"), "1 copy of h", id="group"),
+        pytest.param(
+            Group("h"),
+            "1 copy of h",
+            id="group",
+        ),
     ],
 )
 def test_room_for_a_smaller_group_is_short(inner: Group, room: str) -> None:

@@ -174,11 +174,36 @@ def test_budget_blocks_the_second_pod_that_it_covers() -> None:
 @pytest.mark.parametrize(
     ("selector", "labels", "is_covered"),
     [
-        pytest.param({}, {}, True, id="empty-selector"),
-        pytest.param({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True, id="label"),
-        pytest.param({"matchLabels": {"a": "1"}}, {}, False, id="no-label"),
-        pytest.param({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {}, True, id="not-in"),
-        pytest.param({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"a": ""}, True, id="exists"),
+        pytest.param(
+            {},
+            {},
+            True,
+            id="empty-selector",
+        ),
+        pytest.param(
+            {"matchLabels": {"a": "1"}},
+            {"a": "1", "b": "2"},
+            True,
+            id="label",
+        ),
+        pytest.param(
+            {"matchLabels": {"a": "1"}},
+            {},
+            False,
+            id="no-label",
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]},
+            {},
+            True,
+            id="not-in",
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
+            {"a": ""},
+            True,
+            id="exists",
+        ),
     ],
 )
 def test_budget_covers_pods_that_its_selector_matches(

@@ -164,6 +164,12 @@ def test_rows_that_repeat_a_narrower_level_are_left_out() -> None:
     assert without_repeats([]) == []
 
 
+def test_rows_of_another_size_are_kept_though_as_many_fit() -> None:
+    table, _ = capacity(cluster([node("a", gpus=8), node("b", gpus=4)]))
+    rows = [*slots(table, (8, 12), 4)]
+    assert [(row.gpus, row.level.domain) for row in without_repeats(rows)] == [(8, "host"), (12, "rack")]
+
+
 @pytest.mark.regression
 def test_node_with_less_than_no_gpus_offers_none() -> None:
     negative = node("a", "b0", "r0", -8)

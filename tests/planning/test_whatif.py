@@ -64,10 +64,34 @@ def gang_of_two(
 @pytest.mark.parametrize(
     ("free", "gang", "outcome", "domain"),
     [
-        pytest.param(["n0", "n1", "n2"], ["n0", "n1"], "spreads", "b0", id="another-rack-of-the-block"),
-        pytest.param(["n0", "n1", "n4", "n5"], ["n0", "n1"], "moves", "r2", id="whole-rack-elsewhere"),
-        pytest.param(["n0", "n2", "n3"], ["n0", "n2"], "stays", "r1", id="rack-that-it-is-in"),
-        pytest.param(["n0", "n1"], ["n0", "n1"], "waits", "n1", id="no-room"),
+        pytest.param(
+            ["n0", "n1", "n2"],
+            ["n0", "n1"],
+            "spreads",
+            "b0",
+            id="another-rack-of-the-block",
+        ),
+        pytest.param(
+            ["n0", "n1", "n4", "n5"],
+            ["n0", "n1"],
+            "moves",
+            "r2",
+            id="whole-rack-elsewhere",
+        ),
+        pytest.param(
+            ["n0", "n2", "n3"],
+            ["n0", "n2"],
+            "stays",
+            "r1",
+            id="rack-that-it-is-in",
+        ),
+        pytest.param(
+            ["n0", "n1"],
+            ["n0", "n1"],
+            "waits",
+            "n1",
+            id="no-room",
+        ),
     ],
 )
 def test_gang_of_a_drained_node_goes_where_there_is_room(
@@ -124,9 +148,24 @@ VOLCANO_POD_GROUP = {
 @pytest.mark.parametrize(
     ("requires", "labels", "annotations"),
     [
-        pytest.param(POD_GANG, {"grove.io/podgang": "g"}, {}, id="grove"),
-        pytest.param(KAI_POD_GROUP, {}, {"pod-group-name": "g"}, id="kai"),
-        pytest.param(VOLCANO_POD_GROUP, {}, {"scheduling.k8s.io/group-name": "g"}, id="volcano"),
+        pytest.param(
+            POD_GANG,
+            {"grove.io/podgang": "g"},
+            {},
+            id="grove",
+        ),
+        pytest.param(
+            KAI_POD_GROUP,
+            {},
+            {"pod-group-name": "g"},
+            id="kai",
+        ),
+        pytest.param(
+            VOLCANO_POD_GROUP,
+            {},
+            {"scheduling.k8s.io/group-name": "g"},
+            id="volcano",
+        ),
     ],
 )
 def test_gang_whose_object_requires_its_rack_waits(
@@ -149,10 +188,20 @@ def test_gang_whose_object_requires_its_rack_waits(
 @pytest.mark.parametrize(
     ("item", "spec"),
     [
-        pytest.param(POD_GANG, None, id="grove-without-spec"),
-        pytest.param(KAI_POD_GROUP, None, id="kai-without-spec"),
         pytest.param(
-            VOLCANO_POD_GROUP, {"networkTopology": {"highestTierName": "rack", "mode": "soft"}}, id="volcano-soft"
+            POD_GANG,
+            None,
+            id="grove-without-spec",
+        ),
+        pytest.param(
+            KAI_POD_GROUP,
+            None,
+            id="kai-without-spec",
+        ),
+        pytest.param(
+            VOLCANO_POD_GROUP,
+            {"networkTopology": {"highestTierName": "rack", "mode": "soft"}},
+            id="volcano-soft",
         ),
     ],
 )
