@@ -4,36 +4,37 @@ tests/test_sentences.py compares them with those of a build whose sentences are 
 """
 
 import contextlib
-import io
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
-from tests.agent import test_loop, test_recordings
-from tests.explain.causes import CAUSES, QUESTIONS
-from tests.explain.test_observed import Message
+from tests.agent import test_recordings
+from tests.explain import test_diagnosis
+from tests.explain.causes import CAUSES
+from tests.explain.explained import Explained, explain_in
+from tests.explain.test_message_meanings import MESSAGES
+from tests.explain.waiting import WaitingCluster
 from tests.integrations import test_recorded_answers
+from tests.support.agent_stories import stories
 from tests.support.checking import checker_of, reading_of
 from tests.support.cluster import History
-from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.paths import ROOT
 from tests.support.recorded import CheckQuestion, Question, ReadQuestion, recorded
 from tests.support.recorded_looks import recorded_looks, repeat_changes
 from tests.support.runtime import ManualRuntime
-from tests.support.saved import saved
 from tests.support.sentences import blanked
-from tests.support.tables import rows
+from tests.support.simulated_node import Activity, SimulatedNode
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
-from toposcope.cli.main import main as toposcope
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.agents import AgentReports, agent_reports, agents_condition
 from toposcope.explain.diagnosis import meaning
@@ -129,22 +130,54 @@ def recorded_answers() -> Cases:
 
 def waiting_workloads_explained() -> Cases:
     """Exit code, step that failed and answer for scripts of `explain`."""
-    asked = [(cause.name, cause) for cause in CAUSES]
-    asked += [(str(question.id), question.values[0]) for question in QUESTIONS]  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "cluster.json"
-        for name, cause in asked:
-            file.write_text(saved(cause.objects()), encoding="utf-8")
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-                code = toposcope(["explain", cause.subject, "--from", str(file), "-o", "json"])
-            yield name, [code, json.loads(said.getvalue())]
+        for cause in CAUSES:
+            explained = explain_in(Path(folder), cause.build(), cause.subject)
+            yield cause.name, [explained.code, explained.document]
+        for name, asks in _tests_of(test_diagnosis):
+            explained = _explained_by(asks, Path(folder))
+            yield name, [explained.code, explained.document]
+
+
+def _tests_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., None]]]:
+    """Each test of a module, with the arguments of its parameters."""
+    for name, test in vars(module).items():
+        if not name.startswith("test_"):
+            continue
+        for case, arguments in _parameters(test):
+            yield f"{name} {case}", partial(test, **arguments)
+
+
+def _parameters(test: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    if not marks:
+        yield "", {}
+        return
+    (mark,) = marks
+    names, parameters = mark.args
+    for parameter in parameters:
+        yield str(parameter.id), dict(zip(names, parameter.values, strict=True))
+
+
+def _explained_by(test: Callable[..., None], folder: Path) -> Explained:
+    """What a test is told that asks once; it fails where it expects a sentence."""
+    told: list[Explained] = []
+
+    def explain(cluster: WaitingCluster, subject: str) -> Explained:
+        told.append(explain_in(folder, cluster, subject))
+        return told[-1]
+
+    with contextlib.suppress(AssertionError):
+        test(explain=explain)
+    (explained,) = told
+    return explained
 
 
 def messages_of_schedulers() -> Cases:
     """Whether it is known what a message means."""
-    for row in rows("scheduler_messages.yaml", Message):
-        yield row.text or "no text", bool(meaning(row.text))
+    for parameter in MESSAGES:
+        message = str(parameter.values[0])
+        yield str(parameter.id), bool(meaning(message))
 
 
 def _looked(history: History, found: Any) -> Any:
@@ -218,24 +251,18 @@ def machines_described() -> Cases:
             yield name, _described(describe(probe(nvml, Sysfs(Path(folder) / "sys"), nvml.start()), "node"))
 
 
-def _lived(node: Node, seen: int) -> Any:
-    events = [[event.kind, event.reason] for event in node.cluster.events[seen:]]
-    writes = [_described(description) for description in node.cluster.writes]
-    said = [bool(node.agent.healthy()), bool(node.agent.ready())]
-    return [node.labels, events, writes, test_loop.counts(node), said, node.agent.seconds_until_sync()]
+def _lived(node: SimulatedNode, activity: Activity) -> Any:
+    writes = [_described(description) for description in node.api.writes]
+    counts = [activity.reads, activity.writes, activity.refused, activity.probes]
+    is_unwell = [bool(node.agent.healthy()), bool(node.agent.ready())]
+    return [node.labels, activity.events, writes, counts, is_unwell, node.agent.seconds_until_sync()]
 
 
-def lives_of_agents() -> Cases:
-    """Labels, writes and Events of agents over hours, in trouble and out of it."""
-    for row in rows("lives.yaml", test_loop.Life):
-        machine = load_profile(row.profile)
-        with tempfile.TemporaryDirectory() as folder:
-            node = Node(machine if row.gpus else replace(machine, gpus=()), Path(folder))
-            for number, moment in enumerate(row.moments):
-                node = Node(node.machine, Path(folder)) if moment.anew else node
-                seen = len(node.cluster.events)
-                test_loop.happens(node, moment)
-                yield f"{row.case} {number}", _lived(node, seen)
+def stories_of_agents() -> Cases:
+    """Labels, writes and Events of agents in trouble and out of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, node, activity in stories(Path(folder)):
+            yield name, _lived(node, activity)
 
 
 DECISIONS_ON_QUESTIONS: tuple[Callable[[Questions], Cases], ...] = (
@@ -251,7 +278,7 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
     nodes_assessed,
     agents_without_pods,
     machines_described,
-    lives_of_agents,
+    stories_of_agents,
 )
 
 
