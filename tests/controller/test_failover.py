@@ -112,8 +112,13 @@ def cluster(api: ApiUnderTest) -> ApiUnderTest:
     make_topology(api)
     api.install_crd(OLDER_GROVE)
     add_node(api, "n1")
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
-    api.create(LEASES, {**lease, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "toposcope-controller"},
+        "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+    }
+    api.create(LEASES, lease)
     return api
 
 
@@ -122,7 +127,9 @@ def pair(cluster: ApiUnderTest, tmp_path: Path) -> Iterator[tuple[Replica, Repli
     """Leader and follower, both of which have seen the cluster."""
     with Replica(cluster, tmp_path / "a") as a, Replica(cluster, tmp_path / "b") as b:
         wait_until(lambda: counted(cluster) == 1, "one of them writes")
-        wait_until(lambda: a.is_well() and b.is_well() and a.sees(1) and b.sees(1), "both follow the cluster")
+        for replica in (a, b):
+            wait_until(replica.is_well, "it is well")
+            wait_until(lambda replica=replica: replica.sees(1), "it follows the cluster")  # type: ignore[misc]
         wait_until(lambda: a.leads() != b.leads(), "one leads")
         yield (a, b) if a.leads() else (b, a)
 

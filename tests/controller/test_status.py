@@ -73,8 +73,17 @@ def test_names_go_before_words_and_the_verdict_never() -> None:
 
 def test_rebuilds_are_cut_with_the_other_names() -> None:
     """Losing them costs no second Event: a controller remembers what it has reported."""
-    chassis = [long(f"c{i}-", 63) for i in range(4)]
-    rebuilds = [{"from": f"{i:036}", "to": f"{i + 9:036}", "nodes": 18, "chassis": chassis} for i in range(5)]
+    chassis = [long(f"c{number}-", 63) for number in range(4)]
+    rebuilds = []
+    for number in range(5):
+        rebuilds.append(
+            {
+                "from": f"{number:036}",
+                "to": f"{number + 9:036}",
+                "nodes": 18,
+                "chassis": chassis,
+            }
+        )
     status = {"levels": [], "conditions": [], "fabric": {"splitDomains": 0, "rebuilds": rebuilds}}
     assert fit_to_size(status) == status
     assert fit_to_size(status, most=1500)["fabric"]["rebuilds"] == rebuilds[:2]
