@@ -3,26 +3,26 @@
 import json
 import random
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from tests.support.machines import discovered, probed
-from tests.support.tables import each_case, each_row
 from toposcope.agent.annotation import LIMIT, annotation_for
 from toposcope.agent.baseline import Comparison, compare, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
-from toposcope.api.label_keys import REFERENCE
+from toposcope.api.label_keys import MATRIX, REFERENCE
 from toposcope.hardware.matrix import LinkMatrix
 from toposcope.hardware.topology import NodeFault, NodeTopology, PathDispute, State
 from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 
 
-def test_it_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
+def test_annotation_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)
-    document = json.loads(annotation_for(topology._replace(reasons=("GPU 3: 17 of 18 NVLinks active",))))
+    topology = topology._replace(reasons=("GPU 3: 17 of 18 NVLinks active",))
+    document = json.loads(annotation_for(topology))
     assert document["version"] == 1
     assert document["gpus"][3]["pci"] == topology.gpus[3].pci
     assert document["nics"][1] == {"name": "mlx5_1", "pci": topology.nics[1].pci, "numa": 1}
@@ -37,51 +37,60 @@ def test_it_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
     assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
 
 
-def test_faults_say_to_programs_what_the_reasons_are_about(tmp_path: Path) -> None:
+def test_faults_name_kind_and_gpu_beside_the_reasons(tmp_path: Path) -> None:
     raw = probed(load_profile("dgx-h200"), tmp_path, Faults(links_down={3: frozenset({17})}))
-    description = describe(raw, "n")
-    document = json.loads(description.annotations["gpu.topology/matrix"])
+    document = json.loads(describe(raw, "n1").annotations[MATRIX])
     assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
     assert document["faults"] == [{"kind": "links-down", "gpu": 3}]
 
 
-def test_a_reason_that_is_no_fault_has_none(tmp_path: Path) -> None:
+def test_reason_without_a_fault_has_none(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)
+    assert "faults" not in json.loads(annotation_for(topology))
     noted = topology._replace(reasons=("GPU 3: NVML does not say which NVLinks are up",))
     assert json.loads(annotation_for(noted))["faults"] == []
-    assert "faults" not in json.loads(annotation_for(topology))
 
 
 def test_faults_go_with_the_reasons_that_are_shown(tmp_path: Path) -> None:
-    base = machine(8, 2, tmp_path)
-    faults = tuple(NodeFault("links-down", number % 8) for number in range(20))
-    many = base._replace(reasons=tuple(f"reason {number}" for number in range(20)), faults=faults)
-    assert len(json.loads(annotation_for(many))["faults"]) == 15
+    reasons = [f"reason {number}" for number in range(20)]
+    faults = [NodeFault("links-down", number % 8) for number in range(20)]
+    node = large_node(8, 2, tmp_path)._replace(reasons=tuple(reasons), faults=tuple(faults))
+    assert len(json.loads(annotation_for(node))["faults"]) == 15
 
 
-def test_faults_make_room_first(tmp_path: Path) -> None:
-    base = machine(16, 18, tmp_path)
-    faults = tuple(NodeFault("links-down", number) for number in range(16))
-    for length, kept in ((1, True), (30, False)):
-        reasons = tuple(f"GPU {number}: " + "long words " * length for number in range(16))
-        document = json.loads(annotation_for(base._replace(reasons=reasons, faults=faults)))
-        assert ("faults" in document, len(document["reasons"]), len(document["matrix"])) == (kept, 16, 34)
+@pytest.mark.parametrize(("words", "has_faults"), [(1, True), (30, False)])
+def test_faults_are_the_first_to_make_room(words: int, has_faults: bool, tmp_path: Path) -> None:
+    reasons = [f"GPU {number}: " + "long words " * words for number in range(16)]
+    faults = [NodeFault("links-down", number) for number in range(16)]
+    node = large_node(16, 18, tmp_path)._replace(reasons=tuple(reasons), faults=tuple(faults))
+    document = json.loads(annotation_for(node))
+    assert ("faults" in document) == has_faults
+    assert len(document["reasons"]) == 16
+    assert len(document["matrix"]) == 34
 
 
-def machine(gpus: int, nics: int, folder: Path) -> NodeTopology:
+def large_node(gpus: int, nics: int, folder: Path) -> NodeTopology:
+    """A node of so many devices, with a reason about each GPU."""
     base = discovered(load_profile("dgx-h200"), folder)
-    names = tuple(f"GPU{i}" for i in range(gpus)) + tuple(f"NIC{i}" for i in range(nics))
-    cells = tuple(tuple("X" if i == j else "NV18" for j in range(len(names))) for i in range(len(names)))
+    gpu = base.gpus[0]._replace(rails=("mlx5_bond_10",))
+    nic = base.nics[0]
+    names = [f"GPU{i}" for i in range(gpus)]
+    names += [f"NIC{i}" for i in range(nics)]
+    rows = []
+    for i in range(len(names)):
+        row = ["NV18"] * len(names)
+        row[i] = "X"
+        rows.append(tuple(row))
     return base._replace(
-        gpus=tuple(base.gpus[0]._replace(index=i, rails=("mlx5_bond_10",)) for i in range(gpus)),
-        nics=tuple(base.nics[0]._replace(name=f"mlx5_bond_{i}") for i in range(nics)),
-        matrix=LinkMatrix(names, cells),
+        gpus=tuple(gpu._replace(index=i) for i in range(gpus)),
+        nics=tuple(nic._replace(name=f"mlx5_bond_{i}") for i in range(nics)),
+        matrix=LinkMatrix(tuple(names), tuple(rows)),
         reasons=tuple(f"GPU {i}: 17 of 18 NVLinks active" for i in range(gpus)),
     )
 
 
-def test_a_huge_node_keeps_its_reasons(tmp_path: Path) -> None:
-    text = annotation_for(machine(64, 128, tmp_path))
+def test_huge_node_keeps_its_reasons(tmp_path: Path) -> None:
+    text = annotation_for(large_node(64, 128, tmp_path))
     assert len(text.encode()) <= LIMIT
     assert json.loads(text)["reasons"]
 
@@ -96,8 +105,8 @@ def hostile(topology: NodeTopology, text: str) -> NodeTopology:
 
 
 def test_16_gpus_and_18_nics_keep_their_matrix_beside_long_reasons(tmp_path: Path) -> None:
-    base = machine(16, 18, tmp_path)
-    text = annotation_for(base._replace(reasons=tuple(f"GPU {i}: " + "long words " * 30 for i in range(16))))
+    reasons = [f"GPU {i}: " + "long words " * 30 for i in range(16)]
+    text = annotation_for(large_node(16, 18, tmp_path)._replace(reasons=tuple(reasons)))
     document = json.loads(text)
     assert len(text.encode()) <= LIMIT
     assert len(document["matrix"]) == 34
@@ -105,9 +114,18 @@ def test_16_gpus_and_18_nics_keep_their_matrix_beside_long_reasons(tmp_path: Pat
     assert document["reasons"][0].endswith("...")
 
 
-@pytest.mark.parametrize("text", ["\u2603" * 400, "\x00\x1b\x7f" * 200, '"\\' * 300, "\ufffd" * 64, "\U0001f600" * 99])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\u2603" * 400, id="snowmen"),
+        pytest.param("\x00\x1b\x7f" * 200, id="control-characters"),
+        pytest.param('"\\' * 300, id="quotes"),
+        pytest.param("\ufffd" * 64, id="replacement-characters"),
+        pytest.param("\U0001f600" * 99, id="emoji"),
+    ],
+)
 def test_hostile_names_and_reasons_stay_within_the_limit_and_ascii(text: str, tmp_path: Path) -> None:
-    value = annotation_for(hostile(machine(16, 18, tmp_path), text))
+    value = annotation_for(hostile(large_node(16, 18, tmp_path), text))
     assert len(value.encode()) <= LIMIT
     assert value.isascii()
     reasons = json.loads(value)["reasons"]
@@ -116,61 +134,109 @@ def test_hostile_names_and_reasons_stay_within_the_limit_and_ascii(text: str, tm
 
 
 def test_reasons_that_are_left_out_are_counted(tmp_path: Path) -> None:
-    base = machine(8, 2, tmp_path)
-    reasons = json.loads(annotation_for(base._replace(reasons=tuple(f"reason {i}" for i in range(20)))))["reasons"]
-    assert reasons[14:] == ["reason 14", "and 5 more: see the agent's log"]
+    reasons = [f"reason {i}" for i in range(20)]
+    text = annotation_for(large_node(8, 2, tmp_path)._replace(reasons=tuple(reasons)))
+    assert json.loads(text)["reasons"][14:] == ["reason 14", "and 5 more: see the agent's log"]
 
 
-def test_16_gpus_and_18_nics_fit_with_everything_and_many_disputes_are_dropped_first(tmp_path: Path) -> None:
-    base = machine(16, 18, tmp_path)
-    disputes = tuple(PathDispute(f"GPU{i}", f"GPU{j}", "SYS", "NODE") for i in range(16) for j in range(i))
-    for few, kept in ((3, True), (len(disputes), False)):
-        text = annotation_for(base._replace(disputes=disputes[:few]))
-        document = json.loads(text)
-        assert len(text.encode()) <= LIMIT
-        assert ("disputes" in document, len(document["matrix"])) == (kept, 34)
-        assert {"gpus", "nics", "reasons"} <= document.keys()
+@pytest.mark.parametrize(("disputes", "has_disputes"), [(3, True), (120, False)])
+def test_many_disputes_are_the_first_to_be_dropped(disputes: int, has_disputes: bool, tmp_path: Path) -> None:
+    pairs = list(combinations(range(16), 2))[:disputes]
+    paths = [PathDispute(f"GPU{b}", f"GPU{a}", "SYS", "NODE") for a, b in pairs]
+    text = annotation_for(large_node(16, 18, tmp_path)._replace(disputes=tuple(paths)))
+    document = json.loads(text)
+    assert len(text.encode()) <= LIMIT
+    assert ("disputes" in document) == has_disputes
+    assert len(document["matrix"]) == 34
+    assert {"gpus", "nics", "reasons"} <= document.keys()
 
 
-class Look(msgspec.Struct, forbid_unknown_fields=True):
-    """A machine, perhaps with its first GPUs alone and with faults, and what is wrong with it by what it was before."""
+# The baseline: what is wrong with a node by the best that it has shown
 
-    machine: str
-    gpus: int | None = None
-    faults: dict[str, Any] = {}
-    """As in a fault file."""
-    reasons: list[str] = []
-    """With `{n}` for the address of GPU n."""
-    kept: bool = False
-    """Whether the baseline stays what it was."""
+BRIDGE = "rtx3090-2-nvlink"
+FOUR_CARDS = "l40s-4"
+LOOSE_BRIDGE = Faults(links_down={0: frozenset({3})})
+"""Both cards have three of four links then: nothing on the node shows that there were more."""
 
 
-class Past(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    looks: list[Look]
+class Remembered:
+    """A node whose agent remembers the baseline of the look before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._looks = 0
+        self.baseline: str | None = None
+
+    def look(self, machine: Machine, faults: Faults | None = None) -> NodeTopology:
+        """What its agent finds of this machine, which must agree with the state."""
+        self._looks += 1
+        raw = probed(machine, self._folder / str(self._looks), faults)
+        description = describe(raw, "n1", self.baseline)
+        self.baseline = description.annotations[REFERENCE]
+        topology = description.topology
+        assert topology
+        assert topology.state is (State.DEGRADED if topology.reasons else State.OK)
+        return topology
 
 
-@each_row("baselines.yaml", Past, ids=lambda row: row.case)
-def test_what_is_wrong_by_what_was_before(row: Past, tmp_path: Path) -> None:
-    before = None
-    for number, look in enumerate(row.looks):
-        whole = load_profile(look.machine)
-        machine, folder = replace(whole, gpus=whole.gpus[: look.gpus]), tmp_path / str(number)
-        folder.mkdir()
-        found = describe(probed(machine, folder, msgspec.convert(look.faults, Faults)), "n1", before)
-        addresses = [gpu.function.address for gpu in whole.gpus]
-        assert found.topology
-        assert found.topology.reasons == tuple(text.format(*addresses) for text in look.reasons), number
-        assert found.topology.state is (State.DEGRADED if look.reasons else State.OK)
-        assert not look.kept or found.annotations[REFERENCE] == before
-        before = found.annotations[REFERENCE]
+@pytest.fixture
+def node(tmp_path: Path) -> Remembered:
+    return Remembered(tmp_path)
 
 
-def test_a_worse_path_is_reported_with_what_it_was(tmp_path: Path) -> None:
+def test_badly_seated_bridge_shows_only_against_the_past(node: Remembered) -> None:
+    bridge = load_profile(BRIDGE)
+    assert node.look(bridge).reasons == ()
+    assert node.look(bridge, LOOSE_BRIDGE).reasons == ("GPU 0: 3 of 4 NVLinks active", "GPU 1: 3 of 4 NVLinks active")
+
+
+def test_repaired_node_is_ok_again_and_keeps_its_baseline(node: Remembered) -> None:
+    bridge = load_profile(BRIDGE)
+    assert node.look(bridge).reasons == ()
+    baseline = node.baseline
+
+    broken = node.look(bridge, Faults(links_down={0: "all"}))
+    assert broken.reasons == ("GPU 0: 0 of 4 NVLinks active", "GPU 1: 0 of 4 NVLinks active")
+    assert node.baseline == baseline
+
+    assert node.look(bridge).reasons == ()
+    assert node.baseline == baseline
+
+
+def test_first_look_is_the_baseline(node: Remembered) -> None:
+    bridge = load_profile(BRIDGE)
+    assert node.look(bridge, LOOSE_BRIDGE).reasons == ()
+    baseline = node.baseline
+    assert node.look(bridge, LOOSE_BRIDGE).reasons == ()
+    assert node.baseline == baseline
+
+
+def test_gpu_gone_from_the_bus_is_named(node: Remembered) -> None:
+    cards = load_profile(FOUR_CARDS)
+    assert node.look(cards).reasons == ()
+    fewer = replace(cards, gpus=cards.gpus[:3])
+    address = cards.gpus[3].function.address
+    assert node.look(fewer).reasons == (f"GPU {address} was here before and is gone",)
+
+
+def test_gpu_that_the_bus_still_shows_is_named_once(node: Remembered) -> None:
+    cards = load_profile(FOUR_CARDS)
+    assert node.look(cards).reasons == ()
+    address = cards.gpus[3].function.address
+    lost = node.look(cards, Faults(lost=frozenset({3})))
+    assert lost.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
+
+
+def test_other_hardware_starts_a_new_baseline(node: Remembered) -> None:
+    assert node.look(load_profile(BRIDGE)).reasons == ()
+    assert node.look(load_profile(FOUR_CARDS)).reasons == ()
+
+
+def test_worse_path_is_reported_with_what_it_was(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)
     past = observed(topology)
-    first, second = topology.gpus[0].pci, topology.gpus[1].pci
-    nearer = past._replace(paths={**past.paths, (first, second): "PIX"})
+    pair = topology.gpus[0].pci, topology.gpus[1].pci
+    nearer = past._replace(paths={**past.paths, pair: "PIX"})
     worse = degradations(Comparison(nearer, ()), topology)
     assert [fault.sentence for fault in worse] == ["GPU 0 to GPU 1: NODE, was PIX"]
 
@@ -179,24 +245,42 @@ def test_renumbered_buses_are_the_same_machine(tmp_path: Path) -> None:
     """An annotation of an earlier agent tells GPUs by their addresses only."""
     topology = discovered(load_profile("l40s-4"), tmp_path)
     today = observed(topology)
-    moved = today._replace(links={f"1{gpu}": n for gpu, n in today.links.items()}, paths={}, uuids={})
+    moved = today._replace(links={f"1{gpu}": links for gpu, links in today.links.items()}, paths={}, uuids={})
     assert compare(moved, topology, absent=()) == Comparison(today, ())
 
 
-def test_the_annotation_reads_back(tmp_path: Path) -> None:
-    for profile in ("dgx2", "t4-1", "dgx1-v100", "rtx4090-5-mixed"):
-        past = observed(discovered(load_profile(profile), tmp_path / profile))
-        text = encode(past)
-        assert decode(text) == past
-        assert len(text) < 4096
+@pytest.mark.parametrize("profile", ["dgx2", "t4-1", "dgx1-v100", "rtx4090-5-mixed"])
+def test_baseline_reads_back(profile: str, tmp_path: Path) -> None:
+    past = observed(discovered(load_profile(profile), tmp_path))
+    text = encode(past)
+    assert decode(text) == past
+    assert len(text) < 4096
 
 
-@each_case("tables/agent.yaml")
-def test_an_annotation_that_is_not_ours_is_no_baseline(text: str | None, times: int) -> None:
-    assert decode(text and text * times) is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(None, id="missing"),
+        pytest.param("", id="empty"),
+        pytest.param("null", id="null"),
+        pytest.param("{", id="cut-off"),
+        pytest.param("[]", id="list"),
+        pytest.param('{"version":2,"product":null,"gpus":{},"paths":[]}', id="another-version"),
+        pytest.param('{"version":1,"product":null,"gpus":{"a":1},"paths":[]}', id="paths-missing"),
+        pytest.param('{"version":1,"product":null,"gpus":{"a":"many"},"paths":["X"]}', id="links-no-number"),
+        pytest.param('{"version":1,"product":null,"gpus":{"a":1},"paths":["X X"]}', id="paths-too-many"),
+        pytest.param('{"version":1,"product":null,"gpus":{"\\ud800":1},"paths":["X"]}', id="surrogate"),
+        pytest.param('{"version":true,"product":null,"gpus":{},"paths":[]}', id="version-no-number"),
+        pytest.param("[" * 16000, id="deep"),
+        pytest.param("x" * 20000, id="long"),
+        pytest.param("\0\u2603", id="no-json"),
+    ],
+)
+def test_annotation_of_another_format_is_no_baseline(text: str | None) -> None:
+    assert decode(text) is None
 
 
-def test_a_garbled_baseline_never_raises(tmp_path: Path) -> None:
+def test_garbled_baseline_never_raises(tmp_path: Path) -> None:
     text = encode(observed(discovered(load_profile("dgx-h200"), tmp_path)))
     rng = random.Random(5)
     for _ in range(500):

@@ -82,7 +82,7 @@ def test_both_ports_of_a_card_have_one_function(tmp_path: Path) -> None:
     assert topology.gpus[2].rails == ("mlx5_3",)  # the other port is Ethernet
 
 
-def test_a_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
+def test_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
     """Only root can read the vital product data, and nothing else says which NIC it is."""
     machine = LivingMachine(machine_of(UNREADABLE, tmp_path), tmp_path)
     found = describe(machine.probe(), "n1")
@@ -98,13 +98,13 @@ def test_a_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
     assert topology.state == "ok"
 
 
-def test_the_shape_does_not_depend_on_who_reads_it(tmp_path: Path) -> None:
+def test_shape_does_not_depend_on_permissions(tmp_path: Path) -> None:
     root = topology_of(GB300, tmp_path / "root")
     other = topology_of(UNREADABLE, tmp_path / "other")
     assert root.shape == other.shape
 
 
-def test_a_function_that_a_pod_cannot_take_stays_when_its_nic_goes(tmp_path: Path) -> None:
+def test_function_stays_when_a_pod_takes_its_nic(tmp_path: Path) -> None:
     machine = LivingMachine(machine_of(GB300, tmp_path), tmp_path)
     before = describe(machine.probe(), "n1")
     machine.hide("mlx5_2")
@@ -114,7 +114,7 @@ def test_a_function_that_a_pod_cannot_take_stays_when_its_nic_goes(tmp_path: Pat
     assert after.topology.gpus[3].rails == ("mlx5_2",)
 
 
-def test_a_nic_that_is_down_is_no_rail_though_its_function_is_near(tmp_path: Path) -> None:
+def test_nic_that_is_down_is_no_rail_though_its_function_is_near(tmp_path: Path) -> None:
     text = GB300.replace(
         "  - {names: [mlx5_0, mlx5_1, mlx5_2, mlx5_3], pci_id: 0x1023, data_direct: true}",
         "  - {names: [mlx5_0], pci_id: 0x1023, data_direct: true, state: DOWN}\n"
@@ -133,7 +133,7 @@ def test_virtual_functions_go_by_the_function_of_their_card(tmp_path: Path) -> N
     assert topology.gpus[1].rails == ("mlx5_0", "vf0")
 
 
-def test_the_annotation_names_the_rows(tmp_path: Path) -> None:
+def test_annotation_names_the_rows(tmp_path: Path) -> None:
     found = describe(LivingMachine(machine_of(GB300, tmp_path), tmp_path).probe(), "n1")
     matrix = parse(found.annotations[MATRIX])
     assert tuple(device.label for device in matrix.devices) == DEVICES
@@ -170,7 +170,7 @@ def pasted(text: str, folder: Path) -> NodeTopology:
 @pytest.mark.parametrize(
     ("old", "new"), [("", ""), (" data-direct function", ""), (" data-direct function", "_dma"), ("DD0:  ", "DD0: ")]
 )
-def test_a_pasted_matrix_has_its_rows(old: str, new: str, tmp_path: Path) -> None:
+def test_pasted_matrix_has_its_rows(old: str, new: str, tmp_path: Path) -> None:
     topology = pasted(PASTE.replace(old, new) if old else PASTE, tmp_path)
     assert topology.matrix.devices == ("GPU0", "GPU1", "NIC0", "NIC1", "DD0", "DD1")
     assert [nic.name for nic in topology.nics] == ["mlx5_0", "mlx5_1"]
@@ -178,7 +178,7 @@ def test_a_pasted_matrix_has_its_rows(old: str, new: str, tmp_path: Path) -> Non
     assert topology.rail_aligned is True
 
 
-def test_a_pasted_matrix_without_a_legend_says_that_rails_are_unknown(tmp_path: Path) -> None:
+def test_pasted_matrix_without_a_legend_leaves_rails_unknown(tmp_path: Path) -> None:
     text = PASTE.partition("NIC Legend")[0]
     machine = machine_from_capture(text)
     assert "NIC of DD0, DD1 (Data Direct) unknown: append the NIC legend" in machine.notes
@@ -187,7 +187,7 @@ def test_a_pasted_matrix_without_a_legend_says_that_rails_are_unknown(tmp_path: 
     assert topology.rail_aligned is None
 
 
-def test_a_pasted_matrix_without_rows_is_filled_from_its_columns(tmp_path: Path) -> None:
+def test_pasted_matrix_without_rows_is_filled_from_its_columns(tmp_path: Path) -> None:
     lines = [line for line in PASTE.splitlines() if not line.startswith("DD")]
     with pytest.raises(CaptureError, match="rows missing: DD0, DD1"):
         machine_from_capture("\n".join(lines))

@@ -1,93 +1,316 @@
-"""Shipped, recorded and broken machines, through simulated NVML and sysfs."""
+"""What the agent finds on shipped, recorded and broken machines, through simulated NVML and sysfs."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from tests.support.machines import changed, discovered, probed, recorded_machines
-from tests.support.tables import each_row
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX
 from toposcope.api.label_values import is_label_value
-from toposcope.hardware.topology import Fabric, State
+from toposcope.hardware.topology import Fabric, GpuFabric, Interconnect, LinkEnd, NodeTopology, State
 from toposcope.simulator.capture import machine_from_capture
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Fabric as FabricAnswer
 from toposcope.simulator.profile import load_profile, profile_names
 
-
-class Discovered(msgspec.Struct, forbid_unknown_fields=True):
-    """A shipped machine, what is wrong with it, and what must be found."""
-
-    case: str
-    profile: str
-    driver: str = ""
-    faults: dict[str, Any] = {}
-    """As in a fault file."""
-    first: dict[str, Any] = {}
-    """Other facts about its first GPU."""
-    found: dict[str, Any] = {}
-    """Values by their place in the topology: `*` is each of several, and one value stands for all of them."""
-    labels: dict[str, str | None] = {}
-    """Labels without their prefix, None for those that it must not have; those left out may be any."""
-    unknown: set[str] | None = None
-    as_newest: bool = False
-    """Matrix and labels are those by the newest driver and without faults."""
+TRAY = "gb200-nvl72-tray"
+CLIQUE = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
+FUNCTION_NOT_FOUND = 13
+OLDEST_DRIVER = "470.256.02"
+"""It has no fields 164 and 165, no fabric, no module and no C2C."""
 
 
-def at(topology: Any, path: str) -> Any:
-    """What is in one place, or in several, as YAML has it."""
-    step, _, rest = path.partition(".")
-    if not step:
-        return msgspec.json.decode(msgspec.json.encode(topology))
-    if step == "*":
-        return [at(item, rest) for item in topology]
-    if step == "len":
-        return len(topology)
-    return at(topology[int(step)] if step.isdigit() else getattr(topology, step), rest)
+class Finder:
+    """Discovers shipped machines, each in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, profile: str, faults: Faults | None = None, driver: str | None = None) -> NodeTopology:
+        machine = load_profile(profile)
+        if driver:
+            machine = replace(machine, driver=driver)
+        return discovered(machine, self._folder / profile, faults)
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Finder:
+    return Finder(tmp_path)
+
+
+def labels_of(topology: NodeTopology) -> dict[str, str]:
+    """Its labels on a Node `n1`, keys without their prefix."""
+    return {key.removeprefix(PREFIX): value for key, value in labels_for(topology, "n1").known.items()}
+
+
+def unknown_labels_of(topology: NodeTopology) -> set[str]:
+    """Labels that keep their values, keys without their prefix."""
+    return {key.removeprefix(PREFIX) for key in labels_for(topology, "n1").unknown}
+
+
+def failing_call(call: str, error: int, gpu: int | None = None) -> Faults:
+    return Faults(calls=(CallFault(call=call, error=error, gpu=gpu),))
+
+
+# Whole machines
+
+LABELS = {
+    "dgx-h200": {
+        "fabric": "not-supported",
+        "gpu-product": "NVIDIA-H200",
+        "gpus": "8",
+        "gpus-per-numa": "4-4",
+        "interconnect": "nvswitch",
+        "numa-nodes": "2",
+        "nvlink-bandwidth": "478",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "8",
+        "nvlink-domains": "1",
+        "nvlink-links": "18",
+        "nvlink-version": "4.0",
+        "nvswitches": "4",
+        "rail-aligned": "true",
+        "shape": "c36b93f002",
+        "state": "ok",
+    },
+    "l40s-4": {
+        "fabric": "not-supported",
+        "gpu-product": "NVIDIA-L40S",
+        "gpus": "4",
+        "gpus-per-numa": "2-2",
+        "interconnect": "pcie",
+        "numa-nodes": "2",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "1",
+        "nvlink-domains": "4",
+        "nvlink-links": "0",
+        "nvswitches": "0",
+        "rail-aligned": "false",
+        "shape": "bb99cb8082",
+        "state": "ok",
+    },
+    "dgx1-v100": {
+        "fabric": "not-supported",
+        "gpu-product": "Tesla-V100-SXM2-16GB",
+        "gpus": "8",
+        "gpus-per-numa": "4-4",
+        "interconnect": "nvlink",
+        "numa-nodes": "2",
+        "nvlink-bandwidth": "154",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "8",
+        "nvlink-domains": "1",
+        "nvlink-links": "6",
+        "nvlink-version": "2.2",
+        "nvswitches": "0",
+        "rail-aligned": "false",
+        "shape": "5307132a60",
+        "state": "ok",
+    },
+    "dgx-a100": {
+        "fabric": "not-supported",
+        "gpu-product": "NVIDIA-A100-SXM4-40GB",
+        "gpus": "8",
+        "gpus-per-numa": "0-2-0-2-0-2-0-2",
+        "interconnect": "nvswitch",
+        "numa-nodes": "8",
+        "nvlink-bandwidth": "300",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "8",
+        "nvlink-domains": "1",
+        "nvlink-links": "12",
+        "nvlink-version": "3.1",
+        "nvswitches": "6",
+        "rail-aligned": "true",
+        "shape": "dc658f5cd3",
+        "state": "ok",
+    },
+    "t4-1": {
+        "fabric": "not-supported",
+        "gpu-product": "Tesla-T4",
+        "gpus": "1",
+        "gpus-per-numa": "1",
+        "interconnect": "none",
+        "numa-nodes": "1",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "1",
+        "nvlink-domains": "1",
+        "nvlink-links": "0",
+        "nvswitches": "0",
+        "rail-aligned": "false",
+        "shape": "ac83a02dcd",
+        "state": "ok",
+    },
+    "power9-v100": {
+        "fabric": "not-supported",
+        "gpu-product": "Tesla-V100-SXM2-16GB",
+        "gpus": "2",
+        "gpus-per-numa": "1-1",
+        "interconnect": "pcie",
+        "numa-nodes": "2",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "1",
+        "nvlink-domains": "2",
+        "nvlink-links": "0",
+        "nvswitches": "0",
+        "rail-aligned": "false",
+        "shape": "f7f19388a8",
+        "state": "ok",
+    },
+    "rtx3090-2-nvlink": {
+        "fabric": "not-supported",
+        "gpu-product": "NVIDIA-GeForce-RTX-3090",
+        "gpus": "2",
+        "gpus-per-numa": "2",
+        "interconnect": "nvlink",
+        "numa-nodes": "1",
+        "nvlink-bandwidth": "56",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "2",
+        "nvlink-domains": "1",
+        "nvlink-links": "4",
+        "nvlink-version": "3.1",
+        "nvswitches": "0",
+        "rail-aligned": "false",
+        "shape": "157ab3f74c",
+        "state": "ok",
+    },
+    "dgx2": {
+        "fabric": "not-supported",
+        "gpu-product": "Tesla-V100-SXM3-32GB",
+        "gpus": "16",
+        "gpus-per-numa": "8-8",
+        "interconnect": "nvswitch",
+        "numa-nodes": "2",
+        "nvlink-bandwidth": "154",
+        "nvlink-domain": "n1",
+        "nvlink-domain-size": "16",
+        "nvlink-domains": "1",
+        "nvlink-links": "6",
+        "nvlink-version": "2.2",
+        "nvswitches": "12",
+        "rail-aligned": "false",
+        "shape": "135cee422f",
+        "state": "ok",
+    },
+}
 
 
 @pytest.mark.regression
-@each_row("discovered.yaml", Discovered, ids=lambda row: row.case)
-def test_what_is_found_of_a_machine(row: Discovered, tmp_path: Path) -> None:
-    newest = load_profile(row.profile)
-    machine = changed(replace(newest, driver=row.driver or newest.driver), **row.first)
-    topology = discovered(machine, tmp_path, msgspec.convert(row.faults, Faults))
-    for path, expected in row.found.items():
-        found = at(topology, path)
-        several = isinstance(found, list) and not isinstance(expected, list)
-        assert found == ([expected] * len(found) if several else expected), path
-        assert found != [], path
-    made = labels_for(topology, "n1")
-    assert {key: made.known.get(PREFIX + key) for key in row.labels} == row.labels
-    assert row.unknown is None or made.unknown == {PREFIX + key for key in row.unknown}
-    if row.as_newest:
-        whole = discovered(newest, tmp_path)
-        assert (topology.matrix, made) == (whole.matrix, labels_for(whole, "n1"))
+@pytest.mark.parametrize("profile", LABELS)
+def test_labels_of_shipped_machine(profile: str, find: Finder) -> None:
+    assert labels_of(find(profile)) == LABELS[profile]
 
 
 @pytest.mark.parametrize("profile", profile_names())
-def test_every_shipped_machine_is_ok_and_every_label_valid(profile: str, tmp_path: Path) -> None:
-    topology = discovered(load_profile(profile), tmp_path)
-    assert (topology.state, topology.reasons) == (State.OK, ())
-    known = labels_for(topology, "a-node").known
-    assert all(is_label_value(value) for value in known.values())
-    assert f"{PREFIX}nvlink-domain" in known
+def test_every_shipped_machine_is_ok_and_every_label_valid(profile: str, find: Finder) -> None:
+    topology = find(profile)
+    assert topology.state is State.OK
+    assert topology.reasons == ()
+    labels = labels_of(topology)
+    assert [value for value in labels.values() if not is_label_value(value)] == []
+    assert "nvlink-domain" in labels
 
 
-@pytest.mark.parametrize("status", [0, 999])
-def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) -> None:
-    """HGX boards without multi-node NVLink answer so (torchcomms#1385, torchcomms#936)."""
-    machine = load_profile("dgx-h200")
-    gpus = tuple(replace(gpu, fabric=FabricAnswer(state=3, status=status)) for gpu in machine.gpus)
-    topology = discovered(replace(machine, gpus=gpus), tmp_path)
-    assert (topology.fabric, topology.state) == (Fabric.NOT_SUPPORTED, State.OK)
+RECORDED = recorded_machines()
 
 
-def test_nvml_that_does_not_start_says_what_to_do_and_which_gpus_wait(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", RECORDED)
+def test_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> None:
+    recorded = RECORDED[name]
+    topology = discovered(machine_from_capture(recorded.text, name), tmp_path)
+    names = [f"GPU{gpu.index}" for gpu in topology.gpus]
+    names += [nic.name for nic in topology.nics]
+    if recorded.numbered:
+        assert tuple(names) == recorded.devices
+    else:  # drivers that name columns after the NICs list them in the order of their discovery
+        assert set(names) == set(recorded.devices)
+
+    cells = {}
+    for row_name, row in zip(names, topology.matrix.cells, strict=True):
+        for column_name, cell in zip(names, row, strict=True):
+            cells[row_name, column_name] = cell
+    assert cells == recorded.cells
+
+
+# GPUs
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(4, id="no-permission"),
+        pytest.param(8, id="insufficient-power"),
+        pytest.param(11, id="interrupt"),
+        pytest.param(15, id="lost"),
+        pytest.param(999, id="unknown"),
+    ],
+)
+def test_index_without_handle_costs_only_that_gpu(error: int, find: Finder) -> None:
+    topology = find("dgx-h200", failing_call("nvmlDeviceGetHandleByIndex", error, gpu=3))
+    assert topology.state is State.DEGRADED
+    assert [gpu.index for gpu in topology.gpus] == [0, 1, 2, 4, 5, 6, 7]
+
+
+@pytest.mark.regression
+def test_lost_gpu_is_named_by_its_address(find: Finder) -> None:
+    topology = find("dgx-h200", Faults(lost=frozenset({3})))
+    assert topology.state is State.DEGRADED
+    assert topology.reasons == ("GPU 0000:61:00.0 is on the PCI bus but not in NVML: GPU is lost",)
+    assert labels_of(topology)["gpus"] == "7"
+
+
+@pytest.mark.regression
+def test_gpu_that_has_left_nvml_is_named_by_its_address(find: Finder) -> None:
+    topology = find("dgx-h200", Faults(vanished=frozenset({3})))
+    assert topology.state is State.DEGRADED
+    assert topology.reasons == ("GPU 0000:61:00.0 is on the PCI bus but not in NVML",)
+    assert labels_of(topology)["gpus"] == "7"
+
+
+@pytest.mark.regression
+def test_failing_call_costs_only_its_own_fact(find: Finder) -> None:
+    labels = labels_of(find("dgx-h200", failing_call("nvmlDeviceGetName", 999)))
+    assert "gpu-product" not in labels
+    assert labels["gpus"] == "8"
+    assert labels["nvlink-links"] == "18"
+
+
+@pytest.mark.regression
+def test_geforce_without_serial_or_module_is_ok(find: Finder) -> None:
+    topology = find("rtx4090-8")
+    assert len(topology.gpus) == 8
+    assert topology.state is State.OK
+
+
+@pytest.mark.regression
+def test_unknown_architecture_is_none_and_not_a_number(tmp_path: Path) -> None:
+    machine = changed(load_profile("dgx-h200"), architecture=None)  # NVML answers 0xffffffff
+    topology = discovered(machine, tmp_path)
+    assert [gpu.architecture for gpu in topology.gpus] == [None] + ["hopper"] * 7
+
+
+@pytest.mark.regression
+def test_memory_node_of_a_gpu_is_not_the_node_of_its_cpus(find: Finder) -> None:
+    gpus = find(TRAY).gpus
+    assert [gpu.memory_numa for gpu in gpus] == [2, 10, 18, 26]
+    assert [gpu.numa for gpu in gpus] == [0, 0, 1, 1]
+
+
+@pytest.mark.regression
+def test_board_has_no_memory_nodes(find: Finder) -> None:
+    assert [gpu.memory_numa for gpu in find("dgx-h200").gpus] == [None] * 8
+
+
+@pytest.mark.regression
+def test_mig_is_unknown_before_ampere(find: Finder) -> None:
+    assert [gpu.mig for gpu in find("t4-1").gpus] == [None]
+
+
+def test_nvml_that_does_not_start_names_advice_and_gpus(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
     description = describe(probed(machine, tmp_path, Faults(init_error=999)), "n1")
     assert "restart" in description.problem
@@ -96,15 +319,314 @@ def test_nvml_that_does_not_start_says_what_to_do_and_which_gpus_wait(tmp_path: 
     assert f"{PREFIX}gpus" in description.labels.unknown
 
 
-RECORDED = recorded_machines()
+# NVLinks
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_the_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> None:
-    recorded = RECORDED[name]
-    topology = discovered(machine_from_capture(recorded.text, name), tmp_path)
-    names = (*(f"GPU{gpu.index}" for gpu in topology.gpus), *(nic.name for nic in topology.nics))
-    # Drivers that name columns after the NICs list them in the order of their discovery.
-    assert names == recorded.devices if recorded.numbered else set(names) == set(recorded.devices)
-    cells = {(a, b): topology.matrix.cells[i][j] for i, a in enumerate(names) for j, b in enumerate(names)}
-    assert cells == recorded.cells
+@pytest.mark.regression
+def test_number_of_links_comes_from_the_driver(find: Finder) -> None:
+    """The binding knows of more."""
+    topology = find("dgx-h200")
+    assert [len(gpu.links) for gpu in topology.gpus] == [18] * 8
+    assert topology.matrix.cells[1][0] == "NV18"
+    assert topology.pci_levels.nvml[1][0] == "NODE"
+    assert topology.pci_levels.sysfs[1][0] == "NODE"
+
+
+@pytest.mark.regression
+def test_product_without_nvlinks_has_no_links(find: Finder) -> None:
+    assert [gpu.links for gpu in find("l40s-4").gpus] == [()] * 4
+
+
+@pytest.mark.regression
+def test_links_that_are_present_but_down_are_no_nvlink(find: Finder) -> None:
+    """As those of an A100 card without a bridge."""
+    (gpu,) = find("gh200").gpus
+    assert len(gpu.links) == 18
+    assert gpu.links_active == 0
+
+
+@pytest.mark.regression
+def test_loose_bridge_is_no_nvlink(find: Finder) -> None:
+    topology = find("rtx3090-2-nvlink", Faults(links_down={0: "all"}))
+    assert topology.interconnect is Interconnect.PCIE
+    assert topology.gpus[0].nvlink_version is None
+    assert topology.gpus[0].link_mbps is None
+
+
+@pytest.mark.regression
+def test_gpu_of_unknown_wiring_is_compared_with_its_peers(find: Finder) -> None:
+    """A V100 board may have fewer links wired than the GPU has."""
+    topology = find("dgx1-v100", Faults(links_down={0: frozenset({0})}))
+    assert topology.reasons == ("GPU 0: 5 of 6 NVLinks active", "GPU 1: 5 of 6 NVLinks active")
+    assert [gpu.links_expected for gpu in topology.gpus] == [6] * 8
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("profile", "version"),
+    [
+        ("dgx1-v100", "2.2"),
+        ("dgx-a100", "3.1"),  # for which an A100 answers 5
+        ("rtx3090-2-nvlink", "3.1"),
+        ("dgx-h200", "4.0"),
+        (TRAY, "5.0"),
+    ],
+)
+def test_nvlink_version_is_an_enum(profile: str, version: str, find: Finder) -> None:
+    assert {gpu.nvlink_version for gpu in find(profile).gpus} == {version}
+
+
+@pytest.mark.regression
+def test_c2c_links_are_counted_and_are_no_nvlinks(find: Finder) -> None:
+    assert [gpu.c2c_links for gpu in find(TRAY).gpus] == [10] * 4
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("profile", "cell"),
+    [pytest.param("dgx-a100", "NV12", id="eight-gpus"), pytest.param("dgx2", "NV6", id="sixteen-gpus")],
+)
+def test_switch_without_remote_type_is_known_by_its_address(profile: str, cell: str, find: Finder) -> None:
+    topology = find(profile, failing_call("nvmlDeviceGetNvLinkRemoteDeviceType", FUNCTION_NOT_FOUND))
+    assert topology.matrix.cells[1][0] == cell
+    assert {link.remote for link in topology.gpus[0].links} == {LinkEnd.NVSWITCH}
+
+
+@pytest.mark.regression
+def test_link_without_remote_type_that_leads_to_no_switch_is_unknown(find: Finder) -> None:
+    topology = find("power9-v100", failing_call("nvmlDeviceGetNvLinkRemoteDeviceType", FUNCTION_NOT_FOUND))
+    assert topology.matrix.cells[1][0] == "SYS"
+    assert [link.remote for link in topology.gpus[0].links] == [LinkEnd.UNKNOWN] * 3 + [None] * 3
+
+
+@pytest.mark.regression
+def test_links_to_a_cpu_make_no_nv_cell(find: Finder) -> None:
+    topology = find("power9-v100")
+    assert [gpu.links_active for gpu in topology.gpus] == [3, 3]
+    assert topology.matrix.cells[1][0] == "SYS"
+    assert topology.interconnect is Interconnect.PCIE
+
+
+@pytest.mark.regression
+def test_dead_link_makes_the_node_degraded_and_says_where(find: Finder) -> None:
+    topology = find("dgx-h200", Faults(links_down={3: frozenset({5})}))
+    assert topology.reasons == ("GPU 3: 17 of 18 NVLinks active",)
+    assert topology.matrix.cells[3][0] == "NV17"
+    assert topology.matrix.cells[0][1] == "NV18"
+
+
+@pytest.mark.regression
+def test_gpu_with_fewer_links_counts_through_switches(find: Finder) -> None:
+    topology = find("dgx-h200", Faults(links_down={1: frozenset({0, 1, 2})}))
+    assert topology.matrix.cells[1][0] == "NV15"
+    assert topology.matrix.cells[2][0] == "NV18"
+
+
+@pytest.mark.regression
+def test_gpu_thrown_out_of_the_fabric_is_its_own_domain(find: Finder) -> None:
+    """As recorded on an 8-GPU B200."""
+    topology = find("hgx-b200-8", Faults(links_down={2: "all"}))
+    assert topology.nvlink_domains == ((0, 1, 3, 4, 5, 6, 7), (2,))
+    column = [row[2] for row in topology.matrix.cells]
+    assert " ".join(column[:8]) == "NODE NODE X NODE SYS SYS SYS SYS"
+    assert " ".join(column[8:]) == "NODE NODE PXB NODE SYS SYS SYS SYS NODE NODE SYS SYS"
+    assert topology.reasons == ("GPU 2: 0 of 18 NVLinks active",)
+    # What a job on the largest domain can count on has not changed.
+    assert labels_of(topology)["nvlink-links"] == "18"
+
+
+# Drivers: matrix and labels are those of the newest
+
+
+def assert_as_newest(topology: NodeTopology, profile: str, find: Finder) -> None:
+    newest = find(profile)
+    assert topology.matrix == newest.matrix
+    assert labels_for(topology, "n1") == labels_for(newest, "n1")
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param("dgx1-v100", id="mesh"),
+        pytest.param("dgx2", id="sixteen-gpus"),
+        pytest.param("dgx-a100", id="switches"),
+        pytest.param("power9-v100", id="links-to-cpus"),
+        pytest.param("rtx3090-2-nvlink", id="bridge"),
+    ],
+)
+def test_oldest_driver_gives_the_same_labels(profile: str, find: Finder) -> None:
+    topology = find(profile, driver=OLDEST_DRIVER)
+    assert_as_newest(topology, profile, find)
+    assert topology.state is State.OK
+    assert topology.gpus[0].module is None
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("driver", ["525.60.13", "535.104.05", "550.54.15", "580.95.05"])
+def test_driver_gives_the_same_labels(driver: str, find: Finder) -> None:
+    assert_as_newest(find("dgx-a100", driver=driver), "dgx-a100", find)
+
+
+@pytest.mark.regression
+def test_sysfs_rule_decides_without_nvmls_ancestor(find: Finder) -> None:
+    topology = find("l40s-4", failing_call("nvmlDeviceGetTopologyCommonAncestor", 3))
+    assert_as_newest(topology, "l40s-4", find)
+    assert topology.pci_levels.nvml[1] == (None, "X", None, None)
+
+
+# Fabric
+
+
+@pytest.mark.regression
+def test_tray_is_in_the_clique_of_its_rack(find: Finder) -> None:
+    """Its switches are in other trays."""
+    topology = find(TRAY)
+    assert topology.fabric is Fabric.COMPLETED
+    assert topology.clique == CLIQUE
+    assert topology.interconnect is Interconnect.NVSWITCH
+    assert topology.nvswitches is None
+    assert labels_of(topology)["nvlink-domain"] == CLIQUE
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("driver", ["525.60.13", "550.54.15", "580.95.05"])
+def test_tray_is_in_its_clique_by_the_layout_of_each_driver(driver: str, find: Finder) -> None:
+    topology = find(TRAY, driver=driver)
+    assert topology.fabric is Fabric.COMPLETED
+    assert topology.clique == CLIQUE
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("state", [pytest.param(1, id="before"), pytest.param(2, id="while")])
+def test_domain_is_unknown_until_the_fabric_is_registered(state: int, find: Finder) -> None:
+    topology = find(TRAY, Faults(fabric={1: {"state": state}}))
+    assert topology.fabric is Fabric.IN_PROGRESS
+    assert topology.state is State.UNKNOWN
+    assert topology.reasons == ("GPU 1: still registering with the NVLink fabric",)
+    assert "nvlink-domain" not in labels_of(topology)
+    assert unknown_labels_of(topology) == {"nvlink-domain"}
+
+
+@pytest.mark.regression
+def test_lost_gpu_may_hold_up_the_registration_of_others(find: Finder) -> None:
+    registering = Faults(lost=frozenset({3}), fabric={gpu: {"state": 2} for gpu in range(3)})
+    topology = find(TRAY, registering)
+    assert topology.fabric is Fabric.IN_PROGRESS
+    assert topology.state is State.UNKNOWN
+    assert [gpu.fabric for gpu in topology.gpus] == [GpuFabric.IN_PROGRESS] * 3
+    assert topology.reasons[0] == "GPU 0019:01:00.0 is on the PCI bus but not in NVML: GPU is lost"
+
+
+@pytest.mark.regression
+def test_failing_fabric_call_is_a_fault_and_not_the_absence_of_a_fabric(find: Finder) -> None:
+    topology = find(TRAY, failing_call("nvmlDeviceGetGpuFabricInfoV", 999, gpu=2))
+    assert topology.fabric is Fabric.FAILED
+    assert topology.gpus[2].fabric is GpuFabric.FAILED
+    assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        pytest.param(
+            {"clique": 7},
+            f"the GPUs of this node are in 2 fabric cliques: {CLIQUE}, {CLIQUE.partition('.')[0]}.7",
+            id="two-cliques",
+        ),
+        pytest.param(
+            {"status": 999}, "GPU 1: fabric registration ended with NVML status 999", id="failed-registration"
+        ),
+        pytest.param(
+            {"state": 0}, "GPU 1: not in the NVLink fabric that other GPUs of this node are in", id="no-fabric"
+        ),
+    ],
+)
+def test_gpus_that_disagree_are_in_no_clique(answer: dict[str, int], reason: str, find: Finder) -> None:
+    """NVLink ends at the node then."""
+    topology = find(TRAY, Faults(fabric={1: answer}))  # type: ignore[dict-item]  # the names of fields
+    assert topology.fabric is Fabric.FAILED
+    assert topology.clique is None
+    assert topology.state is State.DEGRADED
+    assert topology.reasons == (reason,)
+    assert labels_of(topology)["nvlink-domain"] == "n1"
+
+
+@pytest.mark.parametrize("status", [0, 999])
+def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) -> None:
+    """HGX boards without multi-node NVLink answer so (torchcomms#1385, torchcomms#936)."""
+    machine = load_profile("dgx-h200")
+    completed = FabricAnswer(state=3, status=status)
+    gpus = tuple(replace(gpu, fabric=completed) for gpu in machine.gpus)
+    topology = discovered(replace(machine, gpus=gpus), tmp_path)
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.state is State.OK
+
+
+# PCI, NUMA nodes and NICs
+
+
+@pytest.mark.regression
+def test_two_dies_of_a_board_are_pix(find: Finder) -> None:
+    """NVML answers 0 ("internal") for them."""
+    topology = find("k80-4")
+    assert topology.pci_levels.nvml[1][0] == "PIX"
+    assert topology.matrix.cells[1][0] == "PIX"
+
+
+@pytest.mark.regression
+def test_two_nodes_of_one_socket_are_sys_and_come_in_no_order(find: Finder) -> None:
+    """NPS4, sub-NUMA clustering."""
+    topology = find("dgx-a100")
+    assert [gpu.numa for gpu in topology.gpus] == [3, 3, 1, 1, 7, 7, 5, 5]
+    assert topology.pci_levels.sysfs[2][0] == "SYS"
+    assert len(topology.numa) == 8
+    assert labels_of(topology)["gpus-per-numa"] == "0-2-0-2-0-2-0-2"
+    assert labels_of(topology)["numa-nodes"] == "8"
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("profile", "all_nodes", "counted", "gpus_per_numa"),
+    [pytest.param(TRAY, 34, "2", "2-2", id="tray"), pytest.param("gh200", 9, "1", "1", id="superchip")],
+)
+def test_numa_nodes_without_cpus_are_not_counted(
+    profile: str, all_nodes: int, counted: str, gpus_per_numa: str, find: Finder
+) -> None:
+    topology = find(profile)
+    assert len(topology.numa) == all_nodes
+    assert labels_of(topology)["numa-nodes"] == counted
+    assert labels_of(topology)["gpus-per-numa"] == gpus_per_numa
+
+
+@pytest.mark.regression
+def test_node_numbers_may_have_gaps(find: Finder) -> None:
+    topology = find("power9-v100")
+    assert [node.id for node in topology.numa] == [0, 8]
+    assert [node.cpus for node in topology.numa] == ["0-63", "64-127"]
+    assert labels_of(topology)["numa-nodes"] == "2"
+    assert labels_of(topology)["gpus-per-numa"] == "1-1"
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("profile", "nics"),
+    [
+        pytest.param("dgx-h200", 12, id="twelve"),
+        pytest.param("dgx-a100", 10, id="ten"),
+        pytest.param(TRAY, 8, id="eight"),
+    ],
+)
+def test_nics_are_numbered_as_nvidia_smi_numbers_them(profile: str, nics: int, find: Finder) -> None:
+    topology = find(profile)
+    assert [nic.name for nic in topology.nics] == [f"mlx5_{number}" for number in range(nics)]
+
+
+@pytest.mark.regression
+def test_row_of_a_nic_has_its_paths_to_gpus_and_nics(find: Finder) -> None:
+    topology = find("dgx-h200")
+    by_sysfs = topology.pci_levels.sysfs[8]
+    assert " ".join(map(str, by_sysfs[:8])) == "PXB NODE NODE NODE SYS SYS SYS SYS"
+    assert " ".join(map(str, by_sysfs[8:])) == "X NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS"
+    assert topology.matrix.cells[8] == by_sysfs

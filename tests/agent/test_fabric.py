@@ -7,7 +7,6 @@ from typing import Any
 import pynvml
 import pytest
 from tests.support.machines import changed, discovered, probed, started
-from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric
 from toposcope.agent.labels import labels_for
@@ -26,21 +25,94 @@ TRAY = "gb200-nvl72-tray"
 MEMBER = RawFabric(3, 0, "6a8ab8c124e44fd19d5c0d9f3fd6a1b2", clique=32766, cliques=((0, 32766),))
 
 
-@each_case("tables/agent.yaml")
-def test_the_health_mask(mask: int, bad: dict[str, str]) -> None:
-    assert health_bits(MEMBER._replace(health_mask=mask)) == bad
+# Two bits for each of the first four faults, four for the configuration, two for each of the others.
+@pytest.mark.parametrize(
+    ("mask", "bit", "words"),
+    [
+        pytest.param(0b01, "degraded_bandwidth", "degraded bandwidth", id="bandwidth"),
+        pytest.param(0b01_00, "route_recovery", "route recovery in progress", id="route-recovery"),
+        pytest.param(0b01_00_00, "route_unhealthy", "route unhealthy", id="route"),
+        pytest.param(
+            0b01_00_00_00, "access_timeout_recovery", "access timeout recovery in progress", id="access-timeout"
+        ),
+        pytest.param(0b0011_00_00_00_00, "incorrect_configuration", "wrong chassis serial number", id="chassis"),
+        pytest.param(0b1000_00_00_00_00, "incorrect_configuration", "invalid GPU state", id="gpu-state"),
+        pytest.param(0b10_0000_00_00_00_00, "partition_unassigned", "no partition assigned", id="partition"),
+        pytest.param(
+            0b10_00_0000_00_00_00_00, "fabric_manager_disconnected", "fabric manager disconnected", id="fabric-manager"
+        ),
+    ],
+)
+def test_health_mask_names_its_bad_bit(mask: int, bit: str, words: str) -> None:
+    assert health_bits(MEMBER._replace(health_mask=mask)) == {bit: words}
 
 
-@each_case("tables/agent.yaml")
-def test_what_the_answers_of_a_node_s_gpus_mean_together(
-    answers: list[dict[str, Any] | None], state: str, name: str | None, reasons: list[str]
-) -> None:
-    """Each has the fields that differ from those of a member; None: a GPU without an answer."""
-    node = [
-        RawGpu(i, f"0000:{i:02x}:00.0", None, None, (), switch_links=None, fabric=answer)
-        for i, answer in enumerate(MEMBER._replace(**of) if of is not None else None for of in answers)
-    ]
-    assert (*node_fabric(node), fabric_reasons(node)) == (Fabric(state), name, reasons)
+@pytest.mark.parametrize(
+    "mask",
+    [
+        pytest.param(0, id="nothing-known"),
+        pytest.param(0b01_01_0001_10_10_10_10, id="all-good"),  # the polarity flips between the fields
+        pytest.param(0xFFFF0000, id="unknown-bits"),
+    ],
+)
+def test_good_health_mask_has_no_bad_bits(mask: int) -> None:
+    assert health_bits(MEMBER._replace(health_mask=mask)) == {}
+
+
+# The answers of a node's GPUs, taken together: dra-driver-nvidia-gpu#626, flashinfer#5143, gpud#1140 and #1147.
+
+CLIQUE = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
+STATE_ZERO = MEMBER._replace(state=0, uuid="0" * 32, clique=0, cliques=())
+"""PCIe cards and single GPUs answer so, or not at all."""
+
+
+def node_of(*answers: RawFabric | None) -> list[RawGpu]:
+    """GPUs that answer so about their fabric."""
+    gpus = []
+    for index, answer in enumerate(answers):
+        address = f"0000:{index:02x}:00.0"
+        gpus.append(RawGpu(index, address, None, None, (), switch_links=None, fabric=answer))
+    return gpus
+
+
+def test_bad_health_is_reported_beside_the_right_clique() -> None:
+    node = node_of(MEMBER, MEMBER._replace(health_mask=1, health_summary=2))
+    assert node_fabric(node) == (Fabric.COMPLETED, CLIQUE)
+    assert fabric_reasons(node) == ["GPU 1: fabric health: degraded bandwidth"]
+
+
+def test_bad_health_summary_alone_is_reported() -> None:
+    node = node_of(MEMBER._replace(health_summary=3))
+    assert node_fabric(node) == (Fabric.COMPLETED, CLIQUE)
+    assert fabric_reasons(node) == ["GPU 0: fabric health: limited capacity"]
+
+
+def test_uuid_that_begins_with_a_zero_byte_is_a_uuid() -> None:
+    member = MEMBER._replace(uuid="008ab8c124e44fd19d5c0d9f3fd6a1b2")
+    node = node_of(member, member)
+    assert node_fabric(node) == (Fabric.COMPLETED, "008ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766")
+    assert fabric_reasons(node) == []
+
+
+def test_gpus_with_two_cluster_uuids_are_in_two_cliques() -> None:
+    node = node_of(MEMBER, MEMBER._replace(uuid="f" * 32))
+    assert node_fabric(node) == (Fabric.FAILED, None)
+    cliques = f"{CLIQUE}, ffffffff-ffff-ffff-ffff-ffffffffffff.32766"
+    assert fabric_reasons(node) == [f"the GPUs of this node are in 2 fabric cliques: {cliques}"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param((STATE_ZERO, STATE_ZERO), id="state-zero"),
+        pytest.param((None, None), id="no-answer"),
+        pytest.param((STATE_ZERO, None), id="state-zero-and-no-answer"),
+    ],
+)
+def test_gpus_in_no_fabric_do_not_support_one(answers: tuple[RawFabric | None, ...]) -> None:
+    node = node_of(*answers)
+    assert node_fabric(node) == (Fabric.NOT_SUPPORTED, None)
+    assert fabric_reasons(node) == []
 
 
 def test_platform_numbers_are_numbers() -> None:
@@ -73,7 +145,7 @@ def outside_fabrics(machine: Machine, **fabric: Any) -> Machine:
     return everywhere(machine, fabric=SimulatedFabric(**fabric))
 
 
-def test_a_tray_whose_place_is_not_known_is_measured_by_its_past(tmp_path: Path) -> None:
+def test_tray_of_unknown_place_is_measured_by_its_past(tmp_path: Path) -> None:
     """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
     machine = unplaced(load_profile(TRAY))
     before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
@@ -115,7 +187,7 @@ NO_FABRIC = f"NVML says that there is no NVLink fabric, {PLACE}"
         pytest.param(None, NO_FABRIC, id="the call is not supported"),
     ],
 )
-def test_a_tray_of_a_rack_without_a_fabric_has_failed_at_first_sight(
+def test_tray_without_a_fabric_has_failed_at_first_sight(
     fabric: SimulatedFabric | None, reason: str, tmp_path: Path
 ) -> None:
     topology = discovered(everywhere(load_profile(TRAY), fabric=fabric), tmp_path)
@@ -125,12 +197,12 @@ def test_a_tray_of_a_rack_without_a_fabric_has_failed_at_first_sight(
 
 
 @pytest.mark.parametrize("state", [1, 2])
-def test_a_tray_that_still_registers_has_not_failed(state: int, tmp_path: Path) -> None:
+def test_tray_that_still_registers_has_not_failed(state: int, tmp_path: Path) -> None:
     topology = discovered(outside_fabrics(load_profile(TRAY), state=state), tmp_path)
     assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
 
 
-def test_a_rack_s_fault_is_named_once_beside_a_past_in_a_fabric(tmp_path: Path) -> None:
+def test_fault_of_a_rack_is_named_once_beside_its_past(tmp_path: Path) -> None:
     machine = load_profile(TRAY)
     before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
     description = describe(probed(outside_fabrics(machine, state=0), tmp_path), "n1", before)
@@ -168,7 +240,7 @@ HGX_PLACE = SimulatedPlatform(chassis="1650000000001", slot=0, tray=0, host=0, p
 @pytest.mark.parametrize(
     "fabric", [SimulatedFabric(state=0), SimulatedFabric(state=3), SimulatedFabric(state=3, status=26), None]
 )
-def test_a_board_outside_racks_needs_no_fabric(
+def test_board_outside_racks_needs_no_fabric(
     profile: str, platform: SimulatedPlatform, fabric: SimulatedFabric | None, tmp_path: Path
 ) -> None:
     topology = discovered(everywhere(load_profile(profile), platform=platform, fabric=fabric), tmp_path)
@@ -211,7 +283,7 @@ def test_good_or_unknown_health_without_a_cluster_uuid_is_no_fault(mask: int, tm
     assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
 
 
-def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Path) -> None:
+def test_missing_fabric_and_bad_health_are_both_named(tmp_path: Path) -> None:
     machine = outside_fabrics(load_profile(TRAY), state=3, status=26, health_mask=0x400)
     topology = discovered(machine, tmp_path)
     assert topology.fabric is Fabric.FAILED
@@ -222,7 +294,7 @@ def test_the_missing_fabric_and_bad_health_of_a_tray_are_both_named(tmp_path: Pa
 
 
 @pytest.mark.regression
-def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabric(tmp_path: Path) -> None:
+def test_refusing_gpu_does_not_fail_a_board_without_a_fabric(tmp_path: Path) -> None:
     """The others are in no fabric, and none is missing there."""
     faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_UNKNOWN),))
     topology = discovered(outside_fabrics(load_profile("dgx-h200"), state=3), tmp_path, faults)
@@ -231,7 +303,7 @@ def test_a_gpu_that_refuses_the_question_says_nothing_of_a_board_without_a_fabri
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])
-def test_a_driver_rejects_an_unknown_layout_in_two_ways_and_leaves_garbage(code: int) -> None:
+def test_driver_that_rejects_a_layout_and_leaves_garbage_is_asked_again(code: int) -> None:
     """Both fall through to the older layout, and a struct that a refusal scribbled on is not used again."""
 
     class Older(SimulatedNvml):
@@ -246,7 +318,7 @@ def test_a_driver_rejects_an_unknown_layout_in_two_ways_and_leaves_garbage(code:
     assert (answer.state, answer.health_mask, answer.health_summary) == (3, 0x1AA, None)
 
 
-def test_a_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
+def test_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
     """Read as a string it would end at the first zero."""
     fabric = load_profile(TRAY).gpus[0].fabric
     assert fabric
@@ -258,7 +330,7 @@ def test_a_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
         assert answer.uuid == odd.hex
 
 
-def test_a_chassis_serial_that_is_not_ascii_is_no_label_and_no_crash(tmp_path: Path) -> None:
+def test_chassis_serial_that_is_not_ascii_is_no_label(tmp_path: Path) -> None:
     """The binding raises UnicodeDecodeError for such bytes."""
 
     class Garbled(SimulatedNvml):
@@ -272,7 +344,7 @@ def test_a_chassis_serial_that_is_not_ascii_is_no_label_and_no_crash(tmp_path: P
     assert (known[label_keys.TRAY], known[label_keys.SLOT]) == ("0", "1")
 
 
-def test_the_older_platform_layout_gives_the_same() -> None:
+def test_older_platform_layout_gives_the_same() -> None:
     class Older(SimulatedNvml):
         def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
             if info._obj.version == pynvml.nvmlPlatformInfo_v2:

@@ -23,7 +23,6 @@ import pytest
 from tests.support.machines import changed, probed
 from tests.support.paths import ROOT
 from tests.support.programs import nvml_in_c
-from tests.support.tables import each_case
 from tools.libnvml.build import environment, lines_of, write_table
 from toposcope.agent.describe import describe
 from toposcope.agent.fabric import registration
@@ -40,32 +39,13 @@ from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
 from toposcope.simulator.sysfs import write_sysfs
 
-
-def odd_bytes() -> Machine:
-    """Zeros within a cluster's UUID, and bytes from 0x80 up: not the text that the binding takes some of them for."""
-    tray = load_profile(TRAY)
-    fabric, platform = tray.gpus[0].fabric, tray.gpus[0].platform
-    assert fabric
-    assert platform
-    odd = UUID(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
-    return changed(tray, fabric=replace(fabric, cluster_uuid=odd), platform=replace(platform, slot=200, tray=0))
-
-
-H200, TRAY, MESH, A100 = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100", "dgx-a100"
-FOREVER, MINUTE = 3600.0, 60.0
+H200 = "dgx-h200"
+TRAY = "gb200-nvl72-tray"
+MESH = "dgx1-v100"
+A100 = "dgx-a100"
+FOREVER = 3600.0
+MINUTE = 60.0
 RECORDINGS = sorted((ROOT / "tests" / "recordings").glob("*.json"))
-MACHINES = {name: (load_profile(name), Faults()) for name in profile_names()} | {
-    **{f"driver {driver}": (replace(load_profile(TRAY), driver=driver), Faults()) for driver in ("470.1", "525.1")},
-    **{f"driver {driver}": (replace(load_profile(TRAY), driver=driver), Faults()) for driver in ("550.1", None)},
-    "odd bytes": (odd_bytes(), Faults()),
-    "MIG": (changed(load_profile(A100), mig=("MIG-a", "MIG-b")), Faults()),
-    "lost": (load_profile(MESH), Faults(lost=frozenset({2}))),
-    "vanished": (load_profile(MESH), Faults(vanished=frozenset({2}))),
-    "links down": (load_profile(A100), Faults(links_down={0: "all", 3: frozenset({1, 7})})),
-    "fabric": (load_profile(TRAY), Faults(fabric={0: {"state": 2}, 1: {"clique": 7, "health_mask": 1}})),
-    "no permission for a GPU": (load_profile(H200), Faults(calls=(CallFault("nvmlDeviceGetPciInfo", 4, gpu=1),))),
-    **{f"init fails with {code}": (load_profile("t4-1"), Faults(init_error=code)) for code in (4, 9, 15, 18, 999)},
-}
 Probe = Callable[[Path, Path], RawNode]
 
 
@@ -95,15 +75,59 @@ def through_c() -> Iterator[Probe]:
         ask.close()
 
 
-@pytest.mark.parametrize(("machine", "faults"), MACHINES.values(), ids=MACHINES)
-def test_a_machine_is_the_same_through_c(machine: Machine, faults: Faults, through_c: Probe, tmp_path: Path) -> None:
-    write_table(tmp_path / "table", lines_of(simulated(machine, faults)))
-    expected = probed(machine, tmp_path, faults)
-    assert through_c(tmp_path / "table", tmp_path / "sys") == expected
+def assert_same_through_c(through_c: Probe, folder: Path, machine: Machine, faults: Faults | None = None) -> None:
+    write_table(folder / "table", lines_of(simulated(machine, faults)))
+    expected = probed(machine, folder, faults)
+    assert through_c(folder / "table", folder / "sys") == expected
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_machine_is_the_same_through_c(profile: str, through_c: Probe, tmp_path: Path) -> None:
+    assert_same_through_c(through_c, tmp_path, load_profile(profile))
+
+
+@pytest.mark.parametrize("driver", ["470.1", "525.1", "550.1", None])
+def test_tray_with_a_driver_is_the_same_through_c(driver: str | None, through_c: Probe, tmp_path: Path) -> None:
+    assert_same_through_c(through_c, tmp_path, replace(load_profile(TRAY), driver=driver))
+
+
+def test_odd_bytes_are_the_same_through_c(through_c: Probe, tmp_path: Path) -> None:
+    """Zeros within a cluster's UUID, and bytes from 0x80 up: not the text that the binding takes some of them for."""
+    tray = load_profile(TRAY)
+    fabric = tray.gpus[0].fabric
+    platform = tray.gpus[0].platform
+    assert fabric
+    assert platform
+    odd_uuid = UUID(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
+    machine = changed(tray, fabric=replace(fabric, cluster_uuid=odd_uuid), platform=replace(platform, slot=200, tray=0))
+    assert_same_through_c(through_c, tmp_path, machine)
+
+
+def test_mig_devices_are_the_same_through_c(through_c: Probe, tmp_path: Path) -> None:
+    assert_same_through_c(through_c, tmp_path, changed(load_profile(A100), mig=("MIG-a", "MIG-b")))
+
+
+@pytest.mark.parametrize(
+    ("profile", "faults"),
+    [
+        pytest.param(MESH, Faults(lost=frozenset({2})), id="lost"),
+        pytest.param(MESH, Faults(vanished=frozenset({2})), id="vanished"),
+        pytest.param(A100, Faults(links_down={0: "all", 3: frozenset({1, 7})}), id="links-down"),
+        pytest.param(TRAY, Faults(fabric={0: {"state": 2}, 1: {"clique": 7, "health_mask": 1}}), id="fabric"),
+        pytest.param(H200, Faults(calls=(CallFault("nvmlDeviceGetPciInfo", 4, gpu=1),)), id="no-permission-for-a-gpu"),
+        pytest.param("t4-1", Faults(init_error=4), id="init-fails-with-4"),
+        pytest.param("t4-1", Faults(init_error=9), id="init-fails-with-9"),
+        pytest.param("t4-1", Faults(init_error=15), id="init-fails-with-15"),
+        pytest.param("t4-1", Faults(init_error=18), id="init-fails-with-18"),
+        pytest.param("t4-1", Faults(init_error=999), id="init-fails-with-999"),
+    ],
+)
+def test_broken_machine_is_the_same_through_c(profile: str, faults: Faults, through_c: Probe, tmp_path: Path) -> None:
+    assert_same_through_c(through_c, tmp_path, load_profile(profile), faults)
 
 
 @pytest.mark.parametrize("file", RECORDINGS, ids=[file.stem for file in RECORDINGS])
-def test_a_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Probe, tmp_path: Path) -> None:
+def test_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Probe, tmp_path: Path) -> None:
     recording = load_recording(file)
     write_recorded_sysfs(recording, tmp_path / "sys")
     write_table(tmp_path / "table", lines_of(recording))
@@ -113,21 +137,29 @@ def test_a_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Pr
 
 
 @pytest.mark.skipif(not hasattr(pynvml, "c_nvmlGpuFabricInfo_v4_t"), reason="this binding knows one clique a GPU")
-@each_case("tables/agent.yaml")
-def test_of_several_cliques_the_one_for_memory_access_counts(
-    of: list[list[int]], clique: int | None, through_c: Probe, tmp_path: Path
+@pytest.mark.parametrize(
+    ("cliques", "clique"),
+    [
+        pytest.param(((0, 7),), 7, id="memory-access-alone"),
+        pytest.param(((0, 7), (0, 9), (1, 3)), 7, id="the-first-of-two"),
+        pytest.param(((1, 3), (2, 4)), None, id="other-kinds"),
+        pytest.param((), None, id="none"),
+    ],
+)
+def test_clique_for_memory_access_counts(
+    cliques: tuple[tuple[int, int], ...], clique: int | None, through_c: Probe, tmp_path: Path
 ) -> None:
-    cliques = tuple((kind, number) for kind, number in of)
     uuid = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
     pairs = " ".join(f"{kind} {number}" for kind, number in cliques)
     newest = f"nvmlDeviceGetGpuFabricInfo_v4 0 = 0 {uuid} 0 {len(cliques)} 3 426 1 {pairs}"
     write_table(tmp_path / "table", lines_of(simulated(TRAY)), newest)
     fabric = through_c(tmp_path / "table", tmp_path / "nothing").gpus[0].fabric
     assert fabric == RawFabric(3, 0, uuid, clique, cliques, health_mask=426, health_summary=1)
-    assert (registration(fabric).clique, registration(fabric).cliques) == (clique, cliques)
+    assert registration(fabric).clique == clique
+    assert registration(fabric).cliques == cliques
 
 
-def test_a_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, tmp_path: Path) -> None:
+def test_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, tmp_path: Path) -> None:
     machine = load_profile(H200)
     write_table(tmp_path / "table", lines_of(simulated(machine)), "nvmlDeviceGetHandleByIndex_v2 2 = 15")
     assert through_c(tmp_path / "table", tmp_path / "sys") != probed(machine, tmp_path)
@@ -137,13 +169,17 @@ def test_a_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, 
 
 def questions_of_a_gpu() -> dict[str, str]:
     """Of all questions about GPU 0 the first of each kind: of links, pairs and layouts one will do, but each field."""
-    first: dict[str, str] = {}
+    questions: dict[str, str] = {}
     for line in lines_of(simulated(TRAY)):
-        symbol, *arguments = line.partition(" = ")[0].split()
-        if arguments[:1] == ["0"] and "Handle" not in symbol:
-            kind = " ".join([symbol, *arguments[1:2]]) if "FieldValues" in symbol else symbol
-            first.setdefault(kind, " ".join([symbol, *arguments]))
-    return first
+        question, _, _answer = line.partition(" = ")
+        symbol, *arguments = question.split()
+        if arguments[:1] != ["0"] or "Handle" in symbol:
+            continue
+        kind = symbol
+        if "FieldValues" in symbol:
+            kind = " ".join([symbol, *arguments[1:2]])
+        questions.setdefault(kind, question)
+    return questions
 
 
 @pytest.mark.regression
@@ -160,14 +196,23 @@ def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe
 
 
 @pytest.mark.regression
-@each_case("tables/agent.yaml")
-def test_a_gpu_that_counts_wrong_is_not_believed(question: str, things: str, through_c: Probe, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("question", "things"),
+    [
+        pytest.param("nvmlDeviceGetFieldValues 0 91 0", "NVLinks", id="nvlinks"),
+        pytest.param("nvmlDeviceGetFieldValues 0 170 0", "C2C links", id="c2c-links"),
+        pytest.param("nvmlDeviceGetMaxMigDeviceCount 0", "MIG slots", id="mig-slots"),
+    ],
+)
+def test_gpu_that_counts_wrong_is_not_believed(question: str, things: str, through_c: Probe, tmp_path: Path) -> None:
     lines = lines_of(simulated(changed(load_profile(TRAY), mig=("MIG-a",))))
     write_table(tmp_path / "table", lines, f"{question} = garbage")
     raw = through_c(tmp_path / "table", tmp_path / "nothing")
     assert [gpu.index for gpu in raw.gpus] == [1, 2, 3]
-    assert [(fault.code, fault.index) for fault in raw.faults] == [(GARBAGE, 0)]
-    assert raw.faults[0].text == f"NVML counts 4294967295 {things}, more than there can be"
+    (fault,) = raw.faults
+    assert fault.code == GARBAGE
+    assert fault.index == 0
+    assert fault.text == f"NVML counts 4294967295 {things}, more than there can be"
 
 
 class Agent:
@@ -223,17 +268,25 @@ def wake() -> Iterator[socket.socket]:
         yield ours
 
 
-@each_case("tables/agent.yaml")
-def test_a_library_that_aborts_is_named_and_the_next_probe_works(question: str, step: str, start: Start) -> None:
+@pytest.mark.parametrize(
+    ("question", "step"),
+    [
+        pytest.param("nvmlInitWithFlags", "nvmlInit", id="init"),
+        pytest.param("nvmlDeviceGetNvLinkVersion 7 17", "NVLinks of GPU 7", id="links"),
+        pytest.param("nvmlDeviceGetTopologyCommonAncestor 6 7", "PCI ancestors", id="ancestors"),
+    ],
+)
+def test_aborting_library_is_named_and_the_next_probe_works(question: str, step: str, start: Start) -> None:
     agent = start()
     agent.break_by(f"{question} = abort")
     refusal = agent.refused()
-    assert (refusal.reason, str(refusal)) == ("crash", f"the probe's process was killed by SIGABRT in step: {step}")
+    assert refusal.reason == "crash"
+    assert str(refusal) == f"the probe's process was killed by SIGABRT in step: {step}"
     agent.break_by()
     assert len(agent.probe().gpus) == 8
 
 
-def test_a_library_that_hangs_is_named_and_killed_and_the_next_probe_works(start: Start) -> None:
+def test_hanging_library_is_named_killed_and_the_next_probe_works(start: Start) -> None:
     agent = start()
     whole = agent.probe()
     worker = agent.process._worker
@@ -251,11 +304,14 @@ def test_a_library_that_hangs_is_named_and_killed_and_the_next_probe_works(start
     assert agent.probe() == whole
 
 
-def test_what_is_remembered_is_asked_again_each_tenth_time_and_whenever_anything_changes(start: Start) -> None:
+def test_remembered_answers_are_asked_again_each_tenth_time_or_on_change(start: Start) -> None:
     agent = start()
     whole = agent.probe()
     agent.break_by("nvmlDeviceGetNvLinkRemoteDeviceType 0 0 = 0 255")
-    assert [agent.probe() == whole for _ in range(10)] == [True] * 9 + [False]
+    for _probe in range(9):
+        assert agent.probe() == whole
+    assert agent.probe() != whole
+
     agent.break_by()
     assert agent.probe() != whole
     agent.break_by("nvmlDeviceGetFieldValues 1 165 0 = 0 1 0")
@@ -265,7 +321,7 @@ def test_what_is_remembered_is_asked_again_each_tenth_time_and_whenever_anything
 
 
 @pytest.mark.regression
-def test_a_count_that_cannot_be_ends_the_process_that_saw_it(start: Start) -> None:
+def test_impossible_count_ends_the_process_that_saw_it(start: Start) -> None:
     agent = start()
     agent.break_by("nvmlDeviceGetCount_v2 = garbage")
     raw = agent.probe()
@@ -276,19 +332,21 @@ def test_a_count_that_cannot_be_ends_the_process_that_saw_it(start: Start) -> No
     assert len(agent.probe().gpus) == 8
 
 
-def test_a_library_that_comes_later_is_found(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_that_comes_later_is_found(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = start()
     driver = tmp_path / "driver"
     driver.mkdir()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
     raw = agent.probe()
-    assert [(fault.code, fault.text) for fault in raw.faults] == [(12, "NVML Shared Library Not Found")]
+    (fault,) = raw.faults
+    assert fault.code == 12
+    assert fault.text == "NVML Shared Library Not Found"
     assert len(raw.gpu_functions) == 8  # sysfs answers all the same
     shutil.copy(nvml_in_c() / "libnvidia-ml.so.1", driver)
     assert len(agent.probe().gpus) == 8
 
 
-def test_a_driver_that_was_upgraded_is_found_by_a_new_process(start: Start) -> None:
+def test_upgraded_driver_is_found_by_a_new_process(start: Start) -> None:
     """The library in a running process never recovers from it."""
     agent = start()
     assert agent.probe().driver == "570.86.15"
@@ -297,7 +355,7 @@ def test_a_driver_that_was_upgraded_is_found_by_a_new_process(start: Start) -> N
     assert agent.probe().driver == "580.95.05"
 
 
-def test_a_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> None:
+def test_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> None:
     agent = start()
     agent.probe()
     agent.table.unlink()
@@ -307,7 +365,7 @@ def test_a_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> No
     assert len(agent.probe().gpus) == 8
 
 
-def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_a_probe(start: Start, wake: socket.socket) -> None:
+def test_xid_wakes_the_agent_and_a_lost_gpu_ends_events_until_a_probe(start: Start, wake: socket.socket) -> None:
     """The driver is one that refuses all types of event for those that it does not know."""
     agent = start(replace(load_profile(H200), driver="535.104.05"), events=True)
     whole = agent.probe()
@@ -335,8 +393,16 @@ def nvml() -> Iterator[ctypes.CDLL]:
     _ctypes.dlclose(loaded._handle)
 
 
-@each_case("tables/agent.yaml")
-def test_a_struct_of_another_version_is_refused_and_left_as_it_was(
+@pytest.mark.parametrize(
+    ("symbol", "struct"),
+    [
+        pytest.param("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t", id="fabric-2"),
+        pytest.param("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t", id="fabric-3"),
+        pytest.param("nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v1_t", id="platform-1"),
+        pytest.param("nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v2_t", id="platform-2"),
+    ],
+)
+def test_struct_of_another_version_is_refused_and_left_as_it_was(
     nvml: ctypes.CDLL, symbol: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version: int = getattr(pynvml, struct)().version
@@ -344,13 +410,16 @@ def test_a_struct_of_another_version_is_refused_and_left_as_it_was(
     write_table(tmp_path / "table", lines)
     monkeypatch.setenv("NVML_TABLE", str(tmp_path / "table"))
     device = ctypes.c_void_p()
-    assert nvml.nvmlInitWithFlags(0) == nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+    assert nvml.nvmlInitWithFlags(0) == 0
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+
     size = version & 0xFFFFFF
     for wrong in (0, version - 1, version + 1, version + (7 << 24)):
         memory = wrong.to_bytes(4, sys.byteorder) + bytes(size)
         given = ctypes.create_string_buffer(memory, len(memory))
         assert nvml[symbol](device, given) == pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
         assert given.raw == memory
+
     given = ctypes.create_string_buffer(version.to_bytes(4, sys.byteorder) + bytes(size), size + 4)
     assert nvml[symbol](device, given) == pynvml.NVML_SUCCESS
     assert given.raw == b"\xff" * size + bytes(4)  # to its last byte and no further

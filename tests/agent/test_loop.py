@@ -1,80 +1,151 @@
-"""The agent over hours of simulated time, at rest and in trouble: what it writes, requests and logs."""
+"""The agent over hours of simulated time: what it publishes, requests and logs, at rest and in trouble."""
 
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from tests.support.api import error_of
-from tests.support.living_agent import Node
-from tests.support.tables import each_case, each_row, says
+from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.raw import RawNode
-from toposcope.api import label_keys
-from toposcope.kube.errors import ApiError
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.simulator.faults import Faults
-from toposcope.simulator.profile import load_profile
+
+DAY_SECONDS = 86_400
+YEAR_SECONDS = 365 * DAY_SECONDS
+FORBIDDEN = ApiError(403, "Forbidden", "no")
+DENIED = [
+    pytest.param(ApiError(401, "Refused", "no"), id="401"),
+    pytest.param(ApiError(403, "Refused", "no"), id="403"),
+]
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(load_profile("rtx3090-2-nvlink"), tmp_path)
+def node(tmp_path: Path) -> SimulatedNode:
+    """Two GPUs with a bridge of four NVLinks."""
+    return SimulatedNode.of("rtx3090-2-nvlink", tmp_path)
 
 
-def test_once_waits_for_nothing(tmp_path: Path) -> None:
-    node = Node(load_profile("t4-1"), tmp_path, once=True)
-    assert node.agent.sync()
-    assert len(node.cluster.writes) == 1
+@pytest.fixture
+def single_gpu(tmp_path: Path) -> SimulatedNode:
+    return SimulatedNode.of("t4-1", tmp_path)
 
 
-def test_a_link_that_flaps_every_five_seconds_is_at_most_a_write_a_minute(node: Node) -> None:
-    node.live(120)
-    before = len(node.cluster.writes)
-    for step in range(240):  # twenty minutes, an event each time
-        node.faults = Faults(links_down={0: frozenset({step % 4})}) if step % 2 else Faults()
-        node.agent.sync()
-        node.seconds += 5
-    assert len(node.cluster.writes) - before <= 20
+@pytest.fixture
+def tray(tmp_path: Path) -> SimulatedNode:
+    """Four GPUs of a GB200 rack, in one clique."""
+    return SimulatedNode.of("gb200-nvl72-tray", tmp_path)
 
 
-def test_accept_degraded_makes_today_the_baseline(node: Node, tmp_path: Path) -> None:
-    node.live(120)
-    node.faults = Faults(links_down={0: "all"})
-    node.live(120)
-    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
-    accepting = Node(node.machine, tmp_path, once=True, accept_degraded=True)
-    accepting.cluster.baseline = node.cluster.baseline
+@pytest.fixture
+def h200(tmp_path: Path) -> SimulatedNode:
+    return SimulatedNode.of("dgx-h200", tmp_path)
+
+
+# State and Events
+
+
+@pytest.mark.regression
+def test_degraded_and_healed_node_gets_one_event_each(node: SimulatedNode) -> None:
+    assert node.run(minutes=2).events == []
+
+    node.loses_links(1, 2)
+    activity = node.run(minutes=5)
+    assert activity.events == ["Warning NodeDegraded"]
+    assert "GPU 1: 3 of 4 NVLinks active" in activity.last_note
+    assert node.state == "degraded"
+
+    node.heals()
+    assert node.run(minutes=5).events == ["Normal NodeHealthy"]
+    assert node.state == "ok"
+
+
+@pytest.mark.regression
+def test_changed_clique_is_published_within_a_probe(tray: SimulatedNode) -> None:
+    assert tray.run(minutes=2).events == []
+    assert tray.labels["nvlink-domain"].endswith(".32766")
+
+    tray.faults = Faults(fabric={gpu: {"clique": 5} for gpu in range(4)})
+    activity = tray.run(seconds=61)
+    assert activity.events == ["Normal NVLinkDomainChanged"]
+    assert ".32766 to " in activity.last_note
+    assert activity.last_note.endswith(".5")
+    assert tray.labels["nvlink-domain"].endswith(".5")
+
+
+@pytest.mark.regression
+def test_degraded_node_without_baseline_starts_a_new_one(node: SimulatedNode) -> None:
+    node.run(minutes=2)
+    assert node.state == "ok"
+    node.loses_links(0)
+    node.run(minutes=2)
+    assert node.state == "degraded"
+
+    node.loses_baseline()
+    node.run(minutes=2)
+    assert node.state == "ok"
+
+    node.heals()
+    node.run(minutes=2)
+    assert node.state == "ok"
+    node.loses_links(0)
+    node.run(minutes=2)
+    assert node.state == "degraded"
+
+
+def test_accept_degraded_makes_the_present_state_the_baseline(node: SimulatedNode, tmp_path: Path) -> None:
+    node.run(minutes=2)
+    node.loses_links(0)
+    node.run(minutes=2)
+    assert node.state == "degraded"
+
+    accepting = SimulatedNode(node.machine, tmp_path, once=True, accept_degraded=True)
+    accepting.api.baseline = node.api.baseline
     accepting.faults = node.faults
     assert accepting.agent.sync()
-    assert accepting.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
-    node.cluster.baseline = accepting.cluster.baseline
-    node.live(120)
-    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
+    assert accepting.state == "ok"
+
+    node.api.baseline = accepting.api.baseline
+    node.run(minutes=2)
+    assert node.state == "ok"
+
+
+def test_reconfigured_mig_changes_no_label(h200: SimulatedNode) -> None:
+    h200.run(minutes=2)
+    labels_before = h200.labels
+    first, *others = h200.machine.gpus
+    h200.machine = replace(h200.machine, gpus=(replace(first, mig=("MIG-a", "MIG-b")), *others))
+    h200.run(minutes=2)
+    assert h200.labels == labels_before
+    assert h200.metric("gpu_mig_devices", gpu=first.function.address) == 2
+
+
+# Readiness and health
 
 
 @pytest.mark.regression
-def test_a_retry_that_falls_due_during_a_slow_probe_is_not_put_off_for_an_interval(node: Node) -> None:
-    def slow(raw: RawNode) -> RawNode:
-        node.seconds += 5  # as when NVML waits for an event at that moment
-        return raw
+def test_unconfined_agent_labels_its_node_and_is_not_ready(node: SimulatedNode) -> None:
+    node.confined = False
+    activity = node.run(seconds=200)
+    assert node.writes == 1
+    assert "the admission policies do not confine this program" in node.agent.ready()
+    assert node.metric("confined") == 0
+    assert activity.events == ["Warning Unconfined"]
 
-    node.live(120)
-    node.cluster.tamper()
-    node.agent.node_changed()
-    node.seconds += 10
-    node.cluster.fails, node.change = ApiError(401, "Unauthorized", "Unauthorized"), slow
-    assert not node.agent.sync()
-    assert node.agent.seconds_until_sync() <= 5
+    node.confined = True
+    activity = node.run(minutes=2)
+    assert node.agent.ready() == ""
+    assert node.metric("confined") == 1
+    assert activity.events == ["Normal Confined"]
 
 
 @pytest.mark.regression
-def test_policies_that_come_into_force_after_the_first_write_make_the_agent_ready_within_seconds(node: Node) -> None:
+def test_policies_in_force_after_first_write_make_agent_ready_soon(node: SimulatedNode) -> None:
     node.confined = False
     node.agent.sync()
     node.seconds += node.agent.seconds_until_sync()
     node.agent.sync()
     assert "do not confine" in node.agent.ready()
+
     node.confined = True
     assert node.agent.seconds_until_sync() <= 5
     node.seconds += node.agent.seconds_until_sync()
@@ -84,239 +155,245 @@ def test_policies_that_come_into_force_after_the_first_write_make_the_agent_read
 
 
 @pytest.mark.regression
-def test_a_change_right_after_a_probe_is_repaired_within_four_seconds(node: Node) -> None:
-    for _edit in range(20):
-        node.live(3600)
-        node.agent.sync()
-        node.cluster.tamper()
-        node.agent.node_changed()
-        writes, pause = len(node.cluster.writes), node.agent.seconds_until_sync()
-        assert pause <= 4
-        node.seconds += pause
-        node.agent.sync()
-        assert len(node.cluster.writes) == writes + 1
+def test_hanging_loop_is_unhealthy_and_failing_probes_are_not(node: SimulatedNode) -> None:
+    node.run(minutes=2)
+    node.api.fails = UnreachableError("refused")
+    node.probe_fails("no driver")
+    node.run(minutes=20)
+    assert node.agent.healthy() == ""
+
+    node.seconds += 3600
+    assert "no probe has finished for" in node.agent.healthy()
 
 
-class Moment(msgspec.Struct, forbid_unknown_fields=True):
-    """What happens to a node (None: it stays as it is), and how it looks after a while; `*` stands for any words."""
-
-    anew: bool = False
-    """A new container with a new agent."""
-    faults: dict[str, Any] | None = None
-    """As in a fault file."""
-    failure: str | None = None
-    fails: str | list[Any] | None = None
-    """What the API server answers; nothing: it takes what it gets again."""
-    confined: bool | None = None
-    container: dict[str, str] | None = None
-    module: bool | None = None
-    """Whether the kernel module is loaded."""
-    bus: bool | None = None
-    """Whether sysfs shows one."""
-    driver: str = ""
-    """Of the GPUs on the bus; NVML does not see those of vfio-pci."""
-    forgotten: bool = False
-    """Whether the baseline is lost."""
-    clock: float = 0.0
-    """How far the one on the wall is off."""
-    tampered: bool = False
-    """Whether somebody changes a label; where it is `fought` over, again after each write."""
-    fought: bool = False
-    live: float = 0.0
-    later: float = 0.0
-    """Seconds in which the loop does not turn."""
-    labels: dict[str, str] = {}
-    all: dict[str, str] | None = None
-    """All labels."""
-    events: list[str] | None = None
-    """Since the moment before."""
-    note: str = "*"
-    """Of the last one."""
-    writes: int | None = None
-    counted: dict[str, tuple[float, float]] = {}
-    """Least and most reads, writes, refused ones and probes since the moment before."""
-    problem: str = "*"
-    healthy: str = "*"
-    ready: str = "*"
-    metrics: dict[str, float] = {}
+# Writes and reads at rest
 
 
-class Life(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    moments: list[Moment]
-    profile: str = "t4-1"
-    gpus: bool = True
-
-
-def happens(node: Node, moment: Moment) -> None:
-    if moment.faults is not None:
-        node.faults = msgspec.convert(moment.faults, Faults)
-    node.failure = node.failure if moment.failure is None else moment.failure
-    node.confined = node.confined if moment.confined is None else moment.confined
-    node.container = node.container if moment.container is None else moment.container
-    if moment.fails is not None:
-        node.cluster.fails = error_of(moment.fails) if moment.fails else None
-    node.runtime.wall_offset = moment.clock
-    node.cluster.opponent = node.agent.node_changed if moment.fought else None
-    if moment.tampered:
-        node.cluster.tamper()
-        node.agent.node_changed()
-    if moment.module is not None:
-        place = node.folder / "sys" / "module" / "nvidia"
-        node.probe()  # writes the device tree
-        place.mkdir(parents=True, exist_ok=True)
-        if not moment.module:
-            place.rmdir()
-    if moment.bus is False:
-        node.change = lambda raw: raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
-    if moment.driver:
-        node.change = lambda raw: raw._replace(
-            gpus=() if moment.driver == "vfio-pci" else raw.gpus,
-            gpu_functions=tuple(function._replace(driver=moment.driver) for function in raw.gpu_functions),
-        )
-    if moment.forgotten:
-        node.cluster.baseline = None
-    if moment.live:
-        node.live(moment.live)
-    node.seconds += moment.later
-
-
-def counts(node: Node) -> dict[str, float]:
-    refused = node.metric("publishes_total", outcome="forbidden") or 0
-    return {"reads": node.cluster.reads, "writes": len(node.cluster.writes), "refused": refused, "probes": node.probes}
+def test_once_writes_without_waiting(tmp_path: Path) -> None:
+    node = SimulatedNode.of("t4-1", tmp_path, once=True)
+    assert node.agent.sync()
+    assert node.writes == 1
 
 
 @pytest.mark.regression
-@each_row("lives.yaml", Life, ids=lambda row: row.case)
-def test_a_life(row: Life, tmp_path: Path) -> None:
-    machine = load_profile(row.profile)
-    node = Node(machine if row.gpus else replace(machine, gpus=()), tmp_path)
-    for number, moment in enumerate(row.moments):
-        node = Node(node.machine, tmp_path) if moment.anew else node
-        seen, before = len(node.cluster.events), counts(node)
-        happens(node, moment)
-        events = node.cluster.events[seen:]
-        assert moment.events in (None, [f"{event.kind} {event.reason}" for event in events]), number
-        assert says(events[-1].note if events else "", moment.note), number
-        assert moment.all in (None, node.labels), number
-        assert [key for key, value in moment.labels.items() if not says(node.labels[key], value)] == [], number
-        assert moment.writes in (None, len(node.cluster.writes)), number
-        news = {name: count - before[name] for name, count in counts(node).items()}
-        assert [name for name, (least, most) in moment.counted.items() if not least <= news[name] <= most] == [], news
-        assert says(node.cluster.writes[-1].problem if node.cluster.writes else "", moment.problem), number
-        assert says(node.agent.healthy(), moment.healthy), number
-        assert says(node.agent.ready(), moment.ready), number
-        assert {name: node.metric(name) for name in moment.metrics} == moment.metrics, number
+def test_hour_at_rest_is_one_write_and_a_read_every_ten_minutes(node: SimulatedNode) -> None:
+    activity = node.run(hours=1)
+    assert activity.writes == 1
+    assert activity.reads <= 6
+    assert activity.probes <= 63
+    assert activity.events == []
 
 
-H200 = "dgx-h200"
-
-
-class Metric(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    value: float
-    labels: dict[str, str]
-
-
-class Trouble(msgspec.Struct, forbid_unknown_fields=True):
-    """One way to be in trouble, and how it has to look from outside."""
-
-    case: str
-    log: str
-    faults: dict[str, Any] = {}
-    """As in a fault file."""
-    failure: tuple[str, str] = ("", "")
-    """Reason and message of a probe that does not come to an end."""
-    profile: str = H200
-    follow: dict[str, str] = {}
-    """Labels that change, beside `state`; all others stand."""
-    state: str = "unknown"
-    reason: str = ""
-    """Under which the failed probes are counted."""
-    metrics: tuple[Metric, ...] = ()
-
-
-@each_row("troubles.yaml", Trouble, ids=lambda row: row.case)
-def test_faults_change_only_their_labels_are_reported_and_heal(
-    row: Trouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "agent")
-    node = Node(load_profile(row.profile), tmp_path)
-    node.live(120)
-    before = node.labels
-    assert before["state"] == "ok"
-    caplog.clear()
-    node.faults = msgspec.convert(row.faults, Faults)
-    node.reason, node.failure = row.failure
-    node.live(300)
-    wanted = {**before, **row.follow, "state": row.state}
-    assert {key: "*" if wanted.get(key) == "*" else value for key, value in node.labels.items()} == wanted
-    lines = [record.message for record in caplog.records if row.log in record.message]
-    assert len([line for line in lines if not line.startswith(("NodeDegraded", "TopologyUnknown"))]) == 1, lines
-    kind = {"unknown": "TopologyUnknown", "degraded": "NodeDegraded"}[row.state]
-    assert kind in [event.reason for event in node.cluster.events]
-    assert node.metric("node_state", state=row.state) == 1
-    if row.reason:
-        assert node.metric("probe_failures_total", reason=row.reason) == pytest.approx(5, abs=1)
-        assert node.metric("last_successful_probe_timestamp_seconds") == pytest.approx(120, abs=61)
-    for metric in row.metrics:
-        assert node.metric(metric.name, **metric.labels) == metric.value, metric
-    node.faults, node.failure = Faults(), ""
-    node.live(120)
-    assert node.labels == before
-    assert node.cluster.events[-1].reason in ("NodeHealthy", "NVLinkDomainChanged")
-    assert "NodeHealthy" in [event.reason for event in node.cluster.events]
-
-
-def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
-    node = Node(load_profile(H200), tmp_path)
-    node.live(120)
-    before = node.labels
-    first, *others = node.machine.gpus
-    node.machine = replace(node.machine, gpus=(replace(first, mig=("MIG-a", "MIG-b")), *others))
-    node.live(120)
-    assert node.labels == before
-    assert node.metric("gpu_mig_devices", gpu=first.function.address) == 2
-
-
-@each_case("tables/agent.yaml")
-def test_api_server_errors_are_one_log_line_however_long_they_last(
-    error: str | list[Any], outcome: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "agent")
-    node = Node(load_profile("rtx3090-2-nvlink"), tmp_path)
-    node.live(120)
-    caplog.clear()
-    node.cluster.fails = error_of(error)
-    node.faults = Faults(links_down={1: frozenset({2})})
-    node.live(3600)
-    lines = [record.message for record in caplog.records if "cannot publish on node n1" in record.message]
-    assert len(lines) == 1
-    assert words in lines[0]
-    assert (node.metric("publishes_total", outcome=outcome) or 0) > 1
-    assert node.agent.healthy() == ""  # a restart would not help
-    node.cluster.fails = None
-    node.live(700)
-    assert node.labels["state"] == "degraded"
-    assert "node n1 is up to date again" in [record.message for record in caplog.records]
-
-
-def test_at_rest_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_at_rest(h200: SimulatedNode, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "agent")
-    node = Node(load_profile(H200), tmp_path)
-    node.live(120)
+    h200.run(minutes=2)
     caplog.clear()
-    node.live(3600)
+    h200.run(hours=1)
     assert caplog.records == []
 
 
-def test_a_change_while_the_api_server_refuses_is_no_reason_to_ask_it_again(node: Node) -> None:
-    node.live(95)
-    node.cluster.fails = ApiError(403, "Forbidden", "no")
-    node.faults = Faults(links_down={1: frozenset({2})})
-    node.live(1800)
-    before = node.metric("publishes_total", outcome="forbidden") or 0
-    for _ in range(100):
+@pytest.mark.regression
+def test_first_write_is_spread(single_gpu: SimulatedNode) -> None:
+    single_gpu.run(seconds=0.001)
+    assert single_gpu.writes == 0
+    assert single_gpu.agent.ready().endswith("have not been published yet")
+
+    single_gpu.run(seconds=30)
+    assert single_gpu.writes == 1
+    assert single_gpu.agent.ready() == ""
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    "wall_offset", [pytest.param(-DAY_SECONDS, id="back-a-day"), pytest.param(YEAR_SECONDS, id="forward-a-year")]
+)
+def test_wall_clock_that_jumps_moves_no_timer(single_gpu: SimulatedNode, wall_offset: int) -> None:
+    single_gpu.run(minutes=2)
+    single_gpu.runtime.wall_offset = wall_offset
+    activity = single_gpu.run(minutes=10)
+    assert activity.reads <= 1
+    assert activity.writes == 0
+    assert 9 <= activity.probes <= 11
+    assert single_gpu.agent.healthy() == ""
+
+
+@pytest.mark.regression
+def test_wall_clock_that_jumps_twice_moves_no_timer(single_gpu: SimulatedNode) -> None:
+    single_gpu.run(minutes=2)
+    single_gpu.runtime.wall_offset = -DAY_SECONDS
+    single_gpu.run(minutes=10)
+    single_gpu.runtime.wall_offset = YEAR_SECONDS
+    activity = single_gpu.run(minutes=10)
+    assert activity.reads <= 1
+    assert activity.writes == 0
+    assert 9 <= activity.probes <= 11
+    assert single_gpu.agent.healthy() == ""
+
+
+def test_link_that_flaps_is_at_most_a_write_a_minute(node: SimulatedNode) -> None:
+    node.run(minutes=2)
+    writes_before = node.writes
+    for step in range(240):  # twenty minutes, an event each time
+        node.heals()
+        if step % 2:
+            node.loses_links(0, step % 4)
+        node.agent.sync()
+        node.seconds += 5
+    assert node.writes - writes_before <= 20
+
+
+# What others change on the Node
+
+
+def assert_repaired_within_five_seconds(node: SimulatedNode) -> None:
+    """Whether the agent hears of it at once, or is busy for two or four seconds."""
+    for busy_seconds in (0, 2, 4):
+        node.is_tampered_with()
+        node.seconds += busy_seconds
+        assert node.run(seconds=5 - busy_seconds).writes == 1, f"busy for {busy_seconds} s"
+
+
+@pytest.mark.regression
+def test_change_by_others_is_repaired_within_five_seconds(node: SimulatedNode) -> None:
+    node.run(minutes=22)
+    assert_repaired_within_five_seconds(node)
+
+
+@pytest.mark.regression
+def test_change_right_after_a_probe_is_repaired_within_four_seconds(node: SimulatedNode) -> None:
+    for _edit in range(20):
+        node.run(hours=1)
+        node.agent.sync()
+        node.is_tampered_with()
+        writes_before = node.writes
+        pause = node.agent.seconds_until_sync()
+        assert pause <= 4
+        node.seconds += pause
+        node.agent.sync()
+        assert node.writes == writes_before + 1
+
+
+@pytest.mark.regression
+def test_writers_that_fight_calm_down_and_later_changes_are_repaired(node: SimulatedNode) -> None:
+    node.run(seconds=95)
+    node.api.after_write = node.agent.node_changed
+    node.is_tampered_with()
+    assert 7 <= node.run(hours=1).writes <= 24
+    assert node.run(hours=24).writes <= 480
+
+    node.api.after_write = None
+    node.run(minutes=82)
+    assert_repaired_within_five_seconds(node)
+
+
+# The API server fails
+
+
+@pytest.mark.regression
+def test_api_server_down_for_an_hour_is_not_hammered(node: SimulatedNode) -> None:
+    node.run(minutes=2)
+    node.api.fails = UnreachableError("refused")
+    node.loses_links(1, 2)
+    assert node.run(hours=1).probes <= 120
+
+    node.api.fails = None
+    node.run(minutes=2)
+    assert node.state == "degraded"
+
+
+@pytest.mark.regression
+def test_retry_after_is_honoured(single_gpu: SimulatedNode) -> None:
+    single_gpu.api.fails = ApiError(429, "TooManyRequests", "slow down", 45)
+    single_gpu.run(seconds=0.001)
+    single_gpu.api.fails = None
+    single_gpu.run(seconds=44.9)
+    assert single_gpu.writes == 0
+
+    single_gpu.run(minutes=2)
+    assert single_gpu.writes == 1
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("denied", DENIED)
+def test_denial_that_passes_is_retried_soon_and_one_that_stays_rarely(node: SimulatedNode, denied: ApiError) -> None:
+    """A token is renewed, or the server has read its roles; else every five to ten minutes, after the first few."""
+    node.run(minutes=2)
+    node.loses_links(1, 2)
+    node.api.fails = denied
+    activity = node.run(seconds=0.001)
+    assert activity.refused == 1
+    assert activity.writes == 0
+
+    node.api.fails = None
+    assert node.run(seconds=70).writes == 1
+
+    node.api.fails = denied
+    node.heals()
+    assert 144 <= node.run(hours=24).refused <= 296
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "words"),
+    [
+        pytest.param(UnreachableError("connection refused"), "failed", "connection refused", id="unreachable"),
+        pytest.param(ApiError(500, "InternalError", "etcd is away"), "failed", "etcd is away", id="internal-error"),
+        pytest.param(ApiError(429, "TooManyRequests", "slow down", 7), "failed", "slow down", id="too-many-requests"),
+        pytest.param(ApiError(409, "Conflict", "changed meanwhile"), "conflict", "changed meanwhile", id="conflict"),
+        pytest.param(ApiError(401, "Unauthorized", "Unauthorized"), "forbidden", "token", id="unauthorized"),
+        pytest.param(ApiError(404, "NotFound", 'nodes "n1" not found'), "failed", "NODE_NAME", id="not-found"),
+        pytest.param(ApiError(403, "Forbidden", "User cannot patch"), "forbidden", "refused by RBAC", id="rbac"),
+        pytest.param(
+            ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request"),
+            "forbidden",
+            "AdmissionPolicies",
+            id="admission-policy",
+        ),
+    ],
+)
+def test_api_error_is_one_log_line_however_long_it_lasts(
+    node: SimulatedNode, error: KubeError, outcome: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent")
+    node.run(minutes=2)
+    caplog.clear()
+
+    node.api.fails = error
+    node.loses_links(1, 2)
+    node.run(hours=1)
+    (line,) = [record.message for record in caplog.records if "cannot publish on node n1" in record.message]
+    assert words in line
+    assert (node.metric("publishes_total", outcome=outcome) or 0) > 1
+    assert node.agent.healthy() == ""  # a restart would not help
+
+    node.api.fails = None
+    node.run(seconds=700)
+    assert node.state == "degraded"
+    assert "node n1 is up to date again" in [record.message for record in caplog.records]
+
+
+def test_change_during_a_refusal_does_not_make_the_agent_ask_again(node: SimulatedNode) -> None:
+    node.run(seconds=95)
+    node.api.fails = FORBIDDEN
+    node.loses_links(1, 2)
+    node.run(minutes=30)
+
+    refused = 0
+    for _change in range(100):
         node.agent.node_changed()
-        node.live(6)
-    assert (node.metric("publishes_total", outcome="forbidden") or 0) - before <= 2
+        refused += node.run(seconds=6).refused
+    assert refused <= 2
+
+
+@pytest.mark.regression
+def test_retry_due_during_a_slow_probe_is_not_put_off_for_an_interval(node: SimulatedNode) -> None:
+    def slow(raw: RawNode) -> RawNode:
+        node.seconds += 5  # as when NVML waits for an event at that moment
+        return raw
+
+    node.run(minutes=2)
+    node.is_tampered_with()
+    node.seconds += 10
+    node.api.fails = ApiError(401, "Unauthorized", "Unauthorized")
+    node.change = slow
+    assert not node.agent.sync()
+    assert node.agent.seconds_until_sync() <= 5

@@ -9,6 +9,7 @@ from tests.support.machines import discovered
 from tests.support.sysfs_trees import LivingMachine, machine_of
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
+from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.agent.sysfs_files import Files
 from toposcope.api.label_keys import RAIL_ALIGNED, SHAPE
@@ -41,19 +42,41 @@ def topology_of(text: str, folder: Path) -> NodeTopology:
     return discovered(machine_of(text, folder), folder)
 
 
-def names(topology: NodeTopology) -> list[str]:
-    return [nic.name for nic in topology.nics]
+def names(found: NodeTopology | RawNode) -> list[str]:
+    return [nic.name for nic in found.nics]
+
+
+def held(raw: RawNode) -> list[str]:
+    """NICs whose RDMA device a pod took along."""
+    return [nic.name for nic in raw.nics if nic.held]
 
 
 def rails(topology: NodeTopology) -> list[tuple[str, ...]]:
     return [gpu.rails for gpu in topology.gpus]
 
 
+def with_four_functions(fields: str) -> str:
+    """The board with one card of four functions in the place of the bridge."""
+    four = f"  - {{names: [mlx5_0, mlx5_1, mlx5_2, mlx5_3], pci_id: 0x1021, {fields}}}\n"
+    text = HGX_B200.replace(BRIDGE, four)
+    return text.replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
+
+
+@pytest.fixture
+def h200(tmp_path: Path) -> LivingMachine:
+    return LivingMachine(load_profile("dgx-h200"), tmp_path)
+
+
+@pytest.fixture
+def b300(tmp_path: Path) -> LivingMachine:
+    return LivingMachine(load_profile("hgx-b300-8"), tmp_path)
+
+
 # Bridges to NVSwitches
 
 
 @pytest.mark.regression
-def test_a_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
+def test_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
     with_bridge = topology_of(HGX_B200, tmp_path / "with")
     without = topology_of(WITHOUT_BRIDGE, tmp_path / "without")
     assert names(with_bridge) == list(ROCE)
@@ -63,7 +86,7 @@ def test_a_bridge_to_the_nvswitches_is_no_nic(tmp_path: Path) -> None:
     assert with_bridge.rail_aligned
 
 
-def test_a_board_with_nothing_but_the_bridge_has_no_nics(tmp_path: Path) -> None:
+def test_board_with_the_bridge_alone_has_no_nics(tmp_path: Path) -> None:
     text = HGX_B200.replace("  - {names: [rdma0", "  # - {names: [rdma0")
     for name in ROCE:
         text = text.replace(f", {name}", "")
@@ -78,90 +101,90 @@ def test_infiniband_rails_beside_the_bridge_are_the_only_ones(tmp_path: Path) ->
     assert topology.gpus[4].rails == ("rdma4", "rdma5")
 
 
-def test_a_bridge_in_functions_of_one_card_is_no_nic(tmp_path: Path) -> None:
+def test_bridge_in_functions_of_one_card_is_no_nic(tmp_path: Path) -> None:
     text = HGX_B200.replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1, gpu4")
     assert names(topology_of(text, tmp_path)) == list(ROCE)
 
 
-def test_a_bridge_whose_ports_are_down_is_no_nic(tmp_path: Path) -> None:
+def test_bridge_whose_ports_are_down_is_no_nic(tmp_path: Path) -> None:
     text = HGX_B200.replace("management: true", "management: true, state: DOWN")
     assert names(topology_of(text, tmp_path)) == list(ROCE)
 
 
-def test_without_root_four_functions_of_one_connectx_7_are_taken_for_the_bridge(tmp_path: Path) -> None:
-    four = BRIDGE.replace("mlx5_0, mlx5_1", "mlx5_0, mlx5_1, mlx5_2, mlx5_3").replace("true}", "true, vpd: false}")
-    text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
-    topology = topology_of(text, tmp_path)
+def test_four_functions_of_one_connectx_7_are_the_bridge_without_root(tmp_path: Path) -> None:
+    topology = topology_of(with_four_functions("management: true, vpd: false"), tmp_path)
     assert names(topology) == list(ROCE)
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 64, b"\0" * 64], ids=["ones", "zeros"])
-def test_data_of_a_function_that_does_not_answer_says_as_little_as_none(data: bytes, tmp_path: Path) -> None:
-    names_of_four = [f"mlx5_{number}" for number in range(4)]
-    four = BRIDGE.replace("mlx5_0, mlx5_1", ", ".join(names_of_four))
-    text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
+def test_data_of_a_silent_function_says_as_little_as_none(data: bytes, tmp_path: Path) -> None:
+    text = with_four_functions("management: true")
     machine = LivingMachine(machine_of(text, tmp_path), tmp_path)
-    for name in names_of_four:
-        (machine.function(name) / "vpd").write_bytes(data)
-    assert [nic.name for nic in machine.probe().nics] == list(ROCE)
+    for number in range(4):
+        (machine.function(f"mlx5_{number}") / "vpd").write_bytes(data)
+    assert names(machine.probe()) == list(ROCE)
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("part", "other"),
     [
-        (("mlx5_2+mlx5_3", "mlx5_2, mlx5_3"), "two cards of two functions, as they are sold"),
-        (("pci_id: 0x1021, vpd", "pci_id: 0x1023, vpd"), "another chip"),
-        (("vpd: false", "vpd: false, link_layer: Ethernet"), "four ports of Ethernet, as they are sold"),
+        pytest.param("mlx5_2+mlx5_3", "mlx5_2, mlx5_3", id="two-cards-of-two-functions"),
+        pytest.param("pci_id: 0x1021, vpd", "pci_id: 0x1023, vpd", id="another-chip"),
+        pytest.param("vpd: false", "vpd: false, link_layer: Ethernet", id="four-ports-of-ethernet"),
     ],
 )
-def test_without_root_no_other_card_is_taken_for_the_bridge(change: tuple[str, str], why: str, tmp_path: Path) -> None:
-    four = "  - {names: [mlx5_0, mlx5_1, mlx5_2, mlx5_3], pci_id: 0x1021, vpd: false}\n"
-    text = HGX_B200.replace(BRIDGE, four).replace("[mlx5_0, mlx5_1, gpu4", "[mlx5_0+mlx5_1+mlx5_2+mlx5_3, gpu4")
-    assert len(topology_of(text.replace(*change), tmp_path).nics) == 12, why
+def test_no_other_card_is_taken_for_the_bridge_without_root(part: str, other: str, tmp_path: Path) -> None:
+    """Such cards are sold."""
+    text = with_four_functions("vpd: false")
+    assert part in text
+    topology = topology_of(text.replace(part, other), tmp_path)
+    assert len(topology.nics) == 12
 
 
 WITHOUT_ROOT = HGX_B200.replace("management: true", "management: true, vpd: false")
 
 
 @pytest.mark.parametrize("pci_id", ["0x2901", "0x3182"], ids=["B200", "B300"])
-def test_without_root_the_only_two_infiniband_functions_of_a_whole_board_are_its_bridge(
-    pci_id: str, tmp_path: Path
-) -> None:
+def test_only_two_infiniband_functions_are_the_bridge_without_root(pci_id: str, tmp_path: Path) -> None:
     topology = topology_of(WITHOUT_ROOT.replace("0x2901", pci_id), tmp_path / "with")
     without = topology_of(WITHOUT_BRIDGE.replace("0x2901", pci_id), tmp_path / "without")
     assert names(topology) == list(ROCE)
-    assert (topology.matrix, topology.shape) == (without.matrix, without.shape)
+    assert topology.matrix == without.matrix
+    assert topology.shape == without.shape
     assert topology.rail_aligned
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    ("change", "why"),
+    "text",
     [
-        (("pci_id: 0x2901", "pci_id: 0x2330"), "HGX H100 has no such bridge"),
-        (("count: 8", "count: 7"), "a VM with a part of the board may have no bridge"),
-        (("[mlx5_0, mlx5_1], pci_id: 0x1021", "[mlx5_0, mlx5_1], pci_id: 0x1023"), "a ConnectX-8"),
+        pytest.param(WITHOUT_ROOT.replace("pci_id: 0x2901", "pci_id: 0x2330"), id="h100-has-no-such-bridge"),
+        pytest.param(
+            WITHOUT_ROOT.replace("count: 8", "count: 7").replace("[gpu6, gpu7, ", "[gpu6, "),
+            id="vm-with-a-part-of-the-board",
+        ),
+        pytest.param(
+            WITHOUT_ROOT.replace("[mlx5_0, mlx5_1], pci_id: 0x1021", "[mlx5_0, mlx5_1], pci_id: 0x1023"),
+            id="connectx-8",
+        ),
     ],
 )
-def test_without_root_two_bridge_functions_take_nobodys_rails(
-    change: tuple[str, str], why: str, tmp_path: Path
-) -> None:
+def test_two_bridge_functions_take_nobodys_rails_without_root(text: str, tmp_path: Path) -> None:
     """They look like any dual-port NIC, so they are in the matrix; but most GPUs have RoCE near them."""
-    text = WITHOUT_ROOT.replace(*change)
-    if "count: 7" in text:
-        text = text.replace("[gpu6, gpu7, ", "[gpu6, ")
-    topology = topology_of(text, tmp_path / "with")
-    assert {"mlx5_0", "mlx5_1"} <= {*names(topology)}, why
-    assert rails(topology) == [(f"rdma{2 * (at // 2)}", f"rdma{2 * (at // 2) + 1}") for at in range(len(topology.gpus))]
+    topology = topology_of(text, tmp_path)
+    assert {"mlx5_0", "mlx5_1"} <= set(names(topology))
+    pairs = [("rdma0", "rdma1"), ("rdma2", "rdma3"), ("rdma4", "rdma5"), ("rdma6", "rdma7")]
+    for number, gpu in enumerate(topology.gpus):
+        assert gpu.rails == pairs[number // 2]
     assert topology.rail_aligned
 
 
-def test_without_root_bridge_and_infiniband_of_the_network_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_bridge_and_infiniband_nics_look_alike_without_root(tmp_path: Path) -> None:
     text = WITHOUT_ROOT.replace("pci_id: 0x1021, link_layer: Ethernet", "pci_id: 0x1021, vpd: false")
     assert len(names(topology_of(text, tmp_path))) == 10
 
 
-def test_the_data_is_read_once_and_left_alone_where_it_cannot_be_read(tmp_path: Path) -> None:
+def test_product_data_is_read_once_or_left_alone(tmp_path: Path) -> None:
     # GPUs of a board without a bridge: what the functions are follows from their data alone.
     machine = LivingMachine(machine_of(HGX_B200.replace("0x2901", "0x2330"), tmp_path), tmp_path)
     assert len(machine.probe().nics) == 8
@@ -206,123 +229,115 @@ B300 = tuple(f"mlx5_bond_{number}" for number in range(8))
 
 
 @pytest.mark.regression
-def test_sub_devices_of_type_smi_are_no_nics(tmp_path: Path) -> None:
+def test_sub_devices_of_type_smi_are_no_nics(b300: LivingMachine) -> None:
     """`rdma dev add smi1 type SMI parent mlx5_0`: the planes of the parent's port, each as a port again."""
-    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
-    before = discover(machine.probe())
+    before = discover(b300.probe())
     for number, parent in enumerate(B300, 1):
-        add_device(machine, parent, f"smi{number}", ports=4)
-    machine.restart()
-    after = discover(machine.probe())
+        add_device(b300, parent, f"smi{number}", ports=4)
+    b300.restart()
+    after = discover(b300.probe())
     assert names(after) == list(B300)
-    assert (after.shape, rails(after)) == (before.shape, rails(before))
+    assert rails(after) == rails(before)
+    assert after.shape == before.shape
 
 
 @pytest.mark.parametrize("name", ["planes_of_mlx5_0", "a0", "smi1", "smi"])
-def test_sub_devices_are_known_by_their_ports_whatever_their_name(name: str, tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
-    add_device(machine, B300[0], name, ports=4)
-    assert [nic.name for nic in machine.probe().nics] == list(B300)
+def test_sub_devices_are_known_by_their_ports_whatever_their_name(name: str, b300: LivingMachine) -> None:
+    add_device(b300, B300[0], name, ports=4)
+    assert names(b300.probe()) == list(B300)
 
 
-def test_a_device_without_verbs_is_a_sub_device(tmp_path: Path) -> None:
+def test_device_without_verbs_is_a_sub_device(b300: LivingMachine) -> None:
     """With one plane it has one port as its parent has; but the kernel gives it no verbs device."""
-    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
-    add_device(machine, B300[0], "a0", ports=1)
+    add_device(b300, B300[0], "a0", ports=1)
     for name in B300:
-        add_verbs(machine, name)
-    assert [nic.name for nic in machine.probe().nics] == list(B300)
+        add_verbs(b300, name)
+    assert names(b300.probe()) == list(B300)
 
 
-def test_a_sub_device_whose_parent_a_pod_took_along_is_no_nic(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
-    machine.probe()
-    add_device(machine, B300[0], "smi1", ports=4)
-    machine.hide(B300[0])
-    nics = machine.probe().nics
-    assert [nic.name for nic in nics] == list(B300)
-    assert nics[0].held
+def test_sub_device_whose_parent_a_pod_took_is_no_nic(b300: LivingMachine) -> None:
+    b300.probe()
+    add_device(b300, B300[0], "smi1", ports=4)
+    b300.hide(B300[0])
+    raw = b300.probe()
+    assert names(raw) == list(B300)
+    assert held(raw) == [B300[0]]
 
 
-def test_a_sub_device_that_comes_and_goes_changes_nothing(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
-    before = machine.probe()
-    add_device(machine, B300[0], "smi1", ports=4)
-    assert machine.probe() == before
-    (machine.root / "class" / "infiniband" / "smi1").unlink()
-    assert machine.probe() == before
+def test_sub_device_that_comes_and_goes_changes_nothing(b300: LivingMachine) -> None:
+    before = b300.probe()
+    add_device(b300, B300[0], "smi1", ports=4)
+    assert b300.probe() == before
+    (b300.root / "class" / "infiniband" / "smi1").unlink()
+    assert b300.probe() == before
 
 
-def test_a_nic_that_is_renamed_keeps_its_place(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("hgx-b300-8"), tmp_path)
-    machine.probe()
-    folder = machine.root / "class" / "infiniband"
+def test_renamed_nic_keeps_its_place(b300: LivingMachine) -> None:
+    b300.probe()
+    folder = b300.root / "class" / "infiniband"
     (folder / B300[0]).rename(folder / "ibp26s0")
-    nics = machine.probe().nics
-    assert sorted(nic.name for nic in nics) == ["ibp26s0", *B300[1:]]
-    assert not any(nic.held for nic in nics)
+    raw = b300.probe()
+    assert sorted(names(raw)) == ["ibp26s0", *B300[1:]]
+    assert held(raw) == []
 
 
 # RDMA devices that a pod took along
 
 
-def test_a_nic_whose_device_a_pod_holds_stays(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    before = describe(machine.probe(), "n1")
-    machine.hide("mlx5_4")
-    raw = machine.probe()
+def test_nic_whose_device_a_pod_holds_stays(h200: LivingMachine) -> None:
+    before = describe(h200.probe(), "n1")
+    h200.hide("mlx5_4")
+    raw = h200.probe()
     assert describe(raw, "n1").labels == before.labels
-    assert [nic.name for nic in raw.nics if nic.held] == ["mlx5_4"]
-    machine.show("mlx5_4")
-    assert not any(nic.held for nic in machine.probe().nics)
+    assert held(raw) == ["mlx5_4"]
+    h200.show("mlx5_4")
+    assert held(h200.probe()) == []
 
 
 @pytest.mark.regression
-def test_all_devices_in_pods_change_no_label(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    before = describe(machine.probe(), "n1")
-    for nic in machine.machine.nics:
-        machine.hide(nic.name)
-        assert describe(machine.probe(), "n1").labels == before.labels
+def test_all_devices_in_pods_change_no_label(h200: LivingMachine) -> None:
+    before = describe(h200.probe(), "n1")
+    for nic in h200.machine.nics:
+        h200.hide(nic.name)
+        assert describe(h200.probe(), "n1").labels == before.labels
 
 
 @pytest.mark.regression
-def test_an_agent_that_starts_meanwhile_does_not_know_rails_and_shape(tmp_path: Path) -> None:
+def test_agent_started_meanwhile_does_not_know_rails_and_shape(h200: LivingMachine) -> None:
     """So the labels stay what they are on the Node."""
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    machine.bind("mlx5_4", "mlx5_core")
-    machine.hide("mlx5_4")
-    found = describe(machine.probe(), "n1")
+    h200.bind("mlx5_4", "mlx5_core")
+    h200.hide("mlx5_4")
+    found = describe(h200.probe(), "n1")
     assert found.topology
-    assert found.topology.hidden_nics == (machine.function("mlx5_4").name,)
-    assert {RAIL_ALIGNED, SHAPE} <= found.labels.unknown
-    assert {RAIL_ALIGNED, SHAPE}.isdisjoint(found.labels.known)
+    assert found.topology.hidden_nics == (h200.function("mlx5_4").name,)
+    for key in (RAIL_ALIGNED, SHAPE):
+        assert key in found.labels.unknown
+        assert key not in found.labels.known
     assert "another network namespace" in found.topology.reasons[0]
     assert found.topology.state == "ok"
-    machine.show("mlx5_4")
-    assert not describe(machine.probe(), "n1").labels.unknown
+    h200.show("mlx5_4")
+    assert not describe(h200.probe(), "n1").labels.unknown
 
 
-def test_a_nic_that_is_gone_is_gone(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    before = machine.probe().nics
-    function = machine.function("mlx5_4")
-    machine.hide("mlx5_4")
-    (machine.root / "bus" / "pci" / "devices" / function.name).unlink()
-    after = machine.probe()
+def test_removed_nic_is_gone(h200: LivingMachine) -> None:
+    before = h200.probe().nics
+    function = h200.function("mlx5_4")
+    h200.hide("mlx5_4")
+    (h200.root / "bus" / "pci" / "devices" / function.name).unlink()
+    after = h200.probe()
     assert len(after.nics) == len(before) - 1
     assert after.hidden_nics == ()
 
 
-def test_a_function_that_went_to_another_driver_is_no_nic(tmp_path: Path) -> None:
+def test_function_of_another_driver_is_no_nic(h200: LivingMachine) -> None:
     """It was passed through to a virtual machine, which takes the function and not the device alone."""
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    machine.bind("mlx5_4", "mlx5_core")
-    assert len(machine.probe().nics) == 12
-    machine.hide("mlx5_4")
-    machine.bind("mlx5_4", "vfio-pci")
-    after = machine.probe()
-    assert (len(after.nics), after.hidden_nics) == (11, ())
+    h200.bind("mlx5_4", "mlx5_core")
+    assert len(h200.probe().nics) == 12
+    h200.hide("mlx5_4")
+    h200.bind("mlx5_4", "vfio-pci")
+    after = h200.probe()
+    assert len(after.nics) == 11
+    assert after.hidden_nics == ()
 
 
 def without_module(machine: LivingMachine) -> None:
@@ -347,21 +362,19 @@ def of_a_bond(machine: LivingMachine) -> None:
 
 
 @pytest.mark.parametrize("off", [without_module, with_ethernet_alone, of_a_bond])
-def test_a_function_without_rdma_hides_no_nic(off: Callable[[LivingMachine], None], tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    machine.bind("mlx5_4", "mlx5_core")
-    machine.hide("mlx5_4")
-    off(machine)
-    assert machine.probe().hidden_nics == ()
+def test_function_without_rdma_hides_no_nic(off: Callable[[LivingMachine], None], h200: LivingMachine) -> None:
+    h200.bind("mlx5_4", "mlx5_core")
+    h200.hide("mlx5_4")
+    off(h200)
+    assert h200.probe().hidden_nics == ()
 
 
-def test_the_drivers_own_device_says_that_there_is_rdma(tmp_path: Path) -> None:
-    machine = LivingMachine(load_profile("dgx-h200"), tmp_path)
-    machine.bind("mlx5_4", "mlx5_core")
-    machine.hide("mlx5_4")
+def test_auxiliary_device_of_the_driver_shows_rdma(h200: LivingMachine) -> None:
+    h200.bind("mlx5_4", "mlx5_core")
+    h200.hide("mlx5_4")
     for part in ("mlx5_core.eth.4", "mlx5_core.rdma.4"):
-        (machine.function("mlx5_4") / part).mkdir()
-    assert machine.probe().hidden_nics == (machine.function("mlx5_4").name,)
+        (h200.function("mlx5_4") / part).mkdir()
+    assert h200.probe().hidden_nics == (h200.function("mlx5_4").name,)
 
 
 # Virtual functions
@@ -388,10 +401,11 @@ def test_virtual_functions_are_no_rails_unless_they_are_asked_for(tmp_path: Path
     assert rails(without) == [("mlx5_0",), ("mlx5_1",)]
     with_them = discover(LivingMachine(machine, tmp_path, vf_rails=True).probe())
     assert rails(with_them) == [("mlx5_0", "mlx5_2", "mlx5_3"), ("mlx5_1", "mlx5_4", "mlx5_5")]
-    assert with_them.nics[2].parent == with_them.nics[0].pci
+    virtual = with_them.nics[2]
+    assert virtual.parent == with_them.nics[0].pci
 
 
-def test_a_virtual_function_is_no_card_of_its_own(tmp_path: Path) -> None:
+def test_virtual_function_is_no_card_of_its_own(tmp_path: Path) -> None:
     """Two GPUs that share a NIC share it however many functions it has."""
     shared = SR_IOV.replace("[[mlx5_0, gpu0]]", "[[mlx5_0, gpu0, gpu1]]").replace("[[mlx5_1, gpu1]]", "[mlx5_1]")
     topology = discover(LivingMachine(machine_of(shared, tmp_path), tmp_path, vf_rails=True).probe())
@@ -416,7 +430,8 @@ def test_many_virtual_functions_cost_nothing_at_rest(tmp_path: Path) -> None:
     assert [nic.name for nic in sysfs.nics()] == ["mlx5_0", "mlx5_1"]
     files.paths.clear()
     assert len(sysfs.nics()) == 2
-    assert not [path for path in files.paths if "/vf" in path]
+    for path in files.paths:
+        assert "/vf" not in path
 
 
 class CountedFiles(Files):

@@ -12,7 +12,6 @@ import pytest
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.runtime import WatchRuntime
-from tests.support.tables import each_case
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.owners import OwnedKeys
@@ -23,11 +22,30 @@ from toposcope.kube.client import ApiClient
 WANTED = OwnedKeys({GPUS: "8"}, {})
 
 
-def line(kind: str, gpus: str, *changed: str) -> bytes:
-    """An event of the Node with so many GPUs, where `?` is none; `changed` are fields that are not ours."""
-    metadata = {"name": "n1", "uid": "u", "labels": {GPUS: gpus.strip("?"), "example.com/a": "b"}}
-    found = {"metadata": {} if kind == "BOOKMARK" else metadata, **{field: {"a": "b"} for field in changed}}
-    return json.dumps({"type": kind, "object": found}).encode() + b"\n"
+def line(kind: str, node: Mapping[str, Any]) -> bytes:
+    """An event of a watch."""
+    return json.dumps({"type": kind, "object": node}).encode() + b"\n"
+
+
+def watched_node(gpus: str) -> dict[str, Any]:
+    """The Node whose label says so many GPUs."""
+    return {"metadata": {"name": "n1", "uid": "u", "labels": {GPUS: gpus, "example.com/a": "b"}}}
+
+
+def added(gpus: str) -> bytes:
+    return line("ADDED", watched_node(gpus))
+
+
+def modified(gpus: str, *other_fields: str) -> bytes:
+    """The Node with a change; `other_fields` are not the agent's."""
+    return line("MODIFIED", watched_node(gpus) | {field: {"a": "b"} for field in other_fields})
+
+
+def deleted(gpus: str) -> bytes:
+    return line("DELETED", watched_node(gpus))
+
+
+BOOKMARK = line("BOOKMARK", {"metadata": {}})
 
 
 class Keys:
@@ -58,9 +76,18 @@ class Watched:
 
 
 @pytest.mark.regression
-@each_case("tables/agent.yaml")
-def test_a_change_of_our_keys_wakes_the_loop_once(events: list[str], changes: int) -> None:
-    with ScriptedServer([chunked(*(line(*words.split()) for words in events))]) as server:
+@pytest.mark.parametrize(
+    ("events", "changes"),
+    [
+        pytest.param([added("8"), modified("8", "status"), BOOKMARK], 0, id="nothing-of-ours"),
+        pytest.param([added("7")], 1, id="while-it-was-away"),
+        pytest.param([added("8"), modified("7"), modified("7"), modified("7")], 1, id="once-a-change"),
+        pytest.param([modified("7"), modified("8"), modified("7")], 2, id="twice"),
+        pytest.param([deleted("8"), added("")], 1, id="recreated"),
+    ],
+)
+def test_change_of_our_keys_wakes_the_loop_once(events: list[bytes], changes: int) -> None:
+    with ScriptedServer([chunked(*events)]) as server:
         watched = Watched(server.client(), 1, lasts=100.0)
     assert watched.changes == changes
     assert watched.pauses[1] <= 1.0
@@ -68,28 +95,68 @@ def test_a_change_of_our_keys_wakes_the_loop_once(events: list[str], changes: in
     assert "watch=true&fieldSelector=metadata.name%3Dn1&resourceVersion=0&allowWatchBookmarks=true" in target
 
 
+LARGEST = 200
+"""Bytes that the client takes."""
+TOO_LONG = b"x" * (LARGEST + 50)
+LABELS_OF_ANOTHER_TYPE = {"metadata": {"name": "n1", "uid": "u", "labels": {"a": 1}}}
+ANOTHER_NODE = {"metadata": {"name": "n2", "uid": "u", "labels": {GPUS: "8"}}}
+OUR_NODE = {"metadata": {"name": "n1", "uid": "u", "labels": {GPUS: "8"}}}
+
+
+def ended(*lines: bytes, complete: bool = True) -> Reply:
+    """A watch that sends these lines and ends."""
+    return Reply(chunked(*lines, complete=complete), close=True)
+
+
+FIRST_PAUSE_SECONDS = 2
+"""The longest pause after a failure that came before any watch, and doubles then."""
+FIRST_PAUSE_AFTER_WATCH_SECONDS = 30
+
+
 @pytest.mark.regression
-@each_case("tables/agent.yaml")
-def test_a_watch_that_fails_is_told_once(
-    head: str | None, lines: str, complete: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("reply", "longest_pause"),
+    [
+        pytest.param(ended(), FIRST_PAUSE_SECONDS, id="empty"),
+        pytest.param(ended(b"{}\n"), FIRST_PAUSE_SECONDS, id="no-event"),
+        pytest.param(ended(b"[\n"), FIRST_PAUSE_SECONDS, id="no-json"),
+        pytest.param(ended(b"\xff\n"), FIRST_PAUSE_SECONDS, id="no-utf8"),
+        pytest.param(ended(b'{"type":"MODIFIED","object":[]}\n'), FIRST_PAUSE_SECONDS, id="no-object"),
+        pytest.param(ended(line("MODIFIED", LABELS_OF_ANOTHER_TYPE)), FIRST_PAUSE_SECONDS, id="label-no-string"),
+        pytest.param(ended(line("MODIFIED", ANOTHER_NODE)), FIRST_PAUSE_SECONDS, id="another-node"),
+        pytest.param(ended(line("ERROR", {"code": 410, "message": "too old"})), FIRST_PAUSE_SECONDS, id="too-old"),
+        pytest.param(ended(line("ERROR", {"code": "x"})), FIRST_PAUSE_SECONDS, id="error-without-code"),
+        pytest.param(ended(TOO_LONG, complete=False), FIRST_PAUSE_SECONDS, id="line-too-long"),
+        pytest.param(
+            ended(line("MODIFIED", OUR_NODE), complete=False),
+            FIRST_PAUSE_AFTER_WATCH_SECONDS,
+            id="cut-off-after-an-event",
+        ),
+        pytest.param(
+            Reply(answer(TOO_LONG, "503 Service Unavailable"), close=True), FIRST_PAUSE_SECONDS, id="refusal-too-long"
+        ),
+        pytest.param(Reply(answer(b"{}", "403 Forbidden"), close=True), FIRST_PAUSE_SECONDS, id="forbidden"),
+        pytest.param(Reply(None), FIRST_PAUSE_SECONDS, id="silence"),
+        pytest.param(Reply(b"", close=True), FIRST_PAUSE_SECONDS, id="hangs-up"),
+    ],
+)
+def test_failing_watch_is_told_once_and_retried(
+    reply: Reply, longest_pause: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toposcope.kube.object_watch._IDLE_SECONDS", 0.2)
     caplog.set_level(logging.INFO, "agent")
-    body = lines.encode("latin-1")
-    bad = answer(body, head) if head else chunked(*[body] * bool(body), complete=complete)
-    reply = {"silence": Reply(None), "hangs up": Reply(b"", close=True)}.get(head or "", Reply(bad, close=True))
-    with ScriptedServer([reply] * 4 + [chunked(line("MODIFIED", "7"))]) as server:
+    with ScriptedServer([reply] * 4 + [chunked(modified("7"))]) as server:
         client = server.client()
-        client._largest = 200
+        client._largest = LARGEST
         watched = Watched(client, 5)
     assert watched.changes >= 1
     assert not watched.metrics.watching
-    pauses = watched.pauses[1:5]
-    first = 30 if '"n1"' in lines and GPUS in lines else 2  # once there has been a watch, or none yet
-    assert all(1 <= pause <= first * 2**failures for failures, pause in enumerate(pauses))
-    told = [record.message for record in caplog.records]
-    assert len([message for message in told if message.startswith("no watch of node n1: ")]) == 1
-    assert told[-1] == "node n1 is watched again"
+    for failures, pause in enumerate(watched.pauses[1:5]):
+        assert 1 <= pause <= longest_pause * 2**failures
+
+    messages = [record.message for record in caplog.records]
+    assert len([message for message in messages if message.startswith("no watch of node n1: ")]) == 1
+    assert messages[-1] == "node n1 is watched again"
 
 
 @pytest.mark.regression

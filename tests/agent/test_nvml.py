@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pynvml
+import pytest
 from tests.support.machines import changed, discovered, probed, started
-from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.gateway import Nvml
@@ -19,9 +19,13 @@ from toposcope.simulator.faults import Faults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 
-H200, TRAY, MESH = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100"
+H200 = "dgx-h200"
+TRAY = "gb200-nvl72-tray"
+MESH = "dgx1-v100"
 DRIVER_470 = "470.256.02"
-LINK_STATE, SPEED = 165, 164
+LINK_STATE = 165
+SPEED = 164
+C2C_LINK_STATE = 171
 
 
 def fields(change: Callable[[Any], None], only: int | None = None) -> type[SimulatedNvml]:
@@ -41,19 +45,19 @@ def fields(change: Callable[[Any], None], only: int | None = None) -> type[Simul
 def test_gpus_are_identified_by_address_when_indices_close_up(tmp_path: Path) -> None:
     machine = load_profile(MESH)
     whole = describe(probed(machine, tmp_path), "n1")
-    less = describe(
-        probed(machine, tmp_path, Faults(vanished=frozenset({0}))), "n1", whole.annotations[label_keys.REFERENCE]
-    )
-    assert less.topology
-    assert [gpu.index for gpu in less.topology.gpus] == list(range(7))
+    baseline = whole.annotations[label_keys.REFERENCE]
+    raw = probed(machine, tmp_path, Faults(vanished=frozenset({0})))
+    topology = describe(raw, "n1", baseline).topology
+    assert topology
+    assert [gpu.index for gpu in topology.gpus] == list(range(7))
     # Had the past been kept by index, the GPUs would look as if their paths had changed. The lost one's peers each lost
     # a link or two, as they must in a mesh.
     lost = machine.gpus[0].function.address
-    assert less.topology.reasons[0] == f"GPU {lost} is on the PCI bus but not in NVML"
-    assert not any(" was " in reason for reason in less.topology.reasons)
+    assert topology.reasons[0] == f"GPU {lost} is on the PCI bus but not in NVML"
+    assert not any(" was " in reason for reason in topology.reasons)
 
 
-def test_a_pci_address_with_eight_digits_and_capitals_is_the_one_in_sysfs(tmp_path: Path) -> None:
+def test_pci_address_with_eight_digits_and_capitals_is_that_of_sysfs(tmp_path: Path) -> None:
     raw = probed(load_profile(H200), tmp_path)
     assert [gpu.pci for gpu in raw.gpus] == [function.address for function in raw.gpu_functions]
     assert any(character in "abcdef" for gpu in raw.gpus for character in gpu.pci)
@@ -66,11 +70,13 @@ def test_mig_devices_belong_to_their_gpu(tmp_path: Path) -> None:
     machine = changed(machine, mig=("MIG-a", "MIG-b", "MIG-c"))
     topology = discovered(machine, tmp_path / "mig")
     assert labels_for(topology, "n1") == plain
-    assert [(gpu.mig, gpu.mig_devices) for gpu in topology.gpus[:2]] == [(True, 3), (False, 0)]
-    assert topology.gpus[0].uuid == machine.gpus[0].uuid
+    first, second, *_others = topology.gpus
+    assert (first.mig, first.mig_devices) == (True, 3)
+    assert (second.mig, second.mig_devices) == (False, 0)
+    assert first.uuid == machine.gpus[0].uuid
 
 
-def test_the_bindings_own_error_is_an_answer_too() -> None:
+def test_library_mismatch_of_the_binding_is_an_answer() -> None:
     """NVMLLibraryMismatchError is not an NVMLError."""
 
     class Mismatched(SimulatedNvml):
@@ -83,7 +89,7 @@ def test_the_bindings_own_error_is_an_answer_too() -> None:
     assert "two versions" in refusal.text
 
 
-def test_a_name_that_is_not_utf8_costs_only_the_name(tmp_path: Path) -> None:
+def test_name_that_is_not_utf8_costs_only_the_name(tmp_path: Path) -> None:
     class Garbled(SimulatedNvml):
         def nvmlDeviceGetName(self, handle: Any) -> str:  # noqa: N802 - NVML's name
             del handle
@@ -94,7 +100,7 @@ def test_a_name_that_is_not_utf8_costs_only_the_name(tmp_path: Path) -> None:
     assert topology.state is State.OK
 
 
-def test_a_function_that_the_driver_lacks_is_data() -> None:
+def test_function_that_the_driver_lacks_is_data() -> None:
     nvml, handle = started(SimulatedNvml(replace(load_profile(H200), driver=DRIVER_470)))
     assert nvml.value("nvmlDeviceGetModuleId", handle) is None
     refusal = read_fabric(nvml, handle)
@@ -102,49 +108,72 @@ def test_a_function_that_the_driver_lacks_is_data() -> None:
     assert refusal.absent
 
 
-def test_a_field_that_failed_holds_zero_and_is_ignored(tmp_path: Path) -> None:
+def test_failed_field_holds_zero_and_is_ignored(tmp_path: Path) -> None:
     """The call succeeds as a whole. Zero would be "inactive" here; the older call knows better."""
 
     def refuse(entry: Any) -> None:
         if entry.fieldId in (LINK_STATE, SPEED):
-            entry.nvmlReturn, entry.value.uiVal = pynvml.NVML_ERROR_UNKNOWN, 0
+            entry.nvmlReturn = pynvml.NVML_ERROR_UNKNOWN
+            entry.value.uiVal = 0
 
     topology = discovered(load_profile(H200), tmp_path, kind=fields(refuse))
     assert [gpu.links_active for gpu in topology.gpus] == [18] * 8
     assert topology.gpus[0].link_mbps == 26562  # from the speed that all links have in common
 
 
-@each_case("tables/agent.yaml")
-def test_a_sleeping_link_counts_and_no_idle_one(state: int, name: str, active: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("nvml_state", "state", "active_links"),
+    [
+        pytest.param(0, LinkState.INACTIVE, 0, id="inactive"),
+        pytest.param(1, LinkState.ACTIVE, 18, id="active"),
+        pytest.param(2, LinkState.SLEEP, 18, id="sleep"),
+        pytest.param(3, LinkState.DISABLED, 0, id="disabled"),
+    ],
+)
+def test_sleeping_link_counts_as_active(nvml_state: int, state: LinkState, active_links: int, tmp_path: Path) -> None:
     def set_state(entry: Any) -> None:
         if entry.fieldId == LINK_STATE:
-            entry.value.uiVal = state
+            entry.value.uiVal = nvml_state
 
     gpu = discovered(load_profile(H200), tmp_path, kind=fields(set_state)).gpus[0]
-    assert ({link.state for link in gpu.links}, gpu.links_active) == ({LinkState[name]}, active)
+    assert {link.state for link in gpu.links} == {state}
+    assert gpu.links_active == active_links
 
 
-@each_case("tables/agent.yaml")
-def test_where_a_link_ends(profile: str, end: str, *, named: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("profile", "end", "has_address"),
+    [
+        pytest.param(H200, LinkEnd.NVSWITCH, True, id="switch"),
+        pytest.param(TRAY, LinkEnd.NVSWITCH, False, id="switch-in-another-tray"),  # its address is all F
+        pytest.param(MESH, LinkEnd.GPU, True, id="gpu"),
+        pytest.param("power9-v100", LinkEnd.CPU, False, id="cpu"),
+    ],
+)
+def test_link_ends_at_switch_gpu_or_cpu(profile: str, end: LinkEnd, has_address: bool, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver="550.54.15")  # POWER9's own is too old to know
-    links = [link for gpu in discovered(machine, tmp_path).gpus for link in gpu.links if link.up]
-    assert {(link.remote, link.remote_pci is not None) for link in links} == {(LinkEnd[end], named)}
+    topology = discovered(machine, tmp_path)
+    links_up = [link for gpu in topology.gpus for link in gpu.links if link.up]
+    assert links_up
+    assert {link.remote for link in links_up} == {end}
+    assert {link.remote_pci is not None for link in links_up} == {has_address}
 
 
-def test_a_hidden_switch_behind_a_link_of_unknown_type_is_a_switch(tmp_path: Path) -> None:
+def test_hidden_switch_behind_a_link_of_unknown_type_is_a_switch(tmp_path: Path) -> None:
     class Silent(SimulatedNvml):
         def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: Any, link: int) -> int:  # noqa: N802 - NVML's name
             del handle, link
             return 255
 
     topology = discovered(load_profile(TRAY), tmp_path, kind=Silent)
-    assert (topology.interconnect, topology.nvswitches) == (Interconnect.NVSWITCH, None)
+    assert topology.interconnect is Interconnect.NVSWITCH
+    assert topology.nvswitches is None
 
 
-def test_a_c2c_link_that_is_down_is_not_counted(tmp_path: Path) -> None:
+def test_c2c_link_that_is_down_is_not_counted(tmp_path: Path) -> None:
     def one_down(entry: Any) -> None:
-        if (entry.fieldId, entry.scopeId) == (171, 4):
+        if entry.fieldId == C2C_LINK_STATE and entry.scopeId == 4:
             entry.value.uiVal = 0
 
     gh200 = discovered(load_profile("gh200"), tmp_path / "gh200", kind=fields(one_down))
-    assert (gh200.gpus[0].c2c_links, gh200.interconnect) == (9, Interconnect.NONE)
+    assert gh200.gpus[0].c2c_links == 9
+    assert gh200.interconnect is Interconnect.NONE

@@ -56,7 +56,7 @@ def raw_node(folder: Path, kind: type[SimulatedNvml] = OffBus) -> RawNode:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("kind", [OffBus, EmptyAddress])
-def test_it_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_path: Path) -> None:
+def test_gpu_off_the_bus_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_path: Path) -> None:
     known = described(tmp_path, kind).labels.known
     labels = {key.removeprefix(PREFIX): value for key, value in known.items()}
     assert labels["gpus"] == "1"
@@ -66,7 +66,7 @@ def test_it_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_p
     assert labels["state"] == "ok"
 
 
-def test_the_sentence_says_what_is_missing(tmp_path: Path) -> None:
+def test_sentence_says_what_is_missing(tmp_path: Path) -> None:
     sentence = described(tmp_path).sentence
     assert sentence.endswith("1 of 1 GPUs (index 0): NVML gives no PCI address, so the PCI path is not known")
 
@@ -97,7 +97,7 @@ def test_its_baseline_is_its_own(tmp_path: Path) -> None:
     assert again.labels == first.labels
 
 
-def test_a_gpu_that_nvml_counts_and_cannot_hand_out_is_no_empty_node(tmp_path: Path) -> None:
+def test_gpu_without_a_handle_is_no_empty_node(tmp_path: Path) -> None:
     write_sysfs(replace(orin(), gpus=()), tmp_path / "sys")
     raw = probed(orin(), tmp_path, Faults(lost=frozenset({0})), kind=OffBus)
     found = describe(raw, "jetson-1")
@@ -106,7 +106,7 @@ def test_a_gpu_that_nvml_counts_and_cannot_hand_out_is_no_empty_node(tmp_path: P
     assert found.labels.known == {f"{PREFIX}state": "unknown"}
 
 
-def test_a_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> None:
+def test_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> None:
     write_sysfs(replace(orin(), gpus=()), tmp_path / "sys")
     (tmp_path / "sys" / "module" / "nvgpu").mkdir(parents=True)
     raw = probed(orin(), tmp_path, Faults(init_error=12), kind=OffBus)
@@ -124,7 +124,7 @@ class OneWithoutAddress(SimulatedNvml):
         return super().nvmlDeviceGetPciInfo(handle)
 
 
-def test_a_gpu_that_the_bus_shows_is_lost_and_not_off_the_bus(tmp_path: Path) -> None:
+def test_gpu_that_the_bus_shows_is_lost_and_not_off_the_bus(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
     topology = discovered(machine, tmp_path, kind=OneWithoutAddress)
     assert [gpu.index for gpu in topology.gpus] == [0, 1, 3]
@@ -140,7 +140,7 @@ class FirstWithAddress(SimulatedNvml):
         return super().nvmlDeviceGetPciInfo(handle)
 
 
-def test_a_card_beside_it_is_a_gpu_with_an_address(tmp_path: Path) -> None:
+def test_card_beside_a_gpu_off_the_bus_has_an_address(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
     machine = replace(machine, gpus=machine.gpus[:2])
     write_sysfs(replace(machine, gpus=machine.gpus[:1]), tmp_path / "sys")

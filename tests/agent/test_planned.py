@@ -8,10 +8,10 @@ import pytest
 from tests.kube.scripted import ScriptedServer, answer, chunked
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.cluster import BLOCK, RACK, ZONE
-from tests.support.living_agent import Node
 from tests.support.machines import probed
 from tests.support.publishing import levels
 from tests.support.runtime import WatchRuntime
+from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS
 from toposcope.agent.plan_watch import PlanWatch
@@ -34,9 +34,17 @@ NOTHING = NodePlan()
 
 
 def plan(**fields: Any) -> NodePlan:
-    asked: dict[str, Any] = {"selector": (), "levels": levels(ZONE, BLOCK, RACK), "unique": ("rack",)}
-    asked |= {"annotates": True, "slurm": SLURM, **fields}
-    return NodePlan((PlannedTopology("cluster", **asked),))
+    """One ClusterTopology that asks for unique racks and Slinky's annotation, but for these fields."""
+    asked: dict[str, Any] = {
+        "selector": (),
+        "levels": levels(ZONE, BLOCK, RACK),
+        "unique": ("rack",),
+        "annotates": True,
+        "slurm": SLURM,
+        **fields,
+    }
+    topology = PlannedTopology("cluster", **asked)
+    return NodePlan((topology,))
 
 
 @pytest.fixture
@@ -89,7 +97,7 @@ def site(api: ApiUnderTest, clients: Clients, description: Description) -> Site:
     return Site(api, clients, description)
 
 
-def test_the_agent_writes_what_the_plan_wants_once(site: Site) -> None:
+def test_agent_writes_what_the_plan_wants_once(site: Site) -> None:
     assert site.follow(plan())
     assert site.carries() == ("z.b1.r1", UNIT)
     assert not site.turn()
@@ -102,7 +110,7 @@ def test_labels_of_its_own_count_before_they_are_there(site: Site) -> None:
     assert site.carries() == ("z.b1.r1", UNIT)
 
 
-def test_what_the_plan_no_longer_wants_goes(site: Site) -> None:
+def test_values_that_the_plan_no_longer_wants_are_removed(site: Site) -> None:
     site.follow(plan())
     site.follow(plan(unique=(), annotates=False))
     assert site.carries() == (None, None)
@@ -113,14 +121,15 @@ def test_what_the_plan_no_longer_wants_goes(site: Site) -> None:
     assert not site.turn()
 
 
-def test_a_label_of_a_level_that_is_gone_from_the_plan_goes(site: Site) -> None:
+def test_label_of_a_level_gone_from_the_plan_is_removed(site: Site) -> None:
     site.follow(plan(unique=("rack", "block")))
     site.follow(plan(unique=("block",)))
     labels = site.api.get(NODE)["metadata"]["labels"]
-    assert (RACKS in labels, labels["gpu.topology/unique-block"]) == (False, "z.b1")
+    assert RACKS not in labels
+    assert labels["gpu.topology/unique-block"] == "z.b1"
 
 
-def test_without_a_plan_all_that_is_there_stays(site: Site) -> None:
+def test_values_stay_without_a_plan(site: Site) -> None:
     site.formerly("old", "old")
     site.turn()
     assert site.carries() == ("old", "old")
@@ -131,7 +140,7 @@ def test_without_a_plan_all_that_is_there_stays(site: Site) -> None:
 
 
 @pytest.mark.parametrize("wanted", [plan(), NOTHING], ids=["the same", "nothing"])
-def test_what_a_former_controller_wrote_is_taken_over(site: Site, wanted: NodePlan) -> None:
+def test_values_of_an_earlier_controller_are_taken_over(site: Site, wanted: NodePlan) -> None:
     site.formerly()
     site.turn()
     site.follow(wanted)
@@ -141,33 +150,33 @@ def test_what_a_former_controller_wrote_is_taken_over(site: Site, wanted: NodePl
     assert site.carries() == (None, None)
 
 
-def test_stale_values_of_a_former_controller_are_replaced(site: Site) -> None:
+def test_stale_values_of_an_earlier_controller_are_replaced(site: Site) -> None:
     site.formerly("z.b9.r9", "cluster-tree:r9")
     site.follow(plan())
     assert site.carries() == ("z.b1.r1", UNIT)
     assert not site.turn()
 
 
-def test_a_value_of_an_unknown_level_stays(site: Site) -> None:
+def test_value_of_an_unknown_level_stays(site: Site) -> None:
     site.follow(plan())
     site.follow(plan(levels=levels(ZONE), slurm=None))
     assert site.carries() == ("z.b1.r1", UNIT)
 
 
-def test_a_plan_without_room_for_all_takes_nothing_away(site: Site) -> None:
+def test_incomplete_plan_removes_nothing(site: Site) -> None:
     site.formerly("another", "another")
     site.follow(NodePlan(complete=False))
     assert site.carries() == ("another", "another")
 
 
-def test_a_node_that_loses_a_level_loses_its_values(site: Site) -> None:
+def test_node_that_loses_a_level_loses_its_values(site: Site) -> None:
     site.follow(plan())
     site.api.patch(NODE, {"metadata": {"labels": {RACK: None}}})
     assert site.turn()
     assert site.carries() == (None, None)
 
 
-def test_a_node_without_gpus_is_not_selected_and_loses_its_values(site: Site) -> None:
+def test_node_without_gpus_loses_its_values(site: Site) -> None:
     site.follow(plan(selector=(Requirement(GPUS, "Exists"),)))
     site.turn(site.description._replace(topology=None, labels=NO_GPUS, annotations={}))
     assert site.carries() == (None, None)
@@ -198,7 +207,7 @@ def test_another_owners_annotation_stays_and_the_label_is_written(site: Site, ca
     assert told == [f"annotation {SLINKY} stays 'mine', {why} {UNIT!r} written"]
 
 
-def test_an_annotation_that_another_takes_is_given_up_and_written_again_once_it_is_gone(site: Site) -> None:
+def test_annotation_taken_by_another_owner_is_given_up_until_it_is_gone(site: Site) -> None:
     site.follow(plan())
     by_hand(site, "mine")
     site.turn()
@@ -208,7 +217,7 @@ def test_an_annotation_that_another_takes_is_given_up_and_written_again_once_it_
     assert site.carries()[1] == UNIT
 
 
-def test_an_owner_who_comes_while_the_agent_writes_keeps_the_annotation(site: Site) -> None:
+def test_owner_that_comes_during_a_write_keeps_the_annotation(site: Site) -> None:
     site.publisher.refresh()
     by_hand(site, "mine")  # after the Node was read
     site.publisher.follow(plan())
@@ -216,25 +225,27 @@ def test_an_owner_who_comes_while_the_agent_writes_keeps_the_annotation(site: Si
     assert site.carries() == ("z.b1.r1", "mine")
 
 
-def test_an_annotation_whose_owners_were_cleared_is_ours_only_if_it_is_what_we_want(site: Site) -> None:
-    for value, wanted in (("mine", "mine"), (UNIT, None)):
-        site.api.patch(NODE, {"metadata": {"annotations": {SLINKY: value}, "managedFields": [{}]}})
+def test_annotation_without_owners_is_ours_only_with_our_value(site: Site) -> None:
+    for value, remaining in (("mine", "mine"), (UNIT, None)):
+        metadata = {"annotations": {SLINKY: value}, "managedFields": [{}]}
+        site.api.patch(NODE, {"metadata": metadata})
         site.follow(plan())
         site.follow(NOTHING)
-        assert site.carries()[1] == wanted
+        _label, annotation = site.carries()
+        assert annotation == remaining
 
 
 # Opt-in: two flags.
 
 
 @pytest.mark.parametrize(("unique", "slinky"), [(True, False), (False, True), (False, False)])
-def test_an_agent_writes_only_what_it_was_told_to(site: Site, unique: bool, slinky: bool) -> None:
+def test_agent_writes_only_what_its_flags_allow(site: Site, unique: bool, slinky: bool) -> None:
     site.restart(unique=unique, slinky=slinky)
     site.follow(plan())
     assert site.carries() == ("z.b1.r1" if unique else None, UNIT if slinky else None)
 
 
-def test_an_agent_without_its_flags_takes_back_what_it_wrote_and_nothing_else(site: Site) -> None:
+def test_agent_without_its_flags_takes_back_only_its_own(site: Site) -> None:
     site.follow(plan())
     site.restart(unique=False, slinky=False)
     assert site.turn()
@@ -244,7 +255,7 @@ def test_an_agent_without_its_flags_takes_back_what_it_wrote_and_nothing_else(si
     assert site.carries() == ("theirs", "theirs")
 
 
-def test_cleanup_takes_all_of_it_but_another_owners_annotation(site: Site) -> None:
+def test_cleanup_leaves_another_owners_annotation(site: Site) -> None:
     site.follow(plan())
     site.formerly(annotation=None)
     site.publisher.cleanup()
@@ -261,21 +272,22 @@ def test_all_agents_do_not_write_at_the_moment_a_plan_changes(tmp_path: Path) ->
     """Each waits a random part of the spread."""
     waits = []
     for seed in range(40):
-        agent = Node(load_profile("t4-1"), tmp_path / str(seed), seed=seed, spread=30.0)
+        agent = SimulatedNode.of("t4-1", tmp_path / str(seed), seed=seed, spread=30.0)
         agent.agent.sync()
         agent.seconds += 100.0
         agent.agent.sync()
         agent.agent.plan_changed(NOTHING)
         waits.append(agent.agent.seconds_until_sync())
-    assert all(5.0 <= wait <= 30.0 for wait in waits)  # no two probes within five seconds
+    assert min(waits) >= 5.0  # no two probes within five seconds
+    assert max(waits) <= 30.0
     assert max(waits) - min(waits) > 20.0
     assert len(set(waits)) > 30
 
 
-def test_the_newest_of_several_plans_counts_at_the_time_of_the_first(tmp_path: Path) -> None:
-    agent = Node(load_profile("t4-1"), tmp_path, spread=30.0)
+def test_newest_of_several_plans_counts_at_the_time_of_the_first(tmp_path: Path) -> None:
+    agent = SimulatedNode.of("t4-1", tmp_path, spread=30.0)
     followed: list[NodePlan] = []
-    agent.cluster.follow = followed.append  # type: ignore[attr-defined]
+    agent.api.follow = followed.append  # type: ignore[attr-defined]
     agent.agent.sync()
     agent.agent.plan_changed(NOTHING)
     due = agent.agent._plan_at
@@ -292,9 +304,12 @@ def test_the_newest_of_several_plans_counts_at_the_time_of_the_first(tmp_path: P
 
 
 def event(kind: str, text: object) -> bytes:
-    data = {} if text is None else {"data": {FIELD: text}}
-    found = {"kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan", "uid": "u"}, **data}
-    return compact({"type": kind, "object": found}).encode() + b"\n"
+    """An event of the plan's ConfigMap with this text; None: without any."""
+    config_map: dict[str, Any] = {"kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan", "uid": "u"}}
+    if text is not None:
+        config_map["data"] = {FIELD: text}
+    line = compact({"type": kind, "object": config_map})
+    return line.encode() + b"\n"
 
 
 def watched(server: ScriptedServer, pauses: int) -> list[NodePlan]:
@@ -303,7 +318,7 @@ def watched(server: ScriptedServer, pauses: int) -> list[NodePlan]:
     return found
 
 
-def test_each_plan_is_heard_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_plan_is_delivered_once(caplog: pytest.LogCaptureFixture) -> None:
     events = [event("ADDED", encode(plan())), event("MODIFIED", encode(plan())), event("MODIFIED", encode(NOTHING))]
     with ScriptedServer([chunked(*events), chunked(event("ADDED", encode(NOTHING)))]) as server:
         assert watched(server, 2) == [plan(), NOTHING]
@@ -325,12 +340,12 @@ def test_each_plan_is_heard_once(caplog: pytest.LogCaptureFixture) -> None:
     ],
     ids=["deleted", "empty", "garbage", "another version", "a number", "no event"],
 )
-def test_what_is_no_plan_leaves_the_last_one_known(bad: bytes) -> None:
+def test_malformed_plan_leaves_the_last_one_in_force(bad: bytes) -> None:
     with ScriptedServer([chunked(event("ADDED", encode(plan())), bad)]) as server:
         assert watched(server, 1) == [plan()]
 
 
-def test_an_agent_that_may_not_read_the_plan_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_agent_that_may_not_read_the_plan_logs_it_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "agent")
     refusal = answer(b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}', "403 Forbidden")
     with ScriptedServer([refusal] * 3) as server:
@@ -340,7 +355,7 @@ def test_an_agent_that_may_not_read_the_plan_says_so_once(caplog: pytest.LogCapt
     assert "labels and annotations that ClusterTopologies ask for stay as they are" in told[0]
 
 
-def test_an_agent_that_runs_once_reads_the_plan_first(api: ApiUnderTest) -> None:
+def test_agent_that_runs_once_reads_the_plan_first(api: ApiUnderTest) -> None:
     api.create(NODES, node("n1", labels=PLACE))
     flags = ("--once", "--unique-values", "--slinky", "--profile", "dgx-h200", "--node-name", "n1")
     run = ["agent", *flags, "--kubeconfig", str(api.kubeconfig)]
@@ -351,4 +366,5 @@ def test_an_agent_that_runs_once_reads_the_plan_first(api: ApiUnderTest) -> None
     api.create("/api/v1/namespaces/toposcope-system/configmaps", body | {"data": {FIELD: encode(plan())}})
     assert main(run) == 0
     metadata = api.get(NODE)["metadata"]
-    assert (metadata["labels"][RACKS], metadata["annotations"][SLINKY]) == ("z.b1.r1", UNIT)
+    assert metadata["labels"][RACKS] == "z.b1.r1"
+    assert metadata["annotations"][SLINKY] == UNIT

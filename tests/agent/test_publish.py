@@ -1,180 +1,215 @@
-"""The agent's writes, its own labels and the well-known nvidia.com/ ones, on both API servers."""
+"""The agent's writes to its own Node: the labels, the annotation and the Events, on both API servers."""
 
-import contextlib
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, node
-from tests.support.machines import probed
 from tests.support.runtime import ManualRuntime
-from tests.support.tables import each_case, each_row
-from toposcope.agent.describe import Description, describe, unknown
+from toposcope.agent.describe import Description, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
-from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
 from toposcope.agent.planned import MANAGER
 from toposcope.agent.publish import NodeEvent, Publisher
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError
-from toposcope.simulator.profile import load_profile
 
 NODE = f"{NODES}/n1"
-
-
-class Step(msgspec.Struct, forbid_unknown_fields=True):
-    """What happens to a Node, in this order, and what it carries then."""
-
-    delete: bool = False
-    create: bool = False
-    by_hand: dict[str, dict[str, str | None]] = {}
-    """Metadata that others write."""
-    apply: dict[str, str] = {}
-    """Labels that others apply."""
-    refresh: bool = False
-    anew: bool = False
-    """Whether the agent has begun again."""
-    cleanup: int | None = None
-    """Keys that go."""
-    publish: dict[str, str] | None = None
-    """Labels without their prefix and an annotation; none where there are no GPUs, `problem` where nothing is known."""
-    missing: bool = False
-    """Whether the answer is that there is no Node."""
-    wrote: bool | None = None
-    ours: dict[str, str] | None = None
-    """All labels without their prefix. The annotation is there where any is."""
-
-
-class Written(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    steps: list[Step]
-
-
-def make_node(api: ApiUnderTest) -> None:
-    api.create(NODES, node("n1", labels={"foreign": "stays"}, annotations={"foreign": "stays"}))
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+HEALTHY = {"gpus": "8", "nvlink-domain": "n1", "state": "ok"}
+DEGRADED = {"gpus": "7", "state": "degraded"}
+HANGING = unknown("hang", "NVML hangs")
 
 
 def prefixed(labels: dict[str, str]) -> dict[str, str]:
     return {label_keys.PREFIX + key: value for key, value in labels.items()}
 
 
-def happens(api: ApiUnderTest, publisher: Publisher, step: Step) -> None:
-    if step.delete:
-        assert api.request("DELETE", NODE)[0] == 200
-    if step.create:
-        make_node(api)
-    if step.by_hand:
-        api.patch(f"{NODE}?fieldManager=somebody", {"metadata": step.by_hand})
-    if step.apply:
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": step.apply}}
-        assert api.apply(NODE, body, "co-owner")[0] == 200
-    if step.refresh:
-        publisher.refresh()
-    assert step.cleanup is None or publisher.cleanup() == step.cleanup
+def described(labels: dict[str, str]) -> Description:
+    """What the agent found: these labels, keys without their prefix, and a matrix."""
+    return Description(Labels(prefixed(labels)), annotations={label_keys.MATRIX: "{}"})
 
 
-@each_row("written.yaml", Written, ids=lambda row: row.case)
-def test_what_a_node_carries(row: Written, api: ApiUnderTest, clients: Clients) -> None:
-    make_node(api)
-    publisher = Publisher(clients(), "n1")
-    for number, step in enumerate(row.steps):
-        publisher = Publisher(clients(), "n1") if step.anew else publisher
-        happens(api, publisher, step)
-        if step.publish is not None:
-            before = [item["metadata"]["resourceVersion"] for item in api.get(NODES)["items"]]
-            labels = Labels(prefixed(step.publish)) if step.publish else NO_GPUS
-            wanted = Description(labels, annotations={label_keys.MATRIX: "{}"} if step.publish else {})
-            with pytest.raises(ApiError, match="404") if step.missing else contextlib.nullcontext():
-                wrote = publisher.publish(unknown("hang", "NVML hangs") if "problem" in step.publish else wanted)
-                assert step.wrote in (None, wrote is not None), number
-            after = [item["metadata"]["resourceVersion"] for item in api.get(NODES)["items"]]
-            assert step.wrote is None or (before != after) == step.wrote, number
-        if step.ours is not None:
-            metadata = api.get(NODE)["metadata"]
-            found = {key: value for key, value in metadata["labels"].items() if key != "foreign"}
-            assert found == prefixed(step.ours), number
-            assert metadata["labels"]["foreign"] == metadata["annotations"]["foreign"] == "stays"
-            assert (label_keys.MATRIX in metadata["annotations"]) == bool(step.ours), number
-        if step.missing:
-            assert api.get(NODES)["items"] == []
+class LabelledNode:
+    """A Node with a foreign label and a foreign annotation, and its agent's publisher."""
+
+    def __init__(self, api: ApiUnderTest, clients: Clients) -> None:
+        self._api = api
+        self._clients = clients
+        self.create()
+        self.publisher = Publisher(clients(), "n1")
+
+    def create(self) -> None:
+        """Register the Node, again if it was deleted."""
+        self._api.create(NODES, node("n1", labels={"foreign": "stays"}, annotations={"foreign": "stays"}))
+
+    def delete(self) -> None:
+        """Remove the Node."""
+        code, _answer = self._api.request("DELETE", NODE)
+        assert code == 200
+
+    def restart_agent(self) -> None:
+        """Have an agent that knows nothing of what was written."""
+        self.publisher = Publisher(self._clients(), "n1")
+
+    def labelled_by_others(self, labels: dict[str, str | None]) -> None:
+        """Somebody else writes labels, keys without their prefix."""
+        keys = {label_keys.PREFIX + key: value for key, value in labels.items()}
+        self._api.patch(f"{NODE}?fieldManager=somebody", {"metadata": {"labels": keys}})
+
+    def co_owned(self, labels: dict[str, str]) -> None:
+        """Somebody else applies labels."""
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": prefixed(labels)}}
+        code, _answer = self._api.apply(NODE, body, "co-owner")
+        assert code == 200
+
+    def publishes(self, description: Description) -> bool:
+        """Have the agent publish; whether it wrote, and the Node changed with that."""
+        version_before = self.metadata()["resourceVersion"]
+        has_written = self.publisher.publish(description) is not None
+        has_changed = self.metadata()["resourceVersion"] != version_before
+        assert has_changed == has_written
+        return has_written
+
+    def metadata(self) -> dict[str, Any]:
+        """What the API server has."""
+        metadata: dict[str, Any] = self._api.get(NODE)["metadata"]
+        return metadata
+
+    def assert_carries(self, labels: dict[str, str]) -> None:
+        """Nothing of ours but these labels, with the annotation where there are any; foreign ones stay."""
+        metadata = self.metadata()
+        assert metadata["labels"] == {"foreign": "stays", **prefixed(labels)}
+        assert metadata["annotations"].get("foreign") == "stays"
+        assert (label_keys.MATRIX in metadata["annotations"]) == bool(labels)
 
 
 @pytest.fixture
-def publisher(api: ApiUnderTest, clients: Clients) -> Publisher:
-    make_node(api)
-    return Publisher(clients(), "n1")
+def labelled(api: ApiUnderTest, clients: Clients) -> LabelledNode:
+    """It carries what a healthy machine has."""
+    labelled = LabelledNode(api, clients)
+    assert labelled.publishes(described(HEALTHY))
+    return labelled
 
 
-def test_what_is_written_is_ours(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.publish(Description(Labels(prefixed({"gpus": "8"}))))
-    fields = api.get(NODE)["metadata"]["managedFields"]
+# Labels and annotation
+
+
+def test_publish_writes_labels_and_annotation_once(labelled: LabelledNode) -> None:
+    labelled.assert_carries(HEALTHY)
+    assert not labelled.publishes(described(HEALTHY))
+
+
+def test_publish_owns_what_it_writes(labelled: LabelledNode) -> None:
+    fields = labelled.metadata()["managedFields"]
     assert [entry["operation"] for entry in fields if entry["manager"] == MANAGER] == ["Apply"]
 
 
-def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publisher: Publisher) -> None:
-    publisher.refresh()
-    publisher.record_event(NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
-    events = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in events if e["reason"] == "NodeDegraded"] == [
-        ("n1", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active")
-    ]
+def test_restarted_agent_writes_nothing_new(labelled: LabelledNode) -> None:
+    labelled.restart_agent()
+    assert not labelled.publishes(described(HEALTHY))
+    labelled.assert_carries(HEALTHY)
 
 
-def test_events_of_a_moment_take_names_of_two_digits_until_too_many_are(api: ApiUnderTest, clients: Clients) -> None:
-    """The admission policy lets a node have 256 of them."""
-    api.create(NODES, node("n1"))
-    publisher = Publisher(clients(), "n1", runtime=ManualRuntime(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()))
-    publisher.refresh()
-    for _ in range(4):
-        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
-    with pytest.raises(ApiError, match="409 AlreadyExists"):
-        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
-    events = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    names = [e["metadata"]["name"] for e in events if e["reason"] == "NodeHealthy"]
-    assert len(names) == 4
-    assert all(re.fullmatch("n1[.][0-9a-f]{2}", name) for name in names)
+def test_label_that_no_longer_applies_is_removed(labelled: LabelledNode) -> None:
+    assert labelled.publishes(described(DEGRADED))
+    labelled.assert_carries(DEGRADED)
 
 
-@each_case("tables/agent.yaml")
-def test_labels_of_nvidia_s_own_components_are_theirs(
-    api: ApiUnderTest, clients: Clients, tmp_path: Path, steps: list[dict[str, Any]]
-) -> None:
-    """`gfd`: what they write, when the agent may have read the Node; `wrote`: whether it wrote then, or a conflict."""
-    api.create(NODES, node("n1"))
-    publisher = NvidiaLabelPublisher(clients(), "n1")
-    tray = describe(probed(load_profile("gb200-nvl72-tray"), tmp_path), "n1")
-    for number, step in enumerate(steps):
-        seen = api.get(NODE)["metadata"]
-        patch = {"metadata": {"labels": {f"nvidia.com/{name}": value for name, value in step.get("gfd", {}).items()}}}
-        api.patch(f"{NODE}?fieldManager=nfd-master", patch)
-        if "wrote" in step:
-            found = unknown("hang", "NVML hangs") if step.get("unknown") else tray
-            with pytest.raises(ApiError, match="409") if step["wrote"] is None else contextlib.nullcontext():
-                assert publisher.publish(found, seen) == step["wrote"], number
-        labels = api.get(NODE)["metadata"].get("labels") or {}
-        theirs = {key.removeprefix("nvidia.com/"): value for key, value in labels.items() if key in KEYS}
-        assert theirs == step.get("labels", theirs), number
+def test_labels_keep_their_values_while_nothing_is_known(labelled: LabelledNode) -> None:
+    assert labelled.publishes(HANGING)
+    labelled.assert_carries({**HEALTHY, "state": "unknown"})
 
 
-def test_without_multi_node_nvlink_there_is_no_clique(tmp_path: Path) -> None:
-    labels = nvidia_labels_for(describe(probed(load_profile("dgx-h200"), tmp_path), "n1"))
-    assert "nvidia.com/gpu.clique" not in labels
-    assert labels["nvidia.com/nvswitch.present"] == "true"
-    assert nvidia_labels_for(unknown("hang", "x")) == {}
+def test_node_without_gpus_carries_nothing_of_ours(labelled: LabelledNode) -> None:
+    assert labelled.publishes(Description(NO_GPUS))
+    labelled.assert_carries({})
+
+
+def test_changes_by_others_under_our_prefix_are_reverted(labelled: LabelledNode) -> None:
+    labelled.labelled_by_others({"gpus": "99", "nvlink-domain": None})
+    labelled.publisher.refresh()
+    assert labelled.publishes(described(HEALTHY))
+    labelled.assert_carries(HEALTHY)
+
+
+def test_recreated_node_is_labelled_again(labelled: LabelledNode) -> None:
+    labelled.delete()
+    labelled.create()
+    assert labelled.publishes(described(DEGRADED))
+    labelled.assert_carries(DEGRADED)
+
+
+def test_deleted_node_is_an_error_and_not_recreated(labelled: LabelledNode, api: ApiUnderTest) -> None:
+    labelled.delete()
+    with pytest.raises(ApiError, match="404"):
+        labelled.publisher.publish(HANGING)
+    assert api.get(NODES)["items"] == []
+
+
+# Cleanup
+
+
+def test_cleanup_removes_our_keys_though_others_own_them_too(labelled: LabelledNode) -> None:
+    labelled.labelled_by_others({"gpus": "8", "old": "x"})
+    labelled.co_owned({"state": "ok"})
+    assert labelled.publisher.cleanup() == 5  # four labels and the annotation
+    labelled.assert_carries({})
+    assert labelled.publisher.cleanup() == 0
+
+
+def test_agent_labels_a_node_again_after_cleanup(labelled: LabelledNode) -> None:
+    labelled.co_owned({"state": "ok"})
+    labelled.publisher.cleanup()
+    labelled.publisher.refresh()
+    assert labelled.publishes(described(HEALTHY))
+    labelled.assert_carries(HEALTHY)
 
 
 @pytest.mark.regression
 @pytest.mark.real_api("an apply without labels removes those that nobody owns")
-def test_a_clean_up_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clients) -> None:
+def test_cleanup_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clients) -> None:
     """Such labels are left where somebody wrote managedFields, and an apply that names no labels would remove them."""
     api.create(NODES, node("n1", labels={"example.com/pool": "a"}))
     counted = node("n1", labels={"nvidia.com/gpu.count": "8"})
-    assert api.apply(NODE, counted, "toposcope-agent-nvidia")[0] == 200
-    ours = [
-        entry for entry in api.get(NODE)["metadata"]["managedFields"] if entry["manager"] == "toposcope-agent-nvidia"
-    ]
+    code, _answer = api.apply(NODE, counted, "toposcope-agent-nvidia")
+    assert code == 200
+    fields = api.get(NODE)["metadata"]["managedFields"]
+    ours = [entry for entry in fields if entry["manager"] == "toposcope-agent-nvidia"]
     api.patch(NODE, {"metadata": {"managedFields": ours}})
     assert Publisher(clients(), "n1").cleanup() == 1
     assert api.get(NODE)["metadata"]["labels"] == {"example.com/pool": "a"}
+
+
+# Events
+
+
+def events_of(api: ApiUnderTest, reason: str) -> list[dict[str, Any]]:
+    """Events of one reason; a real API server writes others."""
+    return [event for event in api.get(EVENTS)["items"] if event["reason"] == reason]
+
+
+def test_event_is_about_the_node_by_its_name(labelled: LabelledNode, api: ApiUnderTest) -> None:
+    labelled.publisher.refresh()
+    labelled.publisher.record_event(NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
+    (event,) = events_of(api, "NodeDegraded")
+    assert event["type"] == "Warning"
+    assert event["regarding"]["name"] == "n1"
+    assert event["note"] == "GPU 3: 17 of 18 NVLinks active"
+
+
+def test_events_of_a_moment_have_names_of_two_digits_until_they_run_out(api: ApiUnderTest, clients: Clients) -> None:
+    """The admission policy lets a node have 256 of them."""
+    api.create(NODES, node("n1"))
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
+    publisher = Publisher(clients(), "n1", runtime=ManualRuntime(moment))
+    publisher.refresh()
+    for _event in range(4):
+        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+    with pytest.raises(ApiError, match="409 AlreadyExists"):
+        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+
+    names = [event["metadata"]["name"] for event in events_of(api, "NodeHealthy")]
+    assert len(names) == 4
+    for name in names:
+        assert re.fullmatch("n1[.][0-9a-f]{2}", name)

@@ -56,14 +56,14 @@ def board(tmp_path: Path) -> Listened:
     return Listened(load_profile("dgx-h200"), tmp_path)
 
 
-def test_at_rest_a_board_is_asked_six_questions_a_gpu(board: Listened) -> None:
+def test_board_at_rest_is_asked_six_questions_a_gpu(board: Listened) -> None:
     first = board.probe()
     assert board.probe() == first
     assert board.calls.total() <= 1 + PER_GPU_AT_REST * GPUS, board.calls
     assert board.fields == 18 * GPUS
 
 
-def test_at_rest_a_tray_is_asked_about_its_links_to_the_cpu_too(tmp_path: Path) -> None:
+def test_tray_at_rest_is_asked_about_links_to_the_cpu_too(tmp_path: Path) -> None:
     tray = Listened(load_profile("gb200-nvl72-tray"), tmp_path)
     first = tray.probe()
     assert tray.probe() == first
@@ -71,7 +71,7 @@ def test_at_rest_a_tray_is_asked_about_its_links_to_the_cpu_too(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("profile", ["t4-1", "l40s-4", "k80-4", "rtx4090-8"])
-def test_at_rest_cards_without_links_are_not_asked_about_links(profile: str, tmp_path: Path) -> None:
+def test_cards_at_rest_without_links_are_not_asked_about_them(profile: str, tmp_path: Path) -> None:
     machine = load_profile(profile)
     cards = Listened(machine, tmp_path)
     first = cards.probe()
@@ -80,7 +80,7 @@ def test_at_rest_cards_without_links_are_not_asked_about_links(profile: str, tmp
     assert cards.calls.total() <= 1 + (PER_GPU_AT_REST - 1) * len(machine.gpus), cards.calls
 
 
-def test_a_tenth_probe_asks_everything_again(board: Listened) -> None:
+def test_tenth_probe_asks_everything_again(board: Listened) -> None:
     board.probe()
     everything = +board.calls
     board.probe()
@@ -89,7 +89,7 @@ def test_a_tenth_probe_asks_everything_again(board: Listened) -> None:
     assert board.calls == everything
 
 
-def test_a_gpu_whose_facts_were_refused_is_asked_again(board: Listened) -> None:
+def test_refused_facts_of_a_gpu_are_asked_again(board: Listened) -> None:
     """Only an answer is remembered, be it that there is no such thing."""
     board.nvml.faults = one_refusal("nvmlDeviceGetName", code=999)
     assert board.probe().gpus[3].name is None
@@ -103,7 +103,7 @@ def one_refusal(call: str, code: int) -> Faults:
     return Faults(calls=(CallFault(call=call, gpu=3, error=code),))
 
 
-def test_a_lost_gpu_is_noticed_at_rest(board: Listened) -> None:
+def test_lost_gpu_is_noticed_at_rest(board: Listened) -> None:
     board.probe()
     board.nvml.faults = one_refusal("nvmlDeviceGetFieldValues", code=15)
     assert [gpu.index for gpu in board.probe().gpus] == [0, 1, 2, 4, 5, 6, 7]

@@ -51,12 +51,12 @@ def test_json_values_become_their_types(kind: Any, value: Any, read: Any) -> Non
         (Outer, [[["a", [None]]], None, True], "'None' is not int"),
     ],
 )
-def test_a_value_of_another_type_is_rejected(kind: Any, value: Any, words: str) -> None:
+def test_value_of_another_type_is_rejected(kind: Any, value: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         typed(value, kind)
 
 
-def test_a_long_value_is_cut_in_the_message() -> None:
+def test_long_value_is_cut_in_the_message() -> None:
     with pytest.raises(ValueError, match="is not int") as seen:
         typed("x" * 1000, int)
     assert len(str(seen.value)) < 100

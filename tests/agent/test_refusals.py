@@ -1,7 +1,6 @@
 """NVML refuses an answer: what it would have said is unknown, never zero, and only the GPU that refuses is named."""
 
 import random
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
@@ -10,8 +9,8 @@ from typing import Any, Final
 
 import pynvml
 import pytest
-from tests.support.living_agent import Node
 from tests.support.machines import changed, discovered, probed
+from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
@@ -66,9 +65,14 @@ def labels(description: Description) -> dict[str, str]:
 
 def names_only(gpu: int, machine: Machine, reasons: tuple[str, ...]) -> bool:
     """Whether every reason is about this GPU: by its index, its address, or both."""
-    address = re.escape(machine.gpus[gpu].function.address)
-    about = re.compile(rf"GPU ({gpu}|{address}|{gpu} \({address}\))(:| is )")
-    return all(about.match(reason) for reason in reasons)
+    address = machine.gpus[gpu].function.address
+    starts: list[str] = []
+    for name in (f"GPU {gpu}", f"GPU {address}", f"GPU {gpu} ({address})"):
+        starts += [f"{name}: ", f"{name} is "]
+    for reason in reasons:
+        if not reason.startswith(tuple(starts)):
+            return False
+    return True
 
 
 # The property: every profile, one GPU that refuses
@@ -86,10 +90,11 @@ def subsets(seed: str) -> Iterator[tuple[str, ...]]:
 @pytest.mark.regression
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
+def test_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
     whole = describe(probed(machine, tmp_path), "n1")
-    right, baseline = labels(whole), whole.annotations[REFERENCE]
+    right = labels(whole)
+    baseline = whole.annotations[REFERENCE]
     gpu = random.Random(profile).randrange(len(machine.gpus))
     for calls in subsets(profile):
         raw = probed(machine, tmp_path, refused(*calls, gpu=gpu, code=code))
@@ -97,18 +102,15 @@ def test_a_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code
             found = describe(raw, "n1", past)
             assert found.topology, calls
             assert names_only(gpu, machine, found.topology.reasons), (calls, found.topology.reasons)
-            wrong = {key: value for key, value in labels(found).items() if right.get(key) != value}
-            assert wrong == {}, (calls, past is None)
-            left_out = {key for key in right if key not in labels(found)}
+            assert labels(found).items() <= right.items(), (calls, past is None)
+            missing = right.keys() - labels(found).keys()
             kept = {key.removeprefix(PREFIX) for key in found.labels.unknown}
-            assert left_out - kept <= {"chassis", "tray", "slot"}, calls
+            assert missing - kept <= {"chassis", "tray", "slot"}, calls
 
 
 @pytest.mark.parametrize("code", [LOST, RESET_REQUIRED])
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_gpu_that_says_once_that_it_is_lost_is_lost_and_nothing_is_said_of_the_others(
-    profile: str, code: int, tmp_path: Path
-) -> None:
+def test_gpu_that_says_once_that_it_is_lost_is_the_only_fault(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
     baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
     gpu = random.Random(profile).randrange(len(machine.gpus))
@@ -138,7 +140,7 @@ def is_asked_of(machine: Machine, call: str, folder: Path) -> bool:
 
 @pytest.mark.parametrize("call", IDENTITY)
 @pytest.mark.parametrize("profile", ["dgx1-v100", "hgx-a100-4", "gb200-nvl72-tray", "rtx3090-2-nvlink", "l40s-4"])
-def test_a_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: str, tmp_path: Path) -> None:
+def test_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: str, tmp_path: Path) -> None:
     machine = load_profile(profile)
     baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
     for past in (None, baseline):
@@ -161,12 +163,13 @@ def test_links_are_counted_where_the_driver_refuses_their_number(profile: str, c
     assert labels(describe(probed(machine, tmp_path, faults), "n1")) == right
 
 
-def test_a_board_whose_driver_refuses_all_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
+def test_board_without_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(calls=(CallFault(call="nvmlDeviceGetFieldValues", error=UNKNOWN),))
     found = describe(probed(machine, tmp_path, faults), "n1")
     assert found.topology
-    assert (found.topology.state, found.topology.reasons) == (State.OK, ())
+    assert found.topology.reasons == ()
+    assert found.topology.state is State.OK
     assert labels(found)["nvlink-links"] == "18"
     assert "nvlink-bandwidth" not in labels(found)
     assert f"{PREFIX}nvlink-bandwidth" in found.labels.unknown
@@ -179,18 +182,22 @@ class CountsNone(SimulatedNvml):
         values = super().nvmlDeviceGetFieldValues(handle, fields)
         for entry in values:
             if entry.fieldId == LINK_COUNT:
-                entry.nvmlReturn, entry.value.uiVal = pynvml.NVML_SUCCESS, 0
+                entry.nvmlReturn = pynvml.NVML_SUCCESS
+                entry.value.uiVal = 0
         return values
 
 
-def test_a_link_count_of_zero_is_no_answer_where_the_links_answer(tmp_path: Path) -> None:
-    found = discovered(load_profile("dgx-h200"), tmp_path / "h200", kind=CountsNone)
-    assert [gpu.links_active for gpu in found.gpus] == [18] * 8
-    found = discovered(load_profile("l40s-4"), tmp_path / "l40s", kind=CountsNone)
-    assert [gpu.links for gpu in found.gpus] == [()] * 4
+def test_link_count_of_zero_is_ignored_where_links_answer(tmp_path: Path) -> None:
+    topology = discovered(load_profile("dgx-h200"), tmp_path, kind=CountsNone)
+    assert [gpu.links_active for gpu in topology.gpus] == [18] * 8
 
 
-def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay(tmp_path: Path) -> None:
+def test_link_count_of_zero_is_believed_where_no_link_answers(tmp_path: Path) -> None:
+    topology = discovered(load_profile("l40s-4"), tmp_path, kind=CountsNone)
+    assert [gpu.links for gpu in topology.gpus] == [()] * 4
+
+
+def test_gpu_silent_about_its_links_is_no_fault_and_labels_stay(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(
         calls=(
@@ -209,7 +216,7 @@ def test_a_gpu_that_says_nothing_about_its_links_is_no_fault_and_the_labels_stay
     assert labels(found)["gpus"] == "8"
 
 
-def test_a_sentence_about_the_node_says_no_value_that_is_not_known(tmp_path: Path) -> None:
+def test_sentence_about_the_node_says_no_unknown_value(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(
         calls=(*refused_fields(91, gpu=None, code=UNKNOWN), CallFault(call="nvmlDeviceGetNvLinkState", error=UNKNOWN))
@@ -219,7 +226,7 @@ def test_a_sentence_about_the_node_says_no_value_that_is_not_known(tmp_path: Pat
     assert "; GPUs 0, 1, 2, 3, 4, 5, 6, 7: NVML does not say which NVLinks are up" in sentence
 
 
-def test_a_bridged_card_that_says_it_has_no_links_is_not_believed(tmp_path: Path) -> None:
+def test_bridged_card_that_denies_its_links_is_not_believed(tmp_path: Path) -> None:
     """The other card of the bridge has links to it."""
     faults = Faults(
         calls=(*refused_fields(91, gpu=1), CallFault(call="nvmlDeviceGetNvLinkState", gpu=1, error=NOT_SUPPORTED))
@@ -240,10 +247,11 @@ def test_links_on_whose_state_nothing_is_said_are_not_dead(tmp_path: Path) -> No
     )
     found = describe(probed(machine, tmp_path, faults), "n1")
     assert found.topology
-    assert (found.topology.state, found.topology.gpus[2].links_known) == (State.OK, False)
+    assert found.topology.state is State.OK
+    assert not found.topology.gpus[2].links_known
 
 
-def test_what_is_unknown_does_not_become_the_baseline(tmp_path: Path) -> None:
+def test_unknown_facts_do_not_become_the_baseline(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = refused(
         "nvmlDeviceGetFieldValues",
@@ -252,18 +260,25 @@ def test_what_is_unknown_does_not_become_the_baseline(tmp_path: Path) -> None:
         gpu=5,
         code=UNKNOWN,
     )
-    whole = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
-    assert describe(probed(machine, tmp_path, faults), "n1", whole).annotations[REFERENCE] == whole
-    first = describe(probed(machine, tmp_path, faults), "n1").annotations[REFERENCE]
-    assert describe(probed(machine, tmp_path), "n1", first).annotations[REFERENCE] == whole
+    whole = probed(machine, tmp_path)
+    refusing = probed(machine, tmp_path, faults)
+    baseline = describe(whole, "n1").annotations[REFERENCE]
+    later = describe(refusing, "n1", baseline)
+    assert later.annotations[REFERENCE] == baseline
+
+    first = describe(refusing, "n1").annotations[REFERENCE]
+    healed = describe(whole, "n1", first)
+    assert healed.annotations[REFERENCE] == baseline
 
 
-def test_a_product_that_is_not_named_does_not_give_the_node_another_one(tmp_path: Path) -> None:
+def test_card_without_a_name_does_not_give_the_node_another_product(tmp_path: Path) -> None:
     """Two cards of two products, one of which has lost its name: the other is not the node's product for that."""
     machine = load_profile("l40s-4")
     first, second, *_ = machine.gpus
-    mixed = replace(machine, gpus=(first, replace(second, name="NVIDIA L4")))
-    found = describe(probed(mixed, tmp_path, refused("nvmlDeviceGetName", gpu=0, code=UNKNOWN)), "n1")
+    another = replace(second, name="NVIDIA L4")
+    nameless = refused("nvmlDeviceGetName", gpu=0, code=UNKNOWN)
+    raw = probed(replace(machine, gpus=(first, another)), tmp_path, nameless)
+    found = describe(raw, "n1")
     assert "gpu-product" not in labels(found)
     assert f"{PREFIX}gpu-product" in found.labels.unknown
 
@@ -288,18 +303,19 @@ def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
         ("gb200-nvl72-tray", "580.95.05", "completed"),
     ],
 )
-def test_a_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
+def test_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver=driver)
     found = describe(probed(machine, tmp_path, lost_but_answering(3)), "n1")
     address = machine.gpus[3].function.address
     assert found.topology
     assert found.topology.reasons == (f"GPU 3 ({address}): GPU is lost",)
     assert labels(found)["gpus"] == str(len(machine.gpus) - 1)
-    assert (labels(found)["state"], labels(found)["fabric"]) == ("degraded", fabric)
+    assert labels(found)["state"] == "degraded"
+    assert labels(found)["fabric"] == fabric
     assert found.expected == len(machine.gpus)
 
 
-def test_a_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
+def test_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
     found = discovered(load_profile("dgx-a100"), tmp_path, lost_but_answering(6, RESET_REQUIRED))
     (reason,) = found.reasons
     assert reason.startswith("GPU 6 (")
@@ -313,11 +329,12 @@ class FieldsSayLost(SimulatedNvml):
         values = super().nvmlDeviceGetFieldValues(handle, fields)
         if handle.gpu == LOST_GPU:
             for entry in values:
-                entry.nvmlReturn, entry.value.uiVal = LOST, 0
+                entry.nvmlReturn = LOST
+                entry.value.uiVal = 0
         return values
 
 
-def test_a_gpu_whose_fields_say_that_it_is_lost_is_lost(tmp_path: Path) -> None:
+def test_gpu_whose_fields_say_lost_is_lost(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     found = discovered(machine, tmp_path, kind=FieldsSayLost)
     address = machine.gpus[LOST_GPU].function.address
@@ -326,23 +343,27 @@ def test_a_gpu_whose_fields_say_that_it_is_lost_is_lost(tmp_path: Path) -> None:
 
 def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
     both = Faults(calls=lost_but_answering(0).calls + lost_but_answering(7).calls)
-    found = discovered(load_profile("dgx1-v100"), tmp_path, both)
-    assert [reason.partition(" (")[0] for reason in found.reasons] == ["GPU 0", "GPU 7"]
+    topology = discovered(load_profile("dgx1-v100"), tmp_path, both)
+    first, second = topology.reasons
+    assert first.startswith("GPU 0 (")
+    assert second.startswith("GPU 7 (")
 
 
 @pytest.mark.parametrize("call", IDENTITY)
-def test_a_gpu_that_is_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
+def test_gpu_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     found = discovered(machine, tmp_path, refused(call, gpu=3, code=LOST))
     address = machine.gpus[3].function.address
     assert found.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
 
 
-def test_of_a_lost_and_an_excluded_gpu_nobody_knows_which_is_which(tmp_path: Path) -> None:
+def test_lost_and_excluded_gpus_cannot_be_told_apart(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     faults = Faults(lost=frozenset({3}), vanished=frozenset({5}))
-    found = discovered(machine, tmp_path, faults)
-    assert [reason.partition(" is ")[2] for reason in found.reasons] == ["on the PCI bus but not in NVML"] * 2
+    topology = discovered(machine, tmp_path, faults)
+    assert len(topology.reasons) == 2
+    for reason in topology.reasons:
+        assert reason.endswith(" is on the PCI bus but not in NVML")
 
 
 def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> None:
@@ -354,21 +375,24 @@ def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> 
     assert found.reasons == (f"GPU 4 ({address}): GPU is lost",)
 
 
-def test_a_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
+def test_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
     machine = load_profile("hgx-a100-4")
     whole = describe(probed(machine, tmp_path), "n1")
-    lost = describe(probed(machine, tmp_path, lost_but_answering(2)), "n1", whole.annotations[REFERENCE])
+    lost_raw = probed(machine, tmp_path, lost_but_answering(2))
+    lost = describe(lost_raw, "n1", whole.annotations[REFERENCE])
     again = describe(probed(machine, tmp_path), "n1", lost.annotations[REFERENCE])
     assert labels(again) == labels(whole)
     assert again.annotations[REFERENCE] == whole.annotations[REFERENCE]
 
 
 @pytest.mark.parametrize("profile", ["t4-1", "dgx1-v100", "dgx-a100", "l40s-4", "rtx4090-8"])
-def test_a_fabric_query_that_fails_means_nothing_where_no_fabric_can_be(profile: str, tmp_path: Path) -> None:
+def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver="580.95.05")
-    faults = Faults(calls=tuple(CallFault(call=call, error=UNKNOWN) for call in FABRIC))
-    found = discovered(machine, tmp_path, faults)
-    assert (found.fabric, found.state, found.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
+    calls = [CallFault(call=call, error=UNKNOWN) for call in FABRIC]
+    topology = discovered(machine, tmp_path, Faults(calls=tuple(calls)))
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.reasons == ()
+    assert topology.state is State.OK
 
 
 @pytest.mark.parametrize(
@@ -378,42 +402,42 @@ def test_a_fabric_query_that_fails_means_nothing_where_no_fabric_can_be(profile:
         (NOT_SUPPORTED, "GPU 2: not in the NVLink fabric that other GPUs of this node are in"),
     ],
 )
-def test_a_tray_keeps_its_domain_while_a_gpu_does_not_answer_about_the_fabric(
-    code: int, reason: str, tmp_path: Path
-) -> None:
+def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int, reason: str, tmp_path: Path) -> None:
     topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, refused(*FABRIC, gpu=2, code=code))
-    made = labels_for(topology, "n1")
-    assert (topology.state, topology.reasons) == (State.DEGRADED, (reason,))
-    assert f"{PREFIX}nvlink-domain" not in made.known
-    assert f"{PREFIX}nvlink-domain" in made.unknown
+    assert topology.reasons == (reason,)
+    assert topology.state is State.DEGRADED
+    published = labels_for(topology, "n1")
+    assert f"{PREFIX}nvlink-domain" not in published.known
+    assert f"{PREFIX}nvlink-domain" in published.unknown
 
 
-def test_mig_devices_that_nvml_refuses_to_count_are_not_none_at_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"])
+def test_mig_devices_that_nvml_refuses_to_count_are_unknown(call: str, tmp_path: Path) -> None:
     machine = changed(load_profile("dgx-h200"), mig=("MIG-a", "MIG-b"))
-    for call in ("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"):
-        found = discovered(machine, tmp_path, refused(call, gpu=0, code=UNKNOWN))
-        assert (found.gpus[0].mig, found.gpus[0].mig_devices) == (True, None)
-        assert found.state is State.OK
+    topology = discovered(machine, tmp_path, refused(call, gpu=0, code=UNKNOWN))
+    assert topology.gpus[0].mig is True
+    assert topology.gpus[0].mig_devices is None
+    assert topology.state is State.OK
 
 
 def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> None:
-    node = Node(load_profile("dgx-h200"), tmp_path)
+    node = SimulatedNode.of("dgx-h200", tmp_path)
     address = node.machine.gpus[5].function.address
     node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
-    node.live(60)
+    node.run(minutes=1)
     for name in ("gpu_nvlinks", "gpu_nvlinks_active", "gpu_nvlink_bandwidth_bytes_per_second"):
         assert node.metric(name, gpu=address) is None, name
         assert node.metric(name, gpu=node.machine.gpus[4].function.address), name
 
 
-def test_labels_stay_through_hours_in_which_a_gpu_refuses_to_speak_of_its_links(tmp_path: Path) -> None:
-    node = Node(load_profile("dgx-h200"), tmp_path)
-    node.live(120)
+def test_labels_stay_for_hours_while_a_gpu_is_silent_about_its_links(tmp_path: Path) -> None:
+    node = SimulatedNode.of("dgx-h200", tmp_path)
+    node.run(minutes=2)
     before = node.labels
     node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
-    node.live(7200)
+    node.run(hours=2)
     assert node.labels == before
-    assert node.labels["state"] == "ok"
+    assert node.state == "ok"
 
 
 @pytest.mark.regression

@@ -52,7 +52,7 @@ def said(audit: SliceAudit, description: Description) -> tuple[str, ...]:
     return joined.topology.reasons
 
 
-def test_a_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
+def test_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
     description, topology = described(tmp_path)
     server = Server("v1beta2")
     wrong = gpus_of(topology)

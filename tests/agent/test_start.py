@@ -37,12 +37,12 @@ def test_only_what_is_needed_is_loaded(loaded: str, not_loaded: set[str]) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(AGENT | WORKER))
-def test_a_module_that_must_not_be_loaded_is_one_that_could_be(name: str) -> None:
+def test_forbidden_modules_exist(name: str) -> None:
     """A name that was moved would never be found loaded."""
     assert importlib.util.find_spec(name)
 
 
-def test_the_collector_is_off_while_modules_are_loaded_and_on_again_whatever_happened() -> None:
+def test_garbage_collector_is_off_only_while_modules_are_loaded() -> None:
     enabled = []
     with contextlib.suppress(ImportError), loading():
         enabled.append(gc.isenabled())

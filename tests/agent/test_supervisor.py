@@ -54,14 +54,14 @@ def wake() -> Iterator[socket.socket]:
         yield ours
 
 
-def test_a_probe_crosses_processes_unchanged(probe: ProbeProcess) -> None:
+def test_probe_crosses_processes_unchanged(probe: ProbeProcess) -> None:
     first, second = probe.probe(), probe.probe()
     assert first is second  # the same bytes are not read twice
     assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
     assert first.gpu_functions[0].path[0].startswith("pci")
 
 
-def test_a_name_that_is_not_utf8_crosses_too(probe: ProbeProcess, sysfs: Path) -> None:
+def test_name_that_is_not_utf8_crosses_processes(probe: ProbeProcess, sysfs: Path) -> None:
     probe.probe()
     functions = [function.resolve() for function in (sysfs / "bus" / "pci" / "devices").iterdir()]
     function = next(function for function in functions if not (function / "infiniband").exists())
@@ -95,7 +95,7 @@ def _wait_for_step(probe: ProbeProcess, step: str) -> None:
         os.sched_yield()
 
 
-def test_a_crash_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: Path) -> None:
+def test_crash_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: Path) -> None:
     faults.write_text(CRASH)
     for _ in ("forked", "started afresh"):
         with pytest.raises(ProbeError, match="was killed by SIGKILL in step: nvmlDeviceGetCount") as seen:
@@ -105,7 +105,7 @@ def test_a_crash_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: 
     assert len(probe.probe().gpus) == 4
 
 
-def test_a_replacement_is_no_fork(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path) -> None:
+def test_replacement_is_no_fork(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path) -> None:
     def must_not() -> NoReturn:
         raise AssertionError("forked")
 
@@ -119,7 +119,7 @@ def test_a_replacement_is_no_fork(probe: ProbeProcess, monkeypatch: pytest.Monke
     thread.join()
 
 
-def test_a_replacement_inherits_nothing_but_what_it_needs(probe: ProbeProcess, faults: Path) -> None:
+def test_replacement_inherits_nothing_but_what_it_needs(probe: ProbeProcess, faults: Path) -> None:
     # From the parent of the tests: every child has them.
     inheritable = _open_files(os.getpid(), only=os.get_inheritable)
     reader, writer = os.pipe()
@@ -142,7 +142,7 @@ def _open_files(pid: int, only: Callable[[int], bool] = lambda _: True) -> set[s
     return targets
 
 
-def test_a_failed_start_is_a_failed_probe(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path) -> None:
+def test_failed_start_is_a_failed_probe(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path) -> None:
     def no_room(*_: Any, **__: Any) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -165,7 +165,7 @@ def test_nvml_is_started_by_the_first_probe_and_only_once(sysfs: Path, tmp_path:
     assert started.read_text() == "x"
 
 
-def test_a_process_that_cannot_load_the_library_fails_and_does_not_hang(sysfs: Path) -> None:
+def test_process_that_cannot_load_the_library_fails(sysfs: Path) -> None:
     with ProbeProcess(nvml.missing, sysfs) as probe:
         for _ in ("forked", "started afresh"):
             with pytest.raises(ProbeError, match="ended with code 1 in step: load the NVML binding"):
@@ -186,7 +186,7 @@ def test_no_process_and_no_zombie_is_left_behind(sysfs: Path, faults: Path) -> N
     assert set(psutil.Process().children()) == before
 
 
-def test_a_process_that_the_driver_holds_is_not_waited_for_and_no_second_one_is_sent_after_it(
+def test_process_held_by_the_driver_is_neither_awaited_nor_doubled(
     probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped, and with SIGKILL kept from it, it is as good as one in an uninterruptible call."""
@@ -220,7 +220,7 @@ def _ended(pid: int) -> None:
 
 
 @pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started afresh"])
-def test_a_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Path, crashes_before: int) -> None:
+def test_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Path, crashes_before: int) -> None:
     reader, writer = os.pipe()
     agent = os.fork()
     if agent == 0:
@@ -274,7 +274,7 @@ def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
 @pytest.mark.parametrize(
     ("kind", "length", "words"), [(b"\x63", 0, "a signal of kind b'c'"), (RESULT, 0xFFFFFFFF, "4294967295 bytes")]
 )
-def test_what_is_not_a_signal_is_a_crash(
+def test_malformed_answer_is_a_crash(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, kind: bytes, length: int, words: str
 ) -> None:
     def babble(agent: Channel, *_: Any) -> None:
@@ -299,7 +299,7 @@ def test_what_is_not_a_signal_is_a_crash(
         assert len(probe.probe().gpus) == 4
 
 
-def test_a_process_that_stops_in_an_answer_hangs(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path) -> None:
+def test_process_that_stops_in_an_answer_hangs(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path) -> None:
     def stop(agent: Channel, *_: Any) -> None:
         agent.receive()
         agent._memory[4096:4106] = b"half of it"
@@ -313,7 +313,7 @@ def test_a_process_that_stops_in_an_answer_hangs(monkeypatch: pytest.MonkeyPatch
         assert probe.worker is None
 
 
-def test_a_process_that_dies_while_it_waits_wakes_the_agent(probe: ProbeProcess, wake: socket.socket) -> None:
+def test_process_that_dies_while_it_waits_wakes_the_agent(probe: ProbeProcess, wake: socket.socket) -> None:
     probe.probe()
     assert probe.worker
     os.kill(probe.worker, signal.SIGKILL)
@@ -321,7 +321,9 @@ def test_a_process_that_dies_while_it_waits_wakes_the_agent(probe: ProbeProcess,
     assert len(probe.probe().gpus) == 4
 
 
-def test_an_unasked_answer(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket) -> None:
+def test_unasked_answer_is_garbage(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
+) -> None:
     def blurt(agent: Channel, *_: Any) -> None:
         agent.send(RESULT)
         agent.receive()
@@ -345,16 +347,14 @@ def test_devices_wake_it(
     assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
 
 
-def test_a_wait_ends_when_the_agent_stops(sysfs: Path, faults: Path) -> None:
+def test_wait_ends_when_the_agent_stops(sysfs: Path, faults: Path) -> None:
     wake, waker = socket.socketpair()
     with wake, waker, ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         waker.send(b"x")
         assert probe.wait(FOREVER, wake) == ""
 
 
-def test_a_wake_up_says_anew_until_when_the_worker_listens(
-    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wake_up_says_again_how_long_the_worker_listens(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     wake, waker = socket.socketpair()
     agent, theirs = Channel.pair()
     with wake, waker, contextlib.closing(agent), contextlib.closing(theirs):
@@ -371,7 +371,7 @@ def test_a_wake_up_says_anew_until_when_the_worker_listens(
     assert began < float(said[1][1]) < began + 3600 < float(said[0][1]) + 0.001  # to the millisecond
 
 
-def test_a_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, wake: socket.socket) -> None:
+def test_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, wake: socket.socket) -> None:
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
     probe.probe()
     assert probe.wait(0.01, wake) == ""
@@ -381,7 +381,7 @@ def test_a_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.Mon
     assert len(probe.probe().gpus) == 4
 
 
-def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -> None:
+def test_repeated_step_is_another_one_and_a_long_one_is_cut() -> None:
     agent, announcing = Channel.pair()
     assert agent.step() == (0, "")
     announcing.announce("nvmlInit")
@@ -397,7 +397,7 @@ def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -
 
 @pytest.mark.regression
 @pytest.mark.parametrize("size", [0, 1 << 30])
-def test_a_worker_cannot_change_the_size_of_the_memory_under_the_agent(size: int) -> None:
+def test_worker_cannot_resize_the_shared_memory(size: int) -> None:
     agent, theirs = Channel.pair()
     with contextlib.closing(agent), contextlib.closing(theirs):
         theirs.store(b"answer")

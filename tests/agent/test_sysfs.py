@@ -2,15 +2,15 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.machines import discovered, probed
-from tests.support.paths import FIXTURES
+from tests.support.paths import DOCUMENTS
 from tests.support.sysfs_trees import machine_of
-from tests.support.tables import each_case
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
@@ -27,11 +27,13 @@ from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 
-H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
+H200 = "dgx-h200"
+A100 = "dgx-a100"
+TRAY = "gb200-nvl72-tray"
 
-VM = (FIXTURES / "vm.yaml").read_text()
+VM = (DOCUMENTS / "agent" / "vm.yaml").read_text()
 
-NICS = (FIXTURES / "nics.yaml").read_text()
+NICS = (DOCUMENTS / "agent" / "nics.yaml").read_text()
 
 
 def described(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> NodeTopology:
@@ -42,13 +44,21 @@ def described(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> No
     return discovered(load_profile(file), folder)
 
 
+def cells_between(rows: Sequence[Sequence[str]]) -> set[str]:
+    """The cells of two different devices."""
+    cells: set[str] = set()
+    for number, row in enumerate(rows):
+        cells.update(row[:number])
+    return cells
+
+
 def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> None:
     """-1 twice is not the same node, and not node 0 either."""
     tray = discovered(load_profile(TRAY), tmp_path / "tray")
     assert {nic.numa for nic in tray.nics} == {None}
     assert tray.pci_levels.sysfs[5][4] == "SYS"
     vm = described(VM, tmp_path)
-    assert {cell for i, row in enumerate(vm.matrix.cells) for cell in row[:i]} == {"PHB"}
+    assert cells_between(vm.matrix.cells) == {"PHB"}
 
 
 def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
@@ -60,19 +70,22 @@ def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
             return int(Ancestor.SYS)
 
     topology = discovered(load_profile("l40s-4"), tmp_path, kind=Stubborn)
-    assert topology.matrix.cells[1][0] == topology.pci_levels.nvml[1][0] == "SYS"
+    assert topology.matrix.cells[1][0] == "SYS"
+    assert topology.pci_levels.nvml[1][0] == "SYS"
     assert topology.pci_levels.sysfs[1][0] == "NODE"
     assert topology.disputes == (PathDispute("GPU0", "GPU1", "SYS", "NODE"), PathDispute("GPU2", "GPU3", "SYS", "NODE"))
     assert topology.state is State.OK  # two views of one machine, not a fault
 
 
 @pytest.mark.parametrize(("profile", "cell"), [(H200, "PXB"), (TRAY, "SYS"), ("hgx-b300-8", "PXB"), (A100, "PXB")])
-def test_the_nearest_nic_differs_between_makers(profile: str, cell: str, tmp_path: Path) -> None:
+def test_nearest_nic_differs_between_makers(profile: str, cell: str, tmp_path: Path) -> None:
     matrix = discovered(load_profile(profile), tmp_path).matrix
-    assert min(matrix.cells[0][matrix.gpus :], key=["PIX", "PXB", "PHB", "NODE", "SYS"].index) == cell
+    to_nics = matrix.cells[0][matrix.gpus :]
+    nearest_first = ["PIX", "PXB", "PHB", "NODE", "SYS"]
+    assert min(to_nics, key=nearest_first.index) == cell
 
 
-def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
+def test_root_is_found_by_its_pattern(tmp_path: Path) -> None:
     """Virtual machines put other components before it."""
     write_sysfs(load_profile("l40s-4"), tmp_path / "sys")
     before = Sysfs(tmp_path / "sys").nvidia_functions()
@@ -93,25 +106,27 @@ def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
 def test_both_ends_of_a_link_have_to_agree(tmp_path: Path) -> None:
     raw = probed(load_profile("rtx3090-2-nvlink"), tmp_path)
     first, second = raw.gpus
-    half = first._replace(links=tuple(link._replace(state=0) if link.link > 1 else link for link in first.links))
-    assert discover(raw._replace(gpus=(half, second))).matrix.cells[1][0] == "NV2"
-    assert discover(raw._replace(gpus=(second, half))).matrix.cells[1][0] == "NV2"
+    dead = [link._replace(state=0) for link in first.links[2:]]
+    half_dead = first._replace(links=(*first.links[:2], *dead))
+    for gpus in ((half_dead, second), (second, half_dead)):
+        topology = discover(raw._replace(gpus=gpus))
+        assert topology.matrix.cells[1][0] == "NV2"
 
 
 def test_some_pairs_of_a_hybrid_mesh_have_no_link(tmp_path: Path) -> None:
     topology = discovered(load_profile("dgx1-v100"), tmp_path)
-    cells = {cell for i, row in enumerate(topology.matrix.cells[:8]) for cell in row[:i]}
-    assert cells == {"NV1", "NV2", "SYS"}
+    assert cells_between(topology.matrix.cells[:8]) == {"NV1", "NV2", "SYS"}
     assert topology.nvlink_domains == (tuple(range(8)),)
 
 
-def test_a_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
+def test_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
     """Never from the product's name: the matrix shows PCIe, and the state degraded."""
     machine = load_profile("hgx-h100-8")
     gpus = tuple(replace(gpu, links=()) for gpu in machine.gpus)
     topology = discovered(replace(machine, gpus=gpus), tmp_path)
     assert topology.interconnect is Interconnect.PCIE
-    assert not any(cell.startswith("NV") for row in topology.matrix.cells for cell in row)
+    for cell in cells_between(topology.matrix.cells):
+        assert not cell.startswith("NV")
     assert topology.state is State.DEGRADED
     assert topology.reasons[0] == "GPU 0: 0 of 18 NVLinks active"
 
@@ -129,12 +144,20 @@ def test_nics_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/agent.yaml")
-def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "legend",
+    [
+        pytest.param(["mlx5_2", "mlx5_9", "mlx5_10", "mlx5_bond_0", "mlx5_bond_1"], id="mlx5"),
+        pytest.param(["ibp14s0", "ibp71s0", "ibp134s0", "ibp195s0", "rocep32s0f0"], id="infiniband"),
+        pytest.param(["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"], id="roce"),
+    ],
+)
+def test_nics_come_in_the_order_of_nvidia_smis_legend(legend: list[str], tmp_path: Path) -> None:
     """Each is the legend of a machine that somebody published."""
     machine = load_profile(H200)
-    nics = tuple(replace(nic, name=name) for nic, name in zip(machine.nics, reversed(legend), strict=False))
-    assert [nic.name for nic in discovered(replace(machine, nics=nics), tmp_path).nics] == legend
+    nics = [replace(nic, name=name) for nic, name in zip(machine.nics, reversed(legend), strict=False)]
+    topology = discovered(replace(machine, nics=tuple(nics)), tmp_path)
+    assert [nic.name for nic in topology.nics] == legend
 
 
 @pytest.mark.regression
@@ -146,40 +169,51 @@ def test_storage_ports_and_ports_that_are_down_are_not_rails(tmp_path: Path) -> 
     assert ports["rail_b"] == (Port(1, "InfiniBand", "ACTIVE"),)
     assert ports["storage0"] == (Port(1, "Ethernet", "ACTIVE"),)
     assert ports["dark0"] == (Port(1, "InfiniBand", "DOWN"),)
-    dark = "{names: [rail_b], pci_id: 0x1021}", "{names: [rail_b], pci_id: 0x1021, state: DOWN}"
-    # Without InfiniBand that is up, Ethernet is taken for RoCE.
-    assert described(NICS, tmp_path / "roce", dark).gpus[0].rails == ("storage0",)
 
 
-def test_the_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
-    two = NICS.replace("count: 1", "count: 2").replace("names: [rail_b]", "names: [rail_b, rail_c]")
-    separate = described(two.replace("[rail_b], [gpu0]", "[rail_b], [rail_c], [gpu0], [gpu1]"), tmp_path / "two")
-    one_card = described(two.replace("[rail_b], [gpu0]", "[rail_b+rail_c], [gpu0], [gpu1]"), tmp_path / "one")
-    assert (separate.rail_aligned, one_card.rail_aligned) == (True, False)
+def test_ethernet_is_roce_where_no_infiniband_is_up(tmp_path: Path) -> None:
+    rail = "{names: [rail_b], pci_id: 0x1021}"
+    dark_rail = "{names: [rail_b], pci_id: 0x1021, state: DOWN}"
+    topology = described(NICS, tmp_path, (rail, dark_rail))
+    assert topology.gpus[0].rails == ("storage0",)
+
+
+def test_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
+    two_gpus = NICS.replace("count: 1", "count: 2")
+    two_nics = two_gpus.replace("names: [rail_b]", "names: [rail_b, rail_c]")
+    ports = "[rail_b], [gpu0]"
+    two_cards = described(two_nics, tmp_path / "two", (ports, "[rail_b], [rail_c], [gpu0], [gpu1]"))
+    assert two_cards.rail_aligned
+
+    one_card = described(two_nics, tmp_path / "one", (ports, "[rail_b+rail_c], [gpu0], [gpu1]"))
+    assert not one_card.rail_aligned
     assert one_card.gpus[1].rails == ("rail_b", "rail_c")
 
 
-def test_a_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> None:
+def test_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> None:
     """Cloud adapters need not show as RDMA devices: their absence is not a fault."""
     topology = discovered(replace(load_profile(H200), nics=()), tmp_path)
-    assert (topology.nics, topology.rail_aligned, topology.state) == ((), False, State.OK)
+    assert topology.nics == ()
+    assert topology.rail_aligned is False
+    assert topology.state is State.OK
 
 
 def numbered(raw: RawNode, **functions: Any) -> NodeTopology:
     """The node if sysfs had other facts about its GPUs."""
-    return discover(raw._replace(gpu_functions=tuple(function._replace(**functions) for function in raw.gpu_functions)))
+    changed = [function._replace(**functions) for function in raw.gpu_functions]
+    return discover(raw._replace(gpu_functions=tuple(changed)))
 
 
 def test_cpus_come_from_sysfs_and_not_from_this_process_cpuset(tmp_path: Path) -> None:
     """NVML's answer is cut to the caller's cpuset: the simulated one does not have the call."""
     with pytest.raises(AttributeError, match="nvmlDeviceGetCpuAffinity"):
-        getattr(SimulatedNvml(load_profile(H200)), "nvmlDeviceGetCpuAffinity")  # noqa: B009 - mypy knows it is not there
+        getattr(SimulatedNvml(load_profile(H200)), "nvmlDeviceGetCpuAffinity")  # noqa: B009 - it is missing
     topology = discovered(load_profile(H200), tmp_path)
     assert [node.cpus for node in topology.numa] == ["0-55,112-167", "56-111,168-223"]
     assert topology.numa[0].distances == (10, 20)
 
 
-def test_an_unknown_numa_node_follows_from_local_cpus_where_they_tell(tmp_path: Path) -> None:
+def test_unknown_numa_node_follows_from_local_cpus(tmp_path: Path) -> None:
     raw = probed(load_profile(H200), tmp_path)
     near = numbered(raw, numa=None, local_cpus="56-111,168-223")
     assert {gpu.numa for gpu in near.gpus} == {1}
@@ -200,42 +234,78 @@ def test_minus_one_is_unknown_and_not_a_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize(("shown", "which"), [(8, None), (7, "1 of 8 GPUs (index 7)"), (6, "2 of 8 GPUs (index 6, 7)")])
-def test_gpus_that_nvml_lists_and_sysfs_lacks_are_named(shown: int, which: str | None, tmp_path: Path) -> None:
-    raw = probed(load_profile(H200), tmp_path)
-    raw = raw._replace(gpu_functions=raw.gpu_functions[:shown])
-    why = [f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"] if which else []
+@pytest.mark.parametrize(("shown", "which"), [(7, "1 of 8 GPUs (index 7)"), (6, "2 of 8 GPUs (index 6, 7)")])
+def test_gpus_that_nvml_lists_and_sysfs_lacks_are_named(shown: int, which: str, tmp_path: Path) -> None:
+    """Two views of one machine are no fault."""
+    whole = probed(load_profile(H200), tmp_path)
+    raw = whole._replace(gpu_functions=whole.gpu_functions[:shown])
+    reason = f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"
     description = describe(raw, "n1")
-    assert reasons(description.annotations[label_keys.MATRIX]) == tuple(why)
-    assert description.sentence.endswith("; ".join(["state ok", *why]))  # two views of one machine, not a fault
-    assert (label_keys.GPUS_PER_NUMA in description.labels.known) == (which is None)
-    assert describe(raw._replace(bus_visible=False), "n1").sentence.endswith("state ok")  # it proves nothing
-    weak = raw._replace(gpus=(raw.gpus[0]._replace(links=raw.gpus[0].links[:-1]), *raw.gpus[1:]))
-    degraded = describe(weak, "n1", description.annotations[label_keys.REFERENCE])
+    assert reasons(description.annotations[label_keys.MATRIX]) == (reason,)
+    assert description.sentence.endswith(f"state ok; {reason}")
+    assert label_keys.GPUS_PER_NUMA not in description.labels.known
+
+    first, *others = raw.gpus
+    weak = first._replace(links=first.links[:-1])
+    baseline = description.annotations[label_keys.REFERENCE]
+    degraded = describe(raw._replace(gpus=(weak, *others)), "n1", baseline)
     assert degraded.labels.known[label_keys.STATE] == State.DEGRADED
-    assert set(why) < set(reasons(degraded.annotations[label_keys.MATRIX]))
+    assert {reason} < set(reasons(degraded.annotations[label_keys.MATRIX]))
 
 
-def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -> None:
+@pytest.mark.regression
+def test_gpus_that_sysfs_shows_need_no_reason(tmp_path: Path) -> None:
+    description = describe(probed(load_profile(H200), tmp_path), "n1")
+    assert reasons(description.annotations[label_keys.MATRIX]) == ()
+    assert description.sentence.endswith("state ok")
+    assert label_keys.GPUS_PER_NUMA in description.labels.known
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("shown", [8, 7, 6])
+def test_invisible_bus_proves_nothing_of_gpus(shown: int, tmp_path: Path) -> None:
+    raw = probed(load_profile(H200), tmp_path)
+    invisible = raw._replace(gpu_functions=raw.gpu_functions[:shown], bus_visible=False)
+    assert describe(invisible, "n1").sentence.endswith("state ok")
+
+
+def test_half_mounted_sysfs_costs_only_what_it_hides(tmp_path: Path) -> None:
     raw = probed(load_profile(H200), tmp_path)
     whole = discover(raw)
-    broken = raw._replace(numa=tuple(node._replace(cpus="0-") for node in raw.numa), nics=())
-    assert discover(broken).matrix.cells[1][0] == "NV18"
-    bare = discover(raw._replace(numa=(), nics=(), gpu_functions=(), switch_functions=(), bus_visible=False))
+    nodes = [node._replace(cpus="0-") for node in raw.numa]
+    without_cpus = discover(raw._replace(numa=tuple(nodes), nics=()))
+    assert without_cpus.matrix.cells[1][0] == "NV18"
+
+    nothing = raw._replace(numa=(), nics=(), gpu_functions=(), switch_functions=(), bus_visible=False)
+    bare = discover(nothing)
     assert [row[:8] for row in bare.matrix.cells] == [row[:8] for row in whole.matrix.cells[:8]]
     assert bare.state is State.OK
     assert label_keys.NUMA_NODES not in labels_for(bare, "n1").known
 
 
-def test_gpus_passed_through_to_vms_are_not_missed(tmp_path: Path) -> None:
-    raw = probed(load_profile("l40s-4"), tmp_path, Faults(lost=frozenset({3})))
-    last = raw.gpu_functions[3]
-    for driver, missed in (("vfio-pci", 0), ("nvgrace_gpu_vfio_pci", 0), ("nvidia", 1), ("nouveau", 1), (None, 1)):
-        functions = (*raw.gpu_functions[:3], last._replace(driver=driver))
-        reasons = discover(raw._replace(gpu_functions=functions)).reasons
-        named = [reason for reason in reasons if last.address in reason]
-        assert len(named) == missed, driver
-        assert ("held by the driver nouveau" in "".join(named)) == (driver == "nouveau")
+def reasons_with_last_gpu_held_by(driver: str | None, folder: Path) -> list[str]:
+    """What is said of a GPU that NVML does not see and this driver holds."""
+    raw = probed(load_profile("l40s-4"), folder, Faults(lost=frozenset({3})))
+    *others, last = raw.gpu_functions
+    held = last._replace(driver=driver)
+    topology = discover(raw._replace(gpu_functions=(*others, held)))
+    return [reason for reason in topology.reasons if last.address in reason]
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", "nvgrace_gpu_vfio_pci"])
+def test_gpu_passed_through_to_a_vm_is_not_missed(driver: str, tmp_path: Path) -> None:
+    assert reasons_with_last_gpu_held_by(driver, tmp_path) == []
+
+
+@pytest.mark.parametrize("driver", ["nvidia", None])
+def test_gpu_that_nvml_does_not_see_is_missed(driver: str | None, tmp_path: Path) -> None:
+    (reason,) = reasons_with_last_gpu_held_by(driver, tmp_path)
+    assert "held by" not in reason
+
+
+def test_gpu_of_another_driver_is_missed_with_the_driver(tmp_path: Path) -> None:
+    (reason,) = reasons_with_last_gpu_held_by("nouveau", tmp_path)
+    assert "held by the driver nouveau" in reason
 
 
 def test_virtual_functions_of_a_gpu_are_not_gpus(tmp_path: Path) -> None:
@@ -272,15 +342,16 @@ pci:
 
 @pytest.mark.regression
 def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path) -> None:
-    said = described(ONE_NODE, tmp_path / "said")
-    silent = described(ONE_NODE.replace("numa: 0, ", ""), tmp_path / "silent")
-    assert silent.matrix == said.matrix
+    told = described(ONE_NODE, tmp_path / "told")
+    silent = described(ONE_NODE, tmp_path / "silent", ("numa: 0, ", ""))
+    assert silent.matrix == told.matrix
     assert silent.matrix.cells[0] == ("X", "NODE", "NODE")
     assert labels_for(silent, "n1").known[label_keys.GPUS_PER_NUMA] == "1"
-    assert {gpu.numa for gpu in silent.gpus} == {nic.numa for nic in silent.nics} == {0}
+    assert {gpu.numa for gpu in silent.gpus} == {0}
+    assert {nic.numa for nic in silent.nics} == {0}
 
 
-def test_a_pasted_matrix_of_one_numa_node_has_its_cells(tmp_path: Path) -> None:
+def test_pasted_matrix_of_one_numa_node_has_its_cells(tmp_path: Path) -> None:
     """One GPU and four ports of two cards, each behind a root complex of its own."""
     matrix = """
 \tGPU0\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity
@@ -338,19 +409,21 @@ class CountedFiles(Files):
 
 
 @pytest.mark.parametrize(("profile", "most"), [(H200, 13), (TRAY, 9), ("hgx-b300-8", 9), ("t4-1", 1)])
-def test_at_rest_only_what_can_change_is_read(profile: str, most: int, tmp_path: Path) -> None:
+def test_only_files_that_can_change_are_read_at_rest(profile: str, most: int, tmp_path: Path) -> None:
     """The state of each port, and which CPUs are online."""
     write_sysfs(load_profile(profile), tmp_path / "sys")
     files = CountedFiles()
     sysfs = Sysfs(tmp_path / "sys", files)
-    first = sysfs.devices(), sysfs.numa()
+    devices = sysfs.devices()
+    nodes = sysfs.numa()
     files.read.clear()
-    assert (sysfs.devices(), sysfs.numa()) == first
+    assert sysfs.devices() == devices
+    assert sysfs.numa() == nodes
     assert len(files.read) == most
     assert {path.rpartition("/")[2] for path in files.read} <= {"state", "online"}
 
 
-def test_a_port_that_goes_down_is_seen_at_the_next_probe(tmp_path: Path) -> None:
+def test_port_that_goes_down_is_seen_at_the_next_probe(tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
     sysfs = Sysfs(tmp_path)
     assert {port.state for nic in sysfs.nics() for port in nic.ports} == {"4: ACTIVE"}
@@ -364,26 +437,31 @@ def test_cpus_that_go_offline_are_seen_at_the_next_probe(tmp_path: Path) -> None
     write_sysfs(load_profile(H200), tmp_path)
     sysfs = Sysfs(tmp_path)
     before = sysfs.numa()
-    for path, text in (("node/node0/cpulist", "0-54,112-167"), ("cpu/online", "0-54,56-223")):
+    changed = {"node/node0/cpulist": "0-54,112-167", "cpu/online": "0-54,56-223"}
+    for path, text in changed.items():
         file = tmp_path / "devices" / "system" / path
         file.chmod(0o644)
         file.write_text(text)
-    assert [node.cpus for node in sysfs.numa()] == ["0-54,112-167", before[1].cpus]
+    first, second = sysfs.numa()
+    assert first.cpus == "0-54,112-167"
+    assert second.cpus == before[1].cpus
 
 
-def test_a_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -> None:
+def test_driver_that_lets_a_gpu_go_is_seen_at_the_next_probe(tmp_path: Path) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path)
     sysfs = Sysfs(tmp_path)
     ((gpu,), _) = sysfs.nvidia_functions()
     home = tmp_path / "bus" / "pci" / "drivers" / "vfio-pci"
     home.mkdir(parents=True)
-    (tmp_path / "bus" / "pci" / "devices" / gpu.address).resolve().joinpath("driver").symlink_to(home)
-    assert sysfs.nvidia_functions()[0] == (gpu._replace(driver="vfio-pci"),)
+    function = (tmp_path / "bus" / "pci" / "devices" / gpu.address).resolve()
+    (function / "driver").symlink_to(home)
+    gpus, _switches = sysfs.nvidia_functions()
+    assert gpus == (gpu._replace(driver="vfio-pci"),)
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("name", ["numa_node", "local_cpulist", "vendor", "class", "vpd", "device"])
-def test_a_pipe_where_a_file_should_be_is_not_waited_for(name: str, tmp_path: Path) -> None:
+def test_pipe_in_place_of_a_file_is_not_awaited(name: str, tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
     for function in (tmp_path / "bus" / "pci" / "devices").iterdir():
         file = function / name
@@ -393,7 +471,7 @@ def test_a_pipe_where_a_file_should_be_is_not_waited_for(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["state", "link_layer"])
-def test_a_port_that_is_a_pipe_says_nothing(name: str, tmp_path: Path) -> None:
+def test_port_that_is_a_pipe_says_nothing(name: str, tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
     file = tmp_path / "class" / "infiniband" / "mlx5_3" / "ports" / "1" / name
     file.unlink()

@@ -10,26 +10,42 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
-def test_what_is_described_is_part_of_what_is_published(name: str) -> None:
-    ours, theirs = described(name), published(name) or described(name)
+def test_description_is_part_of_what_is_published(name: str) -> None:
+    ours = described(name)
+    theirs = published(name) or ours
     assert ours["metadata"]["name"] == theirs["metadata"]["name"]
-    assert {key: ours["spec"][key] for key in ("group", "scope", "names")} == {
-        key: theirs["spec"][key] for key in ("group", "scope", "names")
-    }
-    versions = {version["name"]: version for version in theirs["spec"]["versions"]}
-    assert versions.keys() == {version["name"] for version in ours["spec"]["versions"]}
-    for version in ours["spec"]["versions"]:
-        other = versions[version["name"]]
-        assert (version["served"], version["storage"]) == (other["served"], other["storage"])
-        assert version["subresources"].items() <= other.get("subresources", {}).items()
-        assert_part(version["schema"]["openAPIV3Schema"], other["schema"]["openAPIV3Schema"], "")
+    for key in ("group", "scope", "names"):
+        assert ours["spec"][key] == theirs["spec"][key], key
+    our_versions = versions_of(ours)
+    their_versions = versions_of(theirs)
+    assert our_versions.keys() == their_versions.keys()
+    for version_name, our_version in our_versions.items():
+        their_version = their_versions[version_name]
+        assert our_version["served"] == their_version["served"]
+        assert our_version["storage"] == their_version["storage"]
+        assert our_version["subresources"].items() <= their_version.get("subresources", {}).items()
+        assert_part(schema_of(our_version), schema_of(their_version), "")
+
+
+def versions_of(crd: dict[str, Any]) -> dict[str, Any]:
+    """The versions of a CRD by name."""
+    return {version["name"]: version for version in crd["spec"]["versions"]}
+
+
+def schema_of(version: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a version."""
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+KEYWORDS = ("type", "pattern", "enum", "minLength", "maxLength", "minItems", "maxItems", "minimum", "default")
 
 
 def assert_part(ours: dict[str, Any], theirs: dict[str, Any], path: str) -> None:
     """Every field, limit and message that we describe is theirs too."""
-    for keyword in ("type", "pattern", "enum", "minLength", "maxLength", "minItems", "maxItems", "minimum", "default"):
+    for keyword in KEYWORDS:
         if keyword in ours:
-            assert (path, keyword, ours[keyword]) == (path, keyword, theirs.get(keyword))
+            assert ours[keyword] == theirs.get(keyword), f"{path}: {keyword}"
     assert set(ours.get("required", ())) <= set(theirs.get("required", ())), path
     assert messages(ours) <= messages(theirs), path
     for name, schema in ours.get("properties", {}).items():
@@ -41,12 +57,14 @@ def assert_part(ours: dict[str, Any], theirs: dict[str, Any], path: str) -> None
 
 
 def messages(schema: dict[str, Any]) -> set[str]:
-    return {rule["message"] for rule in schema.get("x-kubernetes-validations", ())}
+    """What the rules of a schema say."""
+    rules = schema.get("x-kubernetes-validations", ())
+    return {rule["message"] for rule in rules}
 
 
 @pytest.mark.parametrize("source", [described, upstream_crd])
 @pytest.mark.parametrize("name", DESCRIBED)
-def test_a_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any) -> None:
+def test_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any) -> None:
     crd = api.install_crd(source(name))
     # Groups under k8s.io have a condition more on a real server.
     assert crd_conditions(crd).items() >= {"NamesAccepted": "True", "Established": "True"}.items()

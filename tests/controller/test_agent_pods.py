@@ -7,7 +7,6 @@ import pytest
 from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
 from tests.support.controller import condition, controller_of, make_topology, share_crd
 from tests.support.publishing import Time
-from tests.support.tables import each_case
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
@@ -94,7 +93,26 @@ def test_a_runtime_class_that_does_not_exist_is_named(api: ApiUnderTest, control
     assert said(api) == (f"{SILENT}the agent's DaemonSet cannot create pods: {MISSING}", "AgentPodsNotCreated")
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        pytest.param(
+            ["/api/v1/namespaces/toposcope-system/events"],
+            "the agent's DaemonSet has pods on 1 of 2 nodes: see `kubectl -n toposcope-system describe",
+            id="events",
+        ),
+        pytest.param(
+            ["/apis/apps/v1/namespaces/toposcope-system/daemonsets"],
+            "is the agent's DaemonSet running there?",
+            id="daemonsets",
+        ),
+        pytest.param(
+            ["/apis/apps/v1/namespaces/toposcope-system/daemonsets", "/api/v1/namespaces/toposcope-system/events"],
+            "is the agent's DaemonSet running there?",
+            id="both",
+        ),
+    ],
+)
 def test_without_a_right_it_says_what_it_knows(
     api: ApiUnderTest, client: Confined, controller: Controller, refused: Sequence[str], message: str
 ) -> None:

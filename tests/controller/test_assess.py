@@ -1,14 +1,11 @@
 """What the controller concludes from nodes, over time and on thin evidence; topologies that select the same ones."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
-from tests.support.cluster import BLOCK, RACK, ZONE, History, fabric, gpu_node, topology
+from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node, topology
 from tests.support.paths import FIXTURES, SHARED
-from tests.support.tables import at, each_case, each_row, says
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
 from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME, NVLINK_DOMAIN
@@ -19,7 +16,6 @@ from toposcope.controller.assess.diagnostics import MOST
 from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
 from toposcope.controller.memory import Memory
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.hierarchy.controller_config import read_config
 from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.hierarchy.table import Table
 
@@ -39,116 +35,6 @@ def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", labels) for i in range(count)]
 
 
-class Group(msgspec.Struct, forbid_unknown_fields=True):
-    """One node, or `count` of them with a number behind the name, each `count`ed from `first`."""
-
-    name: str
-    count: int | None = None
-    first: int = 0
-    labels: dict[str, str | None] = {}
-    """`fabric 3.1` is the NVLink domain of that fabric and clique."""
-    chassis: str = ""
-    state: str = "ok"
-
-    def nodes(self) -> list[NodeFacts]:
-        numbers = [""] if self.count is None else range(self.first, self.first + self.count)
-        labels = {key: resolved(value) for key, value in self.labels.items()}
-        return [gpu_node(f"{self.name}{i}", labels, chassis=self.chassis, state=self.state) for i in numbers]
-
-
-def resolved(value: Any) -> Any:
-    """A value of a table with fabrics by their numbers."""
-    if isinstance(value, dict):
-        return {key: resolved(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [resolved(part) for part in value]
-    words = re.fullmatch(r"fabric (\d+)(?:\.(\d+))?", str(value))
-    if not words:
-        return value
-    return fabric(int(words[1]), int(words[2])) if words[2] else fabric(int(words[1])).partition(".")[0]
-
-
-class Look(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What happens, in this order, and what is said of the nodes then."""
-
-    restart: bool = False
-    once: bool = False
-    """Whether nobody looks again."""
-    generation: int | None = None
-    """The one that the status is about, where the spec has another."""
-    spec: dict[str, Any] | None = None
-    catalogue: str | None = None
-    """As in a configuration file."""
-    by_value: dict[str, str] = {}
-    nodes: list[Group] | None = None
-    """As before where nothing is said."""
-    after: float = 0
-    same: bool = False
-    """Whether the status is the last one."""
-    path: str = ""
-    published: bool | None = None
-    """Whether schedulers would be told of any levels."""
-    segments: dict[str, int] | None = None
-    domains: list[int] = []
-    """Of each level, counted by their path from the top."""
-    status: dict[str, Any] = {}
-    """Values of the status by their place; None for one that it must not have."""
-    conditions: dict[str, list[str] | None] = {}
-    """Status, reason, and what the message says; None for one that there must not be."""
-    hints: dict[str, dict[str, Any] | None] = {}
-    """Fields by reason and key; None for a hint that there must not be."""
-
-
-class Assessed(Look, kw_only=True):
-    case: str
-    then: list[Look] = []
-
-
-def change(history: History, look: Look) -> None:
-    if look.restart or look.once:
-        history.memory = Memory(single_look=look.once)
-    if look.generation is not None:
-        history.status["observedGeneration"] = look.generation
-    if look.spec is not None:
-        history.spec = look.spec
-    if look.catalogue is not None:
-        config = f"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue: {look.catalogue}"
-        history.catalogue = read_config(config.encode(), "c").catalogue
-    history.by_value = look.by_value
-
-
-@pytest.mark.regression
-@each_row("assessed.yaml", Assessed, ids=lambda row: row.case)
-def test_what_is_said_at_each_look(row: Assessed) -> None:
-    history = History()
-    nodes: list[NodeFacts] = []
-    for look in (row, *row.then):
-        change(history, look)
-        nodes = nodes if look.nodes is None else [node for group in look.nodes for node in group.nodes()]
-        before = history.status
-        found = history.look(nodes, look.after)
-        assert not look.same or history.status == before
-        assert len(found.selected) == history.status.get("nodes", 0)
-        assert not look.path or found.effective.path == look.path
-        told = {found.publishable is not None, found.bindable is not None}
-        assert look.published is None or told == {look.published}
-        assert look.segments is None or history.segments == look.segments
-        assert not look.domains or [cover.domains for cover in found.coverage] == look.domains
-        assert {place: at(history.status, place) for place in look.status} == resolved(look.status)
-        for kind, expected in look.conditions.items():
-            seen = history.condition(kind)
-            assert bool(seen) == (expected is not None), kind
-            said = [seen["status"], seen["reason"], *[seen["message"]] * len(expected)] if expected else []
-            for words, text in zip(expected or (), said, strict=False):
-                assert says(text, words), text
-        hints = {f"{hint['reason']} {hint['key']}": hint for hint in history.status.get("hints", ())}
-        for name, fields in look.hints.items():
-            assert (name in hints) == (fields is not None)
-            for field, value in (fields or {}).items():
-                hint = hints[name].get(field)
-                assert says(hint, value) if field == "message" else hint == value, hint
-
-
 @pytest.mark.regression
 def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     """Workloads come and go, and each may require a level that no node has; so may each edit of a spec name one."""
@@ -165,7 +51,19 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("without", "total", "percent", "level"),
+    [
+        pytest.param(1, 8, None, False, id="1-of-8"),
+        pytest.param(1, 20, None, True, id="1-of-20"),
+        pytest.param(5, 100, None, True, id="5-of-100"),
+        pytest.param(6, 100, None, False, id="6-of-100"),
+        pytest.param(1, 8, 87, True, id="1-of-8-for-87-percent"),
+        pytest.param(1, 8, 88, False, id="1-of-8-for-88-percent"),
+        pytest.param(1, 1000, 100, False, id="1-of-1000-for-all"),
+        pytest.param(7, 8, 1, True, id="7-of-8-for-1-percent"),
+    ],
+)
 def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percent: int | None, level: bool) -> None:
     spec = {} if percent is None else {"minCoveragePercent": percent}
     bare = [gpu_node(f"bare-{i}", {"rack": "no-topology" if i % 2 else None}) for i in range(without)]
@@ -181,7 +79,7 @@ def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percen
 
 
 @pytest.mark.regression
-def test_the_message_stays_short_however_long_the_names_and_many_the_labels() -> None:
+def test_message_stays_short_for_long_names_and_many_labels() -> None:
     keys = [keys[0] for domain, keys in BUILT_IN.keys.items() if domain not in ("host", "nvlink-domain")]
     bare = [gpu_node(f"bare-{i}" + "x" * 240, {"zone": None, "block": None, "rack": None}) for i in range(10)]
     labelled = [gpu_node(f"n{i}", dict.fromkeys(keys, "v")) for i in range(12)]
@@ -191,49 +89,7 @@ def test_the_message_stays_short_however_long_the_names_and_many_the_labels() ->
     assert "bare-0" in message
 
 
-NODES = {
-    "labelled": nodes(),
-    "unlabelled": nodes(rack=None),
-    "unusable": [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)],
-    "none": [],
-}
-UNSEEN = (
-    "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (1m) counts as "
-    "unavailable"
-)
-UNKNOWN = {
-    "none": ("NoNodes", "No node is selected; an empty cluster says nothing about its levels"),
-    "unlabelled": ("LevelsNotSeen", UNSEEN),
-    "unusable": ("NoUsableNodes", "Waiting for a Ready, schedulable node with level 'rack'"),
-}
-
-
-class Course(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    steps: str
-
-
-@pytest.mark.regression
-@each_row("availability.yaml", Course, ids=lambda row: row.case)
-def test_availability_of_a_required_level_over_time(row: Course) -> None:
-    """Nodes, seconds later, status of the condition, and whether rack is published: `nothing` leaves all as it is."""
-    history = History(required=["rack"], gracePeriod="1m")
-    for step in row.steps.split(", "):
-        match step.split():
-            case ["restart"]:
-                history.restart()
-            case ["retain"]:
-                history.spec["removalPolicy"] = "Retain"
-            case [name, seconds, status, published]:
-                found = history.look(NODES[name], after=float(seconds))
-                path = found.publishable and " > ".join(level.domain for level in found.publishable)
-                assert path == {"rack": FULL, "-": NO_RACK, "nothing": None}[published], step
-                seen = available(history)
-                assert (seen["status"], found.unavailable) == (status, ("rack",) * (status == "False")), step
-                assert status != "Unknown" or (seen["reason"], seen["message"]) == UNKNOWN[name], step
-
-
-def test_preferred_levels_are_missed_after_the_grace_period_whatever_is_required() -> None:
+def test_preferred_levels_are_missed_after_the_grace_period() -> None:
     memory, racks = Memory(), ("rack",)
 
     def missed(now: float, *required: str, status: dict[str, Any] | None = None) -> tuple[str, ...]:
@@ -255,54 +111,8 @@ def test_before_the_nodes_are_listed_nothing_is_known() -> None:
     assert unsynced("why") == Condition("TopologyLevelsAvailable", "Unknown", "NodesNotSynced", text)
 
 
-INFERRED: dict[str, Any] = {}
-LISTED = {"levels": [{"domain": domain, "key": key} for domain, key in (("zone", ZONE), ("rack", RACK))]}
-
-
-@pytest.mark.regression
-@pytest.mark.parametrize("levels", [INFERRED, LISTED], ids=["inferred", "listed"])
-@each_row("kept_levels.yaml", Course, ids=lambda row: row.case)
-def test_grove_s_binding_keeps_a_level_that_workloads_require(levels: dict[str, Any], row: Course) -> None:
-    """`=`: rack is published everywhere; `+`: only for Grove; `-`: nowhere. Before the nodes: what Grove's require."""
-    history = History(gracePeriod="1m", required=["rack"], **levels)
-    history.look(NODES["labelled"])
-    for step in row.steps.split(", "):
-        words = step.split()
-        match words:
-            case ["restart"]:
-                history.restart()
-            case ["never"]:
-                history.spec["publish"] = {"grove": "Never"}
-            case ["retain"]:
-                history.spec["removalPolicy"] = "Retain"
-            case ["remove"]:
-                history.spec["removalPolicy"], history.status["observedGeneration"] = "Remove", 2
-            case [*bound, name, seconds, outcome]:
-                if bound:
-                    history.bound = {"-": (), "?": None}.get(bound[0].strip(":"), bound[0].strip(":"))
-                found = history.look(NODES[name], after=float(seconds))
-                racks = [any(x.key == RACK for x in of or ()) for of in (found.publishable, found.bindable)]
-                assert racks == {"=": [True] * 2, "+": [False, True], "-": [False] * 2, "nothing": [False] * 2}[outcome]
-                retained = at(history.status, "levels[rack].retained")
-                assert name == "none" or bool(retained) == (outcome == "+"), step
-                said = available(history)
-                assert said["status"] != "False" or ("(kept in Grove's" in said["message"]) == bool(retained), step
-
-
-def test_a_level_that_nodes_carry_by_another_key_needs_no_retention() -> None:
-    other = "cloud.provider.com/topology-rack"
-    history = History(gracePeriod="1m")
-    history.bound = ("rack",)
-    history.look(nodes())
-    moved = [gpu_node(f"n{i}", {"rack": None, other: "r"}) for i in range(4)]
-    history.look(moved)
-    found = history.look(moved, after=61)
-    keys = [level.key for level in found.bindable or () if level.domain == "rack"]
-    assert (keys, found.bindable) == ([other], found.publishable)
-
-
 @pytest.mark.parametrize(("key", "reporting"), [(HOSTNAME, "True"), (GPU_PRESENT, "False"), (NVLINK_DOMAIN, "False")])
-def test_a_node_without_gpus_is_ignored_unless_a_label_says_that_it_has_some(key: str, reporting: str) -> None:
+def test_node_without_gpus_is_ignored_unless_a_label_says_otherwise(key: str, reporting: str) -> None:
     plain = node_facts("web", "u", (key,), ("true",), ready=True, schedulable=True, gpus=0)
     found = History().look([*nodes(2), plain])
     assert condition(found, "AgentsReporting").status == reporting
@@ -322,11 +132,21 @@ def test_transition_times_move_with_the_status_only() -> None:
 
 
 def test_the_status_of_a_huge_cluster_is_small() -> None:
-    many = [gpu_node(f"node-{i}", {"rack": None if i % 2 else f"r{i}", "block": f"b{i // 100}"}) for i in range(3000)]
-    history = History(levels=[{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK))])
+    many = []
+    for number in range(3000):
+        rack = None if number % 2 else f"r{number}"
+        many.append(gpu_node(f"node-{number}", {"rack": rack, "block": f"b{number // 100}"}))
+    history = History(
+        levels=[
+            {"domain": "zone", "key": ZONE},
+            {"domain": "block", "key": BLOCK},
+            {"domain": "rack", "key": RACK},
+        ]
+    )
     history.look(many)
     assert len(str(history.status)) < 8192
-    assert max(len(level.get("missingNodes", ())) for level in history.status["levels"]) == 10
+    missing = [len(level.get("missingNodes", ())) for level in history.status["levels"]]
+    assert max(missing) == 10
 
 
 SIXTEEN = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))
@@ -334,18 +154,41 @@ SIXTEEN = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"})
 
 def named(name: str, labels: dict[str, str]) -> Topology:
     keys = {"block": BLOCK, "rack": RACK}
-    spec = {"nodeSelector": {"matchLabels": {keys[key]: value for key, value in labels.items()}}} if labels else {}
+    spec: dict[str, Any] = {}
+    if labels:
+        match_labels = {keys[key]: value for key, value in labels.items()}
+        spec["nodeSelector"] = {"matchLabels": match_labels}
     return replace(topology(**spec), name=name, uid=name)
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("topologies", "owner", "shared"),
+    [
+        pytest.param(
+            {"all": {}, "b0": {"block": "b0"}, "r3": {"rack": "r3"}},
+            None,
+            {"all": {"b0": 8, "r3": 4}, "b0": {"all": 8}, "r3": {"all": 4}},
+            id="of-a-part",
+        ),
+        pytest.param({"all": {}}, None, {"all": {}}, id="alone"),
+        pytest.param({"r1": {"rack": "r1"}, "r2": {"rack": "r2"}}, None, {"r1": {}, "r2": {}}, id="apart"),
+        pytest.param(
+            {"all": {}, "b0": {"block": "b0"}, "r0": {"rack": "r0"}},
+            "b0",
+            {"all": {"r0": 4}, "b0": {"r0": 4}, "r0": {"all": 4, "b0": 4}},
+            id="of-a-segment",
+        ),
+    ],
+)
 def test_each_topology_counts_the_nodes_it_shares_with_each_other(
     topologies: dict[str, dict[str, str]], owner: str | None, shared: dict[str, dict[str, int]]
 ) -> None:
     """`owner`: the topology that belongs to `all`."""
-    found = [replace(named(*topology), owner="all" if topology[0] == owner else "") for topology in topologies.items()]
-    assert overlaps(found, SIXTEEN) == shared
-    assert overlaps(found, Table(())) == {name: {} for name in topologies}
+    selecting = []
+    for name, labels in topologies.items():
+        selecting.append(replace(named(name, labels), owner="all" if name == owner else ""))
+    assert overlaps(selecting, SIXTEEN) == shared
+    assert overlaps(selecting, Table(())) == {name: {} for name in topologies}
 
 
 def test_every_label_of_a_selector_counts() -> None:
@@ -396,7 +239,7 @@ def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
     assert history.status.get("hints") is None
 
 
-def test_unavailable_levels_are_remembered_without_the_sentences_about_them() -> None:
+def test_unavailable_levels_are_remembered_without_their_messages() -> None:
     """A restarted controller keeps its verdict, whatever words the last one had for it."""
     history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
     without = [gpu_node(f"n{number}", {"rack": None}) for number in range(3)]

@@ -4,6 +4,7 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -20,7 +21,6 @@ from tests.support.controller import (
     share_crd,
     status_of,
 )
-from tests.support.tables import each_case
 from toposcope.api.levels import Level
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishing.write_backoff import WriteBackoff
@@ -67,7 +67,31 @@ def send_until(
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("said", "until", "asked"),
+    [
+        pytest.param(
+            [403, "Forbidden", 'admission webhook "w" denied the request: no'],
+            2200,
+            [0, 30, 90, 210, 450, 930, 1530, 2130],
+            id="denied-up-to-10-minutes",
+        ),
+        pytest.param(
+            [500, "InternalError", 'failed calling webhook "w": connection refused'],
+            260,
+            [0, 5, 15, 35, 75, 135, 195, 255],
+            id="unavailable-up-to-a-minute",
+        ),
+        pytest.param([409, "Conflict", "the object has been modified"], 40, [0, 5, 15, 35], id="conflict"),
+        pytest.param(
+            [429, "TooManyRequests", "later", 7.0], 50, [0, 7, 21, 49], id="never-sooner-than-the-server-asks"
+        ),
+        pytest.param([429, "", "", 900.0], 1801, [0, 900, 1800], id="not-even-at-the-limit"),
+        pytest.param([404, "NotFound", "no such kind"], 3, [0, 1, 2], id="a-kind-that-is-gone-may-be-back"),
+        pytest.param("refused", 3, [0, 1, 2], id="without-an-answer-the-loop-paces-it"),
+        pytest.param(None, 3, [0, 1, 2], id="what-is-accepted-is-not-held-up"),
+    ],
+)
 def test_when_a_write_is_tried_again(time: publishing.Time, said: Any, until: float, asked: list[float]) -> None:
     answer = None if said is None else error_of(said)
     server = Refusing(time, answer)
@@ -79,7 +103,16 @@ def test_when_a_write_is_tried_again(time: publishing.Time, said: Any, until: fl
         assert last.retry_at == START + timedelta(seconds=due)
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("change", "subject"),
+    [
+        pytest.param({"body": "that"}, None, id="another-document"),
+        pytest.param({"method": "DELETE"}, None, id="another-method"),
+        pytest.param({"path": "/apis/kai.scheduler/v1alpha1/topologies/other"}, None, id="another-target"),
+        pytest.param({}, "edited", id="an-edit-of-the-spec-or-of-a-crd"),
+        pytest.param({"method": "GET"}, None, id="reads-are-not-held-up"),
+    ],
+)
 def test_what_is_tried_at_once(time: publishing.Time, change: dict[str, Any], subject: str | None) -> None:
     server = Refusing(time, DENIED)
     backoff = publishing.backoff_on(server, time)
@@ -116,7 +149,13 @@ def test_pauses_differ_by_up_to_a_tenth(time: publishing.Time) -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("prepare", "attempts"),
+    [
+        pytest.param("deny a deletion", [0, 30, 90, 210], id="retract"),
+        pytest.param("deny a dry run", [0, 30, 90, 210], id="levels-that-are-refused"),
+    ],
+)
 def test_a_replacement_backs_off(
     api: ApiUnderTest, clients: Clients, time: publishing.Time, prepare: str, attempts: list[float]
 ) -> None:
@@ -160,20 +199,73 @@ def admission(api: ApiUnderTest, documents: dict[str, Any]) -> Iterator[None]:
     wait_until(lambda: api.request("POST", f"{publishing.KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
 
 
+TOPOLOGIES_OF_KAI = {"apiGroups": ["kai.scheduler"], "apiVersions": ["*"], "resources": ["topologies"]}
+WEBHOOK_THAT_IS_DOWN = {
+    "validatingwebhookconfigurations": {
+        "kind": "ValidatingWebhookConfiguration",
+        "webhooks": [
+            {
+                "name": "dead.example.com",
+                "clientConfig": {"url": "https://127.0.0.1:1/validate"},
+                "rules": [{**TOPOLOGIES_OF_KAI, "operations": ["*"]}],
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 1,
+            }
+        ],
+    }
+}
+POLICY_THAT_DENIES = {
+    "validatingadmissionpolicies": {
+        "kind": "ValidatingAdmissionPolicy",
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**TOPOLOGIES_OF_KAI, "operations": ["CREATE", "UPDATE"]}]},
+            "validations": [{"expression": "false", "message": "no topologies today"}],
+        },
+    },
+    "validatingadmissionpolicybindings": {
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "spec": {"policyName": "dead", "validationActions": ["Deny"]},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """What is made of refusals: the reason, words of the server, and when it is tried again."""
+
+    reason: str
+    words: str
+    next_try: str
+    """After the first, by the clock."""
+    attempts: list[float]
+    seconds_left: float
+
+
+BY_WEBHOOK = Refusals(
+    reason="Waiting", words="failed calling webhook", next_try="03:04:10", attempts=[0, 5, 15, 35, 75], seconds_left=40
+)
+BY_POLICY = Refusals(
+    reason="Rejected", words="no topologies today", next_try="03:04:35", attempts=[0, 30, 90], seconds_left=115
+)
+
+
 @pytest.mark.regression
 @pytest.mark.real_api("admission")
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("obstacle", "refusals"),
+    [
+        pytest.param(WEBHOOK_THAT_IS_DOWN, BY_WEBHOOK, id="webhook-is-down"),
+        pytest.param(POLICY_THAT_DENIES, BY_POLICY, id="policy-denies"),
+    ],
+)
 def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
     api: ApiUnderTest,
     clients: Clients,
     time: publishing.Time,
     caplog: pytest.LogCaptureFixture,
     obstacle: dict[str, Any],
-    reason: str,
-    words: str,
-    first: str,
-    attempts: list[float],
-    wait: float,
+    refusals: Refusals,
 ) -> None:
     share_crd(api)
     publishing.install(api, "kai-topologies-v0.17")
@@ -203,23 +295,24 @@ def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
         for time.seconds in range(0, 100, 5):
             controller.once()
         lines = [record.message for record in caplog.records if "topology.kai.scheduler/cluster" in record.message]
-        assert tries == attempts
-        assert statuses == attempts  # each try renews the time of the next
-        assert reconcilers[0].next_deadline(controller.watches.topologies.items()) == wait
+        assert tries == refusals.attempts
+        assert statuses == refusals.attempts  # each try renews the time of the next
+        assert reconcilers[0].next_deadline(controller.watches.topologies.items()) == refusals.seconds_left
         assert len(lines) == 1
-        assert words in lines[0]
-        assert f"next try at {first} UTC" in lines[0]
+        assert refusals.words in lines[0]
+        assert f"next try at {refusals.next_try} UTC" in lines[0]
         published = condition(api, "Published")
-        assert (published["status"], published["reason"], words in published["message"]) == ("False", reason, True)
+        assert (published["status"], published["reason"]) == ("False", refusals.reason)
+        assert refusals.words in published["message"]
         assert published["message"] == f"topology.kai.scheduler/cluster: {status_of(api)['published'][0]['message']}"
         assert "; next try at 03:0" in published["message"]
         # An edit of the spec is a try at once; a new leader tries once too, and goes on more slowly.
         edit_topology(api, gracePeriod="11m")
         controller.once()
         new_controller().once()
-        assert tries == [*attempts, 95, 95]
+        assert tries == [*refusals.attempts, 95, 95]
     controller.once()
-    assert len(tries) == len(attempts) + 2
+    assert len(tries) == len(refusals.attempts) + 2
     time.seconds += 31
     caplog.clear()
     with caplog.at_level(logging.INFO, "toposcope.controller.writers.published"):

@@ -140,7 +140,8 @@ def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTes
     wait_until(lambda: len(api.get(kueue)["spec"]["levels"]) == 5, "Kueue's Topology is put back")
     for path in (kueue, f"{BINDINGS}/cluster"):
         assert api.request("DELETE", path)[0] == 200
-        wait_until(lambda path=path: api.request("GET", path)[0] == 200, f"{path} is made again")  # type: ignore[misc]  # mypy infers no default
+        # mypy infers no default
+        wait_until(lambda path=path: api.request("GET", path)[0] == 200, f"{path} is made again")  # type: ignore[misc]
     assert running.healthy() == ""
 
 

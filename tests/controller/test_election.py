@@ -6,12 +6,10 @@ import threading
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import START
 from tests.support.publishing import Time
-from tests.support.tables import each_case, each_row
 from toposcope.controller.election import Election, LeaderElector, Timing
 from toposcope.kube.client import ApiClient
 from toposcope.kube.lease import Lease, new_lease
@@ -25,7 +23,18 @@ TIMING = Timing()
 FAULTS = pytest.mark.embedded_api("fails on demand and counts requests")
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("timing", "message"),
+    [
+        pytest.param({"retry": 0}, "retry 0: must be more than 0 seconds", id="no-retry"),
+        pytest.param(
+            {"renew": 4}, r"renew 4: must be more than twice retry \(2\), for a second try", id="short-renewal"
+        ),
+        pytest.param(
+            {"lease": 10}, r"lease 10: must be longer than renew \(10\), or two lead at a time", id="short-lease"
+        ),
+    ],
+)
 def test_times_that_do_not_fit_together_are_refused(timing: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Timing(**timing)
@@ -68,20 +77,13 @@ class Store:
         assert self.lease
         self.put(self.lease.metadata, spec)
 
-    def change(self, change: str) -> None:
+    def delete(self) -> None:
+        self.lease = None
+
+    @property
+    def holder(self) -> str:
         assert self.lease
-        if change == "deleted":
-            self.lease = None
-        elif change == "labelled":
-            self.put({**self.lease.metadata, "labels": {"x": "y"}}, self.lease.spec)
-        else:
-            holder = {"holderIdentity": "somebody"}
-            specs: dict[str, dict[str, Any]] = {
-                "emptied": {},
-                "taken": holder | {"leaseDurationSeconds": 15},
-                "taken-for-60s": holder | {"leaseDurationSeconds": 60},
-            }
-            self.edit(**specs[change])
+        return self.lease.holder
 
 
 class Contender:
@@ -124,39 +126,138 @@ def leader(store: Store) -> Contender:
     return leader
 
 
-class Turns(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    steps: str
+@pytest.fixture
+def follower(store: Store) -> Contender:
+    return Contender(store, "b")
 
 
 @pytest.mark.regression
-@each_row("leases.yaml", Turns, ids=lambda row: row.case)
-def test_who_leads_when(store: Store, row: Turns) -> None:
-    """`leads` and `waits` after a turn, `valid` and `expired` without one; `unanswered` is a claim that is stored."""
-    contenders = {name: Contender(store, name) for name in "abc"}
-    saved = None
-    for step in row.steps.split(", "):
-        match step.split():
-            case ["lease", "saved"]:
-                saved = store.lease
-            case ["lease" | "versions", "restored"]:
-                assert saved
-                store.lease = saved
-                if step.startswith("versions"):
-                    store.numbers = itertools.count(int(saved.metadata["resourceVersion"]) + 1)
-            case ["lease", change]:
-                store.change(change)
-            case ["holder", name]:
-                assert store.lease, step
-                assert store.lease.holder == name, step
-            case [name, now, "leads" | "waits" as outcome]:
-                assert contenders[name].turn(float(now)) is (outcome == "leads"), step
-            case [name, now, "valid" | "expired" as outcome]:
-                assert contenders[name].election.may_write(float(now)) is (outcome == "valid"), step
-            case [name, now, "unanswered"]:
-                contenders[name].claim_unanswered(float(now))
-            case _:
-                pytest.fail(f"no such step: {step}")
+class TestWhoLeads:
+    """Of contenders whose turns come at these seconds."""
+
+    def test_new_lease_is_waited_for(self, store: Store, follower: Contender) -> None:
+        """The leader of a lost one may still write."""
+        first = Contender(store, "a")
+        assert not first.turn(0)
+        assert not follower.turn(0)
+        assert store.holder == "a"
+        assert not first.turn(6)
+        assert not follower.turn(6)
+        assert not first.turn(15)
+        assert not follower.turn(15)
+        assert store.holder == "a"
+        assert first.turn(15.1)
+
+    def test_new_lease_whose_answer_was_lost_is_waited_for(self, store: Store) -> None:
+        first = Contender(store, "a")
+        first.claim_unanswered(0)
+        assert not first.turn(3)
+        assert not first.turn(18)
+        assert first.turn(18.1)
+
+    def test_leadership_ends_10_s_after_a_renewal_and_the_lease_after_15(
+        self, store: Store, leader: Contender, follower: Contender
+    ) -> None:
+        assert leader.turn(2)
+        assert not follower.turn(2.5)
+        assert leader.election.may_write(11.9)
+        assert not leader.election.may_write(12)
+        assert not follower.turn(17.5)
+        assert follower.turn(17.6)
+        assert not leader.turn(17.7)
+        assert not leader.turn(19.7)
+        assert store.holder == "b"
+
+    def test_leader_that_was_stopped_finds_out_without_a_request(self, leader: Contender) -> None:
+        assert leader.turn(2)
+        assert not leader.election.may_write(60)
+        # It resumes, because nobody took over.
+        assert leader.turn(60)
+
+    def test_leader_whose_lease_is_deleted_writes_as_long_as_is_certain(
+        self, store: Store, leader: Contender, follower: Contender
+    ) -> None:
+        store.delete()
+        assert not follower.turn(1)
+        assert leader.turn(2)
+        assert not leader.turn(4)
+        assert not follower.turn(9)
+        assert follower.turn(16.1)
+
+    def test_emptied_lease_is_taken_back_by_the_leader(
+        self, store: Store, leader: Contender, follower: Contender
+    ) -> None:
+        store.edit()
+        assert not follower.turn(1)
+        assert leader.turn(2)
+        assert leader.turn(4)
+        assert store.holder == "a"
+        assert not follower.turn(16.1)
+
+    def test_leader_steps_down_for_another_holder(self, store: Store, leader: Contender) -> None:
+        store.edit(holderIdentity="somebody", leaseDurationSeconds=15)
+        assert leader.turn(2)
+        assert not leader.turn(4)
+        assert not leader.turn(19)
+        assert leader.turn(19.1)
+
+    def test_lease_that_is_ours_again_without_a_claim_is_waited_for(
+        self, store: Store, leader: Contender, follower: Contender
+    ) -> None:
+        """As after a restore of etcd: the holder since then has not heard of it yet."""
+        saved = store.lease
+        assert not follower.turn(1)
+        assert follower.turn(16.1)
+        assert not leader.turn(17)
+        assert not leader.turn(17.5)
+        store.lease = saved
+        assert not leader.turn(18)
+        assert follower.election.may_write(26)
+        assert not follower.turn(26.1)
+        assert not leader.turn(32.9)
+        assert leader.turn(33.1)
+
+    def test_renewal_after_a_restore_may_have_the_version_of_a_lost_one(
+        self, store: Store, leader: Contender, follower: Contender
+    ) -> None:
+        saved = store.lease
+        assert saved
+        assert leader.turn(2)
+        assert not follower.turn(3)
+        store.lease = saved
+        store.numbers = itertools.count(int(saved.metadata["resourceVersion"]) + 1)
+        assert leader.turn(10)
+        assert leader.turn(11)
+        assert not follower.turn(18.1)
+        assert leader.election.may_write(18.2)
+        assert not follower.turn(33)
+        assert follower.turn(33.2)
+
+    def test_claim_whose_answer_was_lost_counts(self, leader: Contender, follower: Contender) -> None:
+        assert leader.election.may_write(0)
+        assert not follower.turn(1)
+        follower.claim_unanswered(16.1)
+        assert follower.turn(18)
+
+    def test_lease_of_another_length_is_respected(self, store: Store, leader: Contender, follower: Contender) -> None:
+        store.edit(holderIdentity="somebody", leaseDurationSeconds=60)
+        third = Contender(store, "c")
+        assert not follower.turn(0)
+        assert not third.turn(1)
+        assert not third.turn(61)
+        assert third.turn(61.1)
+        assert not leader.turn(62)
+
+    def test_any_change_of_the_lease_is_a_sign_of_life(
+        self, store: Store, leader: Contender, follower: Contender
+    ) -> None:
+        assert leader.election.may_write(0)
+        assert not follower.turn(0)
+        assert store.lease
+        store.put({**store.lease.metadata, "labels": {"x": "y"}}, store.lease.spec)
+        assert not follower.turn(14)
+        assert not follower.turn(29)
+        assert follower.turn(29.1)
 
 
 def test_a_contender_that_has_not_led_has_nothing_to_release(store: Store) -> None:
@@ -263,7 +364,7 @@ def leading(clients: Clients, clock: Time) -> Process:
 
 
 @FAULTS
-def test_an_api_server_that_is_away_ends_leadership_in_time_and_is_reported_once(
+def test_api_server_when_away_then_leadership_ends_and_is_reported_once(
     faults: Faults, leading: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+import pytest
 from tests.support.cluster import topology
-from tests.support.tables import each_case
 from toposcope.controller.events import EventRateLimit, level_events
 from toposcope.controller.requirements import Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
@@ -23,7 +23,23 @@ def status(available: str | None, preferred: bool | None) -> dict[str, Any]:
     return found
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("asked", "was", "now", "told", "warning"),
+    [
+        pytest.param("required", ["True", None], ["False", None], ["cluster", "w0"], True, id="gone"),
+        pytest.param("required", ["False", None], ["False", None], [], True, id="still-gone"),
+        pytest.param("required", ["False", None], ["True", None], ["cluster", "w0"], False, id="back"),
+        pytest.param("required", ["True", None], ["True", None], [], False, id="still-there"),
+        pytest.param("required", [None, None], ["True", None], [], False, id="first-seen"),
+        pytest.param("required", ["True", None], ["Unknown", None], [], True, id="unknown"),
+        pytest.param("required", ["False", None], ["Unknown", None], [], True, id="unknown-after-gone"),
+        pytest.param("required", ["Unknown", None], ["True", None], [], False, id="known-again"),
+        pytest.param("missing", [None, None], ["False", None], ["cluster", "w0"], True, id="never-there"),
+        pytest.param("preferred", ["True", True], ["True", False], ["w0"], True, id="preferred-gone"),
+        pytest.param("preferred", ["True", False], ["True", False], [], True, id="preferred-still-gone"),
+        pytest.param("preferred", ["True", False], ["True", True], ["w0"], False, id="preferred-back"),
+    ],
+)
 def test_who_is_told(asked: str, was: list[Any], now: list[Any], told: list[str], warning: bool) -> None:
     events = level_events(topology(status(*was)), status(*now), Resolved(**{asked: {"rack": workloads(1)}}))
     assert [(event.regarding["name"], event.warning) for event in events] == [(name, warning) for name in told]

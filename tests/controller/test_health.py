@@ -1,4 +1,4 @@
-"""Faults of the machines under a topology in any order and number; each by itself is a row of assessed.yaml."""
+"""Faults of the machines under a topology in any order and number; test_assess_fabric.py has each by itself."""
 
 import random
 from collections import Counter

@@ -70,7 +70,7 @@ def test_nothing_flaps_while_the_driver_restarts(waves: list[tuple[int, ...]]) -
     assert history.events == []
 
 
-def test_ten_minutes_to_the_next_look_of_the_driver_are_within_the_default_grace_period() -> None:
+def test_default_grace_period_outlasts_the_next_look_of_the_driver() -> None:
     history = Watched(required=["nvlink-domain"])
     history.see(trays())
     history.see(trays(*EVERY), 1)
@@ -79,7 +79,7 @@ def test_ten_minutes_to_the_next_look_of_the_driver_are_within_the_default_grace
     assert history.flapped() == []
 
 
-def test_a_label_that_stays_away_from_some_nodes_is_missing_after_the_grace_period() -> None:
+def test_label_when_away_from_some_nodes_then_is_missing_in_time() -> None:
     history = Watched()
     history.see(trays())
     history.see(trays(0, 1), 1)
@@ -93,7 +93,7 @@ def test_a_label_that_stays_away_from_some_nodes_is_missing_after_the_grace_peri
     assert history.condition("LevelsCovered")["status"] == "True"
 
 
-def test_a_required_level_that_stays_away_is_unavailable_after_one_grace_period_not_two() -> None:
+def test_required_level_when_away_then_is_unavailable_in_one_period() -> None:
     history = Watched(required=["nvlink-domain"])
     history.see(trays())
     history.see(trays(*EVERY), 1)

@@ -61,7 +61,7 @@ def summaries(api: ApiUnderTest) -> list[tuple[str, str]]:
 
 
 @pytest.mark.regression
-def test_the_oldest_are_kept_up_to_date_and_the_others_say_why_they_are_not(
+def test_oldest_topologies_are_kept_and_the_others_say_why_not(
     api: ApiUnderTest, reconciler: Reconciler, client: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share_crd(api)

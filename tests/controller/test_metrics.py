@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.support.cluster import START, fabric, gpu_node, topology
 from tests.support.publishing import Time
-from tests.support.tables import each_case
 from toposcope import __version__
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Evidence, assess
@@ -199,7 +198,13 @@ def test_requests_are_counted_by_what_they_do_and_how_they_end() -> None:
     assert registry.get_sample_value(f"{seconds}_bucket", {"verb": "apply", "le": "0.1"}) == 0
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("path", "query", "code", "labels"),
+    [
+        pytest.param("/api/v1/nodes", {"watch": "true"}, 200, {"verb": "watch", "resource": "nodes"}, id="watch"),
+        pytest.param("/apis/grove.io/v1alpha1", {}, 404, {"verb": "get", "resource": "discovery"}, id="discovery"),
+    ],
+)
 def test_names_come_from_requests_and_watches_are_not_timed(
     path: str, query: dict[str, str], code: int, labels: dict[str, str]
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.controller import node_decoder
 from toposcope.controller.node_decoder import NodeDecoder
@@ -64,13 +63,31 @@ def test_the_demo_s_nodes(node: Any) -> None:
     assert found.labels.items() <= node.labels.items()
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param({"metadata": {"name": "n1"}}, id="metadata-only"),
+        pytest.param({"metadata": {"name": "n1"}, "spec": {}, "status": {}}, id="empty"),
+        pytest.param(
+            {"metadata": {"name": "n1", "labels": None}, "status": {"conditions": None, "allocatable": None}}, id="null"
+        ),
+    ],
+)
 def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
     """A kubelet registers a Node before it fills in its status."""
     assert facts(node) == node_facts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        pytest.param("True", True, id="true"),
+        pytest.param("False", False, id="false"),
+        pytest.param("Unknown", False, id="unknown"),
+        pytest.param("true", False, id="lower-case"),
+        pytest.param("", False, id="empty"),
+    ],
+)
 def test_ready_is_one_condition_of_many(status: str, ready: bool) -> None:
     conditions = [{"type": "Other", "status": "True"}, {"type": "Ready", "status": status}]
     assert facts(smallest(status={"conditions": conditions})).traits.ready is ready
@@ -80,7 +97,19 @@ def test_a_cordoned_node_is_not_schedulable() -> None:
     assert not facts(smallest(spec={"unschedulable": True})).traits.schedulable
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("quantity", "gpus"),
+    [
+        pytest.param("8", 8, id="number"),
+        pytest.param("0", 0, id="zero"),
+        pytest.param("", 0, id="empty"),
+        pytest.param("-1", 0, id="negative"),
+        pytest.param("1.5", 0, id="fraction"),
+        pytest.param("8Gi", 0, id="suffix"),
+        pytest.param("٨", 0, id="arabic-digit"),
+        pytest.param("²", 0, id="superscript"),
+    ],
+)
 def test_quantities(quantity: str, gpus: int) -> None:
     assert facts(smallest(status={"allocatable": {label_keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
 
@@ -99,7 +128,18 @@ def test_time_slices_are_no_gpus(labels: dict[str, str], gpus: int) -> None:
     assert facts(node).traits.hardware.gpus == gpus
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param("{}", id="empty"),
+        pytest.param('{"metadata":{}}', id="no-name"),
+        pytest.param('{"metadata":{"name":null}}', id="null-name"),
+        pytest.param('{"metadata":{"name":"n","labels":[]}}', id="label-list"),
+        pytest.param('{"metadata":{"name":"n","labels":{"a":1}}}', id="number-label"),
+        pytest.param('{"metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":8}}}', id="number-quantity"),
+        pytest.param("[]", id="list"),
+    ],
+)
 def test_what_is_no_node_is_refused(raw: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         NodeDecoder(TRACKED)(raw.encode())
@@ -125,12 +165,22 @@ def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
 
 
 def cabled(name: str, port: int, annotation: str | None = None) -> dict[str, Any]:
-    rails = [None, *({"nic": f"mlx5_{i}", "switch": f"leaf{i}", "id": f"mac:{i}", "port": f"p{port}"} for i in (1, 2))]
+    """A node of which two rails are known, both by a port of this number."""
+    rails: list[dict[str, str] | None] = [None]
+    for rail in (1, 2):
+        rails.append(
+            {
+                "nic": f"mlx5_{rail}",
+                "switch": f"leaf{rail}",
+                "id": f"mac:{rail}",
+                "port": f"p{port}",
+            }
+        )
     annotations = {label_keys.RAILS: annotation or json.dumps(rails), label_keys.MATRIX: "{}"}
     return {"metadata": {"name": name, "labels": {"rack": "r"}, "annotations": annotations}}
 
 
-def test_nodes_of_one_unit_share_their_switches_and_those_in_equal_places_their_ports() -> None:
+def test_nodes_share_switches_by_unit_and_ports_by_place() -> None:
     first, second, third = decoded([cabled("a", 1), cabled("b", 2), cabled("c", 1)])
     assert first.traits.switches == (None, Switch("leaf1", "mac:1"), Switch("leaf2", "mac:2"))
     assert second.ports == (None, ("mlx5_1", "p2"), ("mlx5_2", "p2"))
@@ -193,7 +243,19 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("label", "gpus"),
+    [
+        pytest.param("4", 4, id="number"),
+        pytest.param("0", 0, id="zero"),
+        pytest.param(None, 8, id="none"),
+        pytest.param("", 8, id="empty"),
+        pytest.param("eight", 8, id="word"),
+        pytest.param("٤", 8, id="arabic-digit"),
+        pytest.param("-1", 8, id="negative"),
+        pytest.param("1.5", 8, id="fraction"),
+    ],
+)
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
     node = labelled(**({} if label is None else {label_keys.GPUS: label}))
     assert facts(node | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}).traits.hardware.gpus == gpus
@@ -210,7 +272,7 @@ def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
     assert facts(labelled(**ours)).traits.hardware == Hardware(None, "", "degraded", 0)
 
 
-def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() -> None:
+def test_nodes_with_another_hostname_label_share_as_others_do() -> None:
     """As where a cloud names its nodes and kubelet its host: all else would be one kind a node."""
     names = {label_keys.HOSTNAME: "ip-{}", label_keys.NVLINK_DOMAIN: "node-{}", RACK_KEY: "r"}
     first, second = decoded(

@@ -151,7 +151,7 @@ def test_another_term_writes_nothing_that_is_there(site: Site) -> None:
 
 
 @pytest.mark.regression
-def test_a_deleted_topology_leaves_the_plan_a_minute_later_if_it_is_not_made_anew(site: Site) -> None:
+def test_deleted_topology_leaves_the_plan_a_minute_later(site: Site) -> None:
     asked: dict[str, Any] = {"uniqueValues": ["rack"], "publish": {"slinky": "Auto"}}
     make_topology(site.api, **asked)
     site.turn()
@@ -188,7 +188,7 @@ class Lagging:
 
 
 @pytest.mark.regression
-def test_a_topology_leaves_the_plan_only_where_a_list_shows_that_it_is_gone() -> None:
+def test_topology_leaves_the_plan_only_where_a_list_shows_it_gone() -> None:
     gone = PlannedTopology("cluster", (), levels(ZONE), ("zone",))
     client, time = Lagging(NodePlan((gone,))), Time()
     writer = NodePlanWriter(client, client, "toposcope-system", time)  # type: ignore[arg-type]
@@ -354,7 +354,7 @@ def test_topologies_beyond_the_supported_number_lose_nothing() -> None:
     ],
     ids=["level", "label", "expression"],
 )
-def test_a_topology_that_an_older_crd_let_feed_itself_is_named_and_does_not(spec: dict[str, Any], says: str) -> None:
+def test_topology_that_would_feed_itself_is_named_and_does_not(spec: dict[str, Any], says: str) -> None:
     metadata = {"name": "cluster", "uid": "u", "creationTimestamp": START.isoformat()}
     one = read({"metadata": metadata, "spec": spec})
     assert any(says in problem for problem in one.problems)

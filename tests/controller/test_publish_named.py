@@ -88,7 +88,7 @@ def both(site: Site) -> Site:
     return site
 
 
-def test_an_entry_that_grove_refuses_costs_nothing_and_is_tried_ever_more_rarely(site: Site) -> None:
+def test_entry_when_grove_refuses_it_then_is_tried_ever_more_rarely(site: Site) -> None:
     publishing.install(site.api, KAI_CRD)
     site.turn()
     crd = upstream_crd(GROVE_CRD)
@@ -182,7 +182,7 @@ def live(site: Site) -> Iterator[tuple[Any, ...]]:
             return
 
 
-def test_whichever_write_is_the_last_of_a_controller_grove_starts_and_the_next_one_finishes(site: Site) -> None:
+def test_controller_when_it_ends_at_any_write_then_the_next_finishes(site: Site) -> None:
     publishing.install(site.api, KAI_CRD, GROVE_CRD)
     for found_then, expected in live(site):
         assert found_then == expected

@@ -177,7 +177,7 @@ def flavor(name: str, topology_name: str = "cluster") -> dict[str, Any]:
 
 @pytest.mark.regression
 @pytest.mark.real_api("immutability is a CEL rule")
-def test_while_a_flavor_holds_the_topology_nothing_is_asked_and_its_end_is_news(api: ApiUnderTest, site: Site) -> None:
+def test_topology_while_a_flavor_holds_it_is_not_asked_for(api: ApiUnderTest, site: Site) -> None:
     publishing.install(api, *KUEUE)
     api.create(FLAVORS, flavor("gpu"))
     api.create(FLAVORS, flavor("other", "another"))

@@ -1,153 +1,426 @@
 """Rails that end in the wrong switch: found among simulated nodes, and nothing else."""
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.cluster import History, gpu_node, topology
-from tests.support.tables import each_row, says
+from tests.support.tables import says
 from toposcope.api.label_keys import LEAF_GROUP
 from toposcope.controller.assess.rails import Rails, expected_switches
 from toposcope.controller.events import rail_events
-from toposcope.controller.memory import Memory
 from toposcope.hardware.leaves import leaf_labels
 from toposcope.hardware.rails import Miscabled, Rail, Switch
 from toposcope.hierarchy.node import NodeFacts
 
 GRACE = 601.0
+"""Seconds that a finding lasts before it is told."""
+MEETS_PEERS = ("True", "RailsMeetPeers")
+MISCABLED = ("False", "RailsMiscabled")
 
 
-class Fabric(msgspec.Struct, forbid_unknown_fields=True):
-    """Nodes, their cables, and what is said of them."""
+class Fabric:
+    """Nodes n0, n1, ... of which `nodes_per_unit` in a row share leaves, and their cables.
 
-    case: str = ""
-    nodes: int = 64
-    rails: int = 8
-    unit: int = 32
-    racks: bool = False
-    cables: list[str] = []
-    down: list[int] = []
-    names: dict[str, str] = {}
-    wrong: list[str] = []
-    shared: dict[str, int] = {}
-    known: bool = True
-    message: str = "*"
+    Rail 2 of the first unit ends in the leaf `u0r2`; where a rack has one leaf, all its rails end in `u0`.
+    """
 
-    def facts(self) -> list[NodeFacts]:
-        cabled: list[list[str | None]] = [
-            [f"u{i // self.unit}" + ("" if self.racks else f"r{rail}") for rail in range(self.rails)]
-            for i in range(self.nodes)
-        ]
-        for cable in self.cables:
-            nodes, rail, leaf = cable.split()
-            first, _, last = nodes.partition("-")
-            for i in range(int(first), int(last or first) + 1):
-                cabled[i][int(rail)] = None if leaf == "-" else leaf
-        return [self._node(i, leaves) for i, leaves in enumerate(cabled)]
+    def __init__(
+        self, nodes: int = 64, rails: int = 8, nodes_per_unit: int = 32, *, leaf_per_rack: bool = False
+    ) -> None:
+        self.not_ready: set[int] = set()
+        self.names: dict[str, str] = {}
+        """Names of switches where they are not the leaf's."""
+        self._leaves: list[list[str | None]] = []
+        for number in range(nodes):
+            unit = f"u{number // nodes_per_unit}"
+            leaves: list[str | None] = []
+            for rail in range(rails):
+                leaves.append(unit if leaf_per_rack else f"{unit}r{rail}")
+            self._leaves.append(leaves)
 
-    def _node(self, i: int, leaves: list[str | None]) -> NodeFacts:
-        node = gpu_node(f"n{i}", ready=i not in self.down)
-        switches = tuple(
-            [
-                None if leaf is None else Switch(self.names.get(leaf, self.names.get(leaf[2:], leaf)), f"id:{leaf}")
-                for leaf in leaves
-            ]
-        )
-        ports = tuple([(f"mlx5_{rail}", f"Ethernet1/{i}") if leaf else None for rail, leaf in enumerate(leaves)])
-        return replace(node, traits=node.traits._replace(switches=switches), ports=ports)
+    def cable(self, nodes: int | Iterable[int], rail: int, leaf: str | None) -> None:
+        """Have a rail of nodes end in a leaf; None: in one that is not known."""
+        for number in [nodes] if isinstance(nodes, int) else nodes:
+            self._leaves[number][rail] = leaf
 
+    def nodes(self) -> list[NodeFacts]:
+        return [self._node(number, leaves) for number, leaves in enumerate(self._leaves)]
 
-def told(found: Rails) -> list[str]:
-    """As in the table."""
-    return [f"{cable.node[1:]} {cable.nic[-1]} {cable.switch} {cable.expected}" for cable in found.miscabled]
+    def _node(self, number: int, leaves: list[str | None]) -> NodeFacts:
+        node = gpu_node(f"n{number}", ready=number not in self.not_ready)
+        switches: list[Switch | None] = []
+        ports: list[tuple[str, str] | None] = []
+        for rail, leaf in enumerate(leaves):
+            if leaf is None:
+                switches.append(None)
+                ports.append(None)
+            else:
+                switches.append(Switch(self.names.get(leaf, leaf), f"id:{leaf}"))
+                ports.append((f"mlx5_{rail}", f"Ethernet1/{number}"))
+        return replace(node, traits=node.traits._replace(switches=tuple(switches)), ports=tuple(ports))
 
 
-@each_row("rails.yaml", Fabric, ids=lambda row: row.case)
-def test_what_is_said_of_a_fabric_that_lasts(row: Fabric) -> None:
-    history = History()
-    nodes = row.facts()
+Wrong = tuple[int, int, str, str]
+"""Node, rail, the switch found, the switch expected."""
+
+
+def wrong_cables(rails: Rails) -> list[Wrong]:
+    wrong = []
+    for cable in rails.miscabled:
+        number, rail = int(cable.node.removeprefix("n")), int(cable.nic.removeprefix("mlx5_"))
+        wrong.append((number, rail, cable.switch, cable.expected))
+    return sorted(wrong)
+
+
+def lasting(history: History, fabric: Fabric) -> Rails:
+    """What is found of a fabric that stays as it is, and told in the condition."""
+    nodes = fabric.nodes()
     assert history.look(nodes).rails.miscabled == ()
-    found = history.look(nodes, after=GRACE).rails
-    assert sorted(told(found)) == sorted(row.wrong)
-    said = history.condition("RailsConsistent")
-    reason = "RailsMiscabled" if row.wrong else "SwitchNamesNotUnique" if row.shared else "RailsMeetPeers"
-    expected = (str(reason == "RailsMeetPeers"), reason) if row.known else ("Unknown", "NoRails")
-    assert (said["status"], said["reason"]) == expected
-    assert says(said["message"], row.message), said["message"]
-    shared = {name["name"]: name["switches"] for name in history.status.get("rails", {}).get("sharedNames", ())}
-    assert shared == dict([*row.shared.items()][:10])
-    for cable in found.miscabled[:10]:
-        port = f"Ethernet1/{cable.node[1:]}"
-        assert (
-            f"{cable.nic} of {cable.node} goes to {cable.switch} port {port}, expected {cable.expected}"
-            in said["message"]
-        )
+    rails = history.look(nodes, after=GRACE).rails
+    message = history.message("RailsConsistent")
+    for cable in rails.miscabled[:10]:
+        port = f"Ethernet1/{cable.node.removeprefix('n')}"
+        assert f"{cable.nic} of {cable.node} goes to {cable.switch} port {port}, expected {cable.expected}" in message
         assert cable.uid == f"uid-{cable.node}"
-    ready = history.condition("Ready")
-    assert "Rails" not in ready["message"]
-    history.restart()
+    assert "Rails" not in history.message("Ready")
+    return rails
+
+
+def check_restart_changes_nothing(history: History, fabric: Fabric) -> None:
+    """Where the status has room for all findings: it has no memory of more than ten."""
     before = history.status
-    history.look(nodes)
-    assert len(row.wrong) > 10 or history.status == before  # a status has no memory of more
+    history.restart()
+    history.look(fabric.nodes())
+    assert history.status == before
+
+
+def shared_names(history: History) -> dict[str, int]:
+    """Names of several switches in the status, with how many have them."""
+    shared = history.status.get("rails", {}).get("sharedNames", ())
+    return {entry["name"]: entry["switches"] for entry in shared}
+
+
+def check_sound(history: History, fabric: Fabric) -> None:
+    """No cable is accused."""
+    assert wrong_cables(lasting(history, fabric)) == []
+    assert history.verdict("RailsConsistent") == MEETS_PEERS
+    assert shared_names(history) == {}
+    check_restart_changes_nothing(history, fabric)
+
+
+def check_miscabled(history: History, fabric: Fabric, *wrong: Wrong) -> None:
+    """These cables are accused, and no others."""
+    assert wrong_cables(lasting(history, fabric)) == sorted(wrong)
+    assert history.verdict("RailsConsistent") == MISCABLED
+    assert shared_names(history) == {}
+    check_restart_changes_nothing(history, fabric)
+
+
+@pytest.mark.parametrize(
+    "fabric",
+    [
+        pytest.param(Fabric(), id="rail-optimised"),
+        pytest.param(Fabric(nodes_per_unit=8, leaf_per_rack=True), id="leaf-per-rack"),
+    ],
+)
+def test_sound_fabric_meets_its_peers(history: History, fabric: Fabric) -> None:
+    check_sound(history, fabric)
+    expected = "Every rail whose switch is known ends in that of its peers' rails"
+    assert history.message("RailsConsistent") == expected
+
+
+def test_rails_in_wrong_leaves_are_found(history: History) -> None:
+    """In another rail's leaf, in another unit's, in a leaf of their own, and swapped."""
+    fabric = Fabric()
+    fabric.cable(3, 2, "u0r5")
+    fabric.cable(40, 7, "u0r7")
+    fabric.cable(41, 0, "x")
+    fabric.cable(9, 0, "u0r1")
+    fabric.cable(9, 1, "u0r0")
+    check_miscabled(
+        history,
+        fabric,
+        (3, 2, "u0r5", "u0r2"),
+        (40, 7, "u0r7", "u1r7"),
+        (41, 0, "x", "u1r0"),
+        (9, 0, "u0r1", "u0r0"),
+        (9, 1, "u0r0", "u0r1"),
+    )
+
+
+def test_nics_in_the_leaf_of_the_next_rack_are_found(history: History) -> None:
+    fabric = Fabric(nodes_per_unit=8, leaf_per_rack=True)
+    fabric.cable(3, 2, "u1")
+    for rail in range(3):
+        fabric.cable(63, rail, "u6")
+    check_miscabled(history, fabric, (3, 2, "u1", "u0"), (63, 0, "u6", "u7"), (63, 1, "u6", "u7"), (63, 2, "u6", "u7"))
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_few_nodes_of_a_unit_in_one_wrong_leaf_are_found(history: History, count: int) -> None:
+    fabric = Fabric()
+    fabric.cable(range(count), 2, "x")
+    wrong: list[Wrong] = [(number, 2, "x", "u0r2") for number in range(count)]
+    check_miscabled(history, fabric, *wrong)
+
+
+def test_of_two_nics_either_may_be_the_wrong_one(history: History) -> None:
+    fabric = Fabric(rails=2)
+    fabric.cable(3, 0, "u1r0")
+    check_miscabled(history, fabric, (3, 0, "u1r0", "u0r0"), (3, 1, "u0r1", "u1r1"))
+
+
+def test_three_nics_of_which_two_are_elsewhere_accuse_none(history: History) -> None:
+    """Only half of the others agree."""
+    fabric = Fabric(rails=3)
+    fabric.cable(3, 1, "x")
+    fabric.cable(3, 2, "y")
+    check_sound(history, fabric)
+
+
+def test_unknown_neighbours_accuse_nobody_and_hide_nothing(history: History) -> None:
+    fabric = Fabric()
+    fabric.cable(range(32), 0, None)
+    fabric.cable(range(1, 64), 3, None)
+    fabric.cable(range(5, 10), 4, None)
+    fabric.cable(range(10, 30), 2, None)
+    fabric.cable(3, 2, "u0r5")
+    check_miscabled(history, fabric, (3, 2, "u0r5", "u0r2"))
+
+
+def test_node_of_which_most_rails_are_unknown_has_no_peers(history: History) -> None:
+    fabric = Fabric()
+    for rail in (0, 1, 3, 4):
+        fabric.cable(3, rail, None)
+    fabric.cable(3, 2, "x")
+    check_sound(history, fabric)
+
+
+def test_node_of_which_half_the_rails_are_known_has_peers(history: History) -> None:
+    fabric = Fabric()
+    for rail in (0, 1, 3):
+        fabric.cable(3, rail, None)
+    fabric.cable(3, 2, "x")
+    check_miscabled(history, fabric, (3, 2, "x", "u0r2"))
+    assert says(
+        history.message("RailsConsistent"),
+        "1 rail ends in another switch than its peers: *; "
+        "move the cables, or give nodes that belong elsewhere all of theirs",
+    )
+
+
+def test_peers_that_each_lack_another_rail_are_counted_together(history: History) -> None:
+    fabric = Fabric(nodes=5)
+    fabric.cable(0, 0, None)
+    fabric.cable(1, 1, None)
+    fabric.cable(2, 3, None)
+    fabric.cable(3, 4, None)
+    fabric.cable(4, 2, "x")
+    check_miscabled(history, fabric, (4, 2, "x", "u0r2"))
+
+
+def test_unit_of_which_no_leaf_has_most_nodes_is_left_alone(history: History) -> None:
+    fabric = Fabric()
+    fabric.cable(range(10), 2, "x")
+    fabric.cable(range(10, 20), 2, "y")
+    check_sound(history, fabric)
+
+
+@pytest.mark.parametrize("count", [pytest.param(32, id="replaced-leaf"), pytest.param(16, id="half-of-a-unit")])
+def test_other_leaf_of_many_nodes_may_be_intended(history: History, count: int) -> None:
+    fabric = Fabric()
+    fabric.cable(range(count), 2, "x")
+    check_sound(history, fabric)
+
+
+def test_node_with_all_cables_in_another_unit_belongs_there(history: History) -> None:
+    fabric = Fabric()
+    for rail in range(8):
+        fabric.cable(3, rail, f"u1r{rail}")
+    check_sound(history, fabric)
+
+
+def test_small_unit_that_shares_half_its_leaves_with_a_large_one_is_sound(history: History) -> None:
+    fabric = Fabric()
+    for rail in range(3):
+        fabric.cable(range(4), rail, f"c{rail}")
+        fabric.cable(range(32, 64), rail, f"c{rail}")
+    fabric.cable(range(4, 32), 7, None)
+    check_sound(history, fabric)
+
+
+def test_two_peers_are_too_few(history: History) -> None:
+    fabric = Fabric(nodes=3, nodes_per_unit=3)
+    fabric.cable(0, 2, "x")
+    check_sound(history, fabric)
+
+
+def test_three_peers_are_enough(history: History) -> None:
+    fabric = Fabric(nodes=4, nodes_per_unit=4)
+    fabric.cable(0, 2, "x")
+    check_miscabled(history, fabric, (0, 2, "x", "u0r2"))
+
+
+def test_nodes_with_one_nic_are_told_by_no_other_rail(history: History) -> None:
+    fabric = Fabric(rails=1)
+    fabric.cable(3, 0, "x")
+    check_sound(history, fabric)
+
+
+def test_nodes_that_are_not_ready_neither_accuse_nor_are_accused(history: History) -> None:
+    fabric = Fabric(nodes=5, nodes_per_unit=5)
+    fabric.not_ready = {0, 4}
+    fabric.cable(0, 2, "x")
+    fabric.cable(1, 2, "y")
+    check_sound(history, fabric)
+
+
+def test_names_of_several_switches_are_told_with_their_ids(history: History) -> None:
+    """Also where one of them is expected."""
+    fabric = Fabric()
+    fabric.names = {"u0r2": "sonic", "u1r2": "sonic", "u1r3": ""}
+    fabric.cable(3, 2, "x")
+    fabric.cable(40, 3, "u0r3")
+    assert wrong_cables(lasting(history, fabric)) == [(3, 2, "x", "sonic (id:u0r2)"), (40, 3, "u0r3", "id:u1r3")]
+    assert history.verdict("RailsConsistent") == MISCABLED
+    assert shared_names(history) == {"sonic": 2}
+    assert says(
+        history.message("RailsConsistent"),
+        "2 rails end in other switches: *; switches share a name: 2 are called sonic (id:u0r2, id:u1r2); "
+        "give each a hostname of its own",
+    )
+    check_restart_changes_nothing(history, fabric)
+
+
+def test_names_of_several_switches_are_told_where_cables_are_right(history: History) -> None:
+    fabric = Fabric()
+    fabric.names = {"u0r2": "sonic", "u1r2": "sonic"}
+    assert wrong_cables(lasting(history, fabric)) == []
+    assert history.verdict("RailsConsistent") == ("False", "SwitchNamesNotUnique")
+    assert shared_names(history) == {"sonic": 2}
+    check_restart_changes_nothing(history, fabric)
+
+
+def test_many_findings_are_ten_and_a_number(history: History) -> None:
+    fabric = Fabric(nodes=128, rails=12)
+    for unit in range(4):
+        for rail in range(12):
+            fabric.names[f"u{unit}r{rail}"] = f"s{rail}"
+    fabric.cable(range(40, 51), 2, "x")
+    fabric.cable(3, 0, "x")
+    wrong: list[Wrong] = [(number, 2, "x", "s2 (id:u1r2)") for number in range(40, 51)]
+    assert wrong_cables(lasting(history, fabric)) == [(3, 0, "x", "s0 (id:u0r0)"), *wrong]
+    assert history.verdict("RailsConsistent") == MISCABLED
+    first_ten = ["s0", "s1", "s10", "s11", "s2", "s3", "s4", "s5", "s6", "s7"]
+    assert shared_names(history) == dict.fromkeys(first_ten, 4)
+    assert says(
+        history.message("RailsConsistent"),
+        "12 rails *, mlx5_2 of n48 * and 2 more; move*: 4 are called s0 (id:u0r0, id:u1r0, id:u2r0 and 1 more), *, "
+        "4 are called s7 (*) and 2 more; give *",
+    )
+
+
+def test_missing_switch_names_are_not_shared(history: History) -> None:
+    fabric = Fabric()
+    fabric.names = {"u0r2": "", "u1r2": ""}
+    check_sound(history, fabric)
+
+
+def test_rails_are_unknown_where_nobody_knows_a_switch(history: History) -> None:
+    fabric = Fabric(nodes=2, nodes_per_unit=2, rails=1)
+    fabric.cable(range(2), 0, None)
+    assert wrong_cables(lasting(history, fabric)) == []
+    assert history.verdict("RailsConsistent") == ("Unknown", "NoRails")
+    assert history.message("RailsConsistent") == (
+        "No Ready node knows the switches that its rails end in; docs/switches.md says how to find them"
+    )
+
+
+def test_rails_are_unknown_where_nobody_looked(history: History) -> None:
+    assert wrong_cables(lasting(history, Fabric(rails=0))) == []
+    assert history.verdict("RailsConsistent") == ("Unknown", "NoRails")
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_planted_miscablings_are_found_and_nothing_else(seed: int) -> None:
     rng = random.Random(seed)
-    planted = {
-        (node, rail): f"u{rng.randrange(4)}r{(rail + rng.randrange(1, 8)) % 8}"
-        for node in rng.sample(range(128), 12)
-        for rail in rng.sample(range(8), rng.randint(1, 3))
-    }
-    unknown = [f"{node} {rng.randrange(8)} -" for node in rng.sample(range(128), 20)]
-    fabric = Fabric(nodes=128, cables=[*unknown, *(f"{node} {rail} {leaf}" for (node, rail), leaf in planted.items())])
-    nodes = fabric.facts()
+    fabric = Fabric(nodes=128)
+    wrong_leaves: dict[tuple[int, int], str] = {}
+    for number in rng.sample(range(128), 12):
+        for rail in rng.sample(range(8), rng.randint(1, 3)):
+            wrong_rail = (rail + rng.randrange(1, 8)) % 8
+            wrong_leaves[number, rail] = f"u{rng.randrange(4)}r{wrong_rail}"
+    for number in rng.sample(range(128), 20):
+        fabric.cable(number, rng.randrange(8), None)
+
+    expected: list[Wrong] = []
+    for (number, rail), leaf in wrong_leaves.items():
+        fabric.cable(number, rail, leaf)
+        expected.append((number, rail, leaf, f"u{number // 32}r{rail}"))
+    nodes = fabric.nodes()
     rng.shuffle(nodes)
     history = History()
     history.look(nodes)
-    expected = [f"{node} {rail} {leaf} u{node // 32}r{rail}" for (node, rail), leaf in planted.items()]
-    assert sorted(told(history.look(nodes, after=GRACE).rails)) == sorted(expected)
+    assert wrong_cables(history.look(nodes, after=GRACE).rails) == sorted(expected)
     assert len(history.status["rails"]["miscabled"]) == 10
 
 
-def test_a_finding_needs_the_grace_period_without_a_break_and_survives_a_restart() -> None:
-    sound, wrong, gone = (Fabric(cables=cables).facts() for cables in ([], ["3 2 x"], ["3 2 -"]))
+def fabric_with(rail_2_of_node_3: str | None) -> Fabric:
+    """A sound fabric, but for a rail of one node."""
+    fabric = Fabric()
+    fabric.cable(3, 2, rail_2_of_node_3)
+    return fabric
+
+
+def test_finding_needs_the_grace_period_without_a_break() -> None:
+    wrong, unknown = fabric_with("x").nodes(), fabric_with(None).nodes()
     history = History(gracePeriod="10m")
-    for nodes in (wrong, wrong, gone, wrong, wrong):
+    for nodes in (wrong, wrong, unknown, wrong, wrong):
         assert history.look(nodes, after=300.0).rails.miscabled == ()
         assert history.condition("RailsConsistent")["status"] == "True"
-    assert told(history.look(wrong, after=301.0).rails) == ["3 2 x u0r2"]
+    assert wrong_cables(history.look(wrong, after=301.0).rails) == [(3, 2, "x", "u0r2")]
+
+
+def test_finding_survives_a_restart_and_goes_with_its_cause(history: History) -> None:
+    wrong = fabric_with("x").nodes()
+    history.look(wrong)
+    history.look(wrong, after=GRACE)
     history.restart()
-    assert told(history.look(wrong).rails) == ["3 2 x u0r2"]
+    assert wrong_cables(history.look(wrong).rails) == [(3, 2, "x", "u0r2")]
     assert history.status["rails"] == {
         "nodes": 64,
         "miscabledRails": 1,
         "miscabled": [{"node": "n3", "nic": "mlx5_2", "switch": "x", "port": "Ethernet1/3", "expected": "u0r2"}],
     }
-    assert history.look(sound).rails.miscabled == ()
-    assert history.condition("RailsConsistent")["reason"] == "RailsMeetPeers"
+    assert history.look(Fabric().nodes()).rails.miscabled == ()
+    assert history.verdict("RailsConsistent") == MEETS_PEERS
     history.look([])
     assert history.condition("RailsConsistent")["reason"] == "NoRails"
 
 
-def test_a_node_with_a_wrong_cable_is_a_group_by_itself_and_renames_no_other() -> None:
-    groups = []
-    for cables in ([], ["3 2 u1r2"]):
-        nodes = []
-        for fact in Fabric(cables=cables).facts():
-            rails = [switch and Rail(f"mlx5_{i}", *switch) for i, switch in enumerate(fact.traits.switches)]
-            nodes.append(gpu_node(fact.name, {"block": None, "rack": None, **leaf_labels(rails)}))
-        found = History().look(nodes)
-        assert found.effective.path == "zone > leaf-group > nvlink-domain > host"
-        groups.append({node.name: node.label(LEAF_GROUP) for node in nodes})
-    sound, wrong = groups
-    assert [len({*group.values()}) for group in groups] == [2, 3]
+def leaf_groups(fabric: Fabric) -> dict[str, str | None]:
+    """The group of leaves that each node's agent labels it with."""
+    nodes = []
+    for node in fabric.nodes():
+        rails = [switch and Rail(f"mlx5_{rail}", *switch) for rail, switch in enumerate(node.traits.switches)]
+        nodes.append(gpu_node(node.name, {"block": None, "rack": None, **leaf_labels(rails)}))
+    found = History().look(nodes)
+    assert found.effective.path == "zone > leaf-group > nvlink-domain > host"
+    return {node.name: node.label(LEAF_GROUP) for node in nodes}
+
+
+def test_node_with_a_wrong_cable_is_a_group_by_itself() -> None:
+    """And renames no other group."""
+    sound, wrong = leaf_groups(Fabric()), leaf_groups(fabric_with("u1r2"))
+    assert len(set(sound.values())) == 2
+    assert len(set(wrong.values())) == 3
     assert {name for name in sound if sound[name] != wrong[name]} == {"n3"}
 
 
-def test_an_event_on_the_node_is_due_once() -> None:
+def test_event_on_the_node_is_due_once() -> None:
     found = Rails(1, (Miscabled("n3", "uid-n3", "mlx5_2", "x", "", "u0r2"),))
     (due,) = rail_events(topology(), found)
     assert due.regarding == {"apiVersion": "v1", "kind": "Node", "name": "n3", "uid": "uid-n3"}
@@ -157,20 +430,31 @@ def test_an_event_on_the_node_is_due_once() -> None:
     assert rail_events(topology(status), found) == []
 
 
-def test_a_single_look_does_not_wait() -> None:
-    history = History()
-    history.memory = Memory(single_look=True)
-    assert told(history.look(Fabric(cables=["3 2 x"]).facts()).rails) == ["3 2 x u0r2"]
+def test_single_look_at_rails_does_not_wait(history: History) -> None:
+    history.restart(single_look=True)
+    assert wrong_cables(history.look(fabric_with("x").nodes()).rails) == [(3, 2, "x", "u0r2")]
 
 
-def test_of_many_sets_that_differ_those_of_most_nodes_are_compared_and_of_few_nodes_always_the_same() -> None:
-    kinds: dict[tuple[str | None, ...], int] = {("leaf", f"x{i}", "z"): 1 for i in range(500)}
-    kinds |= {("leaf", "x0"): 1, ("leaf", "y"): 2}  # which have fewer rails
-    usual = ("leaf", "y", "z")
-    assert expected_switches(kinds | {usual: 1000}) == {kind: {1: "y"} for kind in kinds if len(kind) > 2}
+def test_sets_of_most_nodes_are_compared_with_many_that_differ() -> None:
+    kinds: dict[tuple[str | None, ...], int] = {}
+    for number in range(500):
+        kinds["leaf", f"x{number}", "z"] = 1
+    expected = {kind: {1: "y"} for kind in kinds}
+    with_fewer_rails = {("leaf", "x0"): 1, ("leaf", "y"): 2}
+    usual = {("leaf", "y", "z"): 1000}
+    assert expected_switches(kinds | with_fewer_rails | usual) == expected
+
+
+def test_sets_of_few_nodes_are_compared_with_the_same_in_any_order() -> None:
     odd = ("l0", "l1", "w", "q")
-    kinds = {("l0", "l1", "ab"[i % 2], f"q{i}"): 1 for i in range(200)}
+    kinds: dict[tuple[str | None, ...], int] = {}
+    for number in range(200):
+        kinds["l0", "l1", "ab"[number % 2], f"q{number}"] = 1
     kinds[odd] = 1
-    assert expected_switches(kinds)[odd] == expected_switches(dict(reversed(kinds.items())))[odd] == {2: "a"}
-    # Nor is a rail wrong that is not known.
+    reverse = dict(reversed(kinds.items()))
+    assert expected_switches(kinds)[odd] == {2: "a"}
+    assert expected_switches(reverse)[odd] == {2: "a"}
+
+
+def test_rail_that_is_not_known_is_not_wrong() -> None:
     assert expected_switches({("a", "b", "c"): 10, (None, "b", "c"): 1}) == {}

@@ -3,15 +3,13 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
-from tests.support.tables import each_case, each_row
 from tests.support.threads import PATIENCE, still_running
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
@@ -224,9 +222,16 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     assert not requirements.outdated
 
 
-@each_case("tables/controller.yaml")
+@pytest.mark.parametrize(
+    ("fault", "known"),
+    [
+        pytest.param("podcliquesets", False, id="its-kind"),
+        pytest.param("/apis?", False, id="discovery"),
+        pytest.param("podgroups", True, id="another-kind"),
+    ],
+)
 @FAULTS
-def test_what_grove_s_workloads_require_is_unknown_while_one_of_their_kinds_cannot_be_read(
+def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
     api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, fault: str, *, known: bool
 ) -> None:
     assert requirements.bound_requests() is None  # nothing has been looked at
@@ -322,44 +327,238 @@ def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: 
     assert requirements.level_requests() == {}
 
 
-class Place(msgspec.Struct, forbid_unknown_fields=True):
-    crd: str
-    path: str
-    kind: str
-    asks: set[str]
-    spec: dict[str, Any]
+DYNAMO_V1ALPHA1_SPEC = {
+    "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "block"},
+    "services": {"Worker": {"topologyConstraint": {"packDomain": "rack"}}},
+    "experimental": {"kvTransferPolicy": {"labelKey": RACK, "domain": "rack"}},
+}
+DYNAMO_V1BETA1_SPEC = {
+    "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "block"},
+    "components": [{"componentName": "Worker", "topologyConstraint": {"packDomain": "rack"}}],
+}
+GROVE_SPEC = {
+    "replicas": 1,
+    "template": {
+        "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "zone"}},
+        "podCliqueScalingGroups": [
+            {"name": "model", "cliqueNames": ["worker"], "topologyConstraint": {"pack": {"preferred": "rack"}}}
+        ],
+        "cliques": [
+            {
+                "name": "worker",
+                "topologyConstraint": {"pack": {"required": "host"}},
+                "spec": {
+                    "roleName": "worker",
+                    "replicas": 1,
+                    "podSpec": {"containers": [{"name": "main", "image": "example.invalid/main"}]},
+                },
+            }
+        ],
+    },
+}
+KAI_SPEC = {
+    "minMember": 2,
+    "topologyConstraint": {"topology": "cluster", "preferredTopologyLevel": HOSTNAME},
+    "subGroups": [{"name": "a", "minMember": 2, **ASKS_RACK}],
+}
 
 
-@each_row("level_places.yaml", Place, ids=lambda row: row.crd)
-def test_every_place_of_upstream_s_schemas_is_read(api: ApiUnderTest, requirements: Requirements, row: Place) -> None:
-    api.install_crd(upstream_crd(row.crd))
+@pytest.mark.parametrize(
+    ("crd", "path", "kind", "spec", "levels"),
+    [
+        pytest.param(
+            "dynamo-dynamographdeployments-v1alpha1-reduced",
+            "/apis/nvidia.com/v1alpha1/dynamographdeployments",
+            "DynamoGraphDeployment",
+            DYNAMO_V1ALPHA1_SPEC,
+            {"block", "rack", RACK},
+            id="dynamo-v1alpha1",
+        ),
+        pytest.param(
+            "dynamo-dynamographdeployments-v1beta1-reduced",
+            "/apis/nvidia.com/v1beta1/dynamographdeployments",
+            "DynamoGraphDeployment",
+            DYNAMO_V1BETA1_SPEC,
+            {"block", "rack"},
+            id="dynamo-v1beta1",
+        ),
+        pytest.param(
+            "grove-podcliquesets-alpha12",
+            "/apis/grove.io/v1alpha1/podcliquesets",
+            "PodCliqueSet",
+            GROVE_SPEC,
+            {"zone", "rack", "host"},
+            id="grove",
+        ),
+        pytest.param(
+            "kai-podgroups-v0.17",
+            "/apis/scheduling.run.ai/v2alpha2/podgroups",
+            "PodGroup",
+            KAI_SPEC,
+            {HOSTNAME, RACK},
+            id="kai",
+        ),
+    ],
+)
+def test_every_place_of_upstreams_schemas_is_read(
+    api: ApiUnderTest,
+    requirements: Requirements,
+    crd: str,
+    path: str,
+    kind: str,
+    spec: dict[str, Any],
+    levels: set[str],
+) -> None:
+    api.install_crd(upstream_crd(crd))
     create_namespace(api, "team")
-    make(api, row.path, row.kind, "team", "w", spec=row.spec)
+    make(api, path, kind, "team", "w", spec=spec)
     requirements.sync()
-    assert {need.level for need in needs(requirements, "w")} == row.asks
+    assert {need.level for need in needs(requirements, "w")} == levels
 
 
 LEVELS = {"zone": ZONE, "block": BLOCK, "rack": CLOUD_RACK, "host": HOSTNAME}
+WITH_RACK = ("zone", "block", "rack", "host")
+WITHOUT_RACK = ("zone", "block", "host")
+UNKNOWN_KEY = "example.com/row"
+OTHER_ZONE_KEY = "topology.k8s.aws/zone-id"
+Requests = dict[str, list[LevelRequest]]
+"""By workload."""
+Workloads = dict[str, dict[str, list[str]]]
+"""By how they ask for a level, and by level."""
 
 
-class Asked(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    topologies: dict[str, str]
-    asks: dict[str, list[LevelRequest]]
-    expected: dict[str, dict[str, dict[str, list[str]]]]
-    names: dict[str, dict[str, str]] = {}
-    """Other names of levels, by topology."""
+def required(level: str, topology: str | None = None, *, any_label: bool = False) -> LevelRequest:
+    return LevelRequest(level, required=True, topology=topology, any_label=any_label)
 
 
-@each_row("resolved_requests.yaml", Asked, ids=lambda row: row.case)
-def test_what_is_asked_of_each_topology(row: Asked) -> None:
-    levels = {name: [Level(domain, LEVELS[domain]) for domain in of.split()] for name, of in row.topologies.items()}
-    requests = {WorkloadRef("example.com/v1", "Job", "ns", name, f"uid-{name}"): of for name, of in row.asks.items()}
-    assert {
-        name: {
-            kind: {level: sorted(workload.name for workload in of) for level, of in by_level.items()}
-            for kind, by_level in (("required", x.required), ("missing", x.missing), ("preferred", x.preferred))
-            if by_level
-        }
-        for name, x in resolve(levels, requests, names=row.names).items()
-    } == row.expected
+def preferred(level: str, *, any_label: bool = False) -> LevelRequest:
+    return LevelRequest(level, required=False, any_label=any_label)
+
+
+def asked_of(
+    topologies: Mapping[str, Sequence[str]], requests: Requests, names: Mapping[str, Mapping[str, str]] | None = None
+) -> dict[str, Workloads]:
+    """What is asked of each topology with these domains; `names`: other names of its levels."""
+    levels = {}
+    for name, domains in topologies.items():
+        levels[name] = [Level(domain, LEVELS[domain]) for domain in domains]
+    by_workload = {}
+    for name, of_workload in requests.items():
+        by_workload[WorkloadRef("example.com/v1", "Job", "ns", name, f"uid-{name}")] = of_workload
+
+    asked = {}
+    for name, resolved in resolve(levels, by_workload, names=names or {}).items():
+        by_kind = {"required": resolved.required, "missing": resolved.missing, "preferred": resolved.preferred}
+        asked[name] = {kind: _names(by_level) for kind, by_level in by_kind.items() if by_level}
+    return asked
+
+
+def _names(by_level: Mapping[str, Iterable[WorkloadRef]]) -> dict[str, list[str]]:
+    return {level: sorted(workload.name for workload in workloads) for level, workloads in by_level.items()}
+
+
+@pytest.mark.parametrize(
+    ("domains", "request_", "expected"),
+    [
+        pytest.param(WITH_RACK, required("rack"), {"required": {"rack": ["w"]}}, id="domain"),
+        pytest.param(WITH_RACK, required("rack", any_label=True), {"required": {"rack": ["w"]}}, id="domain-any-label"),
+        pytest.param(WITH_RACK, required(CLOUD_RACK), {"required": {"rack": ["w"]}}, id="key"),
+        pytest.param(
+            WITH_RACK, required(CLOUD_RACK, any_label=True), {"required": {"rack": ["w"]}}, id="key-any-label"
+        ),
+        pytest.param(WITH_RACK, preferred("rack"), {"preferred": {"rack": ["w"]}}, id="preferred-domain"),
+        pytest.param(WITH_RACK, preferred(CLOUD_RACK), {"preferred": {"rack": ["w"]}}, id="preferred-key"),
+        pytest.param(
+            ("zone", "block"), preferred("rack"), {"preferred": {"rack": ["w"]}}, id="preferred-lacking-domain"
+        ),
+        pytest.param(
+            ("zone", "block"), preferred(CLOUD_RACK), {"preferred": {"rack": ["w"]}}, id="preferred-lacking-key"
+        ),
+        pytest.param(WITHOUT_RACK, required("rack"), {"missing": {"rack": ["w"]}}, id="lacking-domain"),
+        pytest.param(
+            WITHOUT_RACK, required(CLOUD_RACK), {"missing": {"rack": ["w"]}}, id="lacking-level-keeps-its-name"
+        ),
+        pytest.param(WITHOUT_RACK, required("row"), {"missing": {"row": ["w"]}}, id="unknown-domain"),
+        pytest.param(WITHOUT_RACK, required(UNKNOWN_KEY), {"missing": {UNKNOWN_KEY: ["w"]}}, id="unknown-key"),
+        pytest.param(
+            WITHOUT_RACK, required(OTHER_ZONE_KEY), {"missing": {OTHER_ZONE_KEY: ["w"]}}, id="other-key-of-a-level"
+        ),
+        pytest.param(WITHOUT_RACK, required(OTHER_ZONE_KEY, any_label=True), {}, id="any-label-of-a-level"),
+        pytest.param(
+            WITHOUT_RACK, required("cloud.google.com/gke-nodepool", any_label=True), {}, id="any-label-of-no-level"
+        ),
+        pytest.param(
+            WITHOUT_RACK,
+            required(CLOUD_RACK, any_label=True),
+            {"missing": {"rack": ["w"]}},
+            id="any-label-of-a-lacking-level",
+        ),
+        pytest.param(WITH_RACK, required("rack", topology="gb200"), {}, id="topology-of-others"),
+    ],
+)
+def test_request_is_for_a_level_of_the_only_topology(
+    domains: Sequence[str], request_: LevelRequest, expected: Workloads
+) -> None:
+    assert asked_of({"cluster": domains}, {"w": [request_]}) == {"cluster": expected}
+
+
+@pytest.mark.parametrize(
+    ("domains", "kind"),
+    [pytest.param(WITH_RACK, "required", id="there"), pytest.param(("zone", "block"), "missing", id="lacking")],
+)
+def test_workload_that_requires_a_level_does_not_prefer_it_too(domains: Sequence[str], kind: str) -> None:
+    requests = {"a": [preferred(CLOUD_RACK), required("rack")], "b": [preferred(CLOUD_RACK)]}
+    expected = {kind: {"rack": ["a"]}, "preferred": {"rack": ["b"]}}
+    assert asked_of({"cluster": domains}, requests) == {"cluster": expected}
+
+
+def test_request_that_names_a_topology_concerns_that_one_only() -> None:
+    requests = {"w": [required("rack", topology="gb200")]}
+    both_with_racks = {"h100": WITH_RACK, "gb200": WITH_RACK}
+    assert asked_of(both_with_racks, requests) == {"h100": {}, "gb200": {"required": {"rack": ["w"]}}}
+    one_with_racks = {"h100": WITH_RACK, "gb200": ("zone",)}
+    assert asked_of(one_with_racks, requests) == {"h100": {}, "gb200": {"missing": {"rack": ["w"]}}}
+
+
+def test_request_that_names_no_topology_concerns_all_with_the_level() -> None:
+    topologies = {"a": WITH_RACK, "b": WITH_RACK, "c": ("zone", "block")}
+    of_rack = {"required": {"rack": ["w"]}}
+    assert asked_of(topologies, {"w": [required("rack")]}) == {"a": of_rack, "b": of_rack, "c": {}}
+
+
+def test_level_that_no_topology_has_is_missing_in_the_main_one() -> None:
+    requests = {"w": [required("row")]}
+    missing = {"missing": {"row": ["w"]}}
+    assert asked_of({"a": WITH_RACK, "cluster": WITH_RACK}, requests) == {"a": {}, "cluster": missing}
+    # Without a main one, in all.
+    assert asked_of({"a": WITH_RACK, "b": WITH_RACK}, requests) == {"a": missing, "b": missing}
+
+
+def test_workload_counts_once_for_a_level_however_often_it_asks() -> None:
+    often = [required("rack"), preferred("rack"), required(CLOUD_RACK), required("rack", topology="cluster")]
+    asked = asked_of({"cluster": WITH_RACK}, {"b": often, "a": [required("rack")]})
+    assert asked == {"cluster": {"required": {"rack": ["a", "b"]}}}
+
+
+def test_nothing_is_asked_without_topologies_or_requests() -> None:
+    assert asked_of({}, {"w": [required("rack")]}) == {}
+    assert asked_of({"cluster": ()}, {}) == {"cluster": {}}
+
+
+def test_tier_of_volcano_is_a_level_where_there_are_hyper_nodes_of_it() -> None:
+    topologies = {"a": ("zone", "block", "rack"), "b": ("zone", "rack"), "c": ("rack",)}
+    names = {
+        "a": {"volcano.sh/tier/3": "zone", "volcano.sh/tier/2": "block", "volcano.sh/tier/1": "rack"},
+        "b": {"volcano.sh/tier/3": "zone", "volcano.sh/tier/1": "rack"},
+    }
+    requests = [
+        required("volcano.sh/tier/3", any_label=True),
+        preferred("volcano.sh/tier/2", any_label=True),
+        required("volcano.sh/tier/9", any_label=True),
+    ]
+    of_zone = {"zone": ["w"]}
+    assert asked_of(topologies, {"w": requests}, names) == {
+        "a": {"required": of_zone, "preferred": {"block": ["w"]}},
+        "b": {"required": of_zone},
+        "c": {},
+    }

@@ -19,7 +19,6 @@ from tests.support.controller import (
     status_of,
 )
 from tests.support.publishing import Time, WatchedClient, found, install
-from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
@@ -151,11 +150,27 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     assert caplog.text.count("nvidia.com/gpu-clique is on 2 of 2 nodes and is not a level") == 1  # once is enough
 
 
-@each_case("tables/controller.yaml")
-def test_names_fit_where_objects_have_names(parent: str, segment: str, name: str | None) -> None:
-    made = child_name(parent, segment)
-    assert len(made) <= 253
-    assert made.endswith(f"-{segment}")
-    assert ".-" not in made
-    assert made == name or name is None
-    assert made == child_name(parent, segment) != child_name("x" + parent[1:], segment)
+LONGEST_PARENT = "a" * 248
+
+
+def test_name_of_a_segments_topology_is_the_parents_and_its_own() -> None:
+    assert child_name("cluster", "rack") == "cluster-rack"
+    assert child_name(LONGEST_PARENT, "rack") == f"{LONGEST_PARENT}-rack"
+
+
+@pytest.mark.parametrize(
+    ("parent", "segment"),
+    [
+        pytest.param("cluster", "rack", id="short"),
+        pytest.param(LONGEST_PARENT, "rack", id="as-long-as-can-be"),
+        pytest.param(f"{'a' * 236}.{'b' * 12}", "rack", id="cut-at-a-dot"),
+        pytest.param("a" * 253, "nvlink-domain-123456", id="cut"),
+    ],
+)
+def test_name_of_a_segments_topology_is_valid_and_its_own(parent: str, segment: str) -> None:
+    name = child_name(parent, segment)
+    assert len(name) <= 253
+    assert name.endswith(f"-{segment}")
+    assert ".-" not in name
+    assert child_name(parent, segment) == name
+    assert child_name("x" + parent[1:], segment) != name

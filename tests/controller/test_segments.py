@@ -1,11 +1,10 @@
-"""Segments over time, and many of them; when one counts, and what it is called, are rows of assessed.yaml."""
+"""Segments over time, and many of them; test_assess_segments.py has when one counts, and what it is called."""
 
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.cluster import RACK, History, gpu_node
-from tests.support.tables import each_case
+from tests.support.cluster import RACK, History, gpu_node, gpu_nodes
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.status_size import MOST_BYTES
 from toposcope.hierarchy.catalogue import BUILT_IN
@@ -28,29 +27,64 @@ def selector(history: History, name: str) -> list[dict[str, Any]]:
     return entry["nodeSelector"]["matchExpressions"]
 
 
-H100 = [gpu_node(f"h100-{i}") for i in range(4)]
-GB200 = [gpu_node(f"gb200-{i}", {"block": None, "rack": None, TIER: "leaf"}) for i in range(5)]
-RELABELLED = [*H100, *(gpu_node(f"gb200-{i}") for i in range(2))]
-NODES = {"both": H100 + GB200[:2], "more": H100 + GB200, "h100": H100, "relabelled": RELABELLED, "none": []}
+H100 = gpu_nodes("h100-", 4)
+GB200 = gpu_nodes("gb200-", 5, {"block": None, "rack": None, TIER: "leaf"})
+BOTH = [*H100, *GB200[:2]]
+RELABELLED = [*H100, *gpu_nodes("gb200-", 2)]
+
+
+@pytest.fixture
+def two_segments() -> History:
+    """Where both kinds of nodes have a segment."""
+    return settled(History(segments="Auto"), BOTH)
+
+
+def segments_after(history: History, nodes: list[NodeFacts], seconds: float) -> dict[str, int]:
+    """The nodes of each segment so many seconds later.
+
+    A segment that is gone is told as dropped, and one that stays has the selector that it had.
+    """
+    before = history.segments
+    selectors = {name: selector(history, name) for name in before}
+    segments = history.look(nodes, after=seconds).segments
+    assert segments is not None
+    assert set(segments.dropped) == set(before) - set(history.segments)
+    if "leaf" in before and "leaf" in history.segments:
+        assert selector(history, "leaf") == selectors["leaf"]
+    return history.segments
 
 
 @pytest.mark.regression
-@each_case("tables/controller.yaml")
-def test_segments_over_time(policy: str, steps: str) -> None:
-    """From two segments on: nodes, seconds later, and the nodes of each segment then."""
-    history = settled(History(segments="Auto", removalPolicy=policy), NODES["both"])
-    leaf = selector(history, "leaf")
-    for step in steps.split(", "):
-        if step == "restart":
-            history.restart()
-            continue
-        name, seconds, *expected = step.split()
-        before = set(history.segments)
-        found = history.look(NODES[name], after=float(seconds)).segments
-        assert [f"{segment}={count}" for segment, count in sorted(history.segments.items(), reverse=True)] == expected
-        assert found is not None
-        assert set(found.dropped) == before - set(history.segments)
-        assert "leaf" not in history.segments or selector(history, "leaf") == leaf
+class TestSegmentsOverTime:
+    def test_names_outlive_a_restart(self, two_segments: History) -> None:
+        two_segments.restart()
+        assert segments_after(two_segments, BOTH, 1) == {"rack": 4, "leaf": 2}
+
+    def test_nodes_with_other_levels_end_it_after_the_grace_period(self, two_segments: History) -> None:
+        assert segments_after(two_segments, RELABELLED, 1) == {"rack": 6, "leaf": 0}
+        assert segments_after(two_segments, RELABELLED, 599) == {"rack": 6, "leaf": 0}
+        assert segments_after(two_segments, RELABELLED, 2) == {"rack": 6}
+
+    def test_restart_does_not_end_it_earlier(self, two_segments: History) -> None:
+        assert segments_after(two_segments, RELABELLED, 0) == {"rack": 6, "leaf": 0}
+        assert segments_after(two_segments, RELABELLED, 599) == {"rack": 6, "leaf": 0}
+        two_segments.restart()
+        assert segments_after(two_segments, RELABELLED, 600) == {"rack": 6, "leaf": 0}
+        assert segments_after(two_segments, RELABELLED, 601) == {"rack": 6}
+
+    def test_segment_scaled_to_zero_stays(self, two_segments: History) -> None:
+        for _ in range(5):
+            assert segments_after(two_segments, H100, 6000) == {"rack": 4, "leaf": 0}
+        assert segments_after(two_segments, [*H100, *GB200], 1) == {"rack": 4, "leaf": 5}
+
+    def test_no_nodes_are_no_evidence(self, two_segments: History) -> None:
+        assert segments_after(two_segments, [], 6000) == {"rack": 0, "leaf": 0}
+        assert segments_after(two_segments, BOTH, 1) == {"rack": 4, "leaf": 2}
+
+    def test_retain_keeps_it(self) -> None:
+        history = settled(History(segments="Auto", removalPolicy="Retain"), BOTH)
+        for _ in range(3):
+            assert segments_after(history, RELABELLED, 6000) == {"rack": 6, "leaf": 0}
 
 
 def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
@@ -75,7 +109,7 @@ def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
     assert set(history.segments) == names
 
 
-def test_segments_with_the_longest_keys_and_a_large_selector_leave_the_status_small_and_stay_what_they_are() -> None:
+def test_segments_with_longest_keys_and_selector_leave_the_status_small() -> None:
     """Sixteen levels with keys of 63 characters, fifteen on each kind of node, below a selector of 250 values."""
     own = [f"d{i}-" + "x" * 60 for i in range(5)]
     built_in = [domain for domain in BUILT_IN.domains if domain != "host"]

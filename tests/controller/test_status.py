@@ -123,7 +123,10 @@ def test_segments_without_room_are_summed_up_with_the_others() -> None:
 
 
 def test_hints_go_from_the_end_where_nothing_else_is_left() -> None:
-    hints = [{"key": long(f"k{i:02}-", 317), "reason": "NearMiss", "message": "m" * 2048} for i in range(16)]
+    hints = []
+    for number in range(16):
+        key = long(f"k{number:02}-", 317)
+        hints.append({"key": key, "reason": "NearMiss", "message": "m" * 2048})
     cut = fit_to_size({"levels": [], "conditions": [], "hints": hints}, most=8000)
     assert [hint["key"] for hint in cut["hints"]] == [hint["key"] for hint in hints[:8]]
 
@@ -149,7 +152,12 @@ def test_a_workload_that_is_not_listed_yet_has_not_stopped_asking() -> None:
 
 
 def test_what_the_status_has_no_room_for_is_left_out() -> None:
-    many = Resolved(required={f"l{i}": refs(1) for i in range(60)}, preferred={f"l{i}": refs(1) for i in range(99)})
-    before = {"requiredBy": [{"domain": f"old-{i}", "workloads": 1} for i in range(64)]}
-    found = demand_of(many, before, listed=False)
-    assert (len(found.required), len(found.preferred)) == (64, 64)
+    one_workload = refs(1)
+    many = Resolved(
+        required={f"l{number}": one_workload for number in range(60)},
+        preferred={f"l{number}": one_workload for number in range(99)},
+    )
+    required_before = [{"domain": f"old-{number}", "workloads": 1} for number in range(64)]
+    demand = demand_of(many, {"requiredBy": required_before}, listed=False)
+    assert len(demand.required) == 64
+    assert len(demand.preferred) == 64

@@ -108,7 +108,7 @@ def offer(api: ApiUnderTest, count: str) -> None:
 
 
 @pytest.mark.regression
-def test_a_status_that_is_refused_says_so_and_the_controller_is_not_ready_until_one_is_taken(
+def test_refused_status_when_reported_then_controller_is_not_ready(
     api: ApiUnderTest, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert controller.ready() == ""
@@ -197,7 +197,7 @@ OLDER = "lacks status.leftOutGpus, status.levels.missing, status.levels.degraded
 
 
 @pytest.mark.real_api
-def test_under_an_older_crd_the_rest_of_the_status_is_written_and_the_controller_is_not_ready(
+def test_older_crd_when_status_is_cut_then_controller_is_not_ready(
     api: ApiUnderTest, time: Time, older_crd: Callable[[], None]
 ) -> None:
     client = ApiClient(load(str(api.kubeconfig)))

@@ -48,7 +48,7 @@ def known(api: ApiUnderTest) -> dict[str, Any]:
     return status | {"conditions": [c for c in status["conditions"] if c["type"] != "SelectorsDisjoint"]}
 
 
-def test_nodes_that_cannot_be_listed_are_reported_in_one_state_until_they_can(
+def test_nodes_when_they_cannot_be_listed_then_are_reported_in_one_state(
     api: ApiUnderTest, faults: Faults, start: Start
 ) -> None:
     faults.reject(403, 1_000_000, applies=is_nodes)
@@ -122,7 +122,7 @@ class Asking:
         return {}
 
 
-def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_server(
+def test_level_that_flaps_under_a_thousand_workloads_writes_little(
     api: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_topology(api, **SPEC)

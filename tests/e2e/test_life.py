@@ -22,7 +22,9 @@ PROGRAMS = ("agent", "controller")
 
 
 def ours(node: dict[str, Any]) -> dict[str, str]:
-    both = {**node["metadata"]["labels"], **node["metadata"]["annotations"]}
+    """Our labels and annotations of a Node."""
+    metadata = node["metadata"]
+    both = {**metadata["labels"], **metadata["annotations"]}
     return {key: value for key, value in both.items() if key.startswith("gpu.topology/")}
 
 
@@ -48,8 +50,22 @@ def shown(cluster: Cluster, capsys: pytest.CaptureFixture[str], node: str) -> di
 
 
 def restarts(cluster: Cluster, component: str) -> int:
-    statuses = [status for pod in cluster.pods(component) for status in pod["status"].get("containerStatuses", ())]
-    return sum(status["restartCount"] for status in statuses if status["ready"])
+    """How often the containers that are ready were started again."""
+    count = 0
+    for pod in cluster.pods(component):
+        for status in pod["status"].get("containerStatuses", ()):
+            if status["ready"]:
+                count += status["restartCount"]
+    return count
+
+
+def pod_names(cluster: Cluster) -> set[str]:
+    """The names of the pods of both programs."""
+    names = set()
+    for component in PROGRAMS:
+        for pod in cluster.pods(component):
+            names.add(pod["metadata"]["name"])
+    return names
 
 
 def test_gpus_of_a_running_pod_count_as_taken(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,15 +73,19 @@ def test_gpus_of_a_running_pod_count_as_taken(cluster: Cluster, capsys: pytest.C
     assert cluster.api.request("PATCH", f"{NODES}/gpu1/status", capacity, content_type=MERGE)[0] == 200
     wait_until(lambda: shown(cluster, capsys, "gpu1")["freeGpus"] == 8, "8 GPUs are free")
     container = {"name": "main", "image": build.PAUSE, "resources": {"limits": {"nvidia.com/gpu": "3"}}}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "training"}, "spec": spec}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "training"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
     cluster.api.create("/api/v1/namespaces/default/pods", pod)
     cluster.wait_for("/api/v1/namespaces/default/pods/training", "Ready")
     assert shown(cluster, capsys, "gpu1")["freeGpus"] == 5
     cluster.kubectl("delete", "pod", "training")
 
 
-def test_a_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.kubectl("drain", "gpu1", "--ignore-daemonsets")
     assert "cordoned" in shown(cluster, capsys, "gpu1")["states"]
     cluster.kubectl("uncordon", "gpu1")
@@ -73,17 +93,17 @@ def test_a_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsy
     assert "cordoned" not in shown(cluster, capsys, "gpu1")["states"]
 
 
-def test_a_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
-    names = {pod["metadata"]["name"] for component in PROGRAMS for pod in cluster.pods(component)}
+def test_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
+    before = pod_names(cluster)
     cluster.kubectl(
         "rollout", "restart", "-n", NAMESPACE, "daemonset/toposcope-agent", "deployment/toposcope-controller"
     )
     cluster.rolled_out()
-    assert names.isdisjoint(pod["metadata"]["name"] for component in PROGRAMS for pod in cluster.pods(component))
+    assert before.isdisjoint(pod_names(cluster))
     assert {pod["spec"]["nodeName"] for pod in cluster.pods("controller")} == set(cluster.nodes)
 
 
-def test_another_controller_takes_over_from_a_killed_leader_and_killed_programs_start_again(cluster: Cluster) -> None:
+def test_killed_leader_is_replaced_and_killed_programs_start_again(cluster: Cluster) -> None:
     def leaders() -> list[dict[str, Any]]:
         held_by = cluster.api.get(LEASE)["spec"]["holderIdentity"].rpartition("_")[0]
         return [pod for pod in cluster.pods("controller") if pod["metadata"]["name"] == held_by]
@@ -105,7 +125,7 @@ def test_another_controller_takes_over_from_a_killed_leader_and_killed_programs_
     cluster.kubectl("delete", "clustertopology", "second")
 
 
-def test_a_node_without_kubelet_shows(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_without_kubelet_shows(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.nodes["gpu2"].stop_kubelet()
     wait_until(lambda: not cluster.has(f"{NODES}/gpu2", "Ready"), "gpu2 is NotReady", 60)
     assert "not-ready" in shown(cluster, capsys, "gpu2")["states"]

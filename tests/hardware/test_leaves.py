@@ -1,94 +1,171 @@
-"""What rails make of a node, and what NICs are cabled to, as it is written down and as anybody else might write it."""
+"""What rails make of a node: its leaf labels, and which NICs are rails."""
+
+from dataclasses import dataclass
 
 import pytest
-from tests.support.tables import each_case
 from toposcope.api.label_keys import PREFIX
 from toposcope.api.label_values import is_label_value
 from toposcope.hardware.leaves import leaf_labels, rail_nics, rails_text
-from toposcope.hardware.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
-from toposcope.hardware.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
+from toposcope.hardware.rails import Rail, parse_rails
 from toposcope.hardware.topology import Nic, Port
-from toposcope.text import parse
+
+# Leaf labels
 
 
-@each_case("leaves.yaml")
-def test_the_label_of_rails(rails: list[list[str] | None], labels: dict[str, str]) -> None:
-    made = [Rail(f"mlx5_{at}", *rail) if rail else None for at, rail in enumerate(rails)]
-    found = leaf_labels(made)
-    assert {key.removeprefix(PREFIX): value for key, value in found.items()} == labels
-    assert all(is_label_value(value) for value in found.values())
-    assert parse_rails(rails_text(made)) == tuple(made)
-    assert len(parse_rails(rails_text([None] * 100))) == MOST_RAILS
+def rails_to(*switches: tuple[str, str] | None) -> list[Rail | None]:
+    """A rail to each switch by its name and id; None: it is not known."""
+    rails: list[Rail | None] = []
+    for number, switch in enumerate(switches):
+        rails.append(Rail(f"mlx5_{number}", *switch) if switch else None)
+    return rails
 
 
-@each_case("leaves.yaml")
-def test_the_nics_that_are_rails(nics: dict[str, list[str]], cabled: list[str], rails: list[str]) -> None:
-    """Of each NIC: its PCI function, link layer, state, and the path to each of two GPUs."""
-    made = [Nic(name, pci, None, "", (), (Port(1, *port),)) for name, (pci, *port, _, _) in nics.items()]
-    to_gpu0 = [path for *_, path, _ in nics.values()]
-    to_gpu1 = [path for *_, path in nics.values()]
-    assert rail_nics([to_gpu0, to_gpu1], made, cabled) == set(rails)
-
-
-def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
-    leaf = Neighbour("s" * 63, "i" * 63, "p" * 63, "lldp")
-    found = {f"{number:063}": leaf if number % 8 else None for number in range(64)}
-    text = neighbours_text(found)
-    kept = parse_neighbours(text)
-    assert LIMIT - 400 < len(text) <= LIMIT
-    assert kept == dict(list(found.items())[: len(kept)])
-    assert len(neighbours_text({"m" * (LIMIT - 9): None})) == LIMIT
-    assert neighbours_text({"m" * (LIMIT - 8): None}) == "{}"
-    assert plain(f" a\n\u00e9 ~{'b' * 80}") == f"a?? ~{'b' * 58}"
+def labels_of(rails: list[Rail | None]) -> dict[str, str]:
+    """Valid labels, keys without their prefix, of rails that survive their own writing."""
+    labels = leaf_labels(rails)
+    for value in labels.values():
+        assert is_label_value(value)
+    assert parse_rails(rails_text(rails)) == tuple(rails)
+    return {key.removeprefix(PREFIX): value for key, value in labels.items()}
 
 
 @pytest.mark.parametrize(
-    ("switch", "port", "told"),
+    "switches",
     [
-        ("leaf1", "7", True),
-        ("leaf1 (mac:1)", "7", True),
-        ("mac:1", "7", False),
-        ("leaf2", "7", False),
-        ("leaf1", "8", False),
+        pytest.param([("leaf-01", "mac:1"), ("leaf-01", "mac:1")], id="one-switch"),
+        pytest.param([("leaf-01", "mac:1"), ("leaf-01", "mac:9")], id="replaced-in-between"),
     ],
 )
-def test_the_right_switch_stands_beside_the_wrong_one_as_long_as_the_cable_is_there(
-    switch: str, port: str, told: bool
-) -> None:
-    found = {"mlx5_0": Neighbour("leaf1", "mac:1", "7", "lldp"), "mlx5_1": None}
-    wrong = {nic: Miscabled("n1", "uid", nic, switch, port, "leaf9\n") for nic in ("mlx5_0", "mlx5_1", "mlx5_2")}
-    expected = {"expected": "leaf9"} if told else {}
-    text = neighbours_text(found, wrong)
-    assert parse(text) == {
-        "mlx5_0": {"switch": "leaf1", "id": "mac:1", "port": "7", "by": "lldp"} | expected,
-        "mlx5_1": None,
-    }
-    assert parse_neighbours(text) == found
+def test_rails_to_one_switch_have_its_name_as_leaf(switches: list[tuple[str, str]]) -> None:
+    assert labels_of(rails_to(*switches)) == {"leaf": "leaf-01"}
 
 
-def test_a_switch_without_a_name_is_told_by_its_id() -> None:
-    wrong = {"mlx5_0": Miscabled("n1", "uid", "mlx5_0", "guid:1", "", "guid:2")}
-    text = neighbours_text({"mlx5_0": Neighbour("", "guid:1", "", "")}, wrong)
-    assert parse(text)["mlx5_0"]["expected"] == "guid:2"
+def test_rails_of_which_one_is_unknown_have_no_leaf() -> None:
+    assert labels_of(rails_to(("leaf-01", "mac:1"), None)) == {}
 
 
-def test_what_an_annotation_leaves_out_is_empty() -> None:
-    assert parse_neighbours('{"a":{"id":"x"}}') == {"a": Neighbour("", "x", "", "")}
-    rails = '[{"nic":"mlx5_0","switch":"leaf1","id":"mac:00:11","port":"Ethernet1/3"},null,{"nic":"b","id":"guid:1"}]'
-    assert parse_rails(rails) == (Rail("mlx5_0", "leaf1", "mac:00:11", "Ethernet1/3"), None, Rail("b", "", "guid:1"))
-    assert parse_rails("[]") == ()
-    assert parse_rails(f'[{{"nic":"a","id":"{"x" * 255}"}}]') == (Rail("a", "", "x" * 255),)
-    assert len(parse_neighbours(neighbours_text({str(nic): None for nic in range(64)}))) == 64
-    assert reported({"rails": {"miscabled": [{"node": "n1"}, 7]}}) == [Miscabled("n1", "", "", "", "", "")]
+def test_node_without_rails_has_no_leaf() -> None:
+    assert labels_of([]) == {}
 
 
-@each_case("neighbours.yaml")
-def test_other_neighbours_are_refused(text: str, times: int, error: str) -> None:
-    with pytest.raises(ValueError, match=f"^{error}"):
-        parse_neighbours(text * times)
+def test_rails_to_several_switches_have_a_leaf_group() -> None:
+    rails = rails_to(("leaf-2", "mac:2"), ("leaf-10", "mac:10"), ("leaf-1", "mac:1"))
+    assert labels_of(rails) == {"leaf-group": "leaf-1..leaf-10-80ebb688"}
 
 
-@each_case("neighbours.yaml")
-def test_other_rails_are_refused(text: str, times: int, error: str) -> None:
-    with pytest.raises(ValueError, match=f"^{error}"):
-        parse_rails(text * times)
+def test_leaf_group_does_not_depend_on_the_order_of_rails() -> None:
+    rails = rails_to(("leaf-10", "mac:10"), ("leaf-1", "mac:1"), ("leaf-2", "mac:2"))
+    assert labels_of(rails) == {"leaf-group": "leaf-1..leaf-10-80ebb688"}
+
+
+def test_another_set_of_leaves_with_the_same_ends_is_another_group() -> None:
+    rails = rails_to(("leaf-1", "mac:1"), ("leaf-3", "mac:3"), ("leaf-10", "mac:10"))
+    assert labels_of(rails) == {"leaf-group": "leaf-1..leaf-10-005d4a50"}
+
+
+@pytest.mark.parametrize(
+    ("name", "leaf"),
+    [
+        pytest.param("sonic", "sonic-d09aee", id="no-number"),
+        pytest.param("sonic.dc1.example.com", "sonic.dc1.example.com-d09aee", id="number-in-the-domain"),
+        pytest.param("", "switch-d09aee", id="no-name"),
+    ],
+)
+def test_switch_without_a_number_is_told_apart_by_its_id(name: str, leaf: str) -> None:
+    assert labels_of(rails_to((name, "mac:1"))) == {"leaf": leaf}
+
+
+def test_switch_called_by_its_maker_is_told_apart_by_its_id() -> None:
+    rails = rails_to(("Quantum-2 Mellanox Technologies", "guid:1"))
+    assert labels_of(rails) == {"leaf": "Quantum-2-Mellanox-Technol-bc7cfe"}
+
+
+def test_two_switches_of_one_name_are_a_group() -> None:
+    rails = rails_to(("sonic", "mac:1"), ("sonic", "mac:2"))
+    assert labels_of(rails) == {"leaf-group": "sonic-645b96..sonic-d09aee-dda5eb50"}
+
+
+def test_name_that_no_label_holds_is_written_as_one() -> None:
+    assert labels_of(rails_to(("leaf 1/ü (row 7)", "mac:1"))) == {"leaf": "leaf-1-row-7"}
+
+
+def test_long_names_are_cut() -> None:
+    first = "a1-".ljust(64, "x")
+    host = "b1-".ljust(25, "X")
+    second = f"{host}.".ljust(64, "x")
+    rails = rails_to((first, "mac:1"), (second, "mac:2"))
+    group = f"{first[:26]}..{host}-758f74c7"
+    assert labels_of(rails) == {"leaf-group": group}
+
+
+# Which NICs are rails
+
+
+@dataclass(frozen=True)
+class Near:
+    """A NIC with one port, and its path to each of two GPUs."""
+
+    nic: Nic
+    to_gpus: tuple[str, str]
+
+
+def near(name: str, to_gpus: tuple[str, str], *, pci: str, layer: str = "InfiniBand", state: str = "ACTIVE") -> Near:
+    return Near(Nic(name, pci, None, "", (), (Port(1, layer, state),)), to_gpus)
+
+
+def rails_among(*nics: Near, cabled: tuple[str, ...] = ()) -> set[str]:
+    """Names of the rails; `cabled` are those that once were."""
+    paths = [[nic.to_gpus[gpu] for nic in nics] for gpu in range(2)]
+    return rail_nics(paths, [nic.nic for nic in nics], list(cabled))
+
+
+def test_nearest_nics_of_each_gpu_are_rails() -> None:
+    assert rails_among(
+        near("a", ("PXB", "SYS"), pci="0000:01:00.0"),
+        near("b", ("PIX", "PXB"), pci="0000:02:00.0"),
+        near("c", ("PXB", "PXB"), pci="0000:03:00.0"),
+        near("d", ("PHB", "NODE"), pci="0000:04:00.0"),
+    ) == {"b", "c"}
+
+
+def test_all_nics_are_rails_where_none_is_near() -> None:
+    assert rails_among(
+        near("a", ("PHB", "SYS"), pci="0000:01:00.0", layer="Ethernet"),
+        near("b", ("SYS", "NODE"), pci="0000:02:00.0", layer="Ethernet"),
+    ) == {"a", "b"}
+
+
+def test_ethernet_beside_infiniband_is_no_rail() -> None:
+    assert rails_among(
+        near("a", ("PIX", "PIX"), pci="0000:01:00.0"), near("b", ("PIX", "PIX"), pci="0000:02:00.0", layer="Ethernet")
+    ) == {"a"}
+
+
+def test_card_that_is_down_is_a_rail() -> None:
+    assert rails_among(
+        near("a", ("PIX", "SYS"), pci="0000:01:00.0"), near("b", ("SYS", "PIX"), pci="0000:02:00.0", state="DOWN")
+    ) == {"a", "b"}
+
+
+def test_first_of_two_ports_that_are_down_is_a_rail() -> None:
+    assert rails_among(
+        near("a", ("PIX", "PIX"), pci="0000:01:00.0", layer="Ethernet", state="DOWN"),
+        near("b", ("PIX", "PIX"), pci="0000:01:00.1", layer="Ethernet", state="DOWN"),
+    ) == {"a"}
+
+
+def test_second_port_is_the_rail_where_it_alone_is_up() -> None:
+    assert rails_among(
+        near("a", ("PIX", "PIX"), pci="0000:01:00.0", layer="Ethernet", state="DOWN"),
+        near("b", ("PIX", "PIX"), pci="0000:01:00.1", layer="Ethernet"),
+    ) == {"b"}
+
+
+def test_second_port_is_a_rail_where_it_was_cabled() -> None:
+    first = near("a", ("PIX", "PIX"), pci="0000:01:00.0", layer="Ethernet")
+    second = near("b", ("PIX", "PIX"), pci="0000:01:00.1", layer="Ethernet", state="DOWN")
+    assert rails_among(first, second, cabled=("b",)) == {"a", "b"}
+
+
+def test_machine_without_nics_has_no_rails() -> None:
+    assert rails_among() == set()

@@ -1,10 +1,13 @@
+"""The link matrix: NVLink domains, rails, its table and its shape."""
+
 import random
 
 from toposcope.hardware.matrix import LinkMatrix, nv_links, nvlink_domains, rail_aligned, shape, table
 
 
 def matrix(text: str) -> LinkMatrix:
-    header, *rows = (line.split() for line in text.strip().splitlines())
+    """A header of devices, and a row for each."""
+    header, *rows = [line.split() for line in text.strip().splitlines()]
     return LinkMatrix(tuple(header), tuple(tuple(row) for row in rows))
 
 
@@ -17,21 +20,36 @@ SYS  SYS  NV4  X    SYS  PIX
 PXB  PXB  SYS  SYS  X    SYS
 SYS  SYS  PIX  PIX  SYS  X
 """)
+BRIDGED_NUMA: list[int | None] = [0, 0, 1, 1, 0, 1]
+CHAIN = matrix("""
+GPU0 GPU1 GPU2 GPU3
+X    NV1  NV1  SYS
+NV1  X    SYS  NV2
+NV1  SYS  X    SYS
+SYS  NV2  SYS  X
+""")
 
 
-def test_nvlink_domains_are_the_components_of_the_nv_cells() -> None:
+def test_nvlink_domains_are_the_components_of_nv_cells() -> None:
     assert nvlink_domains(BRIDGED) == ((0, 1), (2, 3))
-    tree = matrix("GPU0 GPU1 GPU2 GPU3\nX NV1 NV1 SYS\nNV1 X SYS NV2\nNV1 SYS X SYS\nSYS NV2 SYS X")
-    assert nvlink_domains(tree) == ((0, 1, 2, 3),)
+    assert nvlink_domains(CHAIN) == ((0, 1, 2, 3),)
 
 
-def test_a_gpu_thrown_out_of_nvlink_is_a_domain_of_its_own_and_comes_last() -> None:
-    out = matrix("GPU0 GPU1 GPU2\nX NODE NODE\nNODE X NV18\nNODE NV18 X")
-    assert nvlink_domains(out) == ((1, 2), (0,))
+def test_gpu_thrown_out_of_nvlink_is_its_own_domain_and_the_last() -> None:
+    thrown_out = matrix("""
+        GPU0 GPU1 GPU2
+        X    NODE NODE
+        NODE X    NV18
+        NODE NV18 X
+    """)
+    assert nvlink_domains(thrown_out) == ((1, 2), (0,))
 
 
 def test_only_nv_cells_count_links() -> None:
-    assert [nv_links(cell) for cell in ("X", "NV18", "NV1", "NODE", "SYS")] == [0, 18, 1, 0, 0]
+    assert nv_links("NV18") == 18
+    assert nv_links("NV1") == 1
+    for cell in ("X", "NODE", "SYS"):
+        assert nv_links(cell) == 0
 
 
 def test_rails_need_a_card_for_each_gpu() -> None:
@@ -40,34 +58,51 @@ def test_rails_need_a_card_for_each_gpu() -> None:
     assert not rail_aligned([[]])
 
 
-def test_the_table_has_a_header_a_name_before_each_row_and_straight_columns() -> None:
-    lines = table(matrix("GPU0 GPU1\nX NV18\nNV18 X")).splitlines()
-    assert [line.split() for line in lines] == [["GPU0", "GPU1"], ["GPU0", "X", "NV18"], ["GPU1", "NV18", "X"]]
-    assert lines[0].index("GPU1") == lines[1].index("NV18") == lines[2].index("X")
+def test_table_has_a_header_and_straight_columns() -> None:
+    pair = matrix("""
+        GPU0 GPU1
+        X    NV18
+        NV18 X
+    """)
+    header, first, second = table(pair).splitlines()
+    assert header.split() == ["GPU0", "GPU1"]
+    assert first.split() == ["GPU0", "X", "NV18"]
+    assert second.split() == ["GPU1", "NV18", "X"]
+    assert header.index("GPU1") == first.index("NV18") == second.index("X")
 
 
-def permuted(original: LinkMatrix, numa: list[int | None], order: list[int]) -> tuple[LinkMatrix, list[int | None]]:
-    cells = tuple(tuple(original.cells[i][j] for j in order) for i in order)
-    return LinkMatrix(original.devices, cells), [numa[i] for i in order]
+# Shape
 
 
-def test_shape_does_not_depend_on_the_order_in_which_devices_are_counted() -> None:
-    numa: list[int | None] = [0, 0, 1, 1, 0, 1]
+def test_shape_does_not_depend_on_the_order_of_devices() -> None:
     rng = random.Random(3)
     for _ in range(20):
         order = rng.sample(range(4), 4) + rng.sample([4, 5], 2)
-        assert shape(*permuted(BRIDGED, numa, order)) == shape(BRIDGED, numa)
+        rows = []
+        for i in order:
+            rows.append(tuple(BRIDGED.cells[i][j] for j in order))
+        permuted = LinkMatrix(BRIDGED.devices, tuple(rows))
+        numa = [BRIDGED_NUMA[i] for i in order]
+        assert shape(permuted, numa) == shape(BRIDGED, BRIDGED_NUMA), order
 
 
-def test_shape_does_not_depend_on_numa_numbers_but_on_who_shares_a_node() -> None:
-    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) == shape(BRIDGED, [6, 6, 2, 2, 6, 2]) == "aeb2d73cae"  # on any version
-    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) != shape(BRIDGED, [0, 1, 0, 1, 0, 1])
-    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) != shape(BRIDGED, [None] * 6)
+def test_shape_is_the_same_on_any_version() -> None:
+    assert shape(BRIDGED, BRIDGED_NUMA) == "aeb2d73cae"
 
 
-def test_shape_sees_one_changed_cell() -> None:
-    cells = [list(row) for row in BRIDGED.cells]
-    cells[0][1] = cells[1][0] = "NV3"
-    worse = LinkMatrix(BRIDGED.devices, tuple(map(tuple, cells)))
+def test_shape_does_not_depend_on_numbers_of_nodes() -> None:
+    assert shape(BRIDGED, [6, 6, 2, 2, 6, 2]) == shape(BRIDGED, BRIDGED_NUMA)
+
+
+def test_shape_depends_on_who_shares_a_node() -> None:
+    assert shape(BRIDGED, [0, 1, 0, 1, 0, 1]) != shape(BRIDGED, BRIDGED_NUMA)
+    assert shape(BRIDGED, [None] * 6) != shape(BRIDGED, BRIDGED_NUMA)
+
+
+def test_shape_depends_on_each_cell() -> None:
+    rows = [list(row) for row in BRIDGED.cells]
+    rows[0][1] = "NV3"
+    rows[1][0] = "NV3"
+    worse = LinkMatrix(BRIDGED.devices, tuple(tuple(row) for row in rows))
     assert shape(worse, [None] * 6) != shape(BRIDGED, [None] * 6)
     assert len(shape(worse, [None] * 6)) == 10

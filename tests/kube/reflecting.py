@@ -129,6 +129,10 @@ class ScriptedClient(ApiClient):
         self._pages = iter(pages)
         self.queries: list[Mapping[str, str]] = []
 
+    def script(self, streams: Iterable[Answer]) -> None:
+        """Answer with these streams from now on."""
+        self._streams = iter(streams)
+
     def stream(self, request: Request, idle_timeout: float) -> Stream:
         del idle_timeout
         self.queries.append(request.query)

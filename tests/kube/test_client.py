@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import toposcope.kube.client
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
-from tests.support.tables import each_case
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.credentials import Cluster
 from toposcope.kube.errors import AnswerTooLargeError, ApiError, ConfigError, ResourceExpiredError, UnreachableError
@@ -65,13 +64,35 @@ class TestErrors:
         with pytest.raises(ResourceExpiredError, match="too old"):
             ask(answer(b'{"reason":"Expired","message":"too old resource version"}', "410 Gone"))
 
-    @each_case("tables/kube.yaml")
+    @pytest.mark.parametrize(
+        ("header", "seconds"),
+        [
+            pytest.param("7", 7, id="7"),
+            pytest.param("0", 0, id="0"),
+            pytest.param("86400", 300, id="a-day"),
+            pytest.param("9" * 400, 300, id="huge"),
+            pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", None, id="date"),
+            pytest.param("-1", None, id="negative"),
+            pytest.param("", None, id="empty"),
+            pytest.param("²", None, id="superscript"),
+        ],
+    )
     def test_retry_after(self, ask: Ask, header: str, seconds: float | None) -> None:
         with pytest.raises(ApiError) as caught:
             ask(answer(b"{}", "429 Too Many Requests", Retry_After=header))
         assert caught.value.retry_after == seconds
 
-    @each_case("tables/kube.yaml")
+    @pytest.mark.parametrize(
+        ("page", "times", "words"),
+        [
+            pytest.param("<html><h1>502 Bad Gateway</h1></html>", 1, "<h1>502 Bad Gateway</h1>", id="html"),
+            pytest.param("", 1, "502 Bad Gateway: ", id="empty"),
+            pytest.param("ÿþ\x00", 1, "�", id="no-utf8"),
+            pytest.param("[1, 2]", 1, "[1, 2]", id="json-list"),
+            pytest.param('{"message": "no Status"}', 1, "502 Bad Gateway: no Status", id="json-message"),
+            pytest.param("[", 100000, "502 Bad Gateway: [[[", id="nested"),
+        ],
+    )
     def test_an_error_page_of_a_proxy_is_quoted(self, ask: Ask, page: str, times: int, words: str) -> None:
         with pytest.raises(ApiError) as caught:
             ask(answer(page.encode("latin-1") * times, "502 Bad Gateway"))
@@ -87,7 +108,17 @@ class TestErrors:
         with pytest.raises(UnreachableError, match=r"302 .* https://l\.example/\\u001b: .*API server's own URL"):
             ask(answer(b"<html>", "302 Found", Location="https://l.example/\x1b"))
 
-    @each_case("tables/kube.yaml")
+    @pytest.mark.parametrize(
+        ("said", "more"),
+        [
+            pytest.param("", 0, id="empty"),
+            pytest.param("SSH-2.0-OpenSSH_9.6\r\n", 0, id="ssh"),
+            pytest.param("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234", 0, id="short-body"),
+            pytest.param("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", 0, id="short-chunks"),
+            pytest.param("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 0, id="bad-chunk"),
+            pytest.param("HTTP/1.1 200 OK\r\nX: ", 70000, id="long-header"),
+        ],
+    )
     def test_what_is_no_complete_http(self, ask: Ask, said: str, more: int) -> None:
         with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:\d+ does not answer: "):
             ask(Reply(said.encode() + b"x" * more, close=True))
@@ -339,7 +370,60 @@ class TestStreams:
 
 
 @pytest.mark.regression
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("request_", "body", "wrong"),
+    [
+        pytest.param("GET /api/v1/nodes/n", "[]", "it is not a mapping", id="list"),
+        pytest.param("GET /api/v1/nodes/n", "null", "it is not a mapping", id="null"),
+        pytest.param("GET /api/v1/nodes/n", "{}", "metadata is missing", id="no-metadata"),
+        pytest.param("PATCH /api/v1/nodes/n", '{"metadata":"x"}', "metadata is not a mapping", id="metadata-text"),
+        pytest.param(
+            "PATCH /api/v1/nodes/n/status", '{"metadata":{"name":"n"}}', "metadata.uid is missing", id="no-uid"
+        ),
+        pytest.param(
+            "GET /api/v1/nodes/n",
+            '{"metadata":{"name":"n","uid":"u","labels":[]}}',
+            "metadata.labels is not a mapping",
+            id="label-list",
+        ),
+        pytest.param(
+            "GET /api/v1/nodes/n",
+            '{"metadata":{"name":"n","uid":"u","labels":{"a":1}}}',
+            "metadata.labels.a is not text",
+            id="number-label",
+        ),
+        pytest.param(
+            "GET /api/v1/nodes/n",
+            '{"metadata":{"name":"n","uid":"u","finalizers":[1]}}',
+            r"metadata.finalizers\[0\] is not text",
+            id="number-finalizer",
+        ),
+        pytest.param(
+            "GET /api/v1/nodes/n",
+            '{"metadata":{"name":"n","uid":"u","managedFields":[{"fieldsV1":{"f:metadata":[]}}]}}',
+            r"metadata.managedFields\[0\].fieldsV1.f:metadata is not a mapping",
+            id="managed-fields",
+        ),
+        pytest.param(
+            "GET /api/v1/nodes/n",
+            '{"metadata":{"name":"n","uid":"u"},"status":"Success"}',
+            "status is not a mapping",
+            id="status-text",
+        ),
+        pytest.param("GET /api/v1/nodes", '{"metadata":{},"items":{}}', "items is not a list", id="items-mapping"),
+        pytest.param("GET /api/v1/nodes", '{"metadata":{},"items":[null]}', r"items\[0\] is missing", id="item-null"),
+        pytest.param(
+            "GET /api/v1/nodes", '{"metadata":{"continue":1}}', "metadata.continue is not text", id="number-continue"
+        ),
+        pytest.param("POST /api/v1/nodes", "{}", "metadata is missing", id="created-without-metadata"),
+        pytest.param("DELETE /api/v1/nodes/n", "[]", "it is not a mapping", id="deleted-list"),
+        pytest.param("GET /apis", "{}", "groups is missing", id="no-groups"),
+        pytest.param("GET /apis/a.b", '{"versions":["v1"]}', r"versions\[0\] is not a mapping", id="version-text"),
+        pytest.param(
+            "GET /apis/a.b/v1", '{"resources":[{}]}', r"resources\[0\].name is missing", id="resource-without-name"
+        ),
+    ],
+)
 def test_another_shape_is_no_answer(request_: str, body: str, wrong: str) -> None:
     method, path = request_.split()
     with ScriptedServer([answer(body.encode())]) as server:
@@ -348,7 +432,26 @@ def test_another_shape_is_no_answer(request_: str, body: str, wrong: str) -> Non
             server.client().call(Request(method, path, {}))
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("request_", "body"),
+    [
+        pytest.param(
+            "GET /api/v1/nodes/n",
+            '{"metadata":{"name":"n","uid":"u","labels":null,"ownerReferences":[]},"spec":{},"more":[1]}',
+            id="node",
+        ),
+        pytest.param("GET /api/v1/nodes", '{"metadata":{},"items":null}', id="no-items"),
+        pytest.param(
+            "GET /api/v1/nodes",
+            '{"metadata":{"continue":"x"},"items":[{"metadata":{"name":"n","uid":"u"}}]}',
+            id="page",
+        ),
+        pytest.param("DELETE /api/v1/nodes/n", '{"kind":"Status","metadata":{},"status":"Success"}', id="deleted"),
+        pytest.param("GET /api", '{"versions":["v1"]}', id="versions"),
+        pytest.param("GET /api/v1", '{"resources":[{"name":"nodes"}]}', id="resources"),
+        pytest.param("GET /version", '{"major":"1"}', id="version"),
+    ],
+)
 def test_what_a_server_sends_is_taken(request_: str, body: str) -> None:
     method, path = request_.split()
     with ScriptedServer([answer(body.encode())]) as server:

@@ -2,31 +2,13 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.runtime import ManualRuntime
-from tests.support.tables import each_row
 from toposcope.kube.client import Request
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError
 
 WRITES = {"a label": Request("PATCH", "/api/v1/nodes/n", {}), "an Event": Request("POST", "/apis/events", {})}
-
-
-class Row(msgspec.Struct, forbid_unknown_fields=True):
-    """One course of events."""
-
-    case: str
-    answers: list[list[int]]
-    """HTTP status of both writes at each check; one status if the first raises."""
-    confined: list[bool | None]
-    """What is known after each."""
-    told: list[str | None]
-    """Reason of the Event after each."""
-    waits: list[int]
-    """Seconds until the next, without jitter."""
-    ready: str = ""
-    """What the last readiness answer holds; empty: it is ready."""
 
 
 class Server:
@@ -42,28 +24,112 @@ class Server:
             raise ApiError(code, "Because", f"answered {code}")
 
 
+HOUR = 3600
+"""Seconds until the next check of a program that is confined."""
+
+
+class Course:
+    """Checks of a program, each as soon as it is due."""
+
+    def __init__(self) -> None:
+        self._server = Server()
+        self._runtime = ManualRuntime()
+        self._confinement = Confinement(self._server, lambda: WRITES, runtime=self._runtime)
+        assert "not known yet" in self._confinement.ready()
+
+    def check(self, *codes: int) -> tuple[bool | None, str | None]:
+        """Check with these answers to the writes: whether it is confined, and the reason of the Event."""
+        self._runtime.seconds += self._confinement.seconds_until_due()
+        self._server.codes = list(codes)
+        news = self._confinement.check()
+        assert self._confinement.check() is None, "it asks again before it is due"
+        assert self._server.codes == [], "it does not ask for each write"
+        for request in self._server.asked:
+            assert request.query == {"dryRun": "All"}
+        return self._confinement.confined, news[1] if news else None
+
+    def waits(self, seconds: float) -> bool:
+        """Whether the next check is due in so many seconds, give or take the jitter."""
+        return self._confinement.seconds_until_due() == pytest.approx(seconds, rel=0.1)
+
+    def ready(self) -> str:
+        return self._confinement.ready()
+
+
+@pytest.fixture
+def course() -> Course:
+    return Course()
+
+
 @pytest.mark.regression
-@each_row("confinement.yaml", Row, ids=lambda row: row.case)
-def test_a_course_of_answers(row: Row) -> None:
-    server, runtime = Server(), ManualRuntime()
-    confinement = Confinement(server, lambda: WRITES, runtime=runtime)
-    assert "not known yet" in confinement.ready()
-    confined, told, waits = [], [], []
-    for codes in row.answers:
-        server.codes = codes
-        news = confinement.check()
-        assert confinement.check() is None
-        assert not server.codes, "it asks once"
-        confined.append(confinement.confined)
-        told.append(news and news[1])
-        wait = confinement.seconds_until_due()
-        runtime.seconds += wait
-        waits.append(wait)
-    assert (confined, told) == (row.confined, row.told)
-    assert waits == [pytest.approx(wait, rel=0.1) for wait in row.waits]
-    assert row.ready in confinement.ready()
-    assert bool(row.ready) == bool(confinement.ready())
-    assert all(request.query == {"dryRun": "All"} for request in server.asked)
+def test_refused_writes_are_well_for_an_hour(course: Course) -> None:
+    for _ in range(2):
+        assert course.check(403, 403) == (True, None)
+        assert course.waits(HOUR)
+    assert course.ready() == ""
+
+
+@pytest.mark.regression
+def test_policies_that_come_into_force_later_are_no_alarm(course: Course) -> None:
+    assert course.check(200, 403) == (False, None)
+    assert course.waits(2)
+    assert course.check(403, 403) == (True, None)
+    assert course.waits(HOUR)
+    assert course.ready() == ""
+
+
+@pytest.mark.regression
+def test_writes_accepted_a_minute_later_too_are_told_once(course: Course) -> None:
+    assert course.check(200, 403) == (False, None)
+    assert course.waits(2)
+    for seconds in (4, 8, 16, 32):
+        assert course.check(200, 201) == (False, None)
+        assert course.waits(seconds)
+    assert course.check(200, 201) == (False, "Unconfined")
+    assert course.waits(60)
+    assert course.check(200, 201) == (False, None)
+    assert course.waits(60)
+    expected = "do not confine this program: the API server would accept a label, an Event;"
+    assert expected in course.ready()
+
+
+@pytest.mark.regression
+def test_binding_that_was_deleted_and_came_back_is_told_twice(course: Course) -> None:
+    assert course.check(403, 403) == (True, None)
+    assert course.waits(HOUR)
+    for seconds in (2, 4, 8, 16, 32):
+        assert course.check(403, 201) == (False, None)
+        assert course.waits(seconds)
+    assert course.check(403, 201) == (False, "Unconfined")
+    assert course.waits(60)
+    assert course.check(403, 403) == (True, "Confined")
+    assert course.waits(HOUR)
+    assert course.check(403, 403) == (True, None)
+    assert course.waits(HOUR)
+    assert course.ready() == ""
+
+
+@pytest.mark.regression
+def test_no_answer_at_the_start_is_no_proof(course: Course) -> None:
+    assert course.check(503) == (None, None)
+    assert course.waits(2)
+    assert course.check(403, 400) == (None, None)
+    assert course.waits(4)
+    expected = "not known yet whether the admission policies confine this program: 400 Because"
+    assert expected in course.ready()
+
+
+@pytest.mark.regression
+def test_no_answer_later_changes_nothing(course: Course) -> None:
+    assert course.check(403, 403) == (True, None)
+    assert course.waits(HOUR)
+    assert course.check(503) == (True, None)
+    assert course.waits(2)
+    assert course.check(403, 429) == (True, None)
+    assert course.waits(4)
+    assert course.check(403, 403) == (True, None)
+    assert course.waits(HOUR)
+    assert course.ready() == ""
 
 
 class Rights:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.kube.scripted import Reply, ScriptedServer, answer, server_tls
 from tests.support.paths import ROOT
-from tests.support.tables import each_case
 from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load, pod_namespace
@@ -36,7 +35,15 @@ def client_in_pod(server: ScriptedServer, account: Path, timeout: float = 15.0) 
     return ApiClient(load(None, where, account), timeout=timeout)
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("host", "port", "server"),
+    [
+        pytest.param("10.0.0.1", "6443", "https://10.0.0.1:6443", id="ipv4"),
+        pytest.param("fd00::1", "443", "https://[fd00::1]:443", id="ipv6"),
+        pytest.param("kubernetes.default.svc", None, "https://kubernetes.default.svc:443", id="no-port"),
+        pytest.param("10.0.0.1", "", "https://10.0.0.1:443", id="empty-port"),
+    ],
+)
 def test_the_server_comes_from_the_environment(account: Path, host: str, port: str | None, server: str) -> None:
     cluster = load(None, environment(host, port), account)
     assert cluster.server == server
@@ -65,7 +72,16 @@ def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
         assert not server.received
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("", "holds no token", id="empty"),
+        pytest.param(" \n", "holds no token", id="blank"),
+        pytest.param("a\nb", "char", id="two-lines"),
+        pytest.param("ÿþ\x00", "no bearer token has", id="no-utf8"),
+        pytest.param(None, "token: No such file or directory", id="no-file"),
+    ],
+)
 def test_a_broken_token_is_never_sent_and_never_shown(account: Path, content: str | None, words: str) -> None:
     cluster = load(None, environment(), account)
     (account / "token").unlink()
@@ -102,7 +118,22 @@ def test_a_broken_port_is_named(account: Path) -> None:
         load(None, environment(port="tcp://10.0.0.1:443"), account)
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        pytest.param(
+            {"HOME": "/home/me"},
+            r"no .*/token.*/home/me/\.kube/config does not exist.*pass --kubeconfig FILE",
+            id="nothing",
+        ),
+        pytest.param({"KUBECONFIG": "x" * 300}, "cannot be reached", id="nothing-that-may-be-looked-at"),
+        pytest.param(
+            {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443", "HOME": "/nonexistent"},
+            "not in a pod",
+            id="a-service-without-an-account",
+        ),
+    ],
+)
 def test_nothing_found(tmp_path: Path, environ: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         load(None, environ, tmp_path)

@@ -6,7 +6,6 @@ import pytest
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import START
-from tests.support.tables import each_case
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.lease import Lease, new_lease, read, write, write_request
@@ -57,7 +56,16 @@ def test_a_renewal_with_the_clock_standing_still_is_a_change_all_the_same(client
     assert renewed.metadata["resourceVersion"] != made.metadata["resourceVersion"]
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("spec", "holder", "seconds"),
+    [
+        pytest.param({}, "", 0, id="empty"),
+        pytest.param({"holderIdentity": None, "leaseDurationSeconds": None}, "", 0, id="null"),
+        pytest.param({"holderIdentity": 7, "leaseDurationSeconds": "15"}, "", 0, id="number-holder"),
+        pytest.param({"holderIdentity": ["a"], "leaseDurationSeconds": -3}, "", 0, id="list-holder"),
+        pytest.param({"holderIdentity": "a", "leaseDurationSeconds": 3600}, "a", 3600, id="well-formed"),
+    ],
+)
 def test_a_malformed_lease_says_nothing_and_can_be_taken(spec: dict[str, Any], holder: str, seconds: int) -> None:
     found = lease(**spec, leaseTransitions=2**31 - 1, acquireTime=3, renewTime={})
     assert (found.holder, found.seconds, found.released) == (holder, seconds, False)

@@ -3,11 +3,29 @@
 from typing import Any
 
 import pytest
-from tests.support.tables import each_case
 from toposcope.kube.pod_resources import ContainerRequests, amount, amounts, gpu_count, is_gpu_part, pod_requests
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("resource", "quantity", "expected"),
+    [
+        pytest.param("nvidia.com/gpu", "8", 8, id="gpus-text"),
+        pytest.param("nvidia.com/gpu", 8, 8, id="gpus-number"),
+        pytest.param("cpu", "224", 224000, id="cpus"),
+        pytest.param("cpu", "500m", 500, id="millicpus"),
+        pytest.param("cpu", "0.1", 100, id="cpu-fraction"),
+        pytest.param("cpu", "1n", 1, id="nanocpu"),
+        pytest.param("memory", "2Gi", 2147483648, id="gibibytes"),
+        pytest.param("memory", "2113462576Ki", 2164185677824, id="kibibytes"),
+        pytest.param("memory", "1.5M", 1500000, id="megabytes"),
+        pytest.param("memory", "1e3", 1000, id="exponent"),
+        pytest.param("memory", "1E", 1000000000000000000, id="exabyte"),
+        pytest.param("memory", "1Ei", 1152921504606846976, id="exbibyte"),
+        pytest.param("memory", "100m", 1, id="millibytes"),
+        pytest.param("pods", "110", 110, id="pods"),
+        pytest.param("pods", ".5", 1, id="pod-fraction"),
+    ],
+)
 def test_a_quantity_is_a_whole_number(resource: str, quantity: str | int, expected: int) -> None:
     assert amount(resource, quantity) == expected
 
@@ -18,7 +36,40 @@ def test_what_is_no_quantity_is_refused_by_the_name_of_the_resource(text: str) -
         amounts({"nvidia.com/gpu": text})
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("containers", "init", "more", "needs"),
+    [
+        pytest.param([{"gpu": 2, "cpu": 1}, {"gpu": 1}], [], {}, {"gpu": 3, "cpu": 1}, id="containers-add-up"),
+        pytest.param(
+            [{"cpu": 2, "gpu": 2}],
+            [{"requests": {"cpu": 4, "gpu": 1}}, {"requests": {"cpu": 1}}],
+            {},
+            {"cpu": 4, "gpu": 2},
+            id="an-init-container-counts-only-where-it-needs-more",
+        ),
+        pytest.param(
+            [{"cpu": 1}],
+            [{"requests": {"cpu": 5}}, {"requests": {"cpu": 2}, "sidecar": True}, {"requests": {"cpu": 4}}],
+            {},
+            {"cpu": 6},
+            id="a-sidecar-stays-beside-what-comes-after-it",
+        ),
+        pytest.param(
+            [{"cpu": 5}],
+            [{"requests": {"cpu": 5}}, {"requests": {"cpu": 2}, "sidecar": True}, {"requests": {"cpu": 4}}],
+            {},
+            {"cpu": 7},
+            id="a-sidecar-stays-beside-the-containers",
+        ),
+        pytest.param(
+            [{"cpu": 1, "gpu": 1}],
+            [],
+            {"overhead": {"cpu": 3}, "pod_level": {"cpu": 10, "gpu": 5}},
+            {"cpu": 13, "gpu": 1},
+            id="pod-level-resources-replace-the-sum-and-overhead-comes-on-top",
+        ),
+    ],
+)
 def test_what_a_pod_needs(
     containers: list[dict[str, int]], init: list[dict[str, Any]], more: dict[str, Any], needs: dict[str, int]
 ) -> None:

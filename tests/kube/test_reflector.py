@@ -1,11 +1,9 @@
 """List and watch against scripts: what is handed over, what is asked for next, how long it waits before."""
 
-import copy
 from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
-import msgspec
 import pytest
 from tests.kube.reflecting import (
     Answer,
@@ -21,7 +19,6 @@ from tests.kube.reflecting import (
     thing,
 )
 from tests.support.runtime import ManualRuntime
-from tests.support.tables import each_row, named_objects
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
@@ -29,6 +26,7 @@ from toposcope.kube.reflector import Reflector
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
 LOST = UnreachableError("connection reset")
+EXPIRED = ResourceExpiredError(410, "Expired", "too old")
 KINDS = (b"ADDED", b"MODIFIED", b"DELETED")
 BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":tru}}}', b"[" * 10**5 + b"}")
 """What no object of an event ends with."""
@@ -60,86 +58,274 @@ class Following:
         assert path == PATH
         self.news.append("ended")
 
-    def said(self, stream: str) -> Iterator[bytes | KubeError]:
-        """As `spoken` reads it; at `relist` it is asked to list again, at `end` the program ends."""
-        for line in stream.split(", ") if stream else ():
-            if line == "relist":
-                self.reflector.relist()
-            elif line == "end":
-                self.stop.ended = True
-            else:
-                yield spoken(line)
-
     def run(self) -> "Following":
         self.reflector.run()
+        return self
+
+    def follow(self) -> "Following":
+        """Run to the end of the script, and see that no change came twice, too late or out of nowhere."""
+        self.reflector.run()
+        assert self.mirror.mistakes == []
         return self
 
     @property
     def modes(self) -> list[str]:
         """What was asked for: `list` (streamed), `page`, `page <continue>`, `watch <version>`."""
-        return [
-            "list"
-            if "sendInitialEvents" in query
-            else f"watch {query['resourceVersion']}"
-            if "watch" in query
-            else f"page {query.get('continue', '')}".strip()
-            for query in self.client.queries
-        ]
+        modes = []
+        for query in self.client.queries:
+            if "sendInitialEvents" in query:
+                modes.append("list")
+            elif "watch" in query:
+                modes.append(f"watch {query['resourceVersion']}")
+            else:
+                modes.append(f"page {query.get('continue', '')}".strip())
+        return modes
 
 
-class Conversation(msgspec.Struct, forbid_unknown_fields=True):
-    """What a server answers, as `spoken` reads it, and what comes of it."""
-
-    case: str
-    streams: list[str]
-    """Of lines with commas between them."""
-    calls: list[str]
-    """Of the handler."""
-    pages: list[str | dict[str, Any]] = []
-    waits: int = 100
-    items: dict[str, tuple[str, Any]] = {}
-    """What the handler holds in the end, where that matters."""
-    asked: list[str] = []
-    errors: int | None = None
-    waited: list[float] = []
-    heard: list[str] = []
+def added(name: str, version: int) -> bytes:
+    return event("ADDED", name, version)
 
 
-def spoken(text: str) -> bytes | KubeError:
-    match text.split():
-        case ["ADDED" | "MODIFIED" | "DELETED" as kind, name, version, *labels]:
-            more = {"labels": dict(label.split("=") for label in labels)} if labels else {}
-            return event(kind, name, int(version), **more)
-        case ["BOOKMARK" | "LISTED" as kind, version]:
-            return bookmark(int(version), end=kind == "LISTED")
-        case ["ERROR", code, *reason]:
-            return failure(int(code), *reason)
-        case ["refused", code]:
-            return ApiError(int(code), "", "no")
-        case ["lost"]:
-            return UnreachableError("nothing came")
-    return ResourceExpiredError(410, "Expired", "too old") if text == "expired" else text.encode("latin-1")
+def modified(name: str, version: int, **metadata: Any) -> bytes:
+    return event("MODIFIED", name, version, **metadata)
 
 
-def one_page(spoken_of: str | dict[str, Any]) -> bytes | KubeError:
-    if isinstance(spoken_of, str):
-        return spoken(spoken_of)
-    named = (words.split() for words in filter(None, [spoken_of.pop("things", "")]))
-    return page(*(thing(name, int(version)) for name, version in named), **spoken_of)
+def deleted(name: str, version: int) -> bytes:
+    return event("DELETED", name, version)
+
+
+def refused(code: int) -> ApiError:
+    return ApiError(code, "", "no")
+
+
+ANEW = [added("b", 20), bookmark(20, end=True)]
+OLDER = [added("b", 2), bookmark(2, end=True)]
+"""A list whose version is before the one that was watched from."""
 
 
 @pytest.mark.regression
-@each_row("reflected.yaml", Conversation, ids=lambda row: row.case)
-def test_what_a_conversation_leads_to(row: Conversation) -> None:
-    following = Following((), map(one_page, copy.deepcopy(row.pages)), row.waits)
-    following.client._streams = map(following.said, row.streams)
-    mirror = following.run().mirror
-    assert (mirror.calls, mirror.mistakes) == (row.calls, [])
-    assert not row.items or mirror.items == row.items
-    assert not row.asked or following.modes == row.asked
-    assert row.errors in (None, len(mirror.errors))
-    assert not row.waited or following.stop.waits == row.waited
-    assert not row.heard or following.news == row.heard
+class TestStreamedLists:
+    def test_list_is_handed_over_when_complete(self) -> None:
+        following = Following([[added("a", 1), added("b", 3), bookmark(5, end=True)]]).follow()
+        assert following.mirror.calls == ["replace a b"]
+        assert following.modes == ["list", "watch 5"]
+        assert following.news == ["first", ".", ".", ".", "ended"]
+
+    def test_changes_during_the_list_belong_to_it(self) -> None:
+        stream = [
+            added("a", 1),
+            added("b", 2),
+            bookmark(3),
+            modified("a", 4, labels={"new": "1"}),
+            deleted("b", 5),
+            deleted("never", 5),
+            bookmark(5, end=True),
+        ]
+        following = Following([stream]).follow()
+        assert following.mirror.calls == ["replace a"]
+        assert following.mirror.items == {"a": ("4", {"new": "1"})}
+
+    @pytest.mark.parametrize(
+        "ends_with",
+        [
+            pytest.param([], id="end"),
+            pytest.param([LOST], id="lost-connection"),
+            pytest.param([failure(500, "InternalError")], id="error"),
+            pytest.param([b"garbage"], id="garbage"),
+            pytest.param([b'{"type":"\xff"}'], id="no-utf8"),
+        ],
+    )
+    def test_half_a_list_is_nothing(self, ends_with: list[bytes | KubeError]) -> None:
+        following = Following([[added("a", 1), *ends_with], LISTED]).follow()
+        assert following.mirror.calls == ["replace a"]
+        assert len(following.mirror.errors) == 1
+        assert following.modes == ["list", "list", "watch 5"]
+
+    def test_list_when_it_fails_then_is_the_reason_of_the_next(self) -> None:
+        following = Following([LOST, LISTED]).follow()
+        assert following.mirror.calls == ["replace a"]
+        assert len(following.mirror.errors) == 1
+        assert following.news == ["first", "failed", ".", ".", "ended"]
+
+
+@pytest.mark.regression
+class TestPagedLists:
+    @pytest.mark.parametrize("code", [400, 403, 404, 405, 422])
+    def test_server_that_streams_no_lists_is_read_in_pages(self, code: int) -> None:
+        """And not asked for a stream again."""
+        pages = [page(thing("a", 1), version=9, following="p2"), page(thing("b", 2), version=9), page()]
+        streams: list[Answer] = [refused(code), [], EXPIRED]
+        following = Following(streams, pages).follow()
+        assert following.mirror.calls == ["replace a b", "replace "]
+        assert following.modes == ["list", "page", "page p2", "watch 9", "watch 9", "page", "watch 1"]
+
+    def test_streams_when_pages_are_refused_too_then_stay_possible(self) -> None:
+        following = Following([refused(403), LISTED], [refused(403)]).follow()
+        assert following.mirror.calls == ["replace a"]
+        assert following.modes == ["list", "page", "list", "watch 5"]
+
+    def test_page_token_when_it_expires_then_the_list_begins_anew(self) -> None:
+        pages: list[Answer] = [page(thing("a", 1), following="p2"), EXPIRED, page(thing("b", 2), version=8)]
+        following = Following([refused(422), refused(422)], pages).follow()
+        assert following.mirror.calls == ["replace b"]
+        assert following.modes == ["list", "page", "page p2", "list", "page", "watch 8"]
+
+    def test_empty_list_may_be_null(self) -> None:
+        following = Following([refused(422)], [b'{"items":null,"metadata":{"resourceVersion":"3"}}']).follow()
+        assert following.mirror.calls == ["replace "]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            pytest.param(b"", id="empty"),
+            pytest.param(b"[]", id="json-list"),
+            pytest.param(b"{}", id="empty-object"),
+            pytest.param(b'{"items":{}}', id="items-no-list"),
+            pytest.param(b'{"kind":"Status"}', id="status"),
+            pytest.param(b"\xff", id="no-utf8"),
+            pytest.param(b'{"items":[],"metadata":{}}', id="no-version"),
+        ],
+    )
+    def test_answer_that_is_no_list_empties_nothing(self, answer: bytes) -> None:
+        following = Following([refused(422)], [answer], most_waits=1).follow()
+        assert following.mirror.calls == []
+        assert len(following.mirror.errors) == 1
+
+
+@pytest.mark.regression
+class TestChanges:
+    def test_changes_are_handed_over_and_the_next_watch_follows_them(self) -> None:
+        changes = [added("b", 6), modified("a", 7, labels={"x": "1"}), deleted("b", 8)]
+        following = Following([LISTED, changes, [bookmark(12)], []]).follow()
+        assert following.mirror.calls == ["replace a", "put b", "put a", "gone b"]
+        assert following.mirror.items == {"a": ("7", {"x": "1"})}
+        assert following.modes == ["list", "watch 5", "watch 8", "watch 12", "watch 12"]
+
+    def test_events_and_bookmarks_are_heard(self) -> None:
+        following = Following([LISTED, [modified("a", 6), bookmark(7)]]).follow()
+        assert following.mirror.calls == ["replace a", "put a"]
+        assert following.news == ["first", ".", ".", ".", ".", "ended"]
+
+    @pytest.mark.parametrize(
+        ("watch", "heard_before"),
+        [
+            pytest.param(EXPIRED, [], id="refusal"),
+            pytest.param([failure(410)], ["."], id="error"),
+            pytest.param([bookmark(6), failure(410)], [".", "."], id="error-after-a-bookmark"),
+        ],
+    )
+    def test_expired_version_is_followed_by_a_list(self, watch: Answer, heard_before: list[str]) -> None:
+        following = Following([LISTED, watch, ANEW]).follow()
+        assert following.mirror.calls == ["replace a", "replace b"]
+        assert following.modes == ["list", "watch 5", "list", "watch 20"]
+        assert following.news == ["first", ".", ".", *heard_before, "expired", ".", ".", "ended"]
+
+    @pytest.mark.parametrize(
+        "error", [pytest.param(LOST, id="lost-or-silent"), pytest.param(refused(502), id="gateway-without-servers")]
+    )
+    def test_connection_when_no_server_was_there_then_a_list_follows(self, error: KubeError) -> None:
+        """etcd may have been restored from a backup.
+
+        Another server waits for our version, or goes on from it as if nothing had been.
+        """
+        following = Following([LISTED, error, OLDER]).follow()
+        assert following.mirror.calls == ["replace a", "replace b"]
+        assert following.modes == ["list", "watch 5", "list", "watch 2"]
+        assert following.news == ["first", ".", ".", "unreachable", ".", ".", "ended"]
+        assert len(following.mirror.errors) == 1
+
+    @pytest.mark.parametrize(
+        "trouble",
+        [
+            pytest.param(refused(429), id="busy"),
+            pytest.param(refused(500), id="in-trouble"),
+            pytest.param([failure(500, "InternalError")], id="error-in-the-stream"),
+        ],
+    )
+    def test_server_in_trouble_costs_no_list(self, trouble: Answer) -> None:
+        following = Following([LISTED, trouble, []]).follow()
+        assert following.mirror.calls == ["replace a"]
+        assert following.modes == ["list", "watch 5", "watch 5", "watch 5"]
+        assert len(following.mirror.errors) == 1
+
+    def test_watch_that_ends_as_it_should_costs_no_list(self) -> None:
+        following = Following([LISTED, [bookmark(6)], []]).follow()
+        assert following.mirror.calls == ["replace a"]
+        assert following.modes == ["list", "watch 5", "watch 6", "watch 6"]
+
+    def test_items_stand_while_the_server_is_away(self) -> None:
+        following = Following([LISTED, LOST, LOST, LISTED]).follow()
+        assert following.mirror.calls == ["replace a", "replace a"]
+        assert len(following.mirror.errors) == 2
+        assert following.news == ["first", ".", ".", "unreachable", "failed", ".", ".", "ended"]
+
+
+@pytest.mark.regression
+class TestAskedToListOrToEnd:
+    def test_relist_reads_everything_and_waits_for_nothing(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes]:
+            yield added("b", 6)
+            following.reflector.relist()
+            yield added("never", 7)
+
+        following.client.script([LISTED, changes(), LISTED])
+        following.follow()
+        assert following.mirror.calls == ["replace a", "put b", "replace a"]
+        assert following.modes == ["list", "watch 5", "list", "watch 5"]
+        assert following.mirror.errors == []
+        assert following.stop.waits == [0.5]  # at the end of the script
+
+    def test_stream_broken_for_a_new_list_is_no_failure(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes | KubeError]:
+            following.reflector.relist()
+            yield LOST
+
+        following.client.script([LISTED, changes(), LISTED])
+        following.follow()
+        assert following.mirror.calls == ["replace a", "replace a"]
+        assert following.modes == ["list", "watch 5", "list", "watch 5"]
+        assert following.mirror.errors == []
+
+    def test_relist_when_it_fails_then_is_tried_again(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes]:
+            following.reflector.relist()
+            yield added("b", 6)
+
+        following.client.script([LISTED, changes(), LOST, LISTED])
+        following.follow()
+        assert following.mirror.calls == ["replace a", "replace a"]
+        assert following.modes == ["list", "watch 5", "list", "list", "watch 5"]
+
+    def test_relist_during_a_list_reads_another(self) -> None:
+        following = Following()
+
+        def first_list() -> Iterator[bytes]:
+            yield added("a", 1)
+            following.reflector.relist()
+            yield bookmark(5, end=True)
+
+        following.client.script([first_list(), LISTED])
+        following.follow()
+        assert following.mirror.calls == ["replace a", "replace a"]
+        assert following.modes == ["list", "list", "watch 5"]
+
+    def test_event_after_the_end_of_the_program_is_not_handled(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes]:
+            yield added("b", 6)
+            following.stop.ended = True
+            yield added("c", 7)
+
+        following.client.script([LISTED, changes()])
+        following.follow()
+        assert following.mirror.calls == ["replace a", "put b"]
 
 
 class TestLists:
@@ -176,7 +362,16 @@ class TestWatches:
         assert following.modes == ["list", "watch 5", "list", "watch 5"]
 
 
-MALFORMED = {case: text.encode("latin-1") for case, text in named_objects("malformed.yaml").items()}
+NESTED = b"[" * 500 + b"]" * 500
+MALFORMED = {
+    "refused-by-the-decoder": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":7}}',
+    "not-utf8": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":{"a":"\xff"}}}',
+    "no-metadata": b"{}",
+    "metadata-of-the-wrong-type": b'{"metadata":{"name":5,"resourceVersion":[]}}',
+    "null": b"null",
+    "nested-deeply": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":' + NESTED + b"}}",
+}
+"""Objects that no reflector can read."""
 
 
 @pytest.mark.parametrize("case", MALFORMED)
@@ -211,8 +406,11 @@ class TestWaiting:
     def test_waits_grow_with_jitter_up_to_a_minute(self) -> None:
         waits = Following([LOST] * 100, most_waits=12).run().stop.waits
         steps = [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
-        assert all(step / 2 <= wait <= step for wait, step in zip(waits, steps, strict=True))
-        assert len({wait / step for wait, step in zip(waits, steps, strict=True)}) == 12
+        shares = set()
+        for wait, step in zip(waits, steps, strict=True):
+            assert step / 2 <= wait <= step
+            shares.add(wait / step)
+        assert len(shares) == 12
 
     def test_success_makes_it_patient_again(self) -> None:
         waits = Following([*[LOST] * 4, LISTED, LOST, LISTED, [bookmark(6), LOST], LISTED]).run().stop.waits
@@ -250,7 +448,7 @@ class TestRelist:
                     following.reflector.relist()
             return stream(request, idle_timeout)
 
-        following.client._streams = iter([silent()] if ends else [LISTED, silent(), LISTED])
+        following.client.script([silent()] if ends else [LISTED, silent(), LISTED])
         comes, stream = iter([ends, True]), following.client.stream
         following.client.stream = late  # type: ignore[method-assign]
         following.run()

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, node
-from tests.support.tables import each_case
 from toposcope.kube.client import METADATA, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply, create, event, get, resource_of, verb_of
@@ -144,7 +143,49 @@ def test_an_unserved_resource_is_not_found(clients: Clients) -> None:
         clients().call(get("/apis/no.such.group/v1/things"))
 
 
-@each_case("tables/kube.yaml")
+@pytest.mark.parametrize(
+    ("asked", "query", "verb", "resource"),
+    [
+        pytest.param(["GET", "/api/v1/nodes"], {"limit": "500"}, "list", "nodes", id="list"),
+        pytest.param(["GET", "/api/v1/nodes"], {"watch": "true"}, "watch", "nodes", id="watch"),
+        pytest.param(["GET", "/api/v1/nodes/n1"], {}, "get", "nodes", id="get"),
+        pytest.param(["GET", "/api/v1/namespaces/kube-system"], {}, "get", "namespaces", id="namespace"),
+        pytest.param(["GET", "/api/v1/namespaces/a/pods"], {}, "list", "pods", id="namespaced-list"),
+        pytest.param(
+            ["PATCH", "/apis/gpu.topology/v1alpha1/clustertopologies/cluster/status"],
+            {},
+            "patch",
+            "clustertopologies.gpu.topology/status",
+            id="status",
+        ),
+        pytest.param(
+            ["POST", "/apis/events.k8s.io/v1/namespaces/default/events"],
+            {"fieldManager": "m"},
+            "create",
+            "events.events.k8s.io",
+            id="event",
+        ),
+        pytest.param(["PATCH", "/api/v1/nodes/n1"], {}, "patch", "nodes", id="patch"),
+        pytest.param(
+            ["PUT", "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"],
+            {},
+            "update",
+            "leases.coordination.k8s.io",
+            id="update",
+        ),
+        pytest.param(
+            ["DELETE", "/apis/kai.scheduler/v1alpha1/topologies/t"],
+            {},
+            "delete",
+            "topologies.kai.scheduler",
+            id="delete",
+        ),
+        pytest.param(["DELETE", "/api/v1/nodes"], {}, "deletecollection", "nodes", id="delete-collection"),
+        pytest.param(["GET", "/apis/grove.io/v1alpha1"], {}, "get", "discovery", id="group-discovery"),
+        pytest.param(["GET", "/apis"], {}, "get", "discovery", id="groups"),
+        pytest.param(["GET", "/api/v1"], {}, "get", "discovery", id="core-discovery"),
+    ],
+)
 def test_verb_and_resource(asked: list[str], query: dict[str, str], verb: str, resource: str) -> None:
     method, path = asked
     request = Request(method, path, query)

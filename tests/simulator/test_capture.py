@@ -1,41 +1,85 @@
 """Pasted matrices: every way they are mangled on the way, and the ways in which they cannot be true."""
 
 import re
-from typing import Any
+from collections.abc import Callable
+from textwrap import indent
 
 import pytest
 from tests.support.paths import FIXTURES
-from tests.support.tables import each_case
 from toposcope.simulator.capture import CaptureError, machine_from_capture
-from toposcope.simulator.machine import Ancestor, ancestor
+from toposcope.simulator.machine import Ancestor, Machine, ancestor
 
 TABS = (FIXTURES / "topo.txt").read_text(encoding="utf-8")
 BARE = "\tGPU0\tGPU1\tGPU2\nGPU0\t X \t{}\t{}\nGPU1\t{}\t X \t{}\nGPU2\t{}\t{}\t X \n"
 
 
 def three(a_b: str, a_c: str, b_c: str) -> str:
+    """Three GPUs by the cells of their pairs."""
     return BARE.format(a_b, a_c, a_b, b_c, a_c, b_c)
+
+
+def replaced(text: str, part: str, other: str) -> str:
+    """A text with other words in the place of some that it has."""
+    assert part in text
+    return text.replace(part, other)
+
+
+# The ways in which a text is mangled
+
+
+def as_printed(text: str) -> str:
+    return text
+
+
+def with_carriage_returns(text: str) -> str:
+    return text.replace("\n", "\r\n")
+
+
+def with_expanded_tabs(text: str) -> str:
+    return text.expandtabs(8)
+
+
+def indented(text: str) -> str:
+    return indent(text.expandtabs(8), "    ", lambda _line: True)
+
+
+def with_collapsed_blanks(text: str) -> str:
+    return re.sub(r"[ \t]+", " ", text.replace("\t\tN/A", "\tN/A"))
+
+
+def with_escapes_cut(text: str) -> str:
+    return text.replace("\x1b[", "[")
+
+
+def with_glued_columns(text: str) -> str:
+    return text.replace("NIC1\tNIC2\tC", "NIC1NIC2\tC").replace("NODE\tNODE", "NODENODE")
+
+
+def below_a_comment_and_a_prompt(text: str) -> str:
+    return "# source: a friend\n$ nvidia-smi topo -m\n" + text
+
+
+def with_a_gap(text: str) -> str:
+    """Without the row of the first NIC."""
+    first_lines = text.splitlines(keepends=True)[:3]
+    return "".join(first_lines) + text[text.index("NIC1\tNODE") :]
 
 
 @pytest.mark.parametrize(
     "mangle",
     [
-        pytest.param(lambda text: text, id="as printed"),
-        pytest.param(lambda text: text.replace("\n", "\r\n"), id="carriage returns"),
-        pytest.param(lambda text: text.expandtabs(8), id="tabs expanded"),
-        pytest.param(lambda text: "".join(f"    {line}\n" for line in text.expandtabs(8).splitlines()), id="indented"),
-        pytest.param(lambda text: re.sub(r"[ \t]+", " ", text.replace("\t\tN/A", "\tN/A")), id="blanks collapsed"),
-        pytest.param(lambda text: text.replace("\x1b[", "["), id="escapes cut"),
-        pytest.param(
-            lambda text: text.replace("NIC1\tNIC2\tC", "NIC1NIC2\tC").replace("NODE\tNODE", "NODENODE"), id="glue"
-        ),
-        pytest.param(lambda text: "# source: a friend\n$ nvidia-smi topo -m\n" + text, id="comment and prompt"),
-        pytest.param(
-            lambda text: "".join(text.splitlines(keepends=True)[:3]) + text[text.index("NIC1\tNODE") :], id="gap"
-        ),
+        as_printed,
+        with_carriage_returns,
+        with_expanded_tabs,
+        indented,
+        with_collapsed_blanks,
+        with_escapes_cut,
+        with_glued_columns,
+        below_a_comment_and_a_prompt,
+        with_a_gap,
     ],
 )
-def test_a_capture_survives_the_ways_it_is_pasted(mangle) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001 - lambdas above
+def test_capture_survives_the_ways_it_is_pasted(mangle: Callable[[str], str]) -> None:
     machine = machine_from_capture(mangle(TABS))
     first, second = machine.gpus
     bond, storage = machine.nics[1:]
@@ -48,37 +92,176 @@ def test_a_capture_survives_the_ways_it_is_pasted(mangle) -> None:  # type: igno
     assert [link.address for link in first.links] == [second.function.address] * 2
 
 
-def whole_of(text: str, replaced: dict[str, str], added: str) -> str:
-    """The text of a row: TABS, three GPUs by their cells, or as it stands; with other words in some places."""
-    cells = [] if "\n" in text else text.split()
-    whole = TABS if text == "TABS" else BARE.format(*cells) if cells[3:] else three(*cells) if cells else text
-    for part, other in replaced.items():
-        assert part in whole
-        whole = whole.replace(part, other)
-    return whole + added
+# What a capture becomes, with tabs and with blanks
 
 
-def at(value: Any, path: str) -> Any:
-    """What is at a path of attributes and positions; `*`: of each."""
-    part, _, rest = path.partition(".")
-    if part == "*":
-        return [at(item, rest) for item in value]
-    value = value[int(part)] if part.isdecimal() else getattr(value, part)
-    return at(value, rest) if rest else value
+def machine_of(text: str) -> Machine:
+    """The machine that a capture becomes, be its columns apart by tabs or by blanks."""
+    by_blanks = machine_from_capture(text.expandtabs(8))
+    machine = machine_from_capture(text)
+    assert by_blanks == machine
+    return machine
 
 
-@each_case("simulator.yaml")
-def test_what_a_capture_becomes(
-    text: str, replaced: dict[str, str], added: str, facts: dict[str, Any], noted: list[str]
-) -> None:
-    pasted = whole_of(text, replaced, added)
-    for whole in (pasted, pasted.expandtabs(8)):
-        machine = machine_from_capture(whole)
-        assert {path: at(machine, path) for path in facts} == facts
-        assert all(any(words in note for note in machine.notes) for words in noted)
+def has_note(machine: Machine, words: str) -> bool:
+    return any(words in note for note in machine.notes)
 
 
-@each_case("simulator.yaml")
-def test_a_capture_that_cannot_be_true_is_refused(text: str, replaced: dict[str, str], added: str, says: str) -> None:
-    with pytest.raises(CaptureError, match=re.escape(says)):
-        machine_from_capture(whole_of(text, replaced, added))
+OTHER_COMMANDS = """
+## nvidia-smi nvlink -s
+GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-00000000-1111-2222-3333-444444444444)
+\t Link 0: 25.781 GB/s
+\t Link 1: 25.781 GB/s
+\t Link 2: <inactive>
+GPU 1: Tesla V100-SXM2-32GB (UUID: hidden)
+\t Link 0: 25.781 GB/s
+\t Link 1: 25.781 GB/s
+\t Link 2: <inactive>
+
+## nvidia-smi pci.bus_id
+0, 00000000:1A:00.0
+1, 00000000:88:00.0
+
+## lscpu
+Socket(s): 1
+NUMA node0 CPU(s): 0-7,16-23
+NUMA node1 CPU(s): 8-15,24-31
+"""
+TWO_GPUS_ON_THE_SAME_CPUS = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-7\nGPU1\tSYS\t X \t0-7\n"
+
+
+def test_facts_missing_in_the_text_are_noted_and_not_invented() -> None:
+    machine = machine_of(TABS)
+    assert machine.driver is None
+    assert [gpu.name for gpu in machine.gpus] == [None, None]
+    assert [gpu.link_mbps for gpu in machine.gpus] == [None, None]
+    assert has_note(machine, "GPU names unknown")
+    assert has_note(machine, "direct NVLinks assumed")
+
+
+def test_names_links_and_addresses_come_from_other_commands() -> None:
+    machine = machine_of(TABS + OTHER_COMMANDS)
+    first, second = machine.gpus
+    assert first.uuid == "GPU-00000000-1111-2222-3333-444444444444"
+    assert second.uuid == "GPU-6ea1a1a2-692c-4072-b345-777644031ae4"
+    assert first.name == "Tesla V100-SXM2-32GB"
+    assert first.architecture == 5
+    assert first.nvlink_version == 3
+    assert first.link_mbps == 25781
+    assert [link.active for link in first.links] == [True, True, False]
+    assert [link.active for link in second.links] == [True, True, False]
+    assert first.function.address == "0000:1a:00.0"
+    assert second.function.address == "0000:88:00.0"
+    assert [node.package for node in machine.numa_nodes] == [0, 0]
+
+
+def test_empty_cpu_cell_is_found_by_its_place() -> None:
+    machine = machine_of(replaced(TABS, "0-7,16-23\t0", "\t0"))
+    assert [node.cpulist for node in machine.numa_nodes] == ["", "8-15,24-31"]
+    assert machine.gpus[0].slot.numa_node == 0
+
+
+def test_ranges_name_memory_only_nodes() -> None:
+    machine = machine_of(replaced(TABS, "0-7,16-23\t0\t\tN/A", "0-7,16-23\t0,3-5\t\t2"))
+    assert [node.id for node in machine.numa_nodes] == [0, 1, 2, 3, 4, 5]
+    assert [node.cpulist for node in machine.numa_nodes] == ["0-7,16-23", "8-15,24-31", "", "", "", ""]
+    assert machine.gpus[0].memory_node == 2
+
+
+def test_more_links_than_ports_mean_switches() -> None:
+    machine = machine_of(three("NV12", "NV12", "NV12"))
+    for gpu in machine.gpus:
+        assert [link.address for link in gpu.links] == [None] * 12
+    assert has_note(machine, "NVSwitches out of sight assumed")
+
+
+def test_gpus_at_switches_need_not_have_equal_links() -> None:
+    machine = machine_of(three("NV12", "NV10", "NV10"))
+    assert [len(gpu.links) for gpu in machine.gpus] == [12, 12, 12]
+    active_links = [sum(link.active for link in gpu.links) for gpu in machine.gpus]
+    assert active_links == [12, 12, 10]
+    assert [link.active for link in machine.gpus[2].links[10:]] == [False, False]
+
+
+def test_matrix_is_believed_over_the_affinity_columns() -> None:
+    machine = machine_of(replaced(TABS, "\t1\t\tN/A", "\t0\t\tN/A"))
+    assert [gpu.slot.numa_node for gpu in machine.gpus] == [0, -1]
+    assert has_note(machine, "contradict the matrix for GPU1")
+
+
+def test_node_cells_without_numa_columns_get_a_node() -> None:
+    machine = machine_of(three("NODE", "NODE", "NODE"))
+    assert [gpu.slot.numa_node for gpu in machine.gpus] == [0, 0, 0]
+    assert [gpu.slot.root for gpu in machine.gpus] == ["pci0000:00", "pci0000:02", "pci0000:04"]
+    assert has_note(machine, "NUMA node 0 assumed")
+
+
+def test_cpus_of_gpus_that_cannot_share_their_node_are_kept() -> None:
+    machine = machine_of(TWO_GPUS_ON_THE_SAME_CPUS)
+    assert [gpu.slot.numa_node for gpu in machine.gpus] == [-1, -1]
+    assert [node.cpulist for node in machine.numa_nodes] == ["0-7"]
+
+
+# Captures that cannot be true
+
+NVLINK_TO_A_NIC = replaced(replaced(TABS, "PIX\tNODE\tNODE\t0-7", "NV4\tNODE\tNODE\t0-7"), "NIC0\tPIX", "NIC0\tNV4")
+FAR_GPUS = three("SYS", "SYS", "SYS")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "no matrix: paste the text", id="empty"),
+        pytest.param("hello\nworld\n", "no matrix: paste the text", id="prose"),
+        pytest.param(NVLINK_TO_A_NIC, "GPU0-NIC0 is NV4", id="nvlink-to-a-nic"),
+        pytest.param(
+            replaced(TABS, "0-7,16-23\t0", "0-7,16-23\tnone"), "row GPU0: affinity columns", id="numa-node-a-word"
+        ),
+        pytest.param(
+            TABS + "GPU 0: V100\n\t Link 0: 25 GB/s\n",
+            "GPU0 has 1 active links in `nvlink -s` but 2 by its row",
+            id="fewer-links-than-cells",
+        ),
+        pytest.param(replaced(TABS, "storage", "mlx5_2"), "two NICs are called mlx5_2", id="nic-twice"),
+        pytest.param(replaced(TABS, "storage", "../../etc"), "'../../etc' is not a device name", id="nic-a-path"),
+        pytest.param(TABS + "NUMA node0 CPU(s): 7-0\n", "NUMA node0 CPU(s): not a kernel list", id="cpus-no-list"),
+        pytest.param(
+            TABS + "NUMA node0 CPU(s): 0-7\nNUMA node1 CPU(s): 7-9\n", "put a CPU on two nodes", id="cpu-on-two-nodes"
+        ),
+        pytest.param(TABS + "0, 0000:1A:00.0\n1, 0000:1A:00.0\n", "names one address twice", id="address-twice"),
+        pytest.param(
+            three("PIX", "PIX", "SYS"),
+            "no machine has these cells: GPU1-GPU2 is SYS where the other cells ask for PIX",
+            id="pix-and-sys",
+        ),
+        pytest.param(three("PIX", "PXB", "PHB"), "no machine has these cells", id="pix-pxb-and-phb"),
+        pytest.param(
+            three("NV12", "NV12", "NV3"),
+            "no machine has these cells: GPU1-GPU2 is NV3 where the other cells ask for NV12",
+            id="nv12-and-nv3",
+        ),
+        pytest.param(
+            BARE.format("PIX", "SYS", "PXB", "SYS", "SYS", "SYS"),
+            "GPU0-GPU1 is PIX in row GPU0 but PXB in row GPU1",
+            id="asymmetric",
+        ),
+        pytest.param(three("XYZ", "PIX", "PIX"), "row GPU0, column GPU1: 'XYZ' is not a cell", id="unknown-cell"),
+        pytest.param(
+            "\tGPU0\tGPU1\nGPU0\t X \n", "row GPU0, column GPU1: 'the end of the line' is not a cell", id="cell-missing"
+        ),
+        pytest.param(three("X", "PIX", "PIX"), "GPU0-GPU1 is X, which two different devices", id="x-of-a-pair"),
+        pytest.param(
+            "\tGPU0\tGPU1\tGPU2\nGPU0\t X \tPIX\tPIX",
+            "rows missing: GPU1, GPU2; nothing tells how these are",
+            id="rows-missing",
+        ),
+        pytest.param(
+            replaced(FAR_GPUS, "GPU2", "GPU3"), "the GPUs are GPU0, GPU1, GPU3; paste a header", id="gap-in-the-gpus"
+        ),
+        pytest.param(replaced(FAR_GPUS, "\tGPU2\n", "\tGPU1\n"), "the header names a device twice", id="column-twice"),
+        pytest.param(FAR_GPUS + "GPU2\tSYS\tSYS\t X \n", "GPU2 has two rows", id="row-twice"),
+    ],
+)
+def test_capture_that_cannot_be_true_is_refused(text: str, message: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(message)):
+        machine_from_capture(text)

@@ -193,7 +193,7 @@ MANGLED: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.regression
 @pytest.mark.parametrize("mangle", MANGLED.values(), ids=MANGLED)
-def test_a_paste_is_read_as_it_was_printed(mangle: Callable[[str], str]) -> None:
+def test_paste_is_read_as_it_was_printed(mangle: Callable[[str], str]) -> None:
     assert_is_the_pairs(machine_from_capture(mangle(PAIRS)))
 
 
@@ -210,7 +210,7 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("content", ENCODINGS.values(), ids=ENCODINGS)
-def test_encodings(content: bytes) -> None:
+def test_paste_of_any_encoding_is_read(content: bytes) -> None:
     assert_is_the_pairs(machine_from_capture(text_of(content)))
 
 
@@ -228,7 +228,7 @@ LEGENDS = {
 
 @pytest.mark.regression
 @pytest.mark.parametrize("line", LEGENDS.values(), ids=LEGENDS)
-def test_a_nic_legend_with_interfaces(line: str) -> None:
+def test_nic_legend_may_name_interfaces(line: str) -> None:
     assert_is_the_pairs(machine_from_capture(PAIRS.replace("NIC0: mlx5_0", line)))
 
 
@@ -241,7 +241,7 @@ def test_a_nic_legend_with_interfaces(line: str) -> None:
         (("mlx5_0", "mlx5_bond_0"), ("InfiniBand", "Ethernet"), "InfiniBand and Ethernet, by their names"),
     ],
 )
-def test_a_nic_is_what_its_name_says(names: tuple[str, str], layers: tuple[str, str], note: str) -> None:
+def test_nic_is_what_its_name_says(names: tuple[str, str], layers: tuple[str, str], note: str) -> None:
     text = PAIRS.replace("mlx5_0", names[0]).replace("mlx5_1", names[1])
     machine = machine_from_capture(text)
     assert tuple(nic.link_layer for nic in machine.nics) == layers
@@ -284,7 +284,7 @@ TWO_HOSTS = {
 
 
 @pytest.mark.parametrize("text", TWO_HOSTS.values(), ids=TWO_HOSTS)
-def test_of_several_hosts_one_is_chosen_by_name(text: str) -> None:
+def test_one_of_several_hosts_is_chosen_by_name(text: str) -> None:
     with pytest.raises(CaptureError) as refused:
         machine_from_capture(text)
     for words in ("2 different matrices in the text", "node1 (line ", "node2 (line ", "--capture-host"):
@@ -300,7 +300,7 @@ def test_hosts_without_a_name_are_numbered() -> None:
     assert len(machine_from_capture(PAIRS + "\n" + OTHER, host="matrix 2").gpus) == 2
 
 
-def test_a_host_that_the_text_does_not_have() -> None:
+def test_host_missing_in_the_text_is_refused() -> None:
     with pytest.raises(CaptureError, match="no matrix of 'node3' in the text, which has: node1"):
         machine_from_capture(TWO_HOSTS["pdsh"], host="node3")
 
@@ -361,7 +361,7 @@ READ = {
 P2P_FIRST = f"$ nvidia-smi topo -p2p r\n{P2P}\n{ROWS.format('NODE')}"
 
 
-def test_a_command_above_another_matrix_says_nothing_of_this_one() -> None:
+def test_command_above_another_matrix_says_nothing_of_this_one() -> None:
     assert len(machine_from_capture(P2P_FIRST).gpus) == 4
     assert machine_from_capture(P2P_FIRST).nvlinks_known
     assert not machine_from_capture(P2P_FIRST + WIRED).nvlinks_known
@@ -411,7 +411,7 @@ NODES = {
 
 
 @pytest.mark.parametrize(("places", "cpus"), NODES.values(), ids=NODES)
-def test_a_number_of_a_numa_node_implies_the_smaller_ones(places: list[tuple[str, str]], cpus: dict[int, str]) -> None:
+def test_number_of_a_numa_node_implies_the_smaller_ones(places: list[tuple[str, str]], cpus: dict[int, str]) -> None:
     machine = machine_from_capture(on_nodes(places))
     assert {node.id: node.cpulist for node in machine.numa_nodes} == cpus
     assert [gpu.slot.numa_node for gpu in machine.gpus] == [int(node) for _, node in places]
@@ -453,7 +453,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("width", [57, 58, 59, 62, 66])
-def test_a_header_cut_off_within_the_affinity_column_has_all_devices(width: int) -> None:
+def test_header_cut_off_in_the_affinity_column_has_all_devices(width: int) -> None:
     text = "\n".join(line[:width] for line in PAIRS.expandtabs(8).splitlines())
     machine = machine_from_capture(text)
     assert [nic.name for nic in machine.nics] == ["mlx5_0", "mlx5_1"]
@@ -461,14 +461,14 @@ def test_a_header_cut_off_within_the_affinity_column_has_all_devices(width: int)
 
 
 @pytest.mark.parametrize(("text", "why", "what"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_matrix_is_refused_with_what_to_paste(text: str, why: str, what: str) -> None:
+def test_text_without_a_matrix_is_refused_with_what_to_paste(text: str, why: str, what: str) -> None:
     with pytest.raises(CaptureError) as refused:
         machine_from_capture(text)
     assert why in str(refused.value)
     assert what in str(refused.value)
 
 
-def test_a_paste_of_any_junk_is_refused_and_nothing_worse() -> None:
+def test_paste_of_junk_is_refused() -> None:
     topo = (FIXTURES / "topo.txt").read_text(encoding="utf-8")
     for junk in ("|||", ">>>>", "node1: ", "```", "GPU0 GPU1", "GPU0 X", "\tGPU0\tGPU1\nGPU0: X", "[" * 50, topo[:60]):
         with pytest.raises(CaptureError):

@@ -2,52 +2,76 @@
 
 from ctypes import byref
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pynvml
 import pytest
-from tests.support.tables import each_case
 from toposcope.simulator import recording as form
+from toposcope.simulator.recording import File, Folder, Link
 
 GPU = form.Handle("gpu:0")
 
 
 def recording(*calls: form.Call, sysfs: tuple[form.Entry, ...] = ()) -> form.Recording:
-    about = {"toposcope": "0.1.0", "pynvml": "13.580.126", "date": "2025-01-31"}
-    return form.Recording(**about, driver=None, simulated=True, calls=list(calls), sysfs=list(sysfs))
+    return form.Recording(
+        toposcope="0.1.0",
+        pynvml="13.580.126",
+        date="2025-01-31",
+        driver=None,
+        simulated=True,
+        calls=list(calls),
+        sysfs=list(sysfs),
+    )
 
 
 def replay(*answers: form.Answer, name: str = "nvmlAny") -> form.ReplayedNvml:
     """A machine that was asked one question, once or several times."""
-    return form.ReplayedNvml(recording(*(form.Call(name, ["gpu:0"], answer) for answer in answers)))
+    calls = [form.Call(name, ["gpu:0"], answer) for answer in answers]
+    return form.ReplayedNvml(recording(*calls))
 
 
-def test_a_question_asked_again_gets_the_next_answer_and_the_last_one_stays() -> None:
+def test_question_asked_again_gets_the_next_answer_and_the_last_one_stays() -> None:
     nvml = replay(form.Value(1), form.Value("two"), form.Value([3, 4]))
     assert [nvml.nvmlAny(GPU) for _ in range(5)] == [1, "two", [3, 4], [3, 4], [3, 4]]
 
 
-def test_every_form_of_answer() -> None:
-    pci = replay(form.Memory("nvmlPciInfo_t", b"0000:1B:00.0".ljust(68, b"\0").hex())).nvmlAny(GPU)
-    assert (type(pci), pci.busIdLegacy) == (pynvml.nvmlPciInfo_t, "0000:1B:00.0")
+def test_struct_is_answered_from_its_memory() -> None:
+    memory = b"0000:1B:00.0".ljust(68, b"\0")
+    pci = replay(form.Memory("nvmlPciInfo_t", memory.hex())).nvmlAny(GPU)
+    assert type(pci) is pynvml.nvmlPciInfo_t
+    assert pci.busIdLegacy == "0000:1B:00.0"
+
+
+def test_device_is_answered_as_a_handle() -> None:
     assert replay(form.Device("gpu:0")).nvmlAny(GPU) == GPU
-    (entry,) = replay(form.Fields([form.FieldValue(165, 7, 1 << 40 | 9, 3, 2)])).nvmlAny(GPU)
-    assert (entry.fieldId, entry.scopeId, entry.valueType, entry.nvmlReturn) == (165, 7, 3, 2)
-    assert (entry.value.ullVal, entry.value.uiVal) == (1 << 40 | 9, 9)
 
 
-def test_a_struct_passed_by_reference_is_filled() -> None:
+def test_field_is_answered_with_value_and_status() -> None:
+    recorded = form.FieldValue(165, 7, 1 << 40 | 9, 3, 2)
+    (entry,) = replay(form.Fields([recorded])).nvmlAny(GPU)
+    assert entry.fieldId == 165
+    assert entry.scopeId == 7
+    assert entry.valueType == 3
+    assert entry.nvmlReturn == 2
+    assert entry.value.ullVal == 1 << 40 | 9
+    assert entry.value.uiVal == 9
+
+
+def test_struct_passed_by_reference_is_filled() -> None:
     memory = form.Memory("c_nvmlGpuFabricInfo_v3_t", bytes(range(40)).hex())
     asked = form.Reference("c_nvmlGpuFabricInfo_v3_t", pynvml.nvmlGpuFabricInfo_v3)
-    nvml = form.ReplayedNvml(recording(form.Call("nvmlAny", ["gpu:0", asked], form.Filled(memory, 0))))
+    call = form.Call("nvmlAny", ["gpu:0", asked], form.Filled(memory, 0))
+    nvml = form.ReplayedNvml(recording(call))
     info = pynvml.c_nvmlGpuFabricInfo_v3_t()
     assert nvml.nvmlAny(GPU, byref(info)) == 0
     assert bytes(info) == bytes(range(40))
     with pytest.raises(form.RecordingError, match="c_nvmlGpuFabricInfo_v2_t"):
         nvml.nvmlAny(GPU, byref(pynvml.c_nvmlGpuFabricInfo_v2_t()))
+
+
+def test_struct_that_is_filled_with_another_is_refused() -> None:
     filled = form.Filled(form.Memory("nvmlPciInfo_t", bytes(68).hex()), 0)
-    nvml = form.ReplayedNvml(recording(form.Call("nvmlAny", [form.Reference("c_nvmlGpuFabricInfo_t")], filled)))
+    call = form.Call("nvmlAny", [form.Reference("c_nvmlGpuFabricInfo_t")], filled)
+    nvml = form.ReplayedNvml(recording(call))
     with pytest.raises(form.RecordingError, match="recorded as the answer to a call with c_nvmlGpuFabricInfo_t"):
         nvml.nvmlAny(byref(pynvml.c_nvmlGpuFabricInfo_t()))
 
@@ -67,7 +91,7 @@ def test_errors_keep_class_code_and_text(raised: form.Raised, kind: type[Excepti
     assert getattr(error.value, "value", raised.code) == raised.code
 
 
-def test_what_was_never_asked_is_named() -> None:
+def test_question_that_was_never_asked_is_named() -> None:
     nvml = replay(form.Value(1))
     assert nvml.nvmlPciInfo_t is pynvml.nvmlPciInfo_t
     with pytest.raises(pynvml.NVMLError_NotSupported):  # nothing ever happens
@@ -81,26 +105,34 @@ def test_what_was_never_asked_is_named() -> None:
         replay(form.Silence()).nvmlAny(GPU)
 
 
-@each_case("simulator.yaml")
-def test_a_struct_that_does_not_fit_is_refused(struct: str, words: str) -> None:
-    with pytest.raises(form.RecordingError, match=words):
+@pytest.mark.parametrize(
+    ("struct", "message"),
+    [
+        pytest.param("c_nvmlNew_t", "c_nvmlNew_t: the installed nvidia-ml-py does not have it", id="unknown"),
+        pytest.param("nvmlInit", "nvmlInit: the installed nvidia-ml-py does not have it", id="function"),
+        pytest.param("nvmlPciInfo_t", "nvmlPciInfo_t: 1 bytes recorded, it has 68", id="another-size"),
+    ],
+)
+def test_struct_that_does_not_fit_is_refused(struct: str, message: str) -> None:
+    with pytest.raises(form.RecordingError, match=message):
         replay(form.Memory(struct, "00")).nvmlAny(GPU)
 
 
-def test_a_recording_survives_its_file() -> None:
-    calls = [
-        form.Call("nvmlAny", [0, "gpu:0", [91, (165, 3)], form.Reference("nvmlPciInfo_t", 5)], answer, 1.25)
-        for answer in (
-            form.Value(None),
-            form.Device("gpu:0"),
-            form.Memory("nvmlPciInfo_t", "00ff"),
-            form.Filled(form.Memory("nvmlPciInfo_t", ""), None),
-            form.Fields([form.FieldValue(1, 2, 3, 4, 5)]),
-            form.Raised("NVMLError", 3, "Not Supported"),
-            form.Silence(),
-        )
+def test_recording_survives_its_file() -> None:
+    answers: list[form.Answer] = [
+        form.Value(None),
+        form.Device("gpu:0"),
+        form.Memory("nvmlPciInfo_t", "00ff"),
+        form.Filled(form.Memory("nvmlPciInfo_t", ""), None),
+        form.Fields([form.FieldValue(1, 2, 3, 4, 5)]),
+        form.Raised("NVMLError", 3, "Not Supported"),
+        form.Silence(),
     ]
-    whole = recording(*calls, sysfs=(form.File("a", "text"), form.Folder("b", ["c"]), form.Link("d", "b/c")))
+    calls = []
+    for answer in answers:
+        info = form.Reference("nvmlPciInfo_t", 5)
+        calls.append(form.Call("nvmlAny", [0, "gpu:0", [91, (165, 3)], info], answer, 1.25))
+    whole = recording(*calls, sysfs=(File("a", "text"), Folder("b", ["c"]), Link("d", "b/c")))
     content = form.encode(whole)
     assert form.decode(content, "file") == whole
     assert form.is_recording(content)
@@ -117,10 +149,73 @@ def write(folder: Path, *entries: form.Entry) -> Path:
     return folder / "sys"
 
 
-@each_case("simulator.yaml")
-def test_a_tree_that_would_leave_its_folder_is_refused_before_anything_is_written(
-    entries: list[Any], tmp_path: Path
-) -> None:
+def test_tree_has_files_folders_links_and_names_that_nobody_followed(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        Link("bus/pci/devices/0000:01:00.0", "../../../devices/pci0000:00/0000:01:00.0"),
+        Folder("bus/pci/devices", ["0000:01:00.0", "0000:02:00.0"]),
+        File("devices/pci0000:00/0000:01:00.0/vendor", "0x10de"),
+        Folder("devices/pci0000:00/0000:01:00.0", ["vendor"]),
+        Link("devices/pci0000:00/0000:01:00.0/driver", "../../../bus/pci/drivers/nvidia"),
+        Link("devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/device", "../.."),
+        Folder("module/nvidia", []),
+    )
+    assert (root / "bus/pci/devices/0000:01:00.0/vendor").read_text() == "0x10de\n"
+    listed = sorted(path.name for path in (root / "bus/pci/devices").iterdir())
+    assert listed == ["0000:01:00.0", "0000:02:00.0"]
+    device = root / "devices/pci0000:00/0000:01:00.0"
+    assert (device / "driver").readlink() == Path("../../../bus/pci/drivers/nvidia")
+    assert (device / "infiniband/mlx5_0/device").resolve() == device.resolve()
+    assert (root / "module/nvidia").is_dir()
+
+
+def assert_refused(folder: Path, *entries: form.Entry) -> None:
+    """Before anything is written."""
     with pytest.raises(form.RecordingError, match="sysfs: "):
-        write(tmp_path, *msgspec.convert(entries, list[form.Entry]))
-    assert list(tmp_path.iterdir()) == []
+        write(folder, *entries)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["../escaped", "/escaped", "a/../../escaped", "a//b", "", "a\0b"])
+def test_file_that_would_leave_the_tree_is_refused(path: str, tmp_path: Path) -> None:
+    assert_refused(tmp_path, File(path, "x"))
+
+
+@pytest.mark.parametrize(("path", "name"), [("a", "../../escaped"), ("a", "b/c"), ("a", "..")])
+def test_name_in_a_folder_that_would_leave_it_is_refused(path: str, name: str, tmp_path: Path) -> None:
+    assert_refused(tmp_path, Folder(path, [name]))
+
+
+def test_folder_above_the_tree_is_refused(tmp_path: Path) -> None:
+    assert_refused(tmp_path, Folder("..", []))
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("a", ".."),
+        ("a", "../escaped"),
+        ("a/b", "../../escaped"),
+        ("a", "/etc"),
+        ("a", ""),
+        ("a", "b/../../escaped"),
+        ("../a", "b"),
+    ],
+)
+def test_link_that_would_leave_the_tree_is_refused(path: str, target: str, tmp_path: Path) -> None:
+    assert_refused(tmp_path, Link(path, target))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(Link("a", "b"), File("a/escaped", "x"), id="file-below-a-link"),
+        pytest.param(Link("a", "b"), Folder("a", []), id="folder-at-a-link"),
+        pytest.param(Link("a", "b"), Link("a/c", "../d"), id="link-below-a-link"),
+        pytest.param(File("a", "x"), File("a/b", "x"), id="file-below-a-file"),
+        pytest.param(File("a", "x"), File("a", "y"), id="file-at-a-file"),
+        pytest.param(File("a", "x"), Link("a", "b"), id="link-at-a-file"),
+    ],
+)
+def test_two_entries_in_one_place_are_refused(first: form.Entry, second: form.Entry, tmp_path: Path) -> None:
+    assert_refused(tmp_path, first, second)

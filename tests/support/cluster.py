@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.support import recorded_looks
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.api.label_values import count_of
@@ -17,6 +18,7 @@ from toposcope.controller.memory import Memory
 from toposcope.controller.segments import SegmentTopology
 from toposcope.controller.status import conditions_of, fresh_rebuilds, status_of
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
+from toposcope.hierarchy.controller_config import read_config
 from toposcope.hierarchy.node import Hardware, NodeFacts, Traits, node_facts, spans_nodes
 from toposcope.hierarchy.table import table_of
 
@@ -69,6 +71,28 @@ def gpu_node(
     return replace(node, traits=_SHARED.setdefault(node.traits, node.traits))
 
 
+def gpu_nodes(
+    prefix: str,
+    count: int,
+    labels: Mapping[str, str | None] | None = None,
+    *,
+    first: int = 0,
+    chassis: str = "",
+    state: str = "ok",
+) -> list[NodeFacts]:
+    """So many nodes that differ in the number behind the prefix only, counted from `first`."""
+    nodes = []
+    for number in range(first, first + count):
+        nodes.append(gpu_node(f"{prefix}{number}", labels, chassis=chassis, state=state))
+    return nodes
+
+
+def configured_catalogue(catalogue: str) -> Catalogue:
+    """The catalogue of a configuration file with this YAML below `catalogue`."""
+    config = f"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue: {catalogue}"
+    return read_config(config.encode(), "c").catalogue
+
+
 def fabric(number: int, clique: int = 1) -> str:
     """An NVLink domain that spans nodes: the fabric of that number, and a clique in it."""
     return f"{uuid.UUID(int=number)}.{clique}"
@@ -99,6 +123,7 @@ class History:
         self, nodes: Sequence[NodeFacts], after: float = 0.0, children: Sequence[SegmentTopology] = ()
     ) -> Assessment:
         """Assess `after` seconds later."""
+        recorded_looks.record(self, nodes, after, children)
         self.now += after
         current = topology(self.status, **self.spec)
         table = table_of(nodes, self.catalogue.placeholders)
@@ -124,9 +149,9 @@ class History:
         self.fabric_history.report(fresh)
         return found
 
-    def restart(self) -> None:
-        """Forget what is not in the status."""
-        self.memory = Memory()
+    def restart(self, *, single_look: bool = False) -> None:
+        """Forget what is not in the status; `single_look`: nobody looks again, as with `controller --once`."""
+        self.memory = Memory(single_look=single_look)
         self.held_labels = HeldLabels()
         self.fabric_history = FabricHistory()
         self.told: set[tuple[str, str]] = set()
@@ -134,6 +159,26 @@ class History:
     def condition(self, kind: str) -> dict[str, Any]:
         """A condition of the status; empty when it is not there."""
         return next((c for c in self.status["conditions"] if c["type"] == kind), {})
+
+    def verdict(self, kind: str) -> tuple[str, str]:
+        """Status and reason of a condition that must be there."""
+        condition = self.condition(kind)
+        return condition["status"], condition["reason"]
+
+    def message(self, kind: str) -> str:
+        """The message of a condition that must be there."""
+        message: str = self.condition(kind)["message"]
+        return message
+
+    @property
+    def hints(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Hints of the status by reason and key."""
+        return {(hint["reason"], hint["key"]): hint for hint in self.status.get("hints", ())}
+
+    def level(self, domain: str) -> dict[str, Any]:
+        """A level of the status that must be there."""
+        (level,) = [level for level in self.status["levels"] if level["domain"] == domain]
+        return level
 
     @property
     def segments(self) -> dict[str, int]:

@@ -50,7 +50,12 @@ def controller_of(
     """A controller that has not run yet; `once` makes one pass."""
     metrics = ControllerMetrics(registry or CollectorRegistry())
     return Controller(
-        client, lambda: reconciler, metrics, options=options, stop=stop or threading.Event(), published=published
+        client,
+        lambda: reconciler,
+        metrics,
+        options=options,
+        stop=stop or threading.Event(),
+        published=published,
     )
 
 
@@ -61,7 +66,15 @@ def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -
     dry_run = DryRun(published, make_publishers(time), time)
     backoff = WriteBackoff(published, time)
     publishers = make_publishers(time)(backoff)
-    reconciler = Reconciler(Wiring(client, publishers, time, cached_reader=published, dry_run=dry_run, backoff=backoff))
+    wiring = Wiring(
+        client,
+        publishers,
+        time,
+        cached_reader=published,
+        dry_run=dry_run,
+        backoff=backoff,
+    )
+    reconciler = Reconciler(wiring)
     return controller_of(client, reconciler, stop=stop, options=options, published=published)
 
 
@@ -84,10 +97,14 @@ def share_crd(api: ApiUnderTest) -> None:
 
 def make_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> dict[str, Any]:
     """Create a ClusterTopology."""
-    made: dict[str, Any] = api.create(
-        PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
-    )
-    return made
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    topology: dict[str, Any] = api.create(PATH, document)
+    return topology
 
 
 def edit_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> None:
@@ -100,9 +117,17 @@ def make_node(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
 
     A kube-apiserver taints new nodes as not ready; nobody here takes the taint away.
     """
-    agent = {HOSTNAME: name, GPUS: "8", NVLINK_DOMAIN: name}
-    api.create(NODES, node(name, labels=agent | labels))
-    status = {"conditions": [READY], "allocatable": {"nvidia.com/gpu": "8"}}
+    of_the_agent = {
+        HOSTNAME: name,
+        GPUS: "8",
+        NVLINK_DOMAIN: name,
+    }
+    created = node(name, labels=of_the_agent | labels)
+    api.create(NODES, created)
+    status = {
+        "conditions": [READY],
+        "allocatable": {"nvidia.com/gpu": "8"},
+    }
     api.patch(f"{NODES}/{name}/status", {"status": status})
 
 
@@ -118,8 +143,11 @@ def status_of(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
 
 def condition(api: ApiUnderTest, kind: str, name: str = "cluster") -> dict[str, Any]:
     """A condition of a ClusterTopology, empty before it has it."""
-    conditions = status_of(api, name).get("conditions", ())
-    return next((condition for condition in conditions if condition["type"] == kind), {})
+    status = status_of(api, name)
+    for found in status.get("conditions", ()):
+        if found["type"] == kind:
+            return dict(found)
+    return {}
 
 
 def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:

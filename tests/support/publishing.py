@@ -100,7 +100,12 @@ def make_publishers(time: Time) -> Callable[[Caller], Sequence[Publisher]]:
 
 def levels(*keys: str) -> tuple[Level, ...]:
     """Levels with these keys, each with its usual domain."""
-    return tuple(Level(_DOMAINS.get(key, key.rpartition("/")[2]), key) for key in keys)
+    found = []
+    for key in keys:
+        name = key.rpartition("/")[2]
+        domain = _DOMAINS.get(key, name)
+        found.append(Level(domain, key))
+    return tuple(found)
 
 
 def spec_levels(*keys: str) -> list[dict[str, str]]:
@@ -110,25 +115,43 @@ def spec_levels(*keys: str) -> list[dict[str, str]]:
 
 def kai_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
     """KAI's Topology `cluster` with these levels, as others write it."""
-    head = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "cluster", **metadata}}
-    return {**head, "spec": {"levels": [{"nodeLabel": key} for key in keys]}}
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster", **metadata},
+        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
+    }
 
 
 def kueue_topology(*keys: str) -> dict[str, Any]:
     """Kueue's Topology `cluster` with these levels, as others write it."""
-    return {**kai_topology(*keys), "apiVersion": "kueue.x-k8s.io/v1beta2"}
+    return kai_topology(*keys) | {"apiVersion": "kueue.x-k8s.io/v1beta2"}
 
 
 def binding(*pairs: tuple[str, str], kind: str = "ClusterTopologyBinding", **spec: Any) -> dict[str, Any]:
     """Grove's binding `cluster` with these levels, as others write it."""
-    levels = [{"domain": domain, "key": key} for domain, key in pairs or (("rack", RACK),)]
-    head = {"apiVersion": "grove.io/v1alpha1", "kind": kind, "metadata": {"name": "cluster"}}
-    return {**head, "spec": {"levels": levels, **spec}}
+    levels = pairs or (("rack", RACK),)
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "cluster"},
+        "spec": {
+            "levels": [{"domain": domain, "key": key} for domain, key in levels],
+            **spec,
+        },
+    }
 
 
 def made_by_grove(uid: str, kind: str = "ClusterTopologyBinding") -> list[dict[str, Any]]:
     """The ownerReferences of a KAI Topology that Grove makes of `cluster`."""
-    return [{"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": "cluster", "uid": uid, "controller": True}]
+    reference = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": kind,
+        "name": "cluster",
+        "uid": uid,
+        "controller": True,
+    }
+    return [reference]
 
 
 def install(api: ApiUnderTest, *names: str) -> None:
@@ -147,16 +170,20 @@ def install_narrowed(api: ApiUnderTest, name: str, most: int) -> None:
     """Serve a CRD that takes at most `most` levels."""
     crd = upstream_crd(name)
     for version in crd["spec"]["versions"]:
-        schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-        schema["levels"]["maxItems"] = most
+        schema = version["schema"]["openAPIV3Schema"]
+        spec = schema["properties"]["spec"]
+        levels = spec["properties"]["levels"]
+        levels["maxItems"] = most
     api.install_crd(crd)
 
 
 def found(api: ApiUnderTest, path: str) -> dict[str, Any] | None:
     """The document at a path, None when it is not there."""
     code, body = api.request("GET", path)
-    assert code in {200, 404}, body
-    return body if code == 200 else None
+    if code == 404:
+        return None
+    assert code == 200, body
+    return body
 
 
 def node_labels(api: ApiUnderTest, path: str) -> tuple[str, ...]:
@@ -177,9 +204,9 @@ def finalizer(api: ApiUnderTest, path: str, name: str) -> Iterator[None]:
 
 def serve_all(api: ApiUnderTest) -> None:
     """Have the API server serve all that is published, and the flavors that may hold one of them, with any spec."""
-    flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+    kinds = PUBLISHED | {"/apis/kueue.x-k8s.io/v1beta2/resourceflavors": "ResourceFlavor"}
     crds = []
-    for path, kind in (PUBLISHED | {flavors: "ResourceFlavor"}).items():
+    for path, kind in kinds.items():
         group, version, plural = path.removeprefix("/apis/").split("/")
         crds.append(stand_in(group, version, kind, plural, namespaced=False))
     _serve(api, crds)
@@ -187,7 +214,10 @@ def serve_all(api: ApiUnderTest) -> None:
 
 def published(path: str, name: str, **metadata: Any) -> dict[str, Any]:
     """An object of one of the kinds; without labels and owners it is somebody else's."""
-    spec = {"levels": [{"nodeLabel": HOSTNAME}]}
-    api_version = path.removeprefix("/apis/").rpartition("/")[0]
-    metadata = {"name": name, **metadata}
-    return {"apiVersion": api_version, "kind": PUBLISHED[path], "metadata": metadata, "spec": spec}
+    api_version, _, _ = path.removeprefix("/apis/").rpartition("/")
+    return {
+        "apiVersion": api_version,
+        "kind": PUBLISHED[path],
+        "metadata": {"name": name, **metadata},
+        "spec": {"levels": [{"nodeLabel": HOSTNAME}]},
+    }

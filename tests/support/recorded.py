@@ -44,9 +44,12 @@ _questions: dict[str, Question] = {}
 
 def record(question: Question) -> None:
     """Keep it by the name of the test that asks, if somebody records."""
-    if _FILE in os.environ:
-        test = os.environ.get(_TEST, "").partition(" ")[0]
-        _questions[f"{test} {len(_questions)}"] = question
+    if _FILE not in os.environ:
+        return
+    current_test = os.environ.get(_TEST, "")
+    name = current_test.partition(" ")[0]
+    number = len(_questions)
+    _questions[f"{name} {number}"] = question
 
 
 def pytest_sessionfinish() -> None:
@@ -66,9 +69,18 @@ def asking_tests() -> list[str]:
 
 def record_questions(file: Path, tests: Sequence[str]) -> None:
     """Run these tests, and write all that they asked."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.recorded", *tests]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), _FILE: str(file)}
-    subprocess.run(command, check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    pytest_command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {
+        "PYTHONPATH": str(ROOT),
+        _FILE: str(file),
+    }
+    subprocess.run(
+        [*pytest_command, "-p", "tests.support.recorded", *tests],
+        check=True,
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def recorded(file: Path) -> dict[str, Question]:

@@ -1,7 +1,6 @@
 """NICs that aggregate ports: which switch is the first is known only where all of their cables end in one."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -9,9 +8,10 @@ from tests.support.lldp import of_switch
 from tests.support.publishing import Time
 from toposcope.hardware.neighbours import Neighbour, Neighbours, parse_neighbours
 from toposcope.switches.loop import SETTLE_SECONDS, Switches
-from toposcope.switches.ports import NicPorts, read_ports
+from toposcope.switches.ports import NicPorts
 
-LEAF_1, LEAF_2 = "b8:59:9f:00:00:01", "b8:59:9f:00:00:02"
+LEAF_1 = "b8:59:9f:00:00:01"
+LEAF_2 = "b8:59:9f:00:00:02"
 BOND = NicPorts("mlx5_bond_0", "eth0", True, (), others=("eth1",), aggregated=True)
 
 
@@ -79,79 +79,34 @@ def test_cables_in_two_switches_have_no_first_hop() -> None:
 
 
 @pytest.mark.parametrize("heard", ["eth0", "eth1"])
-def test_a_cable_that_is_not_known_leaves_the_first_hop_unknown(heard: str) -> None:
+def test_unknown_cable_leaves_the_first_hop_unknown(heard: str) -> None:
     program = Program(BOND)
     program.hears(heard, LEAF_1)
     assert program.finds() == {"mlx5_bond_0": None}
 
 
-def test_members_that_are_not_known_leave_the_first_hop_unknown() -> None:
+def test_unknown_members_leave_the_first_hop_unknown() -> None:
     program = Program(BOND._replace(others=()))
     program.hears("eth0", LEAF_1)
     assert program.finds() == {"mlx5_bond_0": None}
 
 
-def test_the_fabrics_answer_about_aggregated_ports_is_that_of_one_of_them() -> None:
-    program = Program(NicPorts("mlx5_bond_0", "", False, (("umad0", 1),), aggregated=True))
+def test_answer_of_the_fabric_is_about_one_of_the_aggregated_ports() -> None:
+    aggregated = NicPorts("mlx5_bond_0", "", False, (("umad0", 1),), aggregated=True)
+    program = Program(aggregated)
     program.fabric = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
     assert program.finds() == {"mlx5_bond_0": None}
 
 
-def test_it_listens_on_all_members() -> None:
+def test_program_listens_on_all_members() -> None:
     program = Program(BOND, NicPorts("mlx5_2", "eth2", True, ()))
     program.program.turn()
     assert program.joined == ["eth0", "eth1", "eth2"]
 
 
-def test_other_nics_are_as_before() -> None:
+def test_other_nics_keep_their_first_hop() -> None:
     program = Program(BOND, NicPorts("mlx5_2", "eth2", True, ()))
     program.hears("eth2", LEAF_2)
     found = program.finds()["mlx5_2"]
     assert found
     assert found.switch == "leaf-2"
-
-
-# What /sys shows
-
-
-def sysfs_with_bond(root: Path, nic: str, members: Sequence[str], *, with_rdma: Sequence[str]) -> Path:
-    """A NIC on the first of some interfaces that are a bond; those of `with_rdma` have an RDMA device."""
-    files = {
-        f"class/infiniband/{nic}/device/vendor": "0x15b3",
-        f"class/infiniband/{nic}/ports/1/link_layer": "Ethernet",
-        f"class/infiniband/{nic}/ports/1/state": "4: ACTIVE",
-        f"class/infiniband/{nic}/device/net/{members[0]}/dev_port": "0",
-        "class/net/bond0/bonding/slaves": " ".join(members),
-    }
-    for member in members:
-        files[f"class/net/{member}/carrier"] = "1"
-        files[f"class/net/{member}/device/vendor"] = "0x15b3"
-    for member in with_rdma:
-        files[f"class/net/{member}/device/infiniband/mlx5_9/node_guid"] = "0000:0000:0000:0001"
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(f"{text}\n")
-    for member in members:
-        (root / "class" / "net" / member / "master").symlink_to("../bond0")
-    return root
-
-
-def test_the_members_of_a_bond_without_an_rdma_device_are_the_nics(tmp_path: Path) -> None:
-    root = sysfs_with_bond(tmp_path, "mlx5_bond_0", ["eth0", "eth1"], with_rdma=["eth0"])
-    assert read_ports(root) == [BOND]
-
-
-def test_a_bond_of_nics_with_rdma_devices_of_their_own_aggregates_none(tmp_path: Path) -> None:
-    """The bond is for IP alone: RDMA of each takes its own cable."""
-    root = sysfs_with_bond(tmp_path, "mlx5_0", ["eth0", "eth1"], with_rdma=["eth0", "eth1"])
-    assert read_ports(root) == [NicPorts("mlx5_0", "eth0", True, ())]
-
-
-def test_a_bond_is_known_by_its_members_whatever_the_nic_is_called(tmp_path: Path) -> None:
-    root = sysfs_with_bond(tmp_path, "rocep1s0f0", ["eth0", "eth1"], with_rdma=["eth0"])
-    assert read_ports(root) == [BOND._replace(nic="rocep1s0f0")]
-
-
-def test_a_bond_whose_members_cannot_be_seen_is_known_by_its_name(tmp_path: Path) -> None:
-    root = sysfs_with_bond(tmp_path, "mlx5_bond_0", ["eth0"], with_rdma=["eth0"])
-    assert read_ports(root) == [BOND._replace(others=())]

@@ -1,82 +1,156 @@
-"""LLDP frames, good and hostile ones, and how long what they say is true."""
+"""LLDP frames, good and hostile ones: what they say."""
 
 import pytest
-from tests.support.lldp import ROUTER, STATION, frame, of_switch, tlv
-from tests.support.tables import each_case
-from toposcope.hardware.neighbours import Neighbour
-from toposcope.switches.hearing import Hearing
-from toposcope.switches.lldp import LldpError, decode
+from tests.support.lldp import (
+    BRIDGE,
+    END,
+    ROUTER,
+    STATION,
+    capabilities,
+    chassis_mac,
+    frame,
+    of_switch,
+    port_description,
+    port_name,
+    system_name,
+    time_to_live,
+    tlv,
+)
+from toposcope.switches.lldp import Lldpdu, LldpError, decode
+
+MAC = "b8:59:9f:00:00:01"
+CHASSIS = chassis_mac(MAC)
+PORT = tlv(2, b"\7eth0")
+"""An id that the sender chose."""
+TTL = time_to_live(120)
 
 
-@each_case("lldp.yaml")
-def test_what_a_frame_says(tlvs: list[tuple[int, str]], said: dict[str, object]) -> None:
-    lldpdu = decode(frame(*(tlv(kind, bytes.fromhex(octets)) for kind, octets in tlvs)))
-    assert {field: getattr(lldpdu, field) for field in said} == said
+def read(*tlvs: bytes) -> Lldpdu:
+    """What a frame says, without the octets that identify its sender."""
+    return decode(frame(*tlvs))._replace(msap=b"")
 
 
-@each_case("lldp.yaml")
-def test_a_frame_is_dropped(tlvs: list[tuple[int, str]], why: str) -> None:
-    with pytest.raises(LldpError, match=why):
-        decode(frame(*(tlv(kind, bytes.fromhex(octets)) for kind, octets in tlvs)))
+def test_lldpd_whose_port_id_is_its_address_is_named_by_description() -> None:
+    """lldpd 1.0.16."""
+    lldpdu = read(
+        chassis_mac("de:62:d3:33:df:2a"),
+        tlv(2, b"\3" + bytes.fromhex("de62d333df2a")),
+        time_to_live(2),
+        system_name(b"leaf-01"),
+        capabilities(bytes.fromhex("009c 0004")),
+        port_description("swp1"),
+        tlv(127, bytes.fromhex("00120f030100000000")),
+        END,
+    )
+    assert lldpdu == Lldpdu(b"", ttl=2, switch="leaf-01", id="mac:de:62:d3:33:df:2a", port="swp1", forwards=True)
+
+
+def test_port_is_its_name() -> None:
+    name = system_name(b"leaf-01.dc1")
+    lldpdu = read(CHASSIS, port_name("Ethernet1/3"), TTL, name, capabilities(ROUTER))
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="leaf-01.dc1", id=f"mac:{MAC}", port="Ethernet1/3", forwards=True)
+
+
+def test_port_address_without_a_description_stays_an_address() -> None:
+    port_mac = tlv(2, b"\3" + bytes.fromhex("b8599f000002"))
+    lldpdu = read(CHASSIS, port_mac, TTL)
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="", id=f"mac:{MAC}", port="mac:b8:59:9f:00:00:02", forwards=None)
+
+
+def test_ids_may_be_ip_addresses() -> None:
+    ipv4 = tlv(1, bytes.fromhex("05 01 0a000001"))
+    ipv6 = tlv(2, bytes.fromhex("04 02 fe800000000000000000000000000001"))
+    lldpdu = read(ipv4, ipv6, TTL)
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="", id="ip:10.0.0.1", port="ip:fe80::1", forwards=None)
+
+
+def test_id_may_be_a_name_and_a_host_does_not_forward() -> None:
+    lldpdu = read(tlv(1, b"\7row-4-node-1"), PORT, TTL, capabilities(STATION))
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="", id="name:row-4-node-1", port="eth0", forwards=False)
+
+
+def test_ids_that_are_no_text_keep_their_difference() -> None:
+    lldpdu = read(tlv(1, b"\7\xff\0"), tlv(2, b"\7\xfe\1"), TTL)
+    assert lldpdu.id == "sha256:ea5dbf9596d187e9500f23e9a680109475341cf4"
+    assert lldpdu.port == "sha256:4b24f4cca7e61459da3fb7bee3042b6637f12778"
+    assert lldpdu.switch == ""
+    assert lldpdu.ttl == 120
+    assert lldpdu.forwards is None
+
+
+def test_address_family_with_too_few_octets_is_only_bytes() -> None:
+    lldpdu = read(tlv(1, bytes.fromhex("05 02 0a000001")), PORT, TTL)
+    hashed = "sha256:5fd7eef64f378a31c45a823d6d774ad53e4754a2"
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="", id=hashed, port="eth0", forwards=None)
+
+
+def test_goodbye_says_nothing_else() -> None:
+    lldpdu = read(CHASSIS, PORT, time_to_live(0), END)
+    assert lldpdu == Lldpdu(b"", ttl=0, switch="", id="", port="", forwards=None)
+
+
+def test_name_with_line_end_escape_and_half_a_character_is_printable() -> None:
+    lldpdu = read(CHASSIS, PORT, TTL, system_name(b"lea\n\x1b[\xc3"))
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="lea??[?", id=f"mac:{MAC}", port="eth0", forwards=None)
+
+
+def test_capabilities_of_the_wrong_length_say_nothing() -> None:
+    lldpdu = read(CHASSIS, PORT, TTL, capabilities(BRIDGE[:2]))
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="", id=f"mac:{MAC}", port="eth0", forwards=None)
+
+
+def test_padding_after_the_end_says_nothing() -> None:
+    lldpdu = read(CHASSIS, PORT, TTL, END, system_name(b"leaf"))
+    assert lldpdu == Lldpdu(b"", ttl=120, switch="", id=f"mac:{MAC}", port="eth0", forwards=None)
+
+
+NAME = system_name(b"leaf")
+
+
+@pytest.mark.parametrize(
+    ("tlvs", "reason"),
+    [
+        pytest.param([], "the TTL is missing", id="empty"),
+        pytest.param([CHASSIS, PORT], "the TTL is missing", id="ttl-missing"),
+        pytest.param([CHASSIS, PORT, tlv(3, b"\x78")], "the TTL is missing", id="ttl-of-one-octet"),
+        pytest.param([PORT, CHASSIS, TTL], "the first three TLVs", id="port-first"),
+        pytest.param([CHASSIS, PORT, NAME, TTL], "the first three TLVs", id="name-before-ttl"),
+        pytest.param([CHASSIS, PORT, TTL, TTL], "the first three TLVs", id="ttl-twice"),
+        pytest.param([CHASSIS, PORT, TTL, NAME, NAME], "TLV 5 occurs twice", id="name-twice"),
+        pytest.param([tlv(1, b"\4"), PORT, TTL], "TLV 1 has no id", id="chassis-without-id"),
+        pytest.param([tlv(1, b""), PORT, TTL], "TLV 1 has no id", id="chassis-empty"),
+        pytest.param([CHASSIS, tlv(2, b"\7"), TTL], "TLV 2 has no id", id="port-without-id"),
+    ],
+)
+def test_malformed_frame_is_dropped(tlvs: list[bytes], reason: str) -> None:
+    with pytest.raises(LldpError, match=reason):
+        decode(frame(*tlvs))
 
 
 def test_every_cut_of_a_frame_is_dropped_or_says_less() -> None:
-    whole = of_switch("leaf-01", "b8:59:9f:00:00:01", "Ethernet1/3")
-    kept = set()
+    whole = of_switch("leaf-01", MAC, "Ethernet1/3")
+    switches = set()
     for length in range(len(whole)):
         try:
-            kept.add(decode(whole[:length]).switch)
+            switches.add(decode(whole[:length]).switch)
         except LldpError:
             continue
-    assert kept == {"", "leaf-01"}  # complete up to the TTL, up to the name
+    assert switches == {"", "leaf-01"}  # complete up to the TTL, up to the name
 
 
-def test_other_frames_are_dropped() -> None:
-    good = of_switch("leaf-01", "b8:59:9f:00:00:01", "Ethernet1/3")
-    for other in (b"", good[:13], frame(group="ffffffffffff") + good[14:], good[:12] + b"\x08\x00" + good[14:]):
-        with pytest.raises(LldpError, match="not an LLDP frame"):
-            decode(other)
+GOOD = of_switch("leaf-01", MAC, "Ethernet1/3")
+HEADER_BYTES = 14
 
 
-LEAF = Neighbour("leaf-01", "mac:b8:59:9f:00:00:01", "Ethernet1/3", "lldp")
-
-
-def heard(hearing: Hearing, now: float, number: int = 1, **more: object) -> None:
-    octets = of_switch(f"leaf-{number:02}", f"b8:59:9f:00:00:{number:02x}", "Ethernet1/3", **more)  # type: ignore[arg-type]
-    hearing.take("eth0", decode(octets), now)
-
-
-def test_a_neighbour_lasts_as_long_as_its_time_to_live() -> None:
-    hearing = Hearing()
-    heard(hearing, 0.0, ttl=120)
-    assert hearing.neighbour("eth0", 119.9) == LEAF
-    assert hearing.neighbour("eth1", 1.0) is None
-    assert hearing.neighbour("eth0", 120.0) is None
-    heard(hearing, 130.0)
-    heard(hearing, 140.0, ttl=0)
-    assert hearing.neighbour("eth0", 140.0) is None
-    heard(hearing, 150.0)
-    hearing.forget("eth0")
-    assert hearing.neighbour("eth0", 150.0) is None
-
-
-def test_of_several_senders_the_first_switch_counts() -> None:
-    hearing = Hearing()
-    heard(hearing, 0.0, 7, capabilities=STATION)
-    assert hearing.neighbour("eth0", 0.0) is None
-    heard(hearing, 1.0, 6, capabilities=b"")
-    assert hearing.neighbour("eth0", 1.0) == LEAF._replace(switch="leaf-06", id="mac:b8:59:9f:00:00:06")
-    heard(hearing, 2.0, 1, ttl=60)
-    heard(hearing, 3.0, 2, capabilities=ROUTER)
-    assert hearing.neighbour("eth0", 50.0) == LEAF
-    assert hearing.neighbour("eth0", 70.0) == LEAF._replace(switch="leaf-02", id="mac:b8:59:9f:00:00:02")
-
-
-def test_a_flood_of_senders_neither_fills_the_memory_nor_hides_the_switch() -> None:
-    hearing = Hearing()
-    heard(hearing, 0.0)
-    for number in range(2, 200):
-        heard(hearing, 1.0, number, ttl=65535)
-    heard(hearing, 60.0)
-    assert hearing.neighbour("eth0", 100.0) == LEAF
-    assert len(hearing._heard["eth0"]) <= 4
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(GOOD[: HEADER_BYTES - 1], id="cut-header"),
+        pytest.param(frame(group="ffffffffffff") + GOOD[HEADER_BYTES:], id="broadcast"),
+        pytest.param(GOOD[:12] + b"\x08\x00" + GOOD[HEADER_BYTES:], id="ipv4"),
+    ],
+)
+def test_frame_of_another_kind_is_dropped(other: bytes) -> None:
+    with pytest.raises(LldpError, match="not an LLDP frame"):
+        decode(other)

@@ -1,8 +1,7 @@
 """The whole program on a simulated /sys, with frames, first hops and a clock of its own, against an API server."""
 
 import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -10,19 +9,21 @@ from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.controller import make_topology, share_crd
 from tests.support.lldp import of_switch
 from tests.support.publishing import Time
-from tests.support.tables import named_objects
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import SWITCHES
 from toposcope.hardware.neighbours import Neighbour
-from toposcope.kube.client import ApiClient
+from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import AnswerTooLargeError, KubeError, UnreachableError
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.loop import Switches
-from toposcope.switches.ports import NicPorts, read_ports
+from toposcope.switches.ports import NicPorts
 from toposcope.switches.publish import MANAGER, Publisher
 from toposcope.switches.run import LARGEST_ANSWER
 
+FIRST_PORT = NicPorts("mlx5_0", "eth0", True, ())
+FOREVER = 65535
+"""The longest time to live."""
 SPINE = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
 
 
@@ -36,11 +37,7 @@ class Machine:
         self.joined: list[str] = []
         self.coming: list[tuple[str, bytes]] = []
         self.fabric: Neighbour | OSError | MadError | None = SPINE
-        self.ports = [
-            NicPorts("mlx5_0", "eth0", True, ()),
-            NicPorts("mlx5_1", "eth1", True, ()),
-            NicPorts("mlx5_2", "", False, (("umad0", 1),)),
-        ]
+        self.ports = [FIRST_PORT, NicPorts("mlx5_1", "eth1", True, ()), NicPorts("mlx5_2", "", False, (("umad0", 1),))]
         self.program = Switches(
             lambda: self.ports,
             self,  # type: ignore[arg-type]
@@ -63,10 +60,14 @@ class Machine:
             raise self.fabric
         return self.fabric
 
-    def hears(self, netdev: str, switch: str = "leaf-01", **more: Any) -> None:
-        self.coming.append((netdev, of_switch(switch, "b8:59:9f:00:00:01", "Ethernet1/3", **more)))
+    def hears(self, netdev: str, switch: str = "leaf-01", ttl: int = 120) -> None:
+        """A switch sends a frame to an interface."""
+        octets = of_switch(switch, "b8:59:9f:00:00:01", "Ethernet1/3", ttl)
+        self.coming.append((netdev, octets))
 
-    def passes(self, seconds: float) -> None:
+    def run(self, *, seconds: float = 0.0, minutes: float = 0.0) -> None:
+        """Let time pass."""
+        seconds += 60 * minutes
         until = self.time.seconds + seconds
         while self.time.seconds <= until:
             self.program.turn()
@@ -74,12 +75,19 @@ class Machine:
 
     @property
     def metadata(self) -> dict[str, Any]:
+        """That of its Node."""
         return self.api.get(f"{NODES}/n1")["metadata"]
 
     @property
     def written(self) -> Any:
+        """What the annotation says of each NIC; None without it."""
         text = self.metadata["annotations"].get(SWITCHES)
         return text and json.loads(text)
+
+    def topology_finds(self, topology: str, *findings: dict[str, str]) -> None:
+        """A ClusterTopology's status tells of these miscabled rails."""
+        rails = {"nodes": 9, "miscabledRails": len(findings), "miscabled": [*findings]}
+        self.api.patch(f"{PATH}/{topology}/status", {"status": {"rails": rails}})
 
 
 @pytest.fixture
@@ -89,17 +97,18 @@ def machine(api: ApiUnderTest, clients: Clients) -> Machine:
 
 
 ETHERNET = {"switch": "leaf-01", "id": "mac:b8:59:9f:00:00:01", "port": "Ethernet1/3", "by": "lldp"}
+MISCABLED = {"node": "n1", "nic": "mlx5_1", "switch": "spine", "port": "Ethernet1/3", "expected": "leaf-02"}
 
 
-def test_all_neighbours_are_written_as_soon_as_they_are_known(machine: Machine) -> None:
-    machine.passes(1)
+def test_neighbours_are_written_as_soon_as_all_are_known(machine: Machine) -> None:
+    machine.run(seconds=1)
     assert machine.joined == ["eth0", "eth1"]
     machine.hears("eth0")
-    machine.passes(30)
+    machine.run(seconds=30)
     assert not machine.written  # the other may still speak
     machine.hears("eth1", "leaf-02")
     machine.hears("docker0", "elsewhere")
-    machine.passes(31)
+    machine.run(seconds=31)
     assert machine.written == {
         "mlx5_0": ETHERNET,
         "mlx5_1": {**ETHERNET, "switch": "leaf-02"},
@@ -110,119 +119,160 @@ def test_all_neighbours_are_written_as_soon_as_they_are_known(machine: Machine) 
 
 
 @pytest.mark.regression
-def test_silence_is_unknown_after_two_minutes_and_at_rest_nothing_is_written(machine: Machine) -> None:
-    machine.hears("eth0", ttl=65535)
-    machine.passes(155)
+def test_silence_is_unknown_after_two_minutes_and_written_once(machine: Machine) -> None:
+    machine.hears("eth0", ttl=FOREVER)
+    machine.run(seconds=155)
     assert machine.written == {"mlx5_0": ETHERNET, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
     version = machine.metadata["resourceVersion"]
-    machine.passes(3600)
+    machine.run(minutes=60)
     assert machine.metadata["resourceVersion"] == version
 
 
+def expires(machine: Machine) -> None:
+    machine.hears("eth0", ttl=10)
+
+
+def says_goodbye(machine: Machine) -> None:
+    machine.hears("eth0", ttl=0)
+
+
+def loses_link(machine: Machine) -> None:
+    machine.ports[0] = FIRST_PORT._replace(carrier=False)
+
+
+def loses_interface(machine: Machine) -> None:
+    machine.ports[0] = FIRST_PORT._replace(netdev="", carrier=False)
+
+
 @pytest.mark.regression
-@pytest.mark.parametrize("lost", ["expired", "goodbye", "no link", "interface gone"])
-def test_a_neighbour_that_is_lost_becomes_null_and_comes_back(machine: Machine, lost: str) -> None:
-    for netdev in ("eth0", "eth1"):
-        machine.hears(netdev, ttl=600)
-    machine.passes(31)
-    if lost == "expired":
-        machine.hears("eth0", ttl=10)
-    elif lost == "goodbye":
-        machine.hears("eth0", ttl=0)
-    else:
-        netdev = "eth0" if lost == "no link" else ""
-        machine.ports[0] = machine.ports[0]._replace(netdev=netdev, carrier=False)
-    machine.passes(61)
+@pytest.mark.parametrize("lose", [expires, says_goodbye, loses_link, loses_interface])
+def test_lost_neighbour_becomes_null_and_comes_back(machine: Machine, lose: Callable[[Machine], None]) -> None:
+    machine.hears("eth0", ttl=600)
+    machine.hears("eth1", ttl=600)
+    machine.run(seconds=31)
+    lose(machine)
+    machine.run(seconds=61)
     assert machine.written == {"mlx5_0": None, "mlx5_1": ETHERNET, "mlx5_2": SPINE._asdict()}
-    machine.ports[0] = NicPorts("mlx5_0", "eth0", True, ())
+
+    machine.ports[0] = FIRST_PORT
     machine.hears("eth0")
-    machine.passes(91)
+    machine.run(seconds=91)
     assert machine.written["mlx5_0"] == ETHERNET
 
 
-def test_a_flapping_port_is_at_most_one_write_a_minute_and_garbage_one_line(
+def test_flapping_port_is_at_most_a_write_a_minute_and_garbage_one_line(
     machine: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    machine.hears("eth1", ttl=65535)
-    machine.coming += [("eth1", b"garbage"), ("eth1", b"")]
+    machine.hears("eth1", ttl=FOREVER)
+    machine.coming.append(("eth1", b"garbage"))
+    machine.coming.append(("eth1", b""))
     versions = set()
     for turn in range(40):
         machine.hears("eth0", f"leaf-{turn}")
-        machine.passes(15)
+        machine.run(seconds=15)
         versions.add(machine.metadata["resourceVersion"])
     assert 5 < len(versions) <= 1 + 600 // 60 + 1
     assert caplog.text.count("dropped") == 1
 
 
-@pytest.mark.parametrize("failure", [PermissionError(1, "Operation not permitted"), MadError("no answer"), None])
-def test_a_fabric_that_does_not_answer_is_unknown_and_without_nics_there_is_no_annotation(
-    machine: Machine, failure: OSError | MadError | None, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("answer", "warnings"),
+    [
+        pytest.param(PermissionError(1, "Operation not permitted"), 1, id="no-permission"),
+        pytest.param(MadError("no answer"), 1, id="no-answer"),
+        pytest.param(None, 0, id="no-neighbour"),
+    ],
+)
+def test_fabric_that_does_not_answer_is_unknown(
+    machine: Machine, answer: OSError | MadError | None, warnings: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    machine.fabric = failure
-    machine.passes(300)
+    machine.fabric = answer
+    machine.run(minutes=5)
     assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": None}
-    assert caplog.text.count("cannot ask for its neighbour") == (failure is not None)
+    assert caplog.text.count("cannot ask for its neighbour") == warnings
+
+
+def test_node_without_nics_has_no_annotation(machine: Machine) -> None:
+    machine.run(minutes=5)
+    assert machine.written is not None
     machine.ports = []
-    machine.passes(120)
+    machine.run(minutes=2)
     assert machine.metadata["annotations"] == {"foreign": "stays"}
 
 
-def test_what_others_changed_is_repaired_and_a_new_node_of_the_name_gets_its_own(machine: Machine) -> None:
-    machine.hears("eth0", ttl=65535)
-    machine.hears("eth1", ttl=65535)
-    machine.passes(61)
+def test_change_by_others_is_repaired(machine: Machine) -> None:
+    machine.hears("eth0", ttl=FOREVER)
+    machine.hears("eth1", ttl=FOREVER)
+    machine.run(seconds=61)
     right = machine.written
-    tampered = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {SWITCHES: "{}"}}}
-    assert machine.api.apply(f"{NODES}/n1", tampered, force=True)[0] == 200
-    machine.passes(800)
+    tampered = node("n1", annotations={SWITCHES: "{}"})
+    code, _answer = machine.api.apply(f"{NODES}/n1", tampered, force=True)
+    assert code == 200
+    assert machine.written == {}
+
+    machine.run(seconds=800)
     assert machine.written == right
+
+
+def test_recreated_node_gets_its_annotation(machine: Machine) -> None:
+    machine.hears("eth0", ttl=FOREVER)
+    machine.hears("eth1", ttl=FOREVER)
+    machine.run(seconds=61)
+    right = machine.written
     machine.api.request("DELETE", f"{NODES}/n1")
-    machine.passes(800)  # not found, with back-off
+    machine.run(seconds=800)  # not found, with back-off
     machine.api.create(NODES, node("n1", annotations={"foreign": "stays"}))
-    machine.passes(800)
+    machine.run(seconds=800)
     assert machine.written == right
 
 
-def test_a_cable_in_the_wrong_switch_has_the_expected_one_beside_it(machine: Machine) -> None:
-    machine.hears("eth0", ttl=65535)
-    machine.hears("eth1", "spine", ttl=65535)
-    machine.passes(61)  # the kind is not served: no reason not to write
+def test_cable_in_the_wrong_switch_has_the_expected_one_beside_it(machine: Machine) -> None:
+    machine.hears("eth0", ttl=FOREVER)
+    machine.hears("eth1", "spine", ttl=FOREVER)
+    machine.run(seconds=61)  # the kind is not served: no reason not to write
     before = machine.written
+
     share_crd(machine.api)
     for number in range(18):
         make_topology(machine.api, f"t{number:02}")
-    finding = {"node": "n1", "nic": "mlx5_1", "switch": "spine", "port": "Ethernet1/3", "expected": "leaf-02"}
-    stale = {**finding, "nic": "mlx5_0", "switch": "leaf-01", "port": "Ethernet1/4"}
-    others = [{**finding, "node": "n2", "expected": "leaf-03"}, {**finding, "nic": "mlx5_9"}]
-    rails = {"nodes": 9, "miscabledRails": 4, "miscabled": [finding, stale, *others]}
-    machine.api.patch(f"{PATH}/t17/status", {"status": {"rails": rails}})
-    machine.passes(800)
+    machine.topology_finds(
+        "t17",
+        MISCABLED,
+        {**MISCABLED, "nic": "mlx5_0", "switch": "leaf-01", "port": "Ethernet1/4"},  # cabled elsewhere by now
+        {**MISCABLED, "node": "n2", "expected": "leaf-03"},
+        {**MISCABLED, "nic": "mlx5_9"},
+    )
+    machine.run(seconds=800)
     assert machine.written == {**before, "mlx5_1": {**before["mlx5_1"], "expected": "leaf-02"}}
-    machine.hears("eth1", "leaf-02", ttl=65535)
-    machine.passes(61)
+
+    machine.hears("eth1", "leaf-02", ttl=FOREVER)
+    machine.run(seconds=61)
     assert machine.written == {**before, "mlx5_1": {**ETHERNET, "switch": "leaf-02"}}
-    machine.hears("eth1", "spine", ttl=65535)
+
+    machine.hears("eth1", "spine", ttl=FOREVER)
     machine.api.patch(f"{PATH}/t17/status", {"status": {"rails": None}})
-    machine.passes(800)
+    machine.run(seconds=800)
     assert machine.written["mlx5_1"]["expected"]  # two pages are read half as often
-    machine.passes(700)
+    machine.run(seconds=700)
     assert machine.written == before
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{}}', b"<html>"])
 @pytest.mark.parametrize("spoiled", ["nodes", "clustertopologies"])
-def test_answers_of_something_else_than_an_api_server_end_nothing(
+def test_answers_of_another_program_end_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, spoiled: str, body: bytes
 ) -> None:
-    share_crd(machine.api)
     read = ApiClient.read
+
+    def read_spoiled(client: ApiClient, request: Request) -> bytes:
+        return body if spoiled in request.path else read(client, request)
+
+    share_crd(machine.api)
     with monkeypatch.context() as patched:
-        patched.setattr(
-            ApiClient, "read", lambda self, request: body if spoiled in request.path else read(self, request)
-        )
-        machine.passes(300)
-    machine.passes(800)
+        patched.setattr(ApiClient, "read", read_spoiled)
+        machine.run(minutes=5)
+    machine.run(seconds=800)
     assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
 
 
@@ -232,35 +282,34 @@ def test_large_topologies_of_others_stop_neither_reading_nor_writing(api: ApiUnd
     machine = Machine(client, api)
     share_crd(machine.api)
     for number in range(20):
-        made = make_topology(machine.api, f"bloat{number:02}", nodeSelector={"matchLabels": {"no": "such"}})
+        name = f"bloat{number:02}"
+        make_topology(machine.api, name, nodeSelector={"matchLabels": {"no": "such"}})
         annotations = {"example.com/note": "x" * 260_000}
-        machine.api.patch(f"{PATH}/{made['metadata']['name']}", {"metadata": {"annotations": annotations}})
+        machine.api.patch(f"{PATH}/{name}", {"metadata": {"annotations": annotations}})
     make_topology(machine.api, "cluster")
-    finding = {"node": "n1", "nic": "mlx5_1", "switch": "spine", "port": "Ethernet1/3", "expected": "leaf-02"}
-    rails = {"nodes": 9, "miscabledRails": 1, "miscabled": [finding]}
-    machine.api.patch(f"{PATH}/cluster/status", {"status": {"rails": rails}})
-    machine.hears("eth0", ttl=65535)
-    machine.hears("eth1", "spine", ttl=65535)
-    machine.passes(61)
+    machine.topology_finds("cluster", MISCABLED)
+    machine.hears("eth0", ttl=FOREVER)
+    machine.hears("eth1", "spine", ttl=FOREVER)
+    machine.run(seconds=61)
     assert machine.written["mlx5_1"]["expected"] == "leaf-02"
     client.close()
 
 
 @pytest.mark.parametrize("failure", [UnreachableError("no answer"), AnswerTooLargeError("too large")], ids=str)
-def test_topologies_that_cannot_be_read_are_no_reason_not_to_write(
+def test_neighbours_are_written_though_topologies_cannot_be_read(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, failure: KubeError
 ) -> None:
     def fails(_publisher: Publisher) -> None:
         raise failure
 
     monkeypatch.setattr(Publisher, "miscabled", fails)
-    machine.hears("eth0", ttl=65535)
-    machine.passes(300)
+    machine.hears("eth0", ttl=FOREVER)
+    machine.run(minutes=5)
     assert machine.written["mlx5_0"]["switch"] == "leaf-01"
 
 
 @pytest.mark.regression
-def test_nothing_is_written_before_the_policy_has_refused_what_it_must(machine: Machine) -> None:
+def test_nothing_is_written_before_the_policy_confines(machine: Machine) -> None:
     class Confinement:
         confined: bool | None = None
 
@@ -269,20 +318,8 @@ def test_nothing_is_written_before_the_policy_has_refused_what_it_must(machine: 
             return "not confined"
 
     machine.program._confinement = confinement = Confinement()  # type: ignore[assignment]
-    machine.passes(300)
+    machine.run(minutes=5)
     assert machine.written is None
     confinement.confined = True
-    machine.passes(60)
+    machine.run(minutes=1)
     assert machine.written is not None
-
-
-def test_interfaces_and_umads_of_ports(tmp_path: Path) -> None:
-    for name, text in named_objects("ports.yaml").items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{text}\n")
-    assert read_ports(tmp_path) == [
-        NicPorts("mlx4_0", "enp1d1", True, ()),
-        NicPorts("mlx5_2", "ens2f0np0", True, ()),
-        NicPorts("mlx5_3", "", False, ()),
-        NicPorts("mlx5_10", "", False, (("umad0", 1),)),
-    ]

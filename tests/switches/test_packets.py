@@ -117,7 +117,7 @@ def heard(receiver: LldpSockets, count: int) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.regression
-def test_a_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, receiver: LldpSockets) -> None:
+def test_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, receiver: LldpSockets) -> None:
     nics = [cables.plug("a"), cables.plug("b")]
     pod = cables.plug("pod")
     receiver.join(nics)
@@ -128,7 +128,7 @@ def test_a_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, re
 
 
 @pytest.mark.regression
-def test_a_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Time) -> None:
+def test_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Time) -> None:
     loud, quiet = cables.plug("a"), cables.plug("b")
     receiver.join([loud, quiet])
     cables.say(loud, LEAF, times=FLOOD)
@@ -179,7 +179,7 @@ def statistics(receiver: LldpSockets) -> tuple[int, int]:
     return int.from_bytes(octets[:4], "little"), int.from_bytes(octets[4:], "little")
 
 
-def test_an_interface_that_was_replaced_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
+def test_interface_that_was_replaced_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
     nic = cables.plug("a")
     receiver.join([nic])
     cables.unplug(nic)
@@ -192,7 +192,7 @@ def test_an_interface_that_was_replaced_is_heard_again(cables: Cables, receiver:
     assert heard(receiver, 1) == [(nic, LEAF)]
 
 
-def test_an_interface_that_was_down_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
+def test_interface_that_was_down_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
     nic = cables.plug("a")
     receiver.join([nic])
     ip(f"link set {nic} down")
@@ -206,7 +206,7 @@ def test_an_interface_that_was_down_is_heard_again(cables: Cables, receiver: Lld
     wait_until(is_heard, "the interface is heard")
 
 
-def test_an_interface_that_is_no_longer_a_nic_is_not_heard(cables: Cables, receiver: LldpSockets) -> None:
+def test_interface_that_is_no_longer_a_nic_is_not_heard(cables: Cables, receiver: LldpSockets) -> None:
     first, second = cables.plug("a"), cables.plug("b")
     receiver.join([first, second])
     receiver.join([second])
@@ -215,7 +215,7 @@ def test_an_interface_that_is_no_longer_a_nic_is_not_heard(cables: Cables, recei
     assert heard(receiver, 1) == [(second, LEAF)]
 
 
-def test_a_missing_interface_is_said_once(
+def test_missing_interface_is_logged_once(
     receiver: LldpSockets, cables: Cables, caplog: pytest.LogCaptureFixture
 ) -> None:
     nic = cables.plug("a")

@@ -15,15 +15,16 @@ def test_no_page_differs_from_the_code() -> None:
     assert outdated().keys() == set(), "run `make reference`"
 
 
-def test_a_changed_page_is_found_and_put_right(
+def test_changed_page_is_found_and_put_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     for name in pages.PARTS:
         text = (pages.DOCS / name).read_text(encoding="utf-8")
+        changed = text.replace("| `spec.required` |", "| `spec.wanted` |")
         (docs / name).parent.mkdir(parents=True, exist_ok=True)
-        (docs / name).write_text(text.replace("| `spec.required` |", "| `spec.wanted` |"), encoding="utf-8")
+        (docs / name).write_text(changed, encoding="utf-8")
     monkeypatch.setattr(pages, "DOCS", docs)
     assert main(["--check"]) == 1
     assert capsys.readouterr().err == "docs/fields.md is not what the code says: make reference\n"
@@ -33,16 +34,17 @@ def test_a_changed_page_is_found_and_put_right(
     assert main(["--chek"]) == 2
 
 
-def test_the_examples_show_every_label() -> None:
+def test_examples_show_every_label() -> None:
     assert tables.meanings().keys() == {*ALL, *tables.ANNOTATIONS, UNIQUE}
-    seen: set[str] = set()
+    shown: set[str] = set()
     for profile in tables.EXAMPLES.values():
-        seen |= tables.described(profile).labels.known.keys()
-    assert seen == ALL - {LEAF, LEAF_GROUP}  # which need switches
-    assert tables.described("gb200-nvl72-tray").labels.known[NVLINK_DOMAIN].endswith(".32766")
+        shown |= tables.described(profile).labels.known.keys()
+    assert shown == ALL - {LEAF, LEAF_GROUP}  # which need switches
+    tray = tables.described("gb200-nvl72-tray").labels.known
+    assert tray[NVLINK_DOMAIN].endswith(".32766")
 
 
-def test_a_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     notes = tmp_path / "metrics.toml"
     notes.write_text('[toposcope_leadr]\nseries = "1"\n')
     monkeypatch.setattr(metrics, "NOTES", notes)
@@ -59,12 +61,13 @@ def test_percentile_is_a_value_that_was_measured(share: float, expected: float) 
 
 
 def test_table_holds_each_figure_against_its_peers() -> None:
-    peers = (Peer("calls", Sample((3.0,), "ms")), Peer("files", Sample((1.5, 0.4, 38341.2), "ms")))
-    figures = (
-        Figure("probe", Sample((6.0,), "ms"), Target(5), peers),
-        Figure("writes", Sample((0,), ""), Target(0), (Peer("none", Sample((0,), "")),)),
-    )
-    assert aligned([HEAD, *(row for figure in figures for row in rows_of(figure))]).splitlines() == [
+    calls = Peer("calls", Sample((3.0,), "ms"))
+    files = Peer("files", Sample((1.5, 0.4, 38341.2), "ms"))
+    probe = Figure("probe", Sample((6.0,), "ms"), Target(5), (calls, files))
+    no_writes = Peer("none", Sample((0,), ""))
+    writes = Figure("writes", Sample((0,), ""), Target(0), (no_writes,))
+    table = aligned([HEAD, *rows_of(probe), *rows_of(writes)])
+    assert table.splitlines() == [
         "figure  measured  target       limit or peer                         ratio",
         "probe   6 ms      <= 5 missed  calls: 3 ms                           2.00",
         "                               files: 1.50 ms (0.40 to 38,341, n=3)  4.00",

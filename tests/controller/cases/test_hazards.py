@@ -6,7 +6,7 @@ from tests.controller.cases.model import Machine, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
 from tests.support.publishing import BINDINGS, KAI, binding, found, kai_topology, kueue_topology
-from tests.support.tables import each_case, named_objects
+from tests.support.tables import named_objects
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
@@ -55,8 +55,16 @@ def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World
     assert at.api.get(f"{KAI}/cluster") == before
 
 
-@each_case("tables/controller.yaml")
-def test_grove_starts_after_levels_that_it_takes_and_kai_refuses(at: World, pairs: tuple[tuple[str, str], ...]) -> None:
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        pytest.param([(f"l{number}", f"example.com/l{number}") for number in range(17)], id="17-levels"),
+        pytest.param([("rack", "Example.com/rack")], id="upper-case-prefix"),
+        pytest.param([("rack", "my_co/rack")], id="underscore-in-the-prefix"),
+        pytest.param([("rack", "a..b/rack")], id="empty-part-of-the-prefix"),
+    ],
+)
+def test_grove_starts_after_levels_that_it_takes_and_kai_refuses(at: World, pairs: list[tuple[str, str]]) -> None:
     at.begin(objects.cluster(1))
     at.api.create(BINDINGS, binding(*pairs))
     with pytest.raises(GroveExitError, match=r"spec\.levels"):

@@ -1,4 +1,4 @@
-"""kubectl, as people and scripts use it; the tables that `kubectl get` asks for: test_conversations.py."""
+"""kubectl, as people and scripts use it."""
 
 import json
 import os
@@ -28,19 +28,29 @@ def kubectl(request: pytest.FixtureRequest, api: ApiUnderTest, tmp_path: Path) -
 
     def run(*arguments: str, stdin: Any = None) -> str:
         command = [program, "--kubeconfig", str(api.kubeconfig), "--cache-dir", str(tmp_path / "cache"), *arguments]
-        text = None if stdin is None else json.dumps(stdin)
-        done = subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            input=None if stdin is None else json.dumps(stdin),
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     return run
 
 
-def test_nodes(api: ApiUnderTest, kubectl: Kubectl) -> None:
+def test_kubectl_gets_labels_cordons_and_deletes_nodes(api: ApiUnderTest, kubectl: Kubectl) -> None:
     api.create(NODES, node("n1", labels={"gpu.topology/nvlink-domain": "d1"}))
     header, line = kubectl("get", "nodes", "-L", "gpu.topology/nvlink-domain").splitlines()
-    assert (header.split()[0], header.split()[-1]) == ("NAME", "NVLINK-DOMAIN")
-    assert (line.split()[0], line.split()[-1]) == ("n1", "d1")
+    first_column, *_others, last_column = header.split()
+    assert first_column == "NAME"
+    assert last_column == "NVLINK-DOMAIN"
+    first_cell, *_others, last_cell = line.split()
+    assert first_cell == "n1"
+    assert last_cell == "d1"
     assert kubectl("label", "node", "n1", "rack=r1") == "node/n1 labeled\n"
     assert kubectl("get", "no", "-l", "rack=r1", "-o", "name") == "node/n1\n"
     assert kubectl("annotate", "node", "n1", "note=x") == "node/n1 annotated\n"
@@ -52,13 +62,14 @@ def test_nodes(api: ApiUnderTest, kubectl: Kubectl) -> None:
     assert kubectl("delete", "node", "n1").startswith('node "n1" deleted')
 
 
-def test_apply(api: ApiUnderTest, kubectl: Kubectl) -> None:
+def test_kubectl_applies_a_crd_and_its_objects(api: ApiUnderTest, kubectl: Kubectl) -> None:
     applied = "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied\n"
     assert kubectl("apply", "--server-side", "-f", "-", stdin=widget_crd()) == applied
     kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=30s")
     created = "widget.example.com/w1 serverside-applied\n"
     assert kubectl("apply", "--server-side", "-f", "-", stdin=widget(mode="Auto")) == created
-    assert api.get("/apis/example.com/v1/widgets/w1")["metadata"]["managedFields"][0]["manager"] == "kubectl"
+    fields = api.get(f"{WIDGETS}/w1")["metadata"]["managedFields"]
+    assert fields[0]["manager"] == "kubectl"
     header, line = kubectl("get", "wg").splitlines()
     assert header.split() == ["NAME", "MODE", "READY", "AGE"]
     assert line.split()[:2] == ["w1", "Auto"]
@@ -66,13 +77,14 @@ def test_apply(api: ApiUnderTest, kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", "-", stdin=widget("w2", count=2)) == "widget.example.com/w2 configured\n"
     patch = '{"spec":{"mode":"Never"}}'
     assert kubectl("patch", "wg", "w2", "--type=merge", "-p", patch) == "widget.example.com/w2 patched\n"
-    assert json.loads(kubectl("get", "widgets", "w2", "-o", "json"))["spec"]["mode"] == "Never"
+    patched = json.loads(kubectl("get", "widgets", "w2", "-o", "json"))
+    assert patched["spec"]["mode"] == "Never"
     assert "widgets" in kubectl("api-resources", "--api-group=example.com")
     kubectl("delete", "wg", "--all")
     assert kubectl("get", "wg", "-o", "name") == ""
 
 
-def test_namespaced_objects(kubectl: Kubectl) -> None:
+def test_kubectl_creates_namespaced_objects(kubectl: Kubectl) -> None:
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -90,10 +102,12 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
 def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: Clients, kubectl: Kubectl) -> None:
     api.ensure_crd(widget_crd())
     for name in ("w1", "w2"):
-        made = api.create(WIDGETS, widget(name))
-        about = {"apiVersion": "example.com/v1", "kind": "Widget", "name": name, "uid": made["metadata"]["uid"]}
-        note = f"{name} lost its rack"
-        clients().call(event(about, "Warning", "RackLost", note, "controller", instance="c-0", now=datetime.now(UTC)))
+        created = api.create(WIDGETS, widget(name))
+        about = {"apiVersion": "example.com/v1", "kind": "Widget", "name": name, "uid": created["metadata"]["uid"]}
+        lost = event(
+            about, "Warning", "RackLost", f"{name} lost its rack", "controller", instance="c-0", now=datetime.now(UTC)
+        )
+        clients().call(lost)
     described = kubectl("describe", "wg", "w1")
     assert re.search(r"Warning +RackLost +\S+ +gpu.topology/controller.* w1 lost its rack\n", described)
     assert "w2" not in described
@@ -101,7 +115,7 @@ def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: C
 
 
 @pytest.mark.regression
-def test_what_typed_clients_create(api: ApiUnderTest, kubectl: Kubectl) -> None:
+def test_kubectl_creates_as_typed_clients_do(api: ApiUnderTest, kubectl: Kubectl) -> None:
     assert kubectl("create", "namespace", "ml") == "namespace/ml created\n"
     assert kubectl("-n", "ml", "create", "configmap", "c", "--from-literal=a=b=c") == "configmap/c created\n"
     assert kubectl("-n", "ml", "create", "serviceaccount", "s") == "serviceaccount/s created\n"
@@ -109,30 +123,44 @@ def test_what_typed_clients_create(api: ApiUnderTest, kubectl: Kubectl) -> None:
     within = "/api/v1/namespaces/ml"
     assert api.get(f"{within}/configmaps/c")["data"] == {"a": "b=c"}
     service = api.get(f"{within}/services/web")
-    assert service["metadata"]["labels"] == service["spec"]["selector"] == {"app": "web"}
-    ports = [(port["name"], port["port"], port["targetPort"]) for port in service["spec"]["ports"]]
-    assert ports == [("80-8080", 80, 8080), ("90-metrics", 90, "metrics")]
+    assert service["metadata"]["labels"] == {"app": "web"}
+    assert service["spec"]["selector"] == {"app": "web"}
+    first, second = service["spec"]["ports"]
+    assert first["name"] == "80-8080"
+    assert first["port"] == 80
+    assert first["targetPort"] == 8080
+    assert second["name"] == "90-metrics"
+    assert second["port"] == 90
+    assert second["targetPort"] == "metrics"
     assert kubectl("-n", "ml", "delete", "service", "web", "--grace-period=0", "--force").startswith('service "web"')
     kubectl("create", "namespace", "dry", "--dry-run=server")
     assert "dry" not in kubectl("get", "ns", "-o", "name")
 
 
 @pytest.mark.regression
-def test_explain(api: ApiUnderTest, kubectl: Kubectl) -> None:
+def test_kubectl_explains_fields(api: ApiUnderTest, kubectl: Kubectl) -> None:
     api.ensure_crd(widget_crd())
-    wait_until(lambda: "Widget" in str(api.request("GET", "/openapi/v3/apis/example.com/v1")[1]), "it is in OpenAPI")
-    said = kubectl("explain", "wg.spec")
-    assert "FIELD: spec" in said
-    assert "mode" in said
+
+    def is_in_openapi() -> bool:
+        _code, answer = api.request("GET", "/openapi/v3/apis/example.com/v1")
+        return "Widget" in str(answer)
+
+    wait_until(is_in_openapi, "widgets are in OpenAPI")
+    explained = kubectl("explain", "wg.spec")
+    assert "FIELD: spec" in explained
+    assert "mode" in explained
     assert "KIND:       Node" in kubectl("explain", "node")
 
 
-def test_a_kind_that_is_known_as_json_only_is_refused(embedded_server: EmbeddedApiServer, tmp_path: Path) -> None:
+def test_kind_that_is_known_as_json_only_is_refused(embedded_server: EmbeddedApiServer, tmp_path: Path) -> None:
     api = ApiUnderTest.of_embedded(embedded_server, tmp_path)
     body = b"k8s\x00\n\n\n\x02v1\x12\x04Node"
     content_type = "application/vnd.kubernetes.protobuf"
     code, answer = api.request("POST", NODES, body, content_type=content_type)
-    assert (code, answer["reason"]) == (415, "UnsupportedMediaType")
+    assert code == 415
+    assert answer["reason"] == "UnsupportedMediaType"
     assert "send v1, Kind=Node as application/json" in answer["message"]
+
     code, answer = api.request("POST", NODES, body[:-1], content_type=content_type)
-    assert (code, answer["message"]) == (400, "the object provided is unrecognized: unexpected EOF")
+    assert code == 400
+    assert answer["message"] == "the object provided is unrecognized: unexpected EOF"

@@ -1,0 +1,147 @@
+"""Annotations of what NICs and rails are cabled to, as they are written and as anybody else might write them."""
+
+import pytest
+from toposcope.hardware.leaves import rails_text
+from toposcope.hardware.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
+from toposcope.hardware.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
+from toposcope.text import parse
+
+LEAF = Neighbour("leaf1", "mac:1", "7", "lldp")
+
+# What is written
+
+
+def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
+    longest = Neighbour("s" * 63, "i" * 63, "p" * 63, "lldp")
+    neighbours = {f"{number:063}": longest if number % 8 else None for number in range(64)}
+    text = neighbours_text(neighbours)
+    assert LIMIT - 400 < len(text) <= LIMIT
+    kept = parse_neighbours(text)
+    assert list(kept.items()) == list(neighbours.items())[: len(kept)]
+
+
+def test_neighbour_beyond_the_limit_is_left_out() -> None:
+    assert len(neighbours_text({"m" * (LIMIT - 9): None})) == LIMIT
+    assert neighbours_text({"m" * (LIMIT - 8): None}) == "{}"
+
+
+def test_all_of_64_unknown_neighbours_are_kept() -> None:
+    neighbours = {str(nic): None for nic in range(64)}
+    assert parse_neighbours(neighbours_text(neighbours)) == neighbours
+
+
+def test_no_more_rails_are_written_than_are_read() -> None:
+    assert len(parse_rails(rails_text([None] * 100))) == MOST_RAILS
+
+
+def test_plain_text_is_printable_and_short() -> None:
+    assert plain(f" a\n\u00e9 ~{'b' * 80}") == f"a?? ~{'b' * 58}"
+
+
+# The switch that was expected
+
+
+@pytest.mark.parametrize(
+    ("switch", "port", "is_told"),
+    [
+        ("leaf1", "7", True),
+        ("leaf1 (mac:1)", "7", True),
+        ("mac:1", "7", False),
+        ("leaf2", "7", False),
+        ("leaf1", "8", False),
+    ],
+)
+def test_expected_switch_is_told_while_the_cable_is_there(switch: str, port: str, is_told: bool) -> None:
+    neighbours = {"mlx5_0": LEAF, "mlx5_1": None}
+    wrong = {}
+    for nic in ("mlx5_0", "mlx5_1", "mlx5_2"):
+        wrong[nic] = Miscabled("n1", "uid", nic, switch, port, "leaf9\n")
+    expected = {"switch": "leaf1", "id": "mac:1", "port": "7", "by": "lldp"}
+    if is_told:
+        expected["expected"] = "leaf9"
+    text = neighbours_text(neighbours, wrong)
+    assert parse(text) == {"mlx5_0": expected, "mlx5_1": None}
+    assert parse_neighbours(text) == neighbours
+
+
+def test_switch_without_a_name_is_told_by_its_id() -> None:
+    wrong = {"mlx5_0": Miscabled("n1", "uid", "mlx5_0", "guid:1", "", "guid:2")}
+    text = neighbours_text({"mlx5_0": Neighbour("", "guid:1", "", "")}, wrong)
+    assert parse(text)["mlx5_0"]["expected"] == "guid:2"
+
+
+def test_malformed_finding_of_a_status_is_left_out() -> None:
+    status = {"rails": {"miscabled": [{"node": "n1"}, 7]}}
+    assert reported(status) == [Miscabled("n1", "", "", "", "", "")]
+
+
+# What is read
+
+
+def test_fields_that_an_annotation_leaves_out_are_empty() -> None:
+    assert parse_neighbours('{"a":{"id":"x"}}') == {"a": Neighbour("", "x", "", "")}
+    assert parse_rails('[{"nic":"b","id":"guid:1"}]') == (Rail("b", "", "guid:1"),)
+    assert parse_rails("[]") == ()
+
+
+def test_rails_are_read_in_their_order() -> None:
+    rails = '[{"nic":"mlx5_0","switch":"leaf1","id":"mac:00:11","port":"Ethernet1/3"},null]'
+    assert parse_rails(rails) == (Rail("mlx5_0", "leaf1", "mac:00:11", "Ethernet1/3"), None)
+
+
+def test_id_of_255_characters_is_read() -> None:
+    longest = "x" * 255
+    assert parse_rails(f'[{{"nic":"a","id":"{longest}"}}]') == (Rail("a", "", longest),)
+
+
+NEIGHBOUR_FIELDS = "a neighbour has texts of at most 63 printable ASCII characters, and an id$"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param("", "", id="empty"),
+        pytest.param("[]", "not an object of at most 64 NICs", id="list"),
+        pytest.param("null", "not an object of at most 64 NICs", id="null"),
+        pytest.param("{" * 100_000, "", id="braces"),
+        pytest.param("[" * 100_000, "nested too deeply$", id="deep"),
+        pytest.param('{"a":1}', "a neighbour is neither an object nor null$", id="number"),
+        pytest.param('{"a":{}}', NEIGHBOUR_FIELDS, id="no-id"),
+        pytest.param('{"a":{"id":"x\\u001b"}}', NEIGHBOUR_FIELDS, id="escape"),
+        pytest.param('{"a":{"id":7}}', NEIGHBOUR_FIELDS, id="id-a-number"),
+        pytest.param('{"a":{"id":"é"}}', NEIGHBOUR_FIELDS, id="no-ascii"),
+        pytest.param('{"a":{"id":" a"}}', NEIGHBOUR_FIELDS, id="leading-blank"),
+        pytest.param('{"a":{"id":"' + "x" * 64 + '"}}', NEIGHBOUR_FIELDS, id="id-too-long"),
+    ],
+)
+def test_malformed_neighbours_are_refused(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{error}"):
+        parse_neighbours(text)
+
+
+RAIL_FIELDS = "a rail's fields are printable, of up to 255 characters$"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param("", "", id="empty"),
+        pytest.param("null", "not a list of up to 64 rails$", id="null"),
+        pytest.param("{}", "not a list of up to 64 rails$", id="object"),
+        pytest.param("[" + ",".join(["null"] * 65) + "]", "not a list of up to 64 rails$", id="65-rails"),
+        pytest.param("[[]]", "a rail is neither an object nor null$", id="list"),
+        pytest.param("[0]", "a rail is neither an object nor null$", id="number"),
+        pytest.param("[" * 100_000, "nested too deeply$", id="deep"),
+        pytest.param('[{"nic":"a","id":""}]', "a rail lacks its NIC or the switch's id$", id="id-empty"),
+        pytest.param('[{"nic":"a"}]', "a rail lacks its NIC or the switch's id$", id="id-missing"),
+        pytest.param('[{"id":"guid:1"}]', "a rail lacks its NIC or the switch's id$", id="nic-missing"),
+        pytest.param('[{"nic":"a","id":7}]', "a rail's fields are strings$", id="id-a-number"),
+        pytest.param('[{"nic":"a","id":"guid:1","port":null}]', "a rail's fields are strings$", id="port-null"),
+        pytest.param('[{"nic":"a","id":"guid:1","switch":"a\\u001b"}]', RAIL_FIELDS, id="escape"),
+        pytest.param('[{"nic":"a","id":"guid:1","port":"' + "x" * 256 + '"}]', RAIL_FIELDS, id="port-too-long"),
+        pytest.param('[{"nic":"a","id":"\\ud800"}]', "'utf-8' codec", id="surrogate"),
+    ],
+)
+def test_malformed_rails_are_refused(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{error}"):
+        parse_rails(text)

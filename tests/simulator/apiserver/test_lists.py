@@ -1,0 +1,135 @@
+"""Lists: their types, tables, pages and selectors."""
+
+from urllib.parse import quote
+
+import pytest
+from tests.simulator.apiserver.dialogue import (
+    CONFIG_MAPS,
+    METADATA_LIST,
+    NODE,
+    TABLE,
+    create_node,
+    get,
+    names_of,
+    version_of,
+)
+from tests.support.api import NODES, ApiUnderTest, node
+
+
+@pytest.fixture
+def racked(api: ApiUnderTest) -> ApiUnderTest:
+    """The API server with nodes a and b in rack r1, and c in none."""
+    create_node(api, "a", name="a", rack="r1")
+    create_node(api, "b", name="b", rack="r1")
+    create_node(api, "c", name="c")
+    return api
+
+
+# Forms
+
+
+def test_items_of_built_in_lists_have_no_type(api: ApiUnderTest) -> None:
+    create_node(api, name="a")
+    nodes = api.get(NODES)
+    assert nodes["kind"] == "NodeList"
+    assert nodes["apiVersion"] == "v1"
+    (item,) = nodes["items"]
+    assert item["metadata"]["name"] == "n1"
+    assert "kind" not in item
+    assert "apiVersion" not in item
+    assert api.get(NODE)["kind"] == "Node"
+
+
+def test_list_can_be_of_metadata_only(api: ApiUnderTest) -> None:
+    create_node(api, name="a")
+    nodes = get(api, f"{NODES}?limit=500", METADATA_LIST)
+    assert nodes["kind"] == "PartialObjectMetadataList"
+    assert nodes["apiVersion"] == "meta.k8s.io/v1"
+    (item,) = nodes["items"]
+    assert item["kind"] == "PartialObjectMetadata"
+    assert item["metadata"]["labels"] == {"name": "a"}
+    assert "spec" not in item
+
+
+@pytest.mark.parametrize("path", [NODES, f"{CONFIG_MAPS}?labelSelector=x"])
+def test_table_of_nothing_has_columns(api: ApiUnderTest, path: str) -> None:
+    table = get(api, path, TABLE)
+    assert table["kind"] == "Table"
+    assert table["rows"] == []
+    assert table["columnDefinitions"][0]["name"] == "Name"
+
+
+def test_table_of_one_object_has_one_row(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n1"))
+    table = get(api, NODE, TABLE)
+    assert table["kind"] == "Table"
+    (row,) = table["rows"]
+    assert row["cells"][0] == "n1"
+
+
+# Pages
+
+
+def test_pages_have_the_version_of_the_first_one(racked: ApiUnderTest) -> None:
+    """Also where something changes meanwhile. A kube-apiserver writes, too: its own lease."""
+    create_node(racked, "d", name="d")
+    create_node(racked, "e", name="e")
+    first = racked.get(f"{NODES}?limit=2")
+    assert names_of(first) == ["a", "b"]
+    assert first["metadata"]["remainingItemCount"] == 3
+
+    racked.patch(f"{NODES}/e", {"metadata": {"labels": {"name": "changed"}}})
+    second = racked.get(f"{NODES}?limit=2&continue={first['metadata']['continue']}")
+    assert names_of(second) == ["c", "d"]
+    assert version_of(second) == version_of(first)
+
+    third = racked.get(f"{NODES}?limit=2&continue={second['metadata']['continue']}")
+    assert names_of(third) == ["e"]
+    assert version_of(third) == version_of(first)
+
+
+def test_continue_key_that_is_none_is_refused(api: ApiUnderTest) -> None:
+    code, answer = api.request("GET", f"{NODES}?continue=x")
+    assert code == 400
+    assert answer["reason"] == "BadRequest"
+    assert "continue key is not valid" in answer["message"]
+
+
+# Selectors
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("rack", ["a", "b"]),
+        ("!rack", ["c"]),
+        ("rack=r1,name=a", ["a"]),
+        ("name!=a", ["b", "c"]),
+        ("name in (a,c),rack", ["a"]),
+        ("rack notin (r1,r3)", ["c"]),
+    ],
+)
+def test_label_selector_chooses_nodes(racked: ApiUnderTest, selector: str, names: list[str]) -> None:
+    assert names_of(racked.get(f"{NODES}?labelSelector={quote(selector)}")) == names
+
+
+def test_field_selector_chooses_nodes(racked: ApiUnderTest) -> None:
+    assert names_of(racked.get(f"{NODES}?fieldSelector=metadata.name%3Dc")) == ["c"]
+
+
+def test_field_and_label_selectors_choose_together(racked: ApiUnderTest) -> None:
+    assert names_of(racked.get(f"{NODES}?fieldSelector=metadata.name%21%3Db&labelSelector=rack")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        pytest.param("labelSelector=a!!b", "unable to parse requirement", id="label"),
+        pytest.param("fieldSelector=spec.no%3D1", "field label not supported: spec.no", id="field"),
+    ],
+)
+def test_selector_that_is_none_is_refused(api: ApiUnderTest, query: str, message: str) -> None:
+    code, answer = api.request("GET", f"{NODES}?{query}")
+    assert code == 400
+    assert answer["reason"] == "BadRequest"
+    assert message in answer["message"]
