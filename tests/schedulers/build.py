@@ -84,4 +84,8 @@ def _source(go: str, module: str) -> Path:
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:
-    return [document for document in yaml.load_all(path.read_bytes(), yaml.CSafeLoader) if document]
+    documents = []
+    for document in yaml.load_all(path.read_bytes(), yaml.CSafeLoader):
+        if document:
+            documents.append(document)
+    return documents

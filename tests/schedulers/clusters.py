@@ -356,7 +356,9 @@ def _kueue_pod_set(rng: random.Random) -> tuple[Object, int]:
 def gang(rng: random.Random, name: str) -> list[Object]:
     """A PodGroup for kube-scheduler and its pods, of one or two sizes; one key in twenty is on no node."""
     sizes = 1 if rng.random() < 0.7 else 2
-    templates = [pod_template(rng)["spec"] for _ in range(sizes)]
+    templates = []
+    for _ in range(sizes):
+        templates.append(pod_template(rng)["spec"])
     pods = rng.choice((1, 2, 3, 4, 6, 8, 12))
     least = pods
     if sizes == 1 and rng.random() < 0.3:

@@ -173,8 +173,10 @@ def _conditions_of(obj: Object) -> dict[str, Object]:
 
 def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
-    items = api.get(_PATHS["Workload"])["items"]
-    return [{**item, "apiVersion": KUEUE, "kind": "Workload"} for item in items]
+    workloads = []
+    for item in api.get(_PATHS["Workload"])["items"]:
+        workloads.append({**item, "apiVersion": KUEUE, "kind": "Workload"})
+    return workloads
 
 
 def remove_owned(api: ApiUnderTest, workload: Object) -> None:

@@ -54,7 +54,7 @@ def test_where_status_and_labels_agree_nothing_is_noted() -> None:
     assert scope.disagreement is None
 
 
-def test_the_levels_of_a_current_status_are_shown_and_those_of_labels_noted() -> None:
+def test_levels_of_a_current_status_are_shown_and_labels_noted() -> None:
     scope = scope_of(topology("zone", "rack"))
     assert shown(scope) == ["zone", "rack"]
     assert scope.disagreement

@@ -55,7 +55,8 @@ def test_document_without_end_is_refused_at_the_limit(unit: bytes, head: bytes, 
     stream = Endless(unit, head)
     tracemalloc.start()
     try:
-        read = list(documents(["-"], problems.append, stream, take_list=take_list, limit=LIMIT))  # type: ignore[arg-type]
+        found = documents(["-"], problems.append, stream, take_list=take_list, limit=LIMIT)  # type: ignore[arg-type]
+        read = list(found)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -7,7 +7,6 @@ from tools.model.checker import MODELS, check
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "right", "wrong", "broken"),
     [
@@ -25,8 +24,20 @@ pytestmark = pytest.mark.slow
             "OneWriter",
             id="a-lost-answer-hides-that-the-lease-is-new",
         ),
-        pytest.param("Leadership", "Renew - stored.since", "Renew", "OneWriter", id="a-term-counts-from-the-answer"),
-        pytest.param("Leadership", "age[c] > Lease", "age[c] > 1", "NoLateWrite", id="a-follower-does-not-wait"),
+        pytest.param(
+            "Leadership",
+            "Renew - stored.since",
+            "Renew",
+            "OneWriter",
+            id="a-term-counts-from-the-answer",
+        ),
+        pytest.param(
+            "Leadership",
+            "age[c] > Lease",
+            "age[c] > 1",
+            "NoLateWrite",
+            id="a-follower-does-not-wait",
+        ),
         pytest.param(
             "Leadership",
             "o.since + time <= Request",
@@ -35,12 +46,26 @@ pytestmark = pytest.mark.slow
             id="a-write-outlasts-its-term",
         ),
         pytest.param(
-            "LeadershipLive", "IF wants THEN Wants ELSE Idle", "Idle", "Temporal", id="a-follower-never-claims"
+            "LeadershipLive",
+            "IF wants THEN Wants ELSE Idle",
+            "Idle",
+            "Temporal",
+            id="a-follower-never-claims",
         ),
         pytest.param(
-            "Labels", "THEN known.value ELSE", "THEN None ELSE", "Kept", id="a-probe-without-answer-removes-the-label"
+            "Labels",
+            "THEN known.value ELSE",
+            "THEN None ELSE",
+            "Kept",
+            id="a-probe-without-answer-removes-the-label",
         ),
-        pytest.param("Labels", "IF late.uid = node.uid", "IF TRUE", "True", id="an-apply-names-no-uid"),
+        pytest.param(
+            "Labels",
+            "IF late.uid = node.uid",
+            "IF TRUE",
+            "True",
+            id="an-apply-names-no-uid",
+        ),
         pytest.param(
             "Labels",
             "Read ==\n  ",
@@ -84,12 +109,40 @@ pytestmark = pytest.mark.slow
             id="what-nobody-can-tell-is-no",
         ),
         pytest.param(
-            "Levels", r"retained /\ left <= Grace", "FALSE", "Kept", id="what-is-kept-goes-with-its-last-workload"
+            "Levels",
+            r"retained /\ left <= Grace",
+            "FALSE",
+            "Kept",
+            id="what-is-kept-goes-with-its-last-workload",
         ),
-        pytest.param("Levels", r"(~Over \/ retain \/ Held)", r"(~Over \/ Held)", "Kept", id="retain-is-forgotten"),
-        pytest.param("Levels", r"(memory > Grace \/ expired)", "expired", "Temporal", id="a-level-never-goes"),
-        pytest.param("Levels", r"retained /\ left <= Grace", "retained", "Temporal", id="what-is-kept-never-goes"),
-        pytest.param("Replacement", "object.version = seen.version", "TRUE", "NoHarm", id="a-delete-names-no-version"),
+        pytest.param(
+            "Levels",
+            r"(~Over \/ retain \/ Held)",
+            r"(~Over \/ Held)",
+            "Kept",
+            id="retain-is-forgotten",
+        ),
+        pytest.param(
+            "Levels",
+            r"(memory > Grace \/ expired)",
+            "expired",
+            "Temporal",
+            id="a-level-never-goes",
+        ),
+        pytest.param(
+            "Levels",
+            r"retained /\ left <= Grace",
+            "retained",
+            "Temporal",
+            id="what-is-kept-never-goes",
+        ),
+        pytest.param(
+            "Replacement",
+            "object.version = seen.version",
+            "TRUE",
+            "NoHarm",
+            id="a-delete-names-no-version",
+        ),
         pytest.param(
             "Replacement",
             r"seen.levels = asked \/ seen.held",
@@ -97,7 +150,13 @@ pytestmark = pytest.mark.slow
             "NoHarm",
             id="what-is-held-is-deleted",
         ),
-        pytest.param("Replacement", 'ELSE "try"', 'ELSE "delete"', "NoGap", id="a-new-object-is-not-tried-first"),
+        pytest.param(
+            "Replacement",
+            r'ELSE "try"',
+            r'ELSE "delete"',
+            "NoGap",
+            id="a-new-object-is-not-tried-first",
+        ),
         pytest.param(
             "Replacement",
             '/\\ pc\' = "create"\n',
@@ -114,11 +173,12 @@ pytestmark = pytest.mark.slow
         ),
     ],
 )
-def test_defect_planted_in_a_model_is_found(model: str, right: str, wrong: str, broken: str) -> None:
-    (file,) = [file for file in MODELS.glob("*.tla") if model.startswith(file.stem)]
-    text = file.read_text(encoding="utf-8")
+def test_claim_is_broken_by_a_wrong_model(model: str, right: str, wrong: str, broken: str) -> None:
+    """The wrong text takes the place of the right one in the model's file."""
+    name = next(file.name for file in MODELS.glob("*.tla") if model.startswith(file.stem))
+    text = (MODELS / name).read_text(encoding="utf-8")
     assert right in text
-    verdict = check(file.stem, model, {file.name: text.replace(right, wrong)})
+    verdict = check(name.removesuffix(".tla"), model, {name: text.replace(right, wrong)})
     assert verdict.broken == broken
 
 
@@ -126,6 +186,6 @@ def test_election_does_only_what_its_model_allows() -> None:
     """Runs at random, with crashes, lost answers, late claims and a Lease that somebody deletes."""
     records = []
     for seed in range(60):
-        records.extend(trace(seed, 100))
+        records += trace(seed, 100)
     verdict = check("LeadershipTrace", sources={"Trace.tla": module(records)})
     assert verdict.broken == "NotAllowed", f"the model does not allow this step: {records[verdict.depth - 1]}"
