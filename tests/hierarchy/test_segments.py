@@ -8,7 +8,7 @@ from toposcope.api.levels import Level
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.hierarchy.coverage import widely_carried
 from toposcope.hierarchy.node import Hardware, NodeFacts, node_facts
-from toposcope.hierarchy.segments import Segment, divide, whole
+from toposcope.hierarchy.segments import Segment, Segmentation, divide, whole
 from toposcope.hierarchy.table import Table
 
 ZONE = "topology.kubernetes.io/zone"
@@ -99,8 +99,16 @@ def test_keys_that_a_segment_lacks_are_in_the_order_of_levels() -> None:
 
 @pytest.mark.parametrize(("lacking", "percent", "segments"), [(5, 95, 1), (5, 96, 2), (6, 95, 2), (6, 94, 1)])
 def test_few_nodes_without_a_label_are_no_segment(lacking: int, percent: int, segments: int) -> None:
-    nodes = Table([rack(i) if i >= lacking else node(f"bare-{i}", **{BLOCK: "b"}) for i in range(100)])
-    found = divide(nodes, BUILT_IN, percent) or whole(nodes, BUILT_IN, percent)
+    nodes = []
+    for number in range(100):
+        if number < lacking:
+            nodes.append(node(f"bare-{number}", **{BLOCK: "b"}))
+        else:
+            nodes.append(rack(number))
+    table = Table(nodes)
+
+    found = divide(table, BUILT_IN, percent) or whole(table, BUILT_IN, percent)
+
     assert len(found.segments) == segments
     first = found.segments[0]
     assert paths((first,))[0][0] == "zone > block > rack > nvlink-domain > host"
@@ -109,8 +117,12 @@ def test_few_nodes_without_a_label_are_no_segment(lacking: int, percent: int, se
 
 def test_few_nodes_with_a_label_of_their_own_are_a_segment() -> None:
     """Three racks of another platform in a cluster of hundreds: another kind of machine, however few."""
-    other = [node(f"gb200-{i}", "4", **{TIER: "t", OCI_RACK: "r"}) for i in range(3)]
-    found = divide(Table([*map(rack, range(97)), *other]), BUILT_IN, 95)
+    nodes = [rack(number) for number in range(97)]
+    for name in ("gb200-0", "gb200-1", "gb200-2"):
+        nodes.append(node(name, "4", **{TIER: "t", OCI_RACK: "r"}))
+
+    found = divide(Table(nodes), BUILT_IN, 95)
+
     assert found is not None
     assert paths(found.segments) == [
         ("zone > block > rack > nvlink-domain > host", 97, 776),
@@ -120,25 +132,44 @@ def test_few_nodes_with_a_label_of_their_own_are_a_segment() -> None:
 
 def test_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None:
     """Beside another kind that lacks it too, no selector could take it."""
+    racks = [rack(number) for number in range(98)]
     other = node("gb200", "4", **{TIER: "t"})
-    found = divide(Table([*map(rack, range(98)), other, node("bare", **{RACK: "r"})]), BUILT_IN, 95)
+    bare = node("bare", **{RACK: "r"})
+
+    found = divide(Table([*racks, other, bare]), BUILT_IN, 95)
+
     assert found is not None
     assert [segment.nodes for segment in found.segments] == [98, 1, 1]
-    assert selects(found.segments[0], rack(0))
-    assert not selects(found.segments[0], node("bare", **{RACK: "r"}))
+    of_racks = found.segments[0]
+    assert selects(of_racks, rack(0))
+    assert not selects(of_racks, bare)
+
+
+WITH_BOTH_KEYS = [
+    node("a0", **{TIER: "t", OLD_LEAF: "l"}),
+    node("a1", **{TIER: "t", OLD_LEAF: "l"}),
+]
+"""Labels that an older Topograph left behind."""
+WITH_NEW_KEY = node("b", **{TIER: "t"})
+WITH_OLD_KEY = node("b", **{OLD_LEAF: "l"})
 
 
 def test_second_key_of_a_level_divides_nothing() -> None:
-    """Labels that an older Topograph left behind on some nodes."""
-    both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
-    assert divide(Table([*both, node("b", **{TIER: "t"})]), BUILT_IN, 95) is None
-    # All have the old one, which is the only one in common.
-    assert divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, 95) is None
+    table = Table([*WITH_BOTH_KEYS, WITH_NEW_KEY])
+    assert divide(table, BUILT_IN, 95) is None
+
+
+def test_old_key_that_all_nodes_have_divides_nothing() -> None:
+    table = Table([*WITH_BOTH_KEYS, WITH_OLD_KEY])
+    assert divide(table, BUILT_IN, 95) is None
 
 
 def test_key_in_effect_stays_the_key() -> None:
-    both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
-    found = divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, 95, [Level("leaf", TIER)])
+    table = Table([*WITH_BOTH_KEYS, WITH_OLD_KEY])
+    in_effect = [Level("leaf", TIER)]
+
+    found = divide(table, BUILT_IN, 95, in_effect)
+
     assert found is not None
     first, second = found.segments
     assert first.has == (TIER,)
@@ -148,12 +179,20 @@ def test_key_in_effect_stays_the_key() -> None:
 
 
 def test_key_in_effect_that_nearly_all_nodes_carry_divides_nothing() -> None:
-    many = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(20)]
-    assert divide(Table([*many, node("b", **{TIER: "t"})]), BUILT_IN, 95, [Level("leaf", OLD_LEAF)]) is None
+    many = [node(f"a{number}", **{TIER: "t", OLD_LEAF: "l"}) for number in range(20)]
+    table = Table([*many, WITH_NEW_KEY])
+    in_effect = [Level("leaf", OLD_LEAF)]
+    assert divide(table, BUILT_IN, 95, in_effect) is None
 
 
 def test_node_that_says_unknown_is_in_no_segment() -> None:
-    nodes = [node(f"a{i}", **{TIER: "t"}) for i in range(3)] + [node("b"), node("c", **{TIER: "no-topology"})]
+    nodes = [
+        node("a0", **{TIER: "t"}),
+        node("a1", **{TIER: "t"}),
+        node("a2", **{TIER: "t"}),
+        node("b"),
+        node("c", **{TIER: "no-topology"}),
+    ]
     found = divide(Table(nodes), BUILT_IN, 95)
     assert found is not None
     assert found.doubtful == ("c",)
@@ -174,36 +213,60 @@ def selects(segment: Segment, each: NodeFacts) -> bool:
     return not any(each.label(key) in values for key, values in segment.unlike.items())
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_node_is_selected_by_its_own_segment_alone(seed: int) -> None:
-    rng = random.Random(seed)
+def any_nodes(rng: random.Random) -> list[NodeFacts]:
+    """Nodes of a few kinds; some say that they do not know a level."""
     pool = rng.sample(sorted(BUILT_IN.level_keys - {HOSTNAME}), 7)
     kinds = [rng.sample(pool, rng.randrange(len(pool) + 1)) for _ in range(rng.randrange(1, 6))]
     nodes = []
-    for i in range(rng.choice((1, 5, 60, 1500))):
-        labels = {key: rng.choice(("x", "y", "z")) for key in rng.choice(kinds)} | {HOSTNAME: f"n{i}"}
+    for number in range(rng.choice((1, 5, 60, 1500))):
+        labels = {key: rng.choice(("x", "y", "z")) for key in rng.choice(kinds)}
+        labels[HOSTNAME] = f"n{number}"
         for key in labels:
             if rng.random() < 0.02:
                 labels[key] = rng.choice(("no-topology", ""))
-        gpus = rng.choice(({GPUS: "4"}, {GPUS: "4"}, {}))
-        nodes.append(facts(f"n{i}", labels | gpus))
+        if rng.random() < 2 / 3:
+            labels[GPUS] = "4"
+        nodes.append(facts(f"n{number}", labels))
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_node_is_selected_by_its_own_segment_alone(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = any_nodes(rng)
     table = Table(nodes)
     percent = rng.choice((50, 95, 100))
     usual = widely_carried(BUILT_IN.level_keys, table, percent).keys()
+
     found = divide(table, BUILT_IN, percent) or whole(table, BUILT_IN, percent)
-    assert sum(segment.nodes for segment in found.segments) + len(found.doubtful) == len(nodes)
+
+    divided = sum(segment.nodes for segment in found.segments)
+    assert divided + len(found.doubtful) == len(nodes)
     if len(found.segments) < 2:
         return
-    doubtful = set(found.doubtful)
+
+    certain = [node for node in nodes if node.name not in found.doubtful]
     for segment in found.segments:
-        mine = [node for node in nodes if selects(segment, node) and node.name not in doubtful]
-        assert len(mine) == segment.nodes
-        assert sum(node.traits.hardware.gpus for node in mine) == segment.gpus
-        assert segment.examples == tuple(sorted(node.name for node in mine)[:3])
-        assert all({level.key for level in segment.levels} <= {*node.keys, *usual} for node in mine)
-    telling = {level.key for segment in found.segments for level in segment.own}
+        selected = [node for node in certain if selects(segment, node)]
+        assert len(selected) == segment.nodes
+        assert sum(node.traits.hardware.gpus for node in selected) == segment.gpus
+        names = sorted(node.name for node in selected)
+        assert segment.examples == tuple(names[:3])
+        keys = {level.key for level in segment.levels}
+        for node in selected:
+            assert keys <= {*node.keys, *usual}
+    check_doubtful(found, table, nodes)
+
+
+def check_doubtful(found: Segmentation, table: Table, nodes: list[NodeFacts]) -> None:
+    """A node is in no segment if, and only if, it says of a telling level that it does not know."""
+    telling = set()
+    for segment in found.segments:
+        for level in segment.own:
+            telling.add(level.key)
     for node in nodes:
-        if node.name in doubtful:
+        if node.name in found.doubtful:
             assert not table.placeholders.isdisjoint(node.values)
-        else:
-            assert all(node.label(key) not in table.placeholders for key in telling)
+            continue
+        for key in telling:
+            assert node.label(key) not in table.placeholders

@@ -49,8 +49,16 @@ def test_pods_that_fit_nowhere_are_proven_not_to_fit() -> None:
 
 
 def test_pods_of_three_sizes_fill_three_nodes() -> None:
-    nodes = [node(number, 10, allowed=ANY_OF_THREE) for number in range(3)]
-    placed: dict[int, Counts] = {0: (1, 1, 1), 1: (0, 3, 0), 2: (2, 0, 0)}
+    nodes = [
+        node(0, 10, allowed=ANY_OF_THREE),
+        node(1, 10, allowed=ANY_OF_THREE),
+        node(2, 10, allowed=ANY_OF_THREE),
+    ]
+    placed: dict[int, Counts] = {
+        0: (1, 1, 1),
+        1: (0, 3, 0),
+        2: (2, 0, 0),
+    }
     check_packing(nodes, [(5,), (3,), (2,)], (3, 4, 1), placed=placed, steps=65)
 
 

@@ -48,16 +48,25 @@ def test_idle_nodes_that_break_no_large_slot_go_first() -> None:
 
 
 def test_whole_racks_name_the_gangs_that_stop() -> None:
-    steps = order(cluster(RACKS, pods("g", "n0", "n2")), depth=2)
-    assert names(steps)[-2:] == ["b0/r0", "b0/r1"]
-    assert [gang.name for gang in steps[-1].unit.gangs] == ["g"]
+    snapshot = cluster(RACKS, pods("g", "n0", "n2"))
+
+    *_, before_last, last = order(snapshot, depth=2)
+
+    assert before_last.unit.name == "b0/r0"
+    assert last.unit.name == "b0/r1"
+    (gang,) = last.unit.gangs
+    assert gang.name == "g"
 
 
 def test_node_that_needs_maintenance_goes_first() -> None:
-    sick = structs.replace(RACKS[6], conditions={"Ready": "True", "GpuXidWatch": "True"})
-    steps = order(cluster([*RACKS[:6], sick, RACKS[7]]))
-    assert steps[0].unit.name == "n6"
-    assert steps[0].unit.needs == ("GpuXidWatch",)
+    conditions = {"Ready": "True", "GpuXidWatch": "True"}
+    sick = structs.replace(RACKS[6], conditions=conditions)
+    nodes = [*RACKS[:6], sick, RACKS[7]]
+
+    first, *_ = order(cluster(nodes))
+
+    assert first.unit.name == "n6"
+    assert first.unit.needs == ("GpuXidWatch",)
 
 
 BY_KUBELET = ("MemoryPressure", "NetworkUnavailable", "NodeNotReady")

@@ -27,30 +27,48 @@ def spans(score: Score) -> dict[str, tuple[int, int | None, int]]:
 
 
 def test_gang_in_two_racks_that_fits_into_one_could_be_closer() -> None:
-    score = scored(cluster(RACKS, pods("far", "n0", "n4")))["far"]
-    assert spans(score) == {"block": (2, 1, 1), "rack": (2, 1, 1), "host": (2, 2, 2)}
+    snapshot = cluster(RACKS, pods("far", "n0", "n4"))
+
+    score = scored(snapshot)["far"]
+
+    assert spans(score) == {
+        "block": (2, 1, 1),
+        "rack": (2, 1, 1),
+        "host": (2, 2, 2),
+    }
     assert score.value == 0.5
     assert score.better_now
 
 
 def test_gang_that_finds_no_room_closer_together_is_not_better_now() -> None:
+    far = pods("far", "n0", "n2")
     others = pods("other", "n1", "n3", "n4", "n5", "n6", "n7")
-    score = scored(cluster(RACKS, [*pods("far", "n0", "n2"), *others]))["far"]
+
+    score = scored(cluster(RACKS, [*far, *others]))["far"]
+
     assert spans(score)["rack"] == (2, 2, 1)
     assert score.value == 0.75
     assert not score.better_now
 
 
 def test_level_without_a_choice_does_not_count() -> None:
-    nodes = [node(f"n{number}", "b", f"r{number}") for number in range(3)]
-    score = scored(cluster(nodes, pods("wide", "n0", "n1", "n2")))["wide"]
+    nodes = [node("n0", "b", "r0"), node("n1", "b", "r1"), node("n2", "b", "r2")]
+    running = pods("wide", "n0", "n1", "n2")
+
+    score = scored(cluster(nodes, running))["wide"]
+
     assert spans(score)["rack"] == (3, 3, 3)
     assert score.value == 1
 
 
 def test_worst_gang_comes_first_and_single_pods_are_left_out() -> None:
-    running = [*pods("good", "n0", "n1"), *pods("far", "n2", "n4"), *pods("one", "n6")]
-    assert [*scored(cluster(RACKS, running))] == ["far", "good"]
+    good = pods("good", "n0", "n1")
+    far = pods("far", "n2", "n4")
+    single = pods("single", "n6")
+
+    score_by_gang = scored(cluster(RACKS, [*good, *far, *single]))
+
+    assert list(score_by_gang) == ["far", "good"]
 
 
 def test_gang_on_a_node_without_levels_has_no_score() -> None:

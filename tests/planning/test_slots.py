@@ -1,6 +1,7 @@
 """Slots: by hand, and against brute force on random small clusters."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from tests.planning.clusters import GPU, RACKS, at_random, capacity, cluster, no
 from tests.support.saved import pod, saved
 from toposcope.cli.main import main
 from toposcope.planning.capacity import View
-from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots, without_repeats
+from toposcope.planning.slots import Slots, gpus_per_pod, shape_of, sizes_of, slots, without_repeats
 from toposcope.snapshot.model import Snapshot
 
 
@@ -28,9 +29,15 @@ def test_slots_are_counted_now_after_jobs_and_when_empty() -> None:
 
 
 def test_gpus_that_no_gang_can_use_are_fragmented() -> None:
-    table, _ = capacity(cluster(RACKS, pods("job", "n0", "n2", "n4")))
-    shares = {row.level.domain: row.fragmented for row in slots(table, (16,), 8)}
-    assert shares == {"block": pytest.approx(1 - 32 / 40), "rack": pytest.approx(1 - 16 / 40)}
+    running = pods("job", "n0", "n2", "n4")
+    table, _ = capacity(cluster(RACKS, running))
+
+    block, rack = slots(table, (16,), 8)
+
+    assert block.level.domain == "block"
+    assert block.fragmented == pytest.approx(1 - 32 / 40)
+    assert rack.level.domain == "rack"
+    assert rack.fragmented == pytest.approx(1 - 16 / 40)
 
 
 def test_gang_smaller_than_a_node_is_one_pod() -> None:
@@ -50,8 +57,13 @@ def test_node_without_levels_is_left_out() -> None:
 
 
 def test_default_sizes_are_powers_of_two_and_whole_racks() -> None:
-    nodes = [node(f"n{number}", "b", f"r{number // 18}", 4) for number in range(36)]
-    table, _ = capacity(cluster([*nodes, node("big", "b", "r3", 8)]))
+    nodes = [node("big", "b", "r3", 8)]
+    for number in range(18):
+        nodes.append(node(f"a{number}", "b", "r0", 4))
+        nodes.append(node(f"b{number}", "b", "r1", 4))
+
+    table, _ = capacity(cluster(nodes))
+
     assert gpus_per_pod(table) == 4
     assert sizes_of(table, 4) == (4, 8, 16, 32, 64, 72, 128, 152)
 
@@ -156,18 +168,23 @@ def test_document_without_slots_is_written(
     assert "slots" in capsys.readouterr().out
 
 
+def sizes_and_levels(rows: Sequence[Slots]) -> list[tuple[int, str]]:
+    return [(row.gpus, row.level.domain) for row in rows]
+
+
 def test_rows_that_repeat_a_narrower_level_are_left_out() -> None:
     table, _ = capacity(cluster(RACKS[:2]))
-    rows = [*slots(table, (8, 16), 8)]
-    assert [(row.gpus, row.level.domain) for row in without_repeats(rows)] == [(8, "host"), (16, "rack")]
+    rows = list(slots(table, (8, 16), 8))
+    assert sizes_and_levels(without_repeats(rows)) == [(8, "host"), (16, "rack")]
     assert without_repeats(rows[:1]) == rows[:1]
     assert without_repeats([]) == []
 
 
 def test_rows_of_another_size_are_kept_though_as_many_fit() -> None:
-    table, _ = capacity(cluster([node("a", gpus=8), node("b", gpus=4)]))
-    rows = [*slots(table, (8, 12), 4)]
-    assert [(row.gpus, row.level.domain) for row in without_repeats(rows)] == [(8, "host"), (12, "rack")]
+    large, small = node("a", gpus=8), node("b", gpus=4)
+    table, _ = capacity(cluster([large, small]))
+    rows = list(slots(table, (8, 12), 4))
+    assert sizes_and_levels(without_repeats(rows)) == [(8, "host"), (12, "rack")]
 
 
 @pytest.mark.regression

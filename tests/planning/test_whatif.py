@@ -97,7 +97,11 @@ def gang_of_two(
 def test_gang_of_a_drained_node_goes_where_there_is_room(
     free: Sequence[str], gang: Sequence[str], outcome: str, domain: str
 ) -> None:
-    result = drain(cluster(RACKS, [*pods("g", *gang), *busy(*free)]), "n0")
+    running = [*pods("g", *gang), *busy(*free)]
+    snapshot = cluster(RACKS, running)
+
+    result = drain(snapshot, "n0")
+
     assert outcomes(result) == {"g": (outcome, domain)}
     assert result.well == (outcome in ("stays", "moves"))
 
@@ -108,10 +112,17 @@ def test_gang_of_a_drained_node_goes_where_there_is_room(
     ids=["kueue", "leader-worker-set"],
 )
 def test_gang_whose_annotation_requires_its_rack_waits(key: str) -> None:
-    gang = gang_of_two(labels={"kueue.x-k8s.io/pod-group-name": "g"}, annotations={key: RACK})
-    result = drain(cluster(RACKS, [*gang, *busy("n0", "n1", "n2")]), "n0")
-    assert [(rehomed.gang.name, rehomed.outcome.value) for rehomed in result.rehomed] == [("g", "waits")]
-    assert result.rehomed[0].required is not None
+    labels = {"kueue.x-k8s.io/pod-group-name": "g"}
+    gang = gang_of_two(labels=labels, annotations={key: RACK})
+    others = busy("n0", "n1", "n2")
+    snapshot = cluster(RACKS, [*gang, *others])
+
+    result = drain(snapshot, "n0")
+
+    (rehomed,) = result.rehomed
+    assert rehomed.gang.name == "g"
+    assert rehomed.outcome is Outcome.WAITS
+    assert rehomed.required is not None
 
 
 def outcome_with(required: RequiredLevels, gang: Sequence[PodView]) -> str:
@@ -225,13 +236,24 @@ def test_new_node_has_no_taint_for_the_state_of_its_model() -> None:
 
 
 def test_largest_gang_is_placed_first_and_takes_the_room() -> None:
-    running = [*pods("small", "n0"), *pods("large", "n1", "n2"), *busy("n0", "n1", "n2", "n3")]
-    result = drain(cluster(RACKS, running), "n0", "n1")
-    assert outcomes(result) == {"large": ("stays", "r1"), "small": ("waits", "")}
+    small = pods("small", "n0")
+    large = pods("large", "n1", "n2")
+    others = busy("n0", "n1", "n2", "n3")
+    snapshot = cluster(RACKS, [*small, *large, *others])
+
+    result = drain(snapshot, "n0", "n1")
+
+    assert outcomes(result) == {
+        "large": ("stays", "r1"),
+        "small": ("waits", ""),
+    }
 
 
 def test_drain_costs_the_slots_of_its_nodes() -> None:
-    result = drain(cluster(RACKS, pods("g", "n0")), "n0", "n1")
+    snapshot = cluster(RACKS, pods("g", "n0"))
+
+    result = drain(snapshot, "n0", "n1")
+
     assert outcomes(result) == {"g": ("moves", "n2")}
     assert room(result, 16, "rack") == (3, 2)
 
@@ -243,10 +265,12 @@ def test_new_nodes_and_the_end_of_a_gang_give_room() -> None:
     result = changed(snapshot, Changes(ending, NewNodes(2, RACKS[7], {RACK: "r9"})))
 
     assert room(result, 8, "host") == (0, 3)
-    new = [node for node in result.snapshot.nodes if "-new-" in node.name]
-    assert [node.label(HOST) for node in new] == ["n7-new-1", "n7-new-2"]
-    assert {node.label(RACK) for node in new} == {"r9"}
-    assert {node.label(BLOCK) for node in new} == {"b1"}
+    *_, first, second = result.snapshot.nodes
+    assert len(result.snapshot.nodes) == len(RACKS) + 2
+    assert first.label(HOST) == "n7-new-1"
+    assert second.label(HOST) == "n7-new-2"
+    assert first.label(RACK) == second.label(RACK) == "r9"
+    assert first.label(BLOCK) == second.label(BLOCK) == "b1"
 
 
 def kueue_job(name: str) -> Object:
