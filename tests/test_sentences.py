@@ -12,23 +12,28 @@ from typing import Any
 
 import pytest
 from tests.support.paths import ROOT
+from tests.support.recorded import asking_tests, record_questions
 from tests.support.sentences import blanked, coded, differences
 
-DECIDE = "from tests.support.decisions import decide; decide(sys.argv[1])"
+DECIDE = "from tests.support.decisions import decide; decide(sys.argv[1], sys.argv[2])"
 INSTALL = "from tests.support.sentences import install; install()"
 
 
-def decisions(file: Path, *before: str) -> dict[str, dict[str, Any]]:
+def decisions(file: Path, questions: Path, *before: str) -> dict[str, dict[str, Any]]:
     script = "\n".join(["import sys", *before, DECIDE])
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", script, file], check=True, cwd=ROOT, env=environment, capture_output=True)
+    command = [sys.executable, "-c", script, str(file), str(questions)]
+    subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True)
     found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
 @pytest.mark.slow
 def test_no_decision_depends_on_a_sentence(tmp_path: Path) -> None:
-    plain, other = decisions(tmp_path / "plain"), decisions(tmp_path / "coded", INSTALL)
+    questions = tmp_path / "questions"
+    record_questions(questions, asking_tests())
+    plain = decisions(tmp_path / "plain", questions)
+    other = decisions(tmp_path / "coded", questions, INSTALL)
     assert [name for name, cases in plain.items() if "ended by" in cases] == []
     assert sum(map(len, plain.values())) > 2500
     found = list(differences(plain, other))

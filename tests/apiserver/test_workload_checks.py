@@ -1,32 +1,49 @@
-"""What `toposcope check` says of KAI's and Kueue's objects, and what an API server with their CRDs does with them."""
+"""What `toposcope check` says of KAI's and Kueue's objects, and what an API server with their CRDs does with them.
+
+The documents are those that tests/integrations/test_topologies.py and tests/integrations/kai/test_pod_groups.py read.
+"""
 
 from typing import Any
 
 import pytest
+from tests.integrations.clusters import CLUSTER
 from tests.support.api import ApiUnderTest, create_namespace
-from tests.support.readings import TABLES, Row, Table
-from tests.support.tables import each_case
+from tests.support.checking import read, reading_of
+from tests.support.documents import document
+from tests.support.paths import ROOT
+from tests.support.recorded import ReadQuestion, record_questions, recorded
 from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import KNOWN, RACK, job
 from toposcope.integrations.readings import readings
 
 CRDS = ("kai-topologies-v0.17", "kai-podgroups-v0.17", "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
-COLLECTIONS = {
-    "Topology v1alpha1": "/apis/kai.scheduler/v1alpha1/topologies",
-    "Topology v1beta2": "/apis/kueue.x-k8s.io/v1beta2/topologies",
-    "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
-    "PodGroup": "/apis/scheduling.run.ai/v2alpha2/namespaces/ml/podgroups",
+ASKING = [
+    str(ROOT / "tests" / "integrations" / "test_topologies.py"),
+    str(ROOT / "tests" / "integrations" / "kai" / "test_pod_groups.py"),
+]
+PATHS = {
+    ("kai.scheduler/v1alpha1", "Topology"): "/apis/kai.scheduler/v1alpha1/topologies",
+    ("kueue.x-k8s.io/v1beta2", "Topology"): "/apis/kueue.x-k8s.io/v1beta2/topologies",
+    ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"): "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
+    ("scheduling.run.ai/v2alpha2", "PodGroup"): "/apis/scheduling.run.ai/v2alpha2/namespaces/ml/podgroups",
 }
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 STRICT = "?fieldValidation=Strict&dryRun=All"
-LATER = {"kueue/topology-exists", "kai/topology-alias"}  # a controller and a webhook report them
-PATTERN = "should be the key of a node label"  # the server quotes its regular expression
-ROWS = [
-    (table, row.of or next(iter(table.samples)), row)
-    for table in (TABLES["topologies"], TABLES["kai"])
-    for rows in table.cases.values()
-    for row in rows
-]
+RULES_OF_WEBHOOKS = {"kueue/topology-exists", "kai/topology-alias"}
+PATTERN = "should be the key of a node label"
+"""Here the server quotes its regular expression."""
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> list[ReadQuestion]:
+    """The documents that the CRDs are for, each as a test had it read."""
+    file = tmp_path_factory.mktemp("questions") / "asked"
+    record_questions(file, ASKING)
+    asked = []
+    for question in recorded(file).values():
+        if isinstance(question, ReadQuestion) and path_of(question.document):
+            asked.append(question)
+    return asked
 
 
 @pytest.fixture(params=[described, upstream_crd])
@@ -38,66 +55,108 @@ def served(request: pytest.FixtureRequest, api: ApiUnderTest) -> ApiUnderTest:
     return api
 
 
-def errors(table: Table, row: Row) -> list[str]:
-    reading = table.read(row)
+def path_of(resource: Any) -> str | None:
+    """Where the server keeps the objects of its kind; None: these CRDs are not for it."""
+    return PATHS.get((resource.get("apiVersion"), resource.get("kind")))
+
+
+def errors_of(question: ReadQuestion) -> list[str]:
+    """What `check` calls an error that the CRD is to refuse."""
+    reading = reading_of(question.systems, question.document, question.cluster, question.before)
     assert reading
-    return [
-        finding.message for finding in reading.findings if finding.severity == "error" and finding.rule not in LATER
-    ]
+    errors = []
+    for finding in reading.findings:
+        if finding.severity == "error" and finding.rule not in RULES_OF_WEBHOOKS:
+            errors.append(finding.message)
+    return errors
 
 
-def test_what_we_call_valid_is_accepted(served: ApiUnderTest) -> None:
+def is_without_findings(question: ReadQuestion) -> bool:
+    reading = reading_of(question.systems, question.document, question.cluster, question.before)
+    return reading is not None and not reading.findings
+
+
+def test_document_without_findings_is_accepted(served: ApiUnderTest, questions: list[ReadQuestion]) -> None:
     accepted = set()
-    for table, sample, row in ROWS:
-        if sample in COLLECTIONS and not row.findings:
-            document = table.document(sample, row.edits)
-            code, answer = served.request("POST", COLLECTIONS[sample] + STRICT, document)
-            assert code == 201, answer
-            accepted.add(sample)
-    assert accepted == set(COLLECTIONS)
+    for question in questions:
+        if not is_without_findings(question):
+            continue
+        path = path_of(question.document)
+        code, answer = served.request("POST", f"{path}{STRICT}", question.document)
+        assert code == 201, answer
+        accepted.add(path)
+    assert accepted == set(PATHS.values())
 
 
 @pytest.mark.real_api("the embedded server has no Jobs")
-def test_annotations_that_we_call_valid_are_accepted(api: ApiUnderTest) -> None:
+def test_annotations_without_findings_are_accepted(api: ApiUnderTest) -> None:
     create_namespace(api, "ml")
-    annotations = {"batch-min-member": "2", "topology": "cluster", "topology-required-placement": RACK.key}
-    kai = {f"kai.scheduler/{name}": value for name, value in annotations.items()}
-    document = job(2, kai, {"kueue.x-k8s.io/podset-required-topology": RACK.key})
-    document["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
-    document["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    assert [finding.message for reading in readings(document, KNOWN) for finding in reading.findings] == []
-    code, answer = api.request("POST", JOBS + STRICT, document)
+    kai = {
+        "kai.scheduler/batch-min-member": "2",
+        "kai.scheduler/topology": "cluster",
+        "kai.scheduler/topology-required-placement": RACK.key,
+    }
+    valid = job(2, kai, {"kueue.x-k8s.io/podset-required-topology": RACK.key})
+    valid["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
+    valid["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    assert messages(valid) == []
+    code, answer = api.request("POST", JOBS + STRICT, valid)
     assert code == 201, answer
+
     wrong = job(2, {"kai.scheduler/topology": 7})
-    assert api.request("POST", JOBS + STRICT, wrong)[0] == 400
-    assert [finding.message for reading in readings(wrong, KNOWN) for finding in reading.findings][:1] == [
-        "is 7, expected a string"
-    ]
+    assert messages(wrong)[0] == "is 7, expected a string"
+    code, _ = api.request("POST", JOBS + STRICT, wrong)
+    assert code == 400
+
+
+def messages(workload: Any) -> list[str]:
+    """Of the findings of all systems that read the workload."""
+    found = []
+    for reading in readings(workload, KNOWN):
+        found += [finding.message for finding in reading.findings]
+    return found
 
 
 @pytest.mark.real_api("the rules are CEL")
-def test_what_the_server_refuses_we_refuse_in_its_words(served: ApiUnderTest) -> None:
-    for table, sample, row in ROWS:
-        if sample not in COLLECTIONS or sample == "PodGroup":
-            continue
-        path, document, ours = COLLECTIONS[sample], table.document(sample, row.edits), errors(table, row)
-        if isinstance(row.before, dict):
-            made = served.create(path, table.document(sample, row.before))["metadata"]
-            document["metadata"]["resourceVersion"] = made["resourceVersion"]
-            code, answer = served.request("PUT", f"{path}/{made['name']}?dryRun=All", document)
-            assert served.request("DELETE", f"{path}/{made['name']}")[0] == 200
-        else:
-            code, answer = served.request("POST", f"{path}?dryRun=All", document)
-        assert code == 422 if ours else code in (200, 201), (row, answer)
-        assert all(message in answer["message"] for message in ours if message != PATTERN), (row, answer)
+def test_server_refuses_in_the_words_of_the_findings(served: ApiUnderTest, questions: list[ReadQuestion]) -> None:
+    asked = [question for question in questions if question.document["kind"] != "PodGroup"]
+    assert len(asked) >= 30
+    for question in asked:
+        errors = errors_of(question)
+        code, answer = written(served, question)
+        expected = (422,) if errors else (200, 201)
+        assert code in expected, (question, answer)
+        for message in errors:
+            assert message == PATTERN or message in answer["message"], (question, answer)
+
+
+def written(served: ApiUnderTest, question: ReadQuestion) -> tuple[int, Any]:
+    """What the server answers to the document, in place of the object in the cluster where it is one of its own."""
+    path = path_of(question.document)
+    if question.before is None or question.before is question.document:
+        return served.request("POST", f"{path}?dryRun=All", question.document)
+    existing = served.create(str(path), question.before)["metadata"]
+    changed = question.document
+    changed["metadata"]["resourceVersion"] = existing["resourceVersion"]
+    answer = served.request("PUT", f"{path}/{existing['name']}?dryRun=All", changed)
+    del changed["metadata"]["resourceVersion"]
+    assert served.request("DELETE", f"{path}/{existing['name']}")[0] == 200
+    return answer
 
 
 @pytest.mark.real_api("the rules are CEL")
-@each_case("tables/apiserver.yaml")
-def test_pod_groups_that_both_refuse(served: ApiUnderTest, spec: dict[str, Any]) -> None:
-    row = Row("PodGroup", {"spec": spec})
-    code, answer = served.request(
-        "POST", f"{COLLECTIONS['PodGroup']}?dryRun=All", TABLES["kai"].document(row.of, row.edits)
-    )
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"minMember": 0}, id="no-members"),
+        pytest.param({"subGroups": [{"name": "A", "minMember": 1}]}, id="name-in-capitals"),
+        pytest.param({"subGroups": [{"minMember": 1}]}, id="no-name"),
+        pytest.param({"subGroups": [{"name": "a", "minMember": -1}]}, id="negative-members"),
+    ],
+)
+def test_pod_group_is_refused_by_server_and_check(served: ApiUnderTest, spec: dict[str, Any]) -> None:
+    pod_group = document("kai/podgroup", {"spec": spec})
+    severities = {finding.severity for finding in read("KAI", pod_group, CLUSTER).findings}
+    assert "error" in severities
+    code, answer = served.request("POST", f"{path_of(pod_group)}?dryRun=All", pod_group)
     assert code == 422, answer
-    assert errors(TABLES["kai"], row)

@@ -15,6 +15,7 @@ ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"
 RACK = "cloud.google.com/gce-topology-subblock"
 TIER, SPINE = "fabric.topograph.run/tier-0", "fabric.topograph.run/tier-1"
+OCI_RACK = "oci.oraclecloud.com/host.rack_id"
 OLD_LEAF = "network.topology.nvidia.com/leaf"
 EVERYWHERE = (ZONE, NVLINK_DOMAIN, HOSTNAME)
 
@@ -35,21 +36,35 @@ def rack(i: int) -> NodeFacts:
 
 
 def paths(segments: tuple[Segment, ...]) -> list[tuple[str, int, int]]:
-    return [(" > ".join(level.domain for level in segment.levels), segment.nodes, segment.gpus) for segment in segments]
+    """Of each segment its levels, nodes and GPUs."""
+    found = []
+    for segment in segments:
+        path = " > ".join(level.domain for level in segment.levels)
+        found.append((path, segment.nodes, segment.gpus))
+    return found
 
 
-def test_nodes_that_are_alike_are_not_divided() -> None:
+def test_nodes_of_one_kind_are_not_divided() -> None:
     nodes = Table([rack(i) for i in range(4)])
     assert divide(nodes, BUILT_IN, 95) is None
     (only,) = whole(nodes, BUILT_IN, 95).segments
     assert paths((only,)) == [("zone > block > rack > nvlink-domain > host", 4, 32)]
-    assert (only.own, only.has, only.lacks, only.unlike) == ((), (), (), {})
+    assert only.own == ()
+    assert only.has == ()
+    assert only.lacks == ()
+    assert only.unlike == {}
 
 
-def test_two_kinds_of_racks_are_two_segments_with_a_selector_each() -> None:
+def test_two_kinds_of_racks_are_two_segments() -> None:
     """Grove's TAS17: half of the nodes lose the rack level and gain two others."""
-    other = [node(f"gb200-{i}", "4", **{TIER: "t", "oci.oraclecloud.com/host.rack_id": f"r{i}"}) for i in range(2)]
-    found = divide(Table([rack(i) for i in range(3)] + other), BUILT_IN, 95)
+    nodes = [
+        rack(0),
+        rack(1),
+        rack(2),
+        node("gb200-0", "4", **{TIER: "t", OCI_RACK: "r0"}),
+        node("gb200-1", "4", **{TIER: "t", OCI_RACK: "r1"}),
+    ]
+    found = divide(Table(nodes), BUILT_IN, 95)
     assert found is not None
     assert paths(found.segments) == [
         ("zone > block > rack > nvlink-domain > host", 3, 24),
@@ -57,19 +72,29 @@ def test_two_kinds_of_racks_are_two_segments_with_a_selector_each() -> None:
     ]
     first, second = found.segments
     assert first.own == (Level("block", BLOCK), Level("rack", RACK))
-    assert (first.has, first.lacks, first.examples) == ((BLOCK, RACK), (), ("h100-00", "h100-01", "h100-02"))
-    assert (second.has, second.lacks) == ((TIER, "oci.oraclecloud.com/host.rack_id"), ())
+    assert first.has == (BLOCK, RACK)
+    assert first.lacks == ()
+    assert first.examples == ("h100-00", "h100-01", "h100-02")
+    assert second.has == (TIER, OCI_RACK)
+    assert second.lacks == ()
 
 
-def test_nodes_without_what_others_have_are_a_segment_by_what_they_lack() -> None:
+def test_nodes_without_a_level_are_a_segment_by_what_they_lack() -> None:
     found = divide(Table([rack(0), rack(1), node("plain-1")]), BUILT_IN, 95)
     assert found is not None
     plain = found.segments[1]
-    assert (plain.nodes, plain.own, plain.has) == (1, (), ())
+    assert plain.nodes == 1
+    assert plain.own == ()
+    assert plain.has == ()
     assert plain.lacks == (BLOCK,)  # one key is enough
-    found = divide(Table([node("plain"), node("a", **{SPINE: "s", RACK: "r"}), node("b", **{RACK: "r"})]), BUILT_IN, 95)
+
+
+def test_keys_that_a_segment_lacks_are_in_the_order_of_levels() -> None:
+    nodes = [node("plain"), node("a", **{SPINE: "s", RACK: "r"}), node("b", **{RACK: "r"})]
+    found = divide(Table(nodes), BUILT_IN, 95)
     assert found is not None
-    assert {segment.examples: segment.lacks for segment in found.segments}["plain",] == (SPINE, RACK)  # as levels go
+    lacking = {segment.examples[0]: segment.lacks for segment in found.segments}
+    assert lacking["plain"] == (SPINE, RACK)
 
 
 @pytest.mark.parametrize(("lacking", "percent", "segments"), [(5, 95, 1), (5, 96, 2), (6, 95, 2), (6, 94, 1)])
@@ -84,7 +109,7 @@ def test_few_nodes_without_a_label_are_no_segment(lacking: int, percent: int, se
 
 def test_few_nodes_with_a_label_of_their_own_are_a_segment() -> None:
     """Three racks of another platform in a cluster of hundreds: another kind of machine, however few."""
-    other = [node(f"gb200-{i}", "4", **{TIER: "t", "oci.oraclecloud.com/host.rack_id": "r"}) for i in range(3)]
+    other = [node(f"gb200-{i}", "4", **{TIER: "t", OCI_RACK: "r"}) for i in range(3)]
     found = divide(Table([*map(rack, range(97)), *other]), BUILT_IN, 95)
     assert found is not None
     assert paths(found.segments) == [
@@ -93,7 +118,7 @@ def test_few_nodes_with_a_label_of_their_own_are_a_segment() -> None:
     ]
 
 
-def test_a_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None:
+def test_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None:
     """Beside another kind that lacks it too, no selector could take it."""
     other = node("gb200", "4", **{TIER: "t"})
     found = divide(Table([*map(rack, range(98)), other, node("bare", **{RACK: "r"})]), BUILT_IN, 95)
@@ -103,7 +128,7 @@ def test_a_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None
     assert not selects(found.segments[0], node("bare", **{RACK: "r"}))
 
 
-def test_a_second_key_of_a_level_divides_nothing() -> None:
+def test_second_key_of_a_level_divides_nothing() -> None:
     """Labels that an older Topograph left behind on some nodes."""
     both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
     assert divide(Table([*both, node("b", **{TIER: "t"})]), BUILT_IN, 95) is None
@@ -111,18 +136,23 @@ def test_a_second_key_of_a_level_divides_nothing() -> None:
     assert divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, 95) is None
 
 
-def test_the_key_in_effect_stays_the_key() -> None:
+def test_key_in_effect_stays_the_key() -> None:
     both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
     found = divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, 95, [Level("leaf", TIER)])
     assert found is not None
     first, second = found.segments
-    assert (first.has, first.lacks) == ((TIER,), ())
-    assert (second.has, second.lacks) == ((OLD_LEAF,), (TIER,))
+    assert first.has == (TIER,)
+    assert first.lacks == ()
+    assert second.has == (OLD_LEAF,)
+    assert second.lacks == (TIER,)
+
+
+def test_key_in_effect_that_nearly_all_nodes_carry_divides_nothing() -> None:
     many = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(20)]
     assert divide(Table([*many, node("b", **{TIER: "t"})]), BUILT_IN, 95, [Level("leaf", OLD_LEAF)]) is None
 
 
-def test_a_node_that_says_unknown_is_in_no_segment_and_no_selector_takes_it() -> None:
+def test_node_that_says_unknown_is_in_no_segment() -> None:
     nodes = [node(f"a{i}", **{TIER: "t"}) for i in range(3)] + [node("b"), node("c", **{TIER: "no-topology"})]
     found = divide(Table(nodes), BUILT_IN, 95)
     assert found is not None
@@ -135,13 +165,17 @@ def test_a_node_that_says_unknown_is_in_no_segment_and_no_selector_takes_it() ->
 
 def selects(segment: Segment, each: NodeFacts) -> bool:
     """As a scheduler reads the selector made from it."""
-    unlike = any(each.label(key) in values for key, values in segment.unlike.items())
-    lacking = any(each.label(key) is not None for key in segment.lacks)
-    return all(each.label(key) is not None for key in segment.has) and not unlike and not lacking
+    for key in segment.has:
+        if each.label(key) is None:
+            return False
+    for key in segment.lacks:
+        if each.label(key) is not None:
+            return False
+    return not any(each.label(key) in values for key, values in segment.unlike.items())
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) -> None:
+def test_random_node_is_selected_by_its_own_segment_alone(seed: int) -> None:
     rng = random.Random(seed)
     pool = rng.sample(sorted(BUILT_IN.level_keys - {HOSTNAME}), 7)
     kinds = [rng.sample(pool, rng.randrange(len(pool) + 1)) for _ in range(rng.randrange(1, 6))]

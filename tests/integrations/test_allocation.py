@@ -1,21 +1,76 @@
 """Claims on one node, held to an oracle that tries every choice of every pod."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any
 
 import pytest
 from tests.support.slices import attributes, claim, device_class, request, slice_of
-from tests.support.tables import each_case
-from toposcope.integrations.dra.allocation import UNKNOWN, Claims, Copies, copies
+from toposcope.integrations.dra.allocation import UNKNOWN, Claim, Claims, Copies, copies
 from toposcope.integrations.dra.devices import Device, inventory
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 
+NVIDIA = 'device.attributes["gpu.nvidia.com"]'
+RDMA = 'device.attributes["dra.net"].rdma'
+GPU = Device("gpu.nvidia.com", "p", "gpu-0", {"type": "gpu", "count": 3, "d.e/far": 1, "whole": True})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device.driver == 'gpu.nvidia.com'",
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'",
+        f'{RDMA} || device.driver == "gpu.nvidia.com"',
+        f"{NVIDIA}.whole",
+        f"!{NVIDIA}.whole == false",
+        f'{NVIDIA}["type"] in ["mig", "gpu"]',
+        f'"type" in {NVIDIA}',
+        'has(device.attributes["d.e"].far) && device.attributes["d.e"].far == 1',
+    ],
+)
+def test_selector_takes_the_device(expression: str) -> None:
+    assert matches(expression, GPU) is True
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f'device.driver == "dra.net" && {RDMA}',
+        f"!{NVIDIA}.whole",
+        '"type" in device.attributes["dra.net"]',
+        f'{NVIDIA}.count == "3"',
+        f"{NVIDIA}.count != 3 || false",
+    ],
+)
+def test_selector_does_not_take_the_device(expression: str) -> None:
+    assert matches(expression, GPU) is False
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        RDMA,
+        f"{RDMA} && true",
+        f"false || {RDMA}",
+        f"{NVIDIA}.count > 2",
+        f'{NVIDIA}.type.matches("g.*")',
+        'device.driver == "a" ? true : false',
+        "device.driver",
+        "not true",
+        "(",
+    ],
+)
+def test_selector_that_is_not_understood_says_nothing(expression: str) -> None:
+    assert matches(expression, GPU) is None
+
+
 DOMAIN = 'device.attributes["d"]'
-SELECTORS: dict[str, Callable[[dict[str, Any]], bool]] = {
+Facts = dict[str, Any]
+SELECTORS: dict[str, Callable[[Facts], bool]] = {
     "true == true": lambda _: True,
     f'{DOMAIN}.kind == "gpu"': lambda facts: facts["kind"] == "gpu",
     f'{DOMAIN}.kind != "gpu"': lambda facts: facts["kind"] != "gpu",
@@ -25,97 +80,180 @@ SELECTORS: dict[str, Callable[[dict[str, Any]], bool]] = {
 """What a selector says, and what it means."""
 
 
-@each_case("tables/integrations.yaml")
-def test_what_a_selector_says(expression: str, answer: bool | None) -> None:
-    facts: dict[str, Any] = {"type": "gpu", "count": 3, "d.e/far": 1, "whole": True}
-    device = Device("gpu.nvidia.com", "p", "gpu-0", facts)
-    assert matches(expression, device) is answer
+@dataclass(frozen=True)
+class Offered:
+    """A device, as the oracle sees it."""
+
+    name: str
+    facts: tuple[tuple[str, Any], ...]
+
+    def has(self, selector: str) -> bool:
+        return SELECTORS[selector](dict(self.facts))
+
+    def value(self, attribute: str) -> Any:
+        return dict(self.facts).get(attribute.removeprefix("d/"))
 
 
-Facts = tuple[str, dict[str, Any]]
+@dataclass(frozen=True)
+class Wanted:
+    """A request for so many devices."""
+
+    name: str
+    count: int
+    selector: str
 
 
-def node(rng: random.Random) -> list[Facts]:
+@dataclass(frozen=True)
+class SameValue:
+    """A constraint: devices of these requests (none: of all) have the same value of the attribute."""
+
+    attribute: str
+    requests: tuple[str, ...]
+
+    def holds(self, choice: Sequence[tuple[Wanted, Offered]]) -> bool:
+        values = set()
+        for wanted, device in choice:
+            if not self.requests or wanted.name in self.requests:
+                values.add(device.value(self.attribute))
+        return len(values) <= 1 and None not in values
+
+
+def random_devices(rng: random.Random) -> list[Offered]:
     """A few devices; some lack the attribute that constraints compare."""
-
-    def device() -> dict[str, Any]:
+    devices = []
+    for number in range(rng.randint(1, 6)):
         facts = {"kind": rng.choice(("gpu", "nic")), "size": rng.randint(1, 2), "root": rng.randint(1, 3)}
-        return facts | ({"numa": rng.randint(0, 1)} if rng.random() < 0.8 else {})
-
-    return [(f"d{number}", device()) for number in range(rng.randint(1, 6))]
-
-
-def asked(rng: random.Random) -> tuple[list[Any], list[Any]]:
-    """Requests and constraints."""
-    some = rng.choice((list(SELECTORS), [*SELECTORS][1:3]))
-    requests = [(f"r{n}", rng.randint(1, 2), rng.choice(some)) for n in range(rng.randint(1, 2))]
-    names = [name for name, _, _ in requests]
-    over = [rng.sample(names, rng.randint(0, len(names))) for _ in range(rng.choice((0, 1, 1, 2)))]
-    return requests, [(rng.choice(("d/root", "d/numa")), some) for some in over]
+        if rng.random() < 0.8:
+            facts["numa"] = rng.randint(0, 1)
+        devices.append(Offered(f"d{number}", tuple(facts.items())))
+    return devices
 
 
-def choices(devices: tuple[Facts, ...], requests: list[Any], constraints: list[Any]) -> Iterator[frozenset[str]]:
+def random_requests(rng: random.Random) -> list[Wanted]:
+    selectors = rng.choice((list(SELECTORS), list(SELECTORS)[1:3]))
+    requests = []
+    for number in range(rng.randint(1, 2)):
+        requests.append(Wanted(f"r{number}", rng.randint(1, 2), rng.choice(selectors)))
+    return requests
+
+
+def random_constraints(rng: random.Random, requests: list[Wanted]) -> list[SameValue]:
+    names = [wanted.name for wanted in requests]
+    constraints = []
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        over = rng.sample(names, rng.randint(0, len(names)))
+        constraints.append(SameValue(rng.choice(("d/root", "d/numa")), tuple(over)))
+    return constraints
+
+
+def choices(
+    devices: tuple[Offered, ...], requests: list[Wanted], constraints: list[SameValue]
+) -> Iterator[frozenset[str]]:
     """The devices that one pod may get, in every way."""
-
-    def chosen(left: list[Any], free: tuple[Facts, ...]) -> Iterator[list[tuple[str, Facts]]]:
-        if not left:
-            yield []
-            return
-        name, count, selector = left[0]
-        for some in combinations([device for device in free if SELECTORS[selector](device[1])], count):
-            for rest in chosen(left[1:], tuple(device for device in free if device not in some)):
-                yield [*((name, device) for device in some), *rest]
-
-    for way in chosen(requests, devices):
-        values = [{repr(f.get(a[2:])) for name, (_, f) in way if not over or name in over} for a, over in constraints]
-        if all(len(value) <= 1 and value != {"None"} for value in values):
-            yield frozenset(name for _, (name, _) in way)
+    for choice in unconstrained_choices(devices, requests):
+        if all(constraint.holds(choice) for constraint in constraints):
+            yield frozenset(device.name for _, device in choice)
 
 
-def bounds(devices: list[Facts], requests: list[Any], constraints: list[Any]) -> tuple[int, int]:
+def unconstrained_choices(free: tuple[Offered, ...], requests: list[Wanted]) -> Iterator[list[tuple[Wanted, Offered]]]:
+    if not requests:
+        yield []
+        return
+    wanted, *others = requests
+    suitable = [device for device in free if device.has(wanted.selector)]
+    for taken in combinations(suitable, wanted.count):
+        left = tuple(device for device in free if device not in taken)
+        for rest in unconstrained_choices(left, others):
+            yield [*((wanted, device) for device in taken), *rest]
+
+
+def bounds(devices: list[Offered], requests: list[Wanted], constraints: list[SameValue]) -> tuple[int, int]:
     """With how few pods it may end, and how many there may be at most."""
 
     @cache
     def after(free: frozenset[str]) -> tuple[int, int]:
-        there = tuple(device for device in devices if device[0] in free)
-        ends = [after(free - some) for some in set(choices(there, requests, constraints))]
-        return (1 + min(low for low, _ in ends), 1 + max(high for _, high in ends)) if ends else (0, 0)
+        there = tuple(device for device in devices if device.name in free)
+        lows, highs = [], []
+        for taken in set(choices(there, requests, constraints)):
+            low, high = after(free - taken)
+            lows.append(1 + low)
+            highs.append(1 + high)
+        return min(lows, default=0), max(highs, default=0)
 
-    return after(frozenset(name for name, _ in devices))
+    return after(frozenset(device.name for device in devices))
+
+
+def read_claim(*objects: Any) -> Claim:
+    """The claim `c` of these objects, and of a class of all devices."""
+    claims = Claims.of([device_class("any", 'device.driver == "d"'), *objects])
+    return claims.read(ClaimRef("ResourceClaim", "train", "c"), alone=True)
+
+
+def claim_of(requests: list[Wanted], constraints: list[SameValue]) -> Any:
+    written = [request(wanted.name, "any", wanted.count, wanted.selector) for wanted in requests]
+    same = [{"matchAttribute": each.attribute, "requests": list(each.requests)} for each in constraints]
+    return claim("c", *written, constraints=tuple(same))
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_choice_leads_to_fewer_or_more(seed: int) -> None:
+def test_no_choice_leads_to_fewer_or_more_pods(seed: int) -> None:
     rng = random.Random(seed)
     exact = 0
     for _ in range(25):
-        devices, (requests, constraints) = node(rng), asked(rng)
-        offered = [{"name": name, "attributes": attributes(**facts)} for name, facts in devices]
-        spec = claim(
-            "c",
-            *(request(name, "any", count, selector) for name, count, selector in requests),
-            constraints=tuple({"matchAttribute": a, "requests": over} for a, over in constraints),
-        )
-        claims = Claims.of([device_class("any", 'device.driver == "d"'), spec])
-        found = claims.read(ClaimRef("ResourceClaim", "train", "c"), alone=True)
-        there = inventory([slice_of("n", "d", offered)]).nodes["n"]
-        least, most, error = copies([found], there, frozenset())
+        devices, requests = random_devices(rng), random_requests(rng)
+        constraints = random_constraints(rng, requests)
+        offered = [{"name": device.name, "attributes": attributes(**dict(device.facts))} for device in devices]
+        node = inventory([slice_of("n", "d", offered)]).nodes["n"]
+
+        least, most, error = copies([read_claim(claim_of(requests, constraints))], node, frozenset())
+
         low, high = bounds(devices, requests, constraints)
         assert not error
-        assert min(low, least) == least, (devices, requests, constraints)
-        assert max(high, most) == most, (devices, requests, constraints)
+        assert least <= low, (devices, requests, constraints)
+        assert most >= high, (devices, requests, constraints)
         assert (least > 0) == (low > 0)
         exact += least == most
     assert exact > 12
 
 
-@each_case("tables/integrations.yaml")
-def test_what_else_decides(device: dict[str, Any], slices: int, found: dict[str, Any] | None) -> None:
-    """Null: not known."""
+def copies_beside(device: dict[str, Any], *, slices: int = 1) -> Copies:
+    """How many pods get one GPU of a plain one and another device."""
     plain = {"name": "a", "attributes": attributes(kind="gpu")}
-    one = slice_of("n", "d", [plain, {**plain, "name": "b", **device}])
-    one["spec"]["pool"]["resourceSliceCount"] = slices
-    asked = claim("c", request("r", "any", 1, f'{DOMAIN}.kind == "gpu"'))
-    claims = Claims.of([device_class("any", 'device.driver == "d"'), asked])
-    spec = claims.read(ClaimRef("ResourceClaim", "train", "c"), alone=True)
-    assert copies([spec], inventory([one]).nodes["n"], frozenset()) == (Copies(**found) if found else UNKNOWN)
+    pool = slice_of("n", "d", [plain, {**plain, "name": "b", **device}])
+    pool["spec"]["pool"]["resourceSliceCount"] = slices
+    spec = read_claim(claim("c", request("r", "any", 1, f'{DOMAIN}.kind == "gpu"')))
+    return copies([spec], inventory([pool]).nodes["n"], frozenset())
+
+
+def test_two_devices_are_for_two_pods() -> None:
+    assert copies_beside({}) == Copies(least=2, most=2)
+
+
+@pytest.mark.parametrize(
+    "attributes", [pytest.param({}, id="missing"), pytest.param({"kind": {"version": "1.0.0"}}, id="of-another-type")]
+)
+def test_attribute_that_cannot_be_compared_is_an_error(attributes: dict[str, Any]) -> None:
+    assert copies_beside({"attributes": attributes}) == Copies(least=0, most=2, error=True)
+
+
+def test_tainted_device_is_for_no_pod() -> None:
+    assert copies_beside({"taints": [{"key": "sick", "effect": "NoExecute"}]}) == Copies(least=1, most=1)
+
+
+def test_taint_without_effect_does_not_count() -> None:
+    assert copies_beside({"taints": [{"key": "sick", "effect": "None"}]}) == Copies(least=2, most=2)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        pytest.param({"consumesCounters": [{"counterSet": "s"}]}, id="counters"),
+        pytest.param({"allowMultipleAllocations": True}, id="shared"),
+    ],
+)
+def test_device_that_is_not_for_one_pod_leaves_the_answer_open(device: dict[str, Any]) -> None:
+    assert copies_beside(device) == UNKNOWN
+
+
+def test_pool_with_missing_slices_leaves_the_answer_open() -> None:
+    assert copies_beside({}, slices=2) == UNKNOWN

@@ -30,13 +30,14 @@ TRUE = 'device.attributes["d"].a'
 
 @pytest.mark.regression
 @pytest.mark.parametrize("count", [1, 2, 3, 600, 601, 9000])
-def test_a_row_of_negations(count: int) -> None:
+def test_negations_in_a_row_are_counted(count: int) -> None:
     assert matches("!" * count + TRUE, DEVICE) is (count % 2 == 0)
-    assert matches("! " * (count // 2) + "!" * (count % 2) + TRUE, DEVICE) is ((count // 2 + count % 2) % 2 == 0)
+    with_spaces = "! " * (count // 2) + "!" * (count % 2)
+    assert matches(with_spaces + TRUE, DEVICE) is (with_spaces.count("!") % 2 == 0)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_negations_of_what_is_no_boolean(count: int) -> None:
+def test_negated_value_that_is_no_boolean_is_unknown(count: int) -> None:
     assert matches("!" * count + 'device.attributes["d"].n == 1', DEVICE) is None
     assert matches("!" * count + '"a" == "a"', DEVICE) is None
 
@@ -46,21 +47,21 @@ def test_negations_of_what_is_no_boolean(count: int) -> None:
     ("opened", "closed"), [("(", ")"), ("!(", ")"), ("((", "))"), ("true && (", ")"), ("false || (true && (", "))")]
 )
 @pytest.mark.parametrize("depth", [1, 30, 33, 600, 5000])
-def test_brackets_within_brackets(opened: str, closed: str, depth: int) -> None:
+def test_brackets_too_deep_are_unknown(opened: str, closed: str, depth: int) -> None:
     expression = opened * depth + TRUE + closed * depth
     brackets = depth * opened.count("(") + 1  # the name of the domain has some, too
-    found = matches(expression, DEVICE)
-    assert (found is None) is (brackets > 32 or len(expression) > 10 << 10)
+    is_too_much = brackets > 32 or len(expression) > 10 << 10
+    assert (matches(expression, DEVICE) is None) is is_too_much
 
 
 @pytest.mark.parametrize(
     "expression", ["a(" * 900 + ")" * 900, "[" * 900, "a[" * 900, "device" + ".a" * 900, "(" * 900]
 )
-def test_what_is_not_understood_however_deep(expression: str) -> None:
+def test_expression_that_is_not_understood_is_unknown_however_deep(expression: str) -> None:
     assert matches(expression, DEVICE) is None
 
 
-def test_an_expression_that_no_server_takes_is_unknown() -> None:
+def test_expression_too_long_for_a_server_is_unknown() -> None:
     long = " && ".join(["true"] * 2000)
     assert matches(long[: 10 << 10].rpartition(" && ")[0], DEVICE) is True
     assert matches(long, DEVICE) is None
@@ -84,11 +85,11 @@ MESSAGES = (
 
 @pytest.mark.regression
 @pytest.mark.parametrize("text", MESSAGES, ids=lambda text: f"{text[:40]}...")
-def test_a_message_of_any_length_is_read(text: str) -> None:
+def test_message_of_any_length_is_read(text: str) -> None:
     assert isinstance(meaning(text), str)  # it took minutes, or was a traceback; tools.fuzz.growth measures it
 
 
-def test_a_number_of_many_digits_has_no_meaning() -> None:
+def test_number_of_many_digits_has_no_meaning() -> None:
     assert meaning("9" * 400 + "/3 slice(s) fit on level rack") == ""
     assert meaning("19/38 slice(s) fit on level rack") == "level rack: room for 19 slices in the best domain, 38 needed"
 
@@ -106,17 +107,17 @@ def test_a_number_of_many_digits_has_no_meaning() -> None:
         ("x Too many pods", ""),
     ],
 )
-def test_reasons_of_kube_scheduler(text: str, said: str) -> None:
+def test_reasons_of_kube_scheduler_are_read(text: str, said: str) -> None:
     assert meaning(f"0/9 nodes are available: {text}") == (f"of 9 nodes, {said}" if said else "")
 
 
-def test_the_message_of_a_condition_is_cut() -> None:
+def test_long_message_of_a_condition_is_cut() -> None:
     (found,) = conditions({"status": {"conditions": [{"type": "A", "status": "False", "message": "x" * 100_000}]}})
     assert found.message.endswith("(cut after 32 KiB of 100,000 characters)")
 
 
 @pytest.mark.parametrize("number", [1 << 63, 10**30, 10**4000])
-def test_a_number_of_a_document_has_63_bits(number: int) -> None:
+def test_number_of_more_than_63_bits_is_refused(number: int) -> None:
     field = Field({"replicas": number}) / "replicas"
     assert field.number(1) == 1
     (finding,) = field.findings
@@ -131,12 +132,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("pattern", SAFE)
-def test_a_pattern_of_a_hyper_node_that_is_applied(pattern: str) -> None:
+def test_safe_pattern_of_a_hyper_node_is_applied(pattern: str) -> None:
     assert isinstance(compiled(pattern), re.Pattern)
 
 
 @pytest.mark.parametrize("pattern", REFUSED)
-def test_a_pattern_of_a_hyper_node_that_is_not_applied(pattern: str) -> None:
+def test_unsafe_pattern_of_a_hyper_node_is_not_applied(pattern: str) -> None:
     assert compiled(pattern) is None
 
 
@@ -156,7 +157,7 @@ def two_nodes() -> dict[str, NodeFacts]:
     return {name: gpu_node(name, {"rack": name}) for name in ("a1", "b1")}
 
 
-def test_nodes_of_a_pattern_that_is_not_applied_are_unknown() -> None:
+def test_nodes_of_an_unsafe_pattern_are_unknown() -> None:
     documents = {"a": hyper_node(1, node_like("^a")), "b": hyper_node(1, node_like("(b+)+$")), "top": hyper_node(2)}
     documents["top"]["spec"]["members"] = [below("a"), below("b")]
     inside = nodes_inside(documents, two_nodes())
@@ -168,7 +169,7 @@ def test_nodes_of_a_pattern_that_is_not_applied_are_unknown() -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("circle", [False, True])
-def test_hyper_nodes_within_hyper_nodes(circle: bool) -> None:
+def test_hyper_nodes_inside_each_other_end_somewhere(circle: bool) -> None:
     count = 300 if circle else 3000
     documents = {f"h{n}": hyper_node(n, below(f"h{n + 1}")) for n in range(count)}
     documents[f"h{count}"] = hyper_node(count, node_like("^a"), *([below("h0")] if circle else []))
@@ -182,19 +183,19 @@ def _in_rack(rack: str) -> list[NodeFacts]:
 
 
 @pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "\u00fc", "-a", "x" * 64, "a,b", "a[1-2]"])
-def test_slurm_gets_no_name_that_no_label_can_be(value: str) -> None:
+def test_value_that_is_no_label_is_no_name_for_slurm(value: str) -> None:
     with pytest.raises(ExportError, match="cannot be the value of a label, so no switch or block gets its name"):
         tree([Level("zone", "z"), Level("rack", "r")], Table(_in_rack(value)))
 
 
-def test_a_kernel_s_list_spans_a_million_numbers_in_all() -> None:
+def test_list_of_more_than_a_million_numbers_is_refused() -> None:
     assert len(parse_list("0-1048575")) == 1 << 20
     for text in ("0-1048575,0", ",".join(["0-1048575"] * 300), "0-1048575:1/1048576,0-1"):
         with pytest.raises(ValueError, match="spans more than 1,048,576 numbers"):
             parse_list(text)
 
 
-def test_a_server_s_refusal_names_a_user_with_quotes() -> None:
+def test_refusal_of_a_server_names_a_user_in_quotes() -> None:
     assert _RBAC.search('x is forbidden: User "a" cannot create resource "jobs"')
     assert not _RBAC.search('is forbidden: User "' * 5000)
 
@@ -208,7 +209,7 @@ MATRIX = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-19\nGPU1\tNV4\t X \t20-3
     ("was", "becomes"),
     [("NV4", f"NV{LONG}"), ("GPU1", f"GPU{LONG}"), ("0-19", f"0-{LONG}"), ("0-19", ",".join(["0-1048575"] * 300))],
 )
-def test_digits_of_a_pasted_matrix(was: str, becomes: str) -> None:
+def test_number_of_many_digits_in_a_matrix_is_refused(was: str, becomes: str) -> None:
     with pytest.raises(CaptureError):
         machine_from_capture(MATRIX.replace(was, becomes))
 
@@ -223,16 +224,16 @@ def test_digits_of_a_pasted_matrix(was: str, becomes: str) -> None:
         f"Socket(s): {LONG}",
     ],
 )
-def test_digits_beside_a_pasted_matrix(line: str) -> None:
+def test_number_of_many_digits_beside_a_matrix_is_ignored(line: str) -> None:
     assert len(machine_from_capture(f"{MATRIX}\n{line}\n").gpus) == 2
 
 
-def test_the_copy_of_a_scaling_group_has_few_digits() -> None:
+def test_index_of_many_digits_is_no_copy_of_a_scaling_group() -> None:
     labels = {"grove.io/podcliquescalinggroup": "a-0-g", "grove.io/podcliquescalinggroup-replica-index": LONG}
     assert not is_apart(labels, [("g", 1)])
 
 
 @pytest.mark.parametrize("index", ["\u00b2", LONG])
-def test_a_path_whose_place_in_a_list_is_no_number(index: str) -> None:
+def test_path_with_an_index_that_is_no_number_ends_at_its_list(index: str) -> None:
     text = b"labels:\n  a:\n  - x\n"
     assert locate(text, f"$.labels[a].[{index}]")[1] == 3

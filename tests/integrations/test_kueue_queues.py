@@ -2,105 +2,187 @@
 
 import copy
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.placement.test_rows import TABLES, checked, snapshot_of
-from tests.support.readings import Edits
+from tests.support.checked_cluster import CheckedCluster
+from tests.support.checking import CheckedWorkload, snapshot_of
+from tests.support.kueue_objects import BOTH_ON_N0, ONE_ON_EACH, admitted, flavor, lender, pod_of_workload, quotas
 from toposcope.integrations.kueue.queues import kept
-from toposcope.placement.check import Checked, Checker
-from toposcope.placement.sentences import answer
+from toposcope.placement.check import Checker
 
-QUEUES = TABLES["queues"]
-GPU_QUOTA = "cluster.ClusterQueue/cq.spec.resourceGroups[0].flavors[0].resources[0].nominalQuota"
+pytestmark = pytest.mark.regression
 
-
-def deployment(replicas: int, quota: str = "100") -> str:
-    """The verdict on so many copies of two pods each."""
-    template = QUEUES.situation("", {}).workload["spec"]["template"]
-    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": replicas, "template": template}}
-    edits: Edits = {f"workload.{name}": value for name, value in workload.items()}
-    edits |= {"workload.spec.template.metadata.annotations": None, GPU_QUOTA: quota}
-    answered = checked(QUEUES.situation("", edits), QUEUES.served)
-    assert answered.verdict
-    return answered.verdict.kind
+SERVED = {"topologies.kueue.x-k8s.io": True}
+GPU_QUOTA = "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota"
+POD_ANNOTATIONS = "spec.template.metadata.annotations"
+JUNK: tuple[Any, ...] = (None, [], {}, "", "x", 7, -1, True, 1.5, [None], {"a": None}, "9" * 30, [{}])
 
 
-@pytest.mark.regression
-def test_many_copies_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def kueue() -> CheckedCluster:
+    """Two nodes in a rack, and a queue whose flavor places a Job of two pods on them."""
+    return new_cluster()
+
+
+def new_cluster() -> CheckedCluster:
+    return CheckedCluster("placement/clusters/kueue-queue", "placement/kueue-job", served=SERVED)
+
+
+def check_deployment(kueue: CheckedCluster, *, replicas: int, quota: str = "100") -> str:
+    """The verdict on a Deployment instead of the Job."""
+    kueue.edit_workload("apiVersion", "apps/v1")
+    kueue.edit_workload("kind", "Deployment")
+    kueue.edit_workload("spec", {"replicas": replicas, "template": kueue.workload["spec"]["template"]})
+    kueue.edit_workload(POD_ANNOTATIONS, None)
+    kueue.edit("ClusterQueue/cq", GPU_QUOTA, quota)
+    return kueue.check().verdict
+
+
+def test_copies_that_are_not_tried_count_against_the_quota(
+    kueue: CheckedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is left out of the trial for time still counts against the quota, and needs room."""
     monkeypatch.setattr("toposcope.integrations.kueue.scheduling._MOST_EVALUATIONS", 1)
-    assert deployment(2) == "fits"
-    assert deployment(2, quota="8") == "never"
-    assert deployment(3) == "never"  # two nodes
 
-
-def partly_admitted(parallelism: int, quota: str) -> Checked:
-    """A Job of 8 GPUs a pod that starts with one pod, too, in a flavor without a topology."""
-    edits: Edits = {
-        "cluster.ResourceFlavor/f.spec.topologyName": None,
-        "workload.metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"},
-        "workload.spec.parallelism": parallelism,
-        "workload.spec.completions": parallelism,
-        "workload.spec.template.metadata.annotations": None,
-        GPU_QUOTA: quota,
-    }
-    return checked(QUEUES.situation("", edits), QUEUES.served)
-
-
-@pytest.mark.regression
-def test_fewer_pods_are_admitted_without_a_topology() -> None:
-    answered = partly_admitted(parallelism=2, quota="8")
-    assert answered.verdict
-    assert answered.verdict.kind == "fits"
-    assert answered.reading.workload
-    assert answered.reading.workload.notes == (
-        "admitted with 1 of 2 pods: the workload allows fewer (job-min-parallelism)",
+    assert check_deployment(kueue, replicas=2) == "fits: 2 pods on 2 nodes"
+    assert check_deployment(kueue, replicas=2, quota="8") == (
+        "cannot fit: ClusterQueue cq has a quota of 8 nvidia.com/gpu left in flavor f, 16 nvidia.com/gpu requested"
     )
+    assert check_deployment(kueue, replicas=3) == "cannot fit: pod needs 24 GPUs, the nodes it may use have 16"
 
 
-@pytest.mark.regression
-def test_room_for_fewer_pods_without_a_topology_is_left_open() -> None:
-    answered = partly_admitted(parallelism=4, quota="16")
-    assert answered.verdict
-    assert answer(answered.verdict) == (
+def check_partly_admitted(kueue: CheckedCluster, *, pods: int, quota: str) -> CheckedWorkload:
+    """A Job of 8 GPUs a pod that starts with one pod, too, in a flavor without a topology."""
+    kueue.edit("ResourceFlavor/f", "spec.topologyName", None)
+    kueue.edit("ClusterQueue/cq", GPU_QUOTA, quota)
+    kueue.edit_workload("metadata.annotations", {"kueue.x-k8s.io/job-min-parallelism": "1"})
+    kueue.edit_workload(POD_ANNOTATIONS, None)
+    kueue.pods(pods)
+    return kueue.check()
+
+
+def test_fewer_pods_are_admitted_without_a_topology(kueue: CheckedCluster) -> None:
+    answer = check_partly_admitted(kueue, pods=2, quota="8")
+    assert answer.verdict == "fits: 2 pods on 2 nodes"
+    assert answer.notes == ["admitted with 1 of 2 pods: the workload allows fewer (job-min-parallelism)"]
+
+
+def test_room_for_fewer_pods_without_a_topology_is_unclear(kueue: CheckedCluster) -> None:
+    answer = check_partly_admitted(kueue, pods=4, quota="16")
+    assert answer.verdict == (
         "unclear: Kueue 0.19 admits fewer pods than the workload asks for (job-min-parallelism), "
         "and whether these find room is not checked"
     )
 
 
-@pytest.mark.regression
-def test_fewer_pods_are_no_help_without_quota_for_the_least() -> None:
-    answered = partly_admitted(parallelism=2, quota="4")
-    assert answered.verdict
-    assert answered.verdict.kind == "never"
-    assert answered.reading.workload
-    assert answered.reading.workload.notes == ()
+def test_fewer_pods_are_no_help_without_quota_for_the_least(kueue: CheckedCluster) -> None:
+    answer = check_partly_admitted(kueue, pods=2, quota="4")
+    assert answer.verdict == (
+        "cannot fit: ClusterQueue cq has a quota of at most 4 nvidia.com/gpu in flavor f, 16 nvidia.com/gpu requested"
+    )
+    assert answer.notes == []
 
 
-JUNK: tuple[Any, ...] = (None, [], {}, "", "x", 7, -1, True, 1.5, [None], {"a": None}, "9" * 30, [{}])
+def with_lender(kueue: CheckedCluster) -> None:
+    kueue.add(lender(quotas("f", "8")), admitted(gpus=4, queue="lender"))
+    kueue.edit("ClusterQueue/cq", "spec.cohortName", "c")
+
+
+def with_borrowing_limit(kueue: CheckedCluster) -> None:
+    with_lender(kueue)
+    quota = {"name": "nvidia.com/gpu", "nominalQuota": "8", "borrowingLimit": 4}
+    kueue.edit("ClusterQueue/cq", "spec.resourceGroups[0].flavors[0].resources[0]", quota)
+
+
+def with_nested_cohorts(kueue: CheckedCluster) -> None:
+    kueue.edit("ClusterQueue/cq", "spec.cohortName", "c")
+    kueue.apply("""
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: Cohort
+        metadata: {name: c}
+        spec: {parentName: top}
+    """)
+
+
+def with_two_flavors(kueue: CheckedCluster) -> None:
+    kueue.add(flavor("full", pool="b"))
+    kueue.edit("ClusterQueue/cq", "spec.resourceGroups[0].flavors", [quotas("full"), quotas("f")])
+
+
+def with_assignment(kueue: CheckedCluster) -> None:
+    kueue.add(admitted(gpus=4, on=BOTH_ON_N0), pod_of_workload("p0", on="n0"))
+
+
+def with_assignment_in_slices(kueue: CheckedCluster) -> None:
+    kueue.add(admitted(gpus=4, on=ONE_ON_EACH), pod_of_workload("p0"))
+
+
+def with_minimum(kueue: CheckedCluster) -> None:
+    kueue.edit_workload("metadata.annotations", {"kueue.x-k8s.io/job-min-parallelism": "1"})
+    kueue.pods(4)
+
+
+def with_slices(kueue: CheckedCluster) -> None:
+    with_minimum(kueue)
+    kueue.annotate_pods("kueue.x-k8s.io/podset-slice-required-topology", "example.com/rack")
+    kueue.annotate_pods("kueue.x-k8s.io/podset-slice-size", "2")
+
+
+def with_reservation(kueue: CheckedCluster) -> None:
+    resources = [{"name": "nvidia.com/gpu", "total": "90"}]
+    kueue.edit("ClusterQueue/cq", "status", {"flavorsReservation": [{"name": "f", "resources": resources}]})
+
+
+def with_selector(kueue: CheckedCluster) -> None:
+    kueue.edit("ClusterQueue/cq", "spec.namespaceSelector", {"matchLabels": {"team": "x"}})
+    kueue.edit("ClusterQueue/cq", "spec.admissionChecks", ["prov"])
+
+
+SITUATIONS: tuple[Callable[[CheckedCluster], None], ...] = (
+    with_lender,
+    with_borrowing_limit,
+    with_nested_cohorts,
+    with_two_flavors,
+    with_assignment,
+    with_assignment_in_slices,
+    with_minimum,
+    with_slices,
+    with_reservation,
+    with_selector,
+)
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Every container in a document with each of its keys."""
-    inner = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
-    return [(value, key) for key, _ in inner] + [place for _, below in inner for place in places(below)]
+    found: list[tuple[Any, Any]] = []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in items:
+        found.append((value, key))
+        found += places(below)
+    return found
 
 
-@pytest.mark.regression
 @pytest.mark.parametrize("seed", range(20))
 def test_malformed_objects_never_raise(seed: int) -> None:
     rng = random.Random(seed)
-    rows = [row for case in QUEUES.cases.values() for row in case]
     for _ in range(20):
-        situation = QUEUES.situation("", rng.choice(rows).edits)
-        nodes = [document for name, document in situation.cluster.items() if name.startswith(("Node/", "Topology/"))]
-        objects = [copy.deepcopy(obj) for obj in situation.cluster.values() if obj not in nodes]
-        for document in rng.choices([*objects, situation.workload], k=3):
+        kueue = new_cluster()
+        rng.choice(SITUATIONS)(kueue)
+        nodes, chain = [], []
+        for name, item in kueue.objects.items():
+            if name.startswith(("Node/", "Topology/")):
+                nodes.append(item)
+            else:
+                chain.append(copy.deepcopy(item))
+
+        for document in rng.choices([*chain, kueue.workload], k=3):
             for _ in range(rng.randint(1, 3)):
                 container, key = rng.choice(places(document))
                 container[key] = copy.deepcopy(rng.choice(JUNK))
-        read = tuple(one for other in objects if (one := kept(other)))
-        snapshot = replace(snapshot_of(nodes, QUEUES.served), objects=read)
-        assert len(Checker(snapshot, objects).check(situation.workload)) <= 2
+
+        remembered = [kept(item) for item in chain]
+        snapshot = replace(snapshot_of(nodes, SERVED), objects=tuple(item for item in remembered if item))
+        assert len(Checker(snapshot, chain).check(kueue.workload)) <= 2

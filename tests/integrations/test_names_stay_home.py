@@ -37,7 +37,7 @@ def files_naming(folder: str, word: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("folder", "word"), WORDS.items(), ids=WORDS)
-def test_few_files_outside_of_its_folder_name_a_system(folder: str, word: str) -> None:
+def test_system_is_named_in_few_files_outside_its_folder(folder: str, word: str) -> None:
     naming = files_naming(folder, word)
     assert len(naming) <= MOST_FILES, naming
 
@@ -46,5 +46,5 @@ def test_every_system_is_counted() -> None:
     assert set(WORDS) | {"kubernetes"} == set(FOLDERS)
 
 
-def test_what_is_counted_is_found() -> None:
+def test_registry_is_a_file_that_names_systems() -> None:
     assert "integrations/registry.py" in files_naming("kueue", "kueue")

@@ -90,7 +90,7 @@ def cluster(path: Path, *objects: dict[str, Any]) -> str:
     ("replicas", "within", "code", "words"),
     [(4, RACK, 0, "fits"), (4, "rack", 1, f"label keys are taken here: write '{RACK}'"), (4000, RACK, 1, "slotwise")],
 )
-def test_it_is_read_and_checked(
+def test_new_system_is_read_and_checked(
     program: Path, tmp_path: Path, replicas: int, within: str, code: int, words: str
 ) -> None:
     files = cluster(tmp_path / "cluster.json", fabric(RACK, "kubernetes.io/hostname"))
@@ -100,7 +100,7 @@ def test_it_is_read_and_checked(
     assert words.lower() in output.lower()
 
 
-def test_its_waiting_pods_are_explained(program: Path, tmp_path: Path) -> None:
+def test_waiting_pods_of_a_new_system_are_explained(program: Path, tmp_path: Path) -> None:
     condition = {"type": "Placed", "status": "False", "reason": "NoRoom", "message": "no rack has 4 free slots"}
     waiting = {**gang(4), "status": {"conditions": [condition]}}
     owner = {"apiVersion": waiting["apiVersion"], "kind": "Gang", "name": "train", "uid": "uid-of-train"}
@@ -113,7 +113,7 @@ def test_its_waiting_pods_are_explained(program: Path, tmp_path: Path) -> None:
     assert "fabric.slotwise.example.com/cluster" in output
 
 
-def test_its_resource_is_published(program: Path, api: ApiUnderTest) -> None:
+def test_resource_of_a_new_system_is_published(program: Path, api: ApiUnderTest) -> None:
     share_crd(api)
     api.install_crd(stand_in("slotwise.example.com", "v1", "Fabric", "fabrics", namespaced=False))
     for number in range(3):

@@ -1,10 +1,9 @@
-"""What OSMO's PodGroup loses, on random trees; its pools. The rules are in tests/fixtures/integrations/osmo.yaml."""
+"""What OSMO's PodGroup loses, on random trees; its pools. The rules: tests/integrations/osmo/."""
 
 import random
 from typing import Any
 
 import pytest
-from tests.support.tables import each_case
 from tests.support.workloads import RACK, ZONE
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
@@ -18,82 +17,135 @@ Kept = list[tuple[set[int], Requirement]]
 """Tasks, by number, and what they are kept together by."""
 
 
-def podgroup(paths: list[list[Requirement]]) -> Kept:
+def kept_by_pod_group(paths: list[list[Requirement]]) -> Kept:
     """The constraints of the PodGroup that OSMO's builder makes, by its own steps."""
-    found: Kept = []
+    kept: Kept = []
     at: tuple[str, ...] = ()
     while len(below := names_below(paths, at)) == 1:
         at = (*at, below[0])
     if at:
-        found.append((set(range(len(paths))), paths[0][len(at) - 1]))
+        kept.append((set(range(len(paths))), paths[0][len(at) - 1]))
 
-    def sub_group(at: tuple[str, ...], *, has_parent: bool) -> None:
+    def add_sub_group(at: tuple[str, ...], *, has_parent: bool) -> None:
         below = names_below(paths, at)
         if len(below) != 1 or has_parent:
             inside = members(paths, at)
-            found.append((inside, paths[min(inside)][len(at) - 1]))
+            kept.append((inside, paths[min(inside)][len(at) - 1]))
             has_parent = True
         for name in below:
-            sub_group((*at, name), has_parent=has_parent)
+            add_sub_group((*at, name), has_parent=has_parent)
 
     for name in names_below(paths, at):
-        sub_group((*at, name), has_parent=False)
-    return found
+        add_sub_group((*at, name), has_parent=False)
+    return kept
 
 
 def names_below(paths: list[list[Requirement]], at: tuple[str, ...]) -> list[str]:
-    inside = members(paths, at)
-    return sorted({paths[task][len(at)].group for task in inside if len(paths[task]) > len(at)})
+    """The groups right below one, in order."""
+    names = set()
+    for task in members(paths, at):
+        if len(paths[task]) > len(at):
+            names.add(paths[task][len(at)].group)
+    return sorted(names)
 
 
 def members(paths: list[list[Requirement]], at: tuple[str, ...]) -> set[int]:
-    return {
-        task for task, path in enumerate(paths) if tuple(requirement.group for requirement in path)[: len(at)] == at
-    }
+    """The tasks inside of a group."""
+    inside = set()
+    for task, path in enumerate(paths):
+        if groups_of(path)[: len(at)] == at:
+            inside.add(task)
+    return inside
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
-    rng = random.Random(seed)
+def groups_of(path: list[Requirement]) -> tuple[str, ...]:
+    return tuple(requirement.group for requirement in path)
+
+
+def random_paths(rng: random.Random) -> list[list[Requirement]]:
+    """Requirements of some tasks, where the same group is always required or always preferred."""
     levels = [level for level in LEVELS.levels if rng.random() < 0.8] or [RACK]
-    kinds: dict[tuple[str, ...], bool] = {}
+    is_required: dict[tuple[str, ...], bool] = {}
     paths = []
     for _ in range(rng.randint(1, 6)):
         path: list[Requirement] = []
         for level in levels:
-            names = (*(requirement.group for requirement in path), rng.choice("xy"))
-            required = kinds.setdefault(names, rng.random() < 0.5)
-            path.append(Requirement(Field(None), level.domain, names[-1], required, level))
+            groups = (*groups_of(path), rng.choice("xy"))
+            required = is_required.setdefault(groups, rng.random() < 0.5)
+            path.append(Requirement(Field(None), level.domain, groups[-1], required, level))
         paths.append(path)
-    tasks = [Task(str(number), Pods("p", 1, ()), tuple(path)) for number, path in enumerate(paths)]
-    gone = {branch.path for branch, _ in lost(tree_of(tasks, LEVELS))}
-    kept = podgroup(paths)
+    return paths
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_lost_is_what_the_pod_group_does_not_say(seed: int) -> None:
+    paths = random_paths(random.Random(seed))
+    tasks = []
+    for number, path in enumerate(paths):
+        tasks.append(Task(str(number), Pods("p", 1, ()), tuple(path)))
+
+    kept = kept_by_pod_group(paths)
     expected = set()
     for path in paths:
         for number, requirement in enumerate(path, 1):
-            group = tuple(step.group for step in path[:number])
-            together = [other for tasks_of, other in kept if other.required and members(paths, group) <= tasks_of]
-            if requirement.required and all(rank(other) < rank(requirement) for other in together):
+            group = groups_of(path)[:number]
+            if requirement.required and not is_kept(requirement, members(paths, group), kept):
                 expected.add(group)
-    assert gone == expected
+
+    assert {branch.path for branch, _ in lost(tree_of(tasks, LEVELS))} == expected
+
+
+def is_kept(requirement: Requirement, tasks: set[int], kept: Kept) -> bool:
+    """Whether something required keeps these tasks together at that level or a narrower one."""
+    for together, constraint in kept:
+        if constraint.required and tasks <= together and rank(constraint) >= rank(requirement):
+            return True
+    return False
 
 
 def rank(requirement: Requirement) -> int:
     return LEVELS.rank(requirement.level) if requirement.level else 0
 
 
-@each_case("tables/integrations.yaml")
-def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
+ZONES = [{"key": "zone", "label": "topology.kubernetes.io/zone"}]
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        pytest.param(
+            {"pools": {"a": {"topology_keys": ZONES}, "b": {"topology_keys": ZONES}, "c": {"backend": "x"}}},
+            ["a", "b"],
+            id="by-name",
+        ),
+        pytest.param({"pools": [{"name": "a", "topology_keys": ZONES}]}, ["a"], id="listed"),
+        pytest.param({"a": {"topology_keys": ZONES}, "b": {"topology_keys": ZONES}}, ["a", "b"], id="without-pools"),
+        pytest.param({"name": "a", "topology_keys": ZONES}, ["a"], id="one"),
+        pytest.param({"topology_keys": ZONES}, [""], id="one-without-name"),
+    ],
+)
+def test_pools_are_found_wherever_they_stand(document: dict[str, Any], names: list[str]) -> None:
     assert POOL.claims(document)
-    assert [(topology.name, topology.levels) for topology in pools_of(document)] == [(name, (ZONE,)) for name in names]
+    pools = list(pools_of(document))
+    assert [pool.name for pool in pools] == names
+    assert [pool.levels for pool in pools] == [(ZONE,)] * len(names)
 
 
-@each_case("tables/integrations.yaml")
-def test_what_is_no_pool(document: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({"pools": {"a": {"backend": "x"}}}, id="pool-without-keys"),
+        pytest.param({"pools": 7}, id="number"),
+        pytest.param({"kind": "Pool", "topology_keys": ZONES}, id="kubernetes-object"),
+        pytest.param({"a": 1, "b": [{"topology_keys": ZONES}]}, id="something-else"),
+    ],
+)
+def test_document_without_topology_keys_is_no_pool(document: dict[str, Any]) -> None:
     assert not POOL.claims(document)
 
 
-def test_backends() -> None:
+def test_backend_says_its_scheduler() -> None:
     backend = {"backends": [{"name": "default", "scheduler_settings": {"scheduler_type": "kai"}}]}
     assert POOL.claims(backend)
     assert schedulers_of(backend) == {"default": "kai"}

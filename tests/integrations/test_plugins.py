@@ -26,12 +26,12 @@ def test_every_folder_is_registered() -> None:
 
 
 @pytest.mark.parametrize("plugin", registry.PLUGINS, ids=lambda plugin: plugin.name)
-def test_a_plugin_is_named_like_its_folder(plugin: Plugin) -> None:
+def test_plugin_is_named_like_its_folder(plugin: Plugin) -> None:
     assert plugin.package == f"toposcope.integrations.{plugin.name}"
 
 
 @pytest.mark.parametrize("plugin", registry.PLUGINS, ids=lambda plugin: plugin.name)
-def test_parts_have_what_their_file_is_for(plugin: Plugin) -> None:
+def test_part_has_what_its_file_is_for(plugin: Plugin) -> None:
     for part, name, kinds in (
         (Part.WORKLOAD, "READERS", System),
         (Part.EXPORT, "FORMATS", LevelsFormat | NodesFormat | NodeFormat),
@@ -46,7 +46,7 @@ def test_parts_have_what_their_file_is_for(plugin: Plugin) -> None:
         assert isinstance(waiting.WAITING, Waiting)
 
 
-def test_the_registry_loads_no_part() -> None:
+def test_registry_loads_no_part() -> None:
     code = "import sys, toposcope.integrations.registry; print(*sorted(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(answer.stdout.split())

@@ -7,5 +7,5 @@ from toposcope.integrations.registry import PLUGINS
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
-def test_a_system_has_taken_all_steps(plugin: Plugin) -> None:
+def test_system_has_taken_all_steps(plugin: Plugin) -> None:
     assert missing_steps(plugin) == []

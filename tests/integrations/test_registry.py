@@ -22,6 +22,7 @@ from tests.support.workloads import (
     workload,
 )
 from toposcope.integrations.documents import with_documents
+from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.readings import readings
 
 KAI = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": ZONE.key}
@@ -30,61 +31,81 @@ EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK.key}
 
 
 def systems(document: Object) -> list[str]:
+    """The systems that find something to place in the document."""
     return [reading.workload.system for reading in readings(document, KNOWN) if reading.workload]
+
+
+def findings(document: Object) -> list[Finding]:
+    """Of all systems that read the document."""
+    found: list[Finding] = []
+    for reading in readings(document, KNOWN):
+        found += reading.findings
+    return found
+
+
+TWO_JOBS = replicated("a", 2, 2)
+TWO_JOBS_OF_KUEUE = replicated("a", 2, 2, on_pods=KUEUE)
 
 
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (job(4), ["KAI"]),
-        (job(4) | {"spec": {"template": {"spec": {}}}}, ["Kubernetes"]),
-        (job(4, KAI), ["KAI"]),
-        (job(4, None, KUEUE), ["Kueue"]),
-        (jobset(replicated("a", 2, 2)), ["KAI"]),
-        (jobset(replicated("a", 2, 2), annotations=EXCLUSIVE), ["JobSet"]),
-        (jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE), ["Kueue", "JobSet"]),
-        (leader_worker_set(2, 2), ["KAI"]),
-        (workload("grove.io/v1alpha1", "PodCliqueSet", {}), ["Grove"]),
-        (workload("v1", "ConfigMap", None, KAI), []),
-        ({}, []),
+        pytest.param(job(4), ["KAI"], id="job-of-kai"),
+        pytest.param(job(4) | {"spec": {"template": {"spec": {}}}}, ["Kubernetes"], id="plain-job"),
+        pytest.param(job(4, KAI), ["KAI"], id="job-with-topology-of-kai"),
+        pytest.param(job(4, None, KUEUE), ["Kueue"], id="job-of-kueue"),
+        pytest.param(jobset(TWO_JOBS), ["KAI"], id="jobset-of-kai"),
+        pytest.param(jobset(TWO_JOBS, annotations=EXCLUSIVE), ["JobSet"], id="exclusive-jobset"),
+        pytest.param(
+            jobset(TWO_JOBS_OF_KUEUE, annotations=EXCLUSIVE), ["Kueue", "JobSet"], id="exclusive-jobset-of-kueue"
+        ),
+        pytest.param(leader_worker_set(2, 2), ["KAI"], id="leaderworkerset-of-kai"),
+        pytest.param(workload("grove.io/v1alpha1", "PodCliqueSet", {}), ["Grove"], id="podcliqueset"),
+        pytest.param(workload("v1", "ConfigMap", None, KAI), [], id="config-map"),
+        pytest.param({}, [], id="empty"),
     ],
 )
-def test_who_reads_what(document: Object, expected: list[str]) -> None:
+def test_document_is_read_by_the_systems_that_claim_it(document: Object, expected: list[str]) -> None:
     assert systems(document) == expected
 
 
-def test_each_answer_notes_that_it_ignores_the_others() -> None:
-    document = jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE)
-    kueue, exclusive = readings(document, KNOWN)
+def test_each_of_two_readings_notes_that_it_ignores_the_other() -> None:
+    kueue, exclusive = readings(jobset(TWO_JOBS_OF_KUEUE, annotations=EXCLUSIVE), KNOWN)
     assert understood(kueue).notes[-1].startswith("JobSet asks for a placement of these pods too")
     assert understood(exclusive).notes[-1].startswith("Kueue asks for a placement of these pods too")
-    (alone,) = readings(job(4, KAI), KNOWN)
-    assert understood(alone).notes == ()
 
 
-def test_a_finding_on_a_template_is_reported_once() -> None:
+def test_only_reading_notes_nothing_of_others() -> None:
+    (kai,) = readings(job(4, KAI), KNOWN)
+    assert understood(kai).notes == ()
+
+
+def test_finding_on_a_pod_template_is_reported_once() -> None:
     document = job(1, KAI, KUEUE)
     document["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
     document["spec"]["template"]["spec"]["containers"] = "none"
-    found = [finding.field for reading in readings(document, KNOWN) for finding in reading.findings]
-    assert found == ["spec.template.spec.containers"]
+    assert [finding.field for finding in findings(document)] == ["spec.template.spec.containers"]
 
 
 @pytest.mark.parametrize("kind", ["List", "JobList", None])
-def test_the_items_of_a_list(kind: str | None) -> None:
+def test_items_of_a_list_are_read_each(kind: str | None) -> None:
     wrong = job(4, {**KAI, "kai.scheduler/topology": "other"})
-    document = {"apiVersion": "v1", "kind": kind, "items": [job(2), 7, workload("v1", "ConfigMap", {}), wrong]}
-    plain, kai = readings(document, KNOWN)
+    items = [job(2), 7, workload("v1", "ConfigMap", {}), wrong]
+    plain, kai = readings({"apiVersion": "v1", "kind": kind, "items": items}, KNOWN)
     assert understood(plain).topology is None
-    assert [finding.field for finding in kai.findings] == ["items[3].metadata.annotations[kai.scheduler/topology]"]
+    (finding,) = kai.findings
+    assert finding.field == "items[3].metadata.annotations[kai.scheduler/topology]"
 
 
-def test_plain_workloads_ask_for_room_and_nothing_else() -> None:
+def test_plain_workload_asks_for_room_and_nothing_else() -> None:
     (reading,) = readings(leader_worker_set(3, 5), KNOWN)
-    workload = accepted(reading)
-    assert (workload.topology, workload.handle) == (None, "leaderworkerset/train -n ml")
-    (group,) = workload.groups
-    assert (group.copies, group.unconstrained, group.total()) == (3, True, {"pods": 5, GPU: 33})
+    plain = accepted(reading)
+    assert plain.topology is None
+    assert plain.handle == "leaderworkerset/train -n ml"
+    (group,) = plain.groups
+    assert group.copies == 3
+    assert group.unconstrained
+    assert group.total() == {"pods": 5, GPU: 33}
 
 
 MALFORMED: tuple[Any, ...] = (None, 7, -3, 1.5, True, "", "text", [], [7], {}, {"a": 1}, {1: 2}, [[]], [{}], "9" * 5000)
@@ -93,29 +114,33 @@ VALID = [*yaml.safe_load_all((FIXTURES / "documents.yaml").read_bytes())]
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Every place in a document, as an object or list and the key or index in it."""
-    for key, below in list(value.items() if isinstance(value, dict) else enumerate(value)):
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in list(children):
         yield value, key
-        if isinstance(below, dict | list):
-            yield from places(below)
+        if isinstance(child, dict | list):
+            yield from places(child)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(VALID)))
-def test_malformed_values_anywhere_in_a_document_raise_nothing(number: int) -> None:
-    for place in range(len(list(places(VALID[number])))):
-        for malformed in MALFORMED:
-            document = copy.deepcopy(VALID[number])
-            parent, key = list(places(document))[place]
-            parent[key] = malformed
-            known = with_documents(KNOWN, [document])
-            readings(document, known, VALID[number])
-            readings(VALID[number], known, document)
+def test_malformed_value_anywhere_in_a_document_raises_nothing(number: int) -> None:
+    valid = VALID[number]
+    for place in range(len(list(places(valid)))):
+        for value in MALFORMED:
+            malformed = copy.deepcopy(valid)
+            parent, key = list(places(malformed))[place]
+            parent[key] = value
+            known = with_documents(KNOWN, [malformed])
+            readings(malformed, known, valid)
+            readings(valid, known, malformed)
 
 
 @pytest.mark.regression
 def test_findings_show_control_characters() -> None:
-    document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"template": {"cliques\x1b[2J": []}}}
-    findings = [finding for reading in readings(document, KNOWN) for finding in reading.findings]
-    texts = [text for finding in findings for text in (finding.field, finding.message, finding.fix)]
+    template: Object = {"cliques\x1b[2J": []}
+    document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "spec": {"template": template}}
+    texts: list[str] = []
+    for finding in findings(document):
+        texts += [finding.field, finding.message, finding.fix]
     assert any("cliques\\u001b[2J" in text for text in texts)
     assert all(text.isprintable() for text in texts)

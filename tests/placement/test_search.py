@@ -1,20 +1,17 @@
 """Placement against brute force on random tiny clusters."""
 
+import copy
 import random
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
-import msgspec
 import pytest
 from tests.placement.bruteforce import Plain, possible
-from tests.support.tables import each_case
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
 from toposcope.integrations.framework.verdict import LeftOut, Placed
 from toposcope.placement.exhaustive import Exhaustive
-from toposcope.placement.pack import Bin, Packing, pack
+from toposcope.placement.pack import Bin, pack
 from toposcope.placement.room import Node, Room
 from toposcope.placement.search import Search
 from toposcope.placement.verdict import judge
@@ -51,16 +48,19 @@ def group(rng: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Grou
             inner, pods = group(rng, f"{name}-{number}", pods, deep + 1)
             below.append(inner)
     required = rng.choice((None, *LEVELS))
-    copies = rng.choice((1, 1, 2)) if sum(k.count for k in kinds) + len(below) <= 1 else 1
+    copies = rng.choice((1, 1, 2)) if sum(kind.count for kind in kinds) + len(below) <= 1 else 1
     apart = "alone" if required and rng.random() < 0.2 else ""
     preferred = rng.choice((None, *LEVELS))
     return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
 
 
 def plain(nodes: list[Node], *, emptied: bool = False) -> list[Plain]:
-    return [
-        Plain(tuple(node.labels[level.key] for level in LEVELS), node.total if emptied else node.free) for node in nodes
-    ]
+    """The nodes as brute force takes them; `emptied`: with all that they have."""
+    plain_nodes = []
+    for node in nodes:
+        path = tuple(node.labels[level.key] for level in LEVELS)
+        plain_nodes.append(Plain(path, node.total if emptied else node.free))
+    return plain_nodes
 
 
 def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence[Group]) -> None:
@@ -68,19 +68,25 @@ def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence
     by_name = {node.name: node for node in nodes}
     used: dict[str, dict[str, int]] = {}
     pods_placed = 0
-    for copy in placed:
-        assert sum(count for _, count in copy.nodes) == sum(pods.count for pods in copy.group.pods)
-        for name, count in copy.nodes:
+    for placement in placed:
+        placed_here = sum(count for _, count in placement.nodes)
+        assert placed_here == sum(pods.count for pods in placement.group.pods)
+        for name, count in placement.nodes:
             pods_placed += count
             path = tuple(by_name[name].labels[level.key] for level in LEVELS)
-            assert path[: len(copy.domain)] == copy.domain
-            if copy.group.required:
-                assert len(copy.domain) >= LEVELS.index(copy.group.required) + 1
+            assert path[: len(placement.domain)] == placement.domain
+            if placement.group.required:
+                assert len(placement.domain) >= LEVELS.index(placement.group.required) + 1
             here = used.setdefault(name, {})
             here["pods"] = here.get("pods", 0) + count
     for name, amounts in used.items():
         assert amounts["pods"] <= by_name[name].free["pods"]
-    assert pods_placed == sum(g.total().get("pods", 0) * g.copies for g in groups)
+    assert pods_placed == pods_of(groups)
+
+
+def pods_of(groups: Sequence[Group]) -> int:
+    """How many pods all copies have."""
+    return sum(group.total().get("pods", 0) * group.copies for group in groups)
 
 
 @pytest.mark.regression
@@ -92,78 +98,110 @@ def test_verdicts_agree_with_brute_force(seed: int) -> None:
         left = 5
         groups = []
         for number in range(rng.randint(1, 2)):
-            one, left = group(rng, f"g{number}", left)
-            groups.append(one)
-        if sum(g.total().get("pods", 0) * g.copies for g in groups) > 6:
+            new_group, left = group(rng, f"g{number}", left)
+            groups.append(new_group)
+        if pods_of(groups) > 6:
             continue
         verdict = judge(groups, LEVELS, nodes)
         if verdict.kind == "fits":
             check_placed(verdict.placed, nodes, simplified(groups))
-        truth = possible(groups, LEVELS, plain(nodes)), possible(groups, LEVELS, plain(nodes, emptied=True))
-        assert verdict.kind == ("fits" if truth[0] else "full" if truth[1] else "never"), (groups, nodes)
+
+        if possible(groups, LEVELS, plain(nodes)):
+            expected = "fits"
+        elif possible(groups, LEVELS, plain(nodes, emptied=True)):
+            expected = "full"
+        else:
+            expected = "never"
+        assert verdict.kind == expected, (groups, nodes)
 
 
 def test_random_clusters_show_every_kind_of_verdict() -> None:
     seen = set()
     for seed in range(60):
         rng = random.Random(seed)
-        seen |= {judge([group(rng, "g", 5)[0]], LEVELS, cluster(rng)).kind for _ in range(25)}
+        for _ in range(25):
+            judged, _ = group(rng, "g", 5)
+            seen.add(judge([judged], LEVELS, cluster(rng)).kind)
     assert seen == {"fits", "full", "never"}
 
 
-def test_what_would_take_too_long_to_try_is_unclear() -> None:
+def test_placement_that_takes_too_long_to_try_is_unclear() -> None:
     full = {"cpu": 1000, "pods": 9}
-    nodes = [Node(f"n{i}", {HOST.key: f"n{i}"}, full, full, (), "cordoned" if i == 12 else "") for i in range(13)]
+    nodes = [Node(f"n{number}", {HOST.key: f"n{number}"}, full, full) for number in range(12)]
+    nodes.append(Node("n12", {HOST.key: "n12"}, full, full, (), "cordoned"))
     # Three pods of each size fill every node to the last: nothing but trying tells whether that can be done.
     sizes = (*range(278, 388, 10), 392)
     pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
-    found = judge([Group("g", pods, preferred=HOST)], (HOST,), nodes)
-    assert (found.kind, [(step.domains, step.roomy) for step in found.steps]) == ("unclear", [(12, 0)])
-    assert found.excluded == (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n12",)),)
-    # Where there is too little in total now, nothing has to be tried.
-    assert judge([Group("g", pods), Group("h", (Pods("p", 1, (("cpu", 1),)),))], (HOST,), nodes).kind == "full"
+
+    verdict = judge([Group("g", pods, preferred=HOST)], (HOST,), nodes)
+
+    assert verdict.kind == "unclear"
+    assert [(step.domains, step.roomy) for step in verdict.steps] == [(12, 0)]
+    assert verdict.excluded == (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n12",)),)
 
 
-def test_a_search_gives_up_after_so_many_steps() -> None:
-    nodes, groups = cluster(random.Random(3)), (Group("g", (Pods("p", 1, (("cpu", 1),)),), copies=3),)
-    found = [Search(Room(LEVELS, nodes, groups, partial=False), tries).place(groups) for tries in (5, 6)]
-    assert [placed and len(placed) for placed in found] == [None, 3]
+def test_nothing_is_tried_where_there_is_too_little_in_total() -> None:
+    full = {"cpu": 1000, "pods": 9}
+    nodes = [Node(f"n{number}", {HOST.key: f"n{number}"}, full, full) for number in range(12)]
+    nodes.append(Node("n12", {HOST.key: "n12"}, full, full, (), "cordoned"))
+    sizes = (*range(278, 388, 10), 392)
+    pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
+    one_more = Pods("p", 1, (("cpu", 1),))
+
+    verdict = judge([Group("g", pods), Group("h", (one_more,))], (HOST,), nodes)
+
+    assert verdict.kind == "full"
 
 
-def test_everything_is_tried_in_so_many_steps() -> None:
+def test_search_gives_up_after_its_last_step() -> None:
+    nodes = cluster(random.Random(3))
+    groups = (Group("g", (Pods("p", 1, (("cpu", 1),)),), copies=3),)
+
+    def placed_within(steps: int) -> tuple[Placed, ...] | None:
+        return Search(Room(LEVELS, nodes, groups, partial=False), steps).place(groups)
+
+    placed = placed_within(6)
+    assert placed is not None
+    assert len(placed) == 3
+    assert placed_within(5) is None
+
+
+def test_everything_is_tried_in_a_known_number_of_steps() -> None:
     """Two domains looked at, the second with room; four nodes and one way to fill them; those of the packing."""
     total = {"cpu": 2, "pods": 9}
-    nodes = [Node(f"n{i}", {RACK.key: "ab"[i // 2]}, {"cpu": i // 2, "pods": 9}, total) for i in range(4)]
-    groups = (Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK),)
-    room = Room((RACK,), nodes, groups, partial=False)
-    packed = pack([Bin(i, (1, 9), (True,)) for i in (2, 3)], [(1, 1)], (2,)).steps
-    needed = 2 + 1 + len(nodes) + packed
-    placed, proved = Exhaustive(room, needed).place(groups)
-    assert ([dict(placement.nodes) for placement in placed or ()], proved) == ([{"n2": 1, "n3": 1}], True)
-    assert Exhaustive(room, needed - 1).place(groups) == (None, False)
-    # With two copies there is no placement: each way to choose is tried.
-    two = (replace(groups[0], copies=2),)
-    assert Exhaustive(Room((RACK,), nodes, two, partial=False)).place(two) == (None, True)
+    nodes = []
+    for number, (rack, cpu) in enumerate((("a", 0), ("a", 0), ("b", 1), ("b", 1))):
+        nodes.append(Node(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
+    pair = Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK)
+    room = Room((RACK,), nodes, (pair,), partial=False)
+    free_nodes = [Bin(number, (1, 9), (True,)) for number in (2, 3)]
+    steps = 2 + 1 + len(nodes) + pack(free_nodes, [(1, 1)], (2,)).steps
+
+    placed, is_proved = Exhaustive(room, steps).place((pair,))
+
+    assert placed is not None
+    assert [dict(placement.nodes) for placement in placed] == [{"n2": 1, "n3": 1}]
+    assert is_proved
+    assert Exhaustive(room, steps - 1).place((pair,)) == (None, False)
 
 
-@each_case("tables/placement.yaml")
-def test_pods_are_packed_in_so_many_steps(bins: Any, sizes: list[list[int]], counts: list[int], packing: Any) -> None:
-    nodes, packed = msgspec.convert(bins, list[Bin]), msgspec.convert(packing, Packing)
-    kinds = tuple(tuple(size) for size in sizes), tuple(counts)
-    assert pack(nodes, *kinds, packed.steps) == pack(nodes, *kinds) == packed
-    assert pack(nodes, *kinds, packed.steps - 1) == Packing(None, exact=False, steps=packed.steps - 1)
+def test_every_choice_is_tried_for_copies_that_do_not_fit() -> None:
+    total = {"cpu": 2, "pods": 9}
+    nodes = []
+    for number, (rack, cpu) in enumerate((("a", 0), ("a", 0), ("b", 1), ("b", 1))):
+        nodes.append(Node(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
+    pair = Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK, copies=2)
+    room = Room((RACK,), nodes, (pair,), partial=False)
+
+    assert Exhaustive(room).place((pair,)) == (None, True)
 
 
-def test_a_search_leaves_the_room_as_it_was() -> None:
+def test_search_leaves_the_room_as_it_was() -> None:
     rng = random.Random(7)
     for _ in range(50):
         nodes = cluster(rng)
-        one, _ = group(rng, "g", 5)
-        room = Room(LEVELS, nodes, [one], partial=False)
-        before = (
-            [list(x) for x in room.free],
-            [list(x) for x in room.slots],
-            {k: list(v) for k, v in room.sums.items()},
-        )
-        Search(room).place([one])
+        searched, _ = group(rng, "g", 5)
+        room = Room(LEVELS, nodes, [searched], partial=False)
+        before = copy.deepcopy((room.free, room.slots, room.sums))
+        Search(room).place([searched])
         assert (room.free, room.slots, room.sums) == before

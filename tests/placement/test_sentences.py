@@ -1,51 +1,22 @@
 """What a refusal says: one need that is more than what there is, in one unit; or that it is not one resource."""
 
 import random
-import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
+from tests.placement.contradictions import contradiction
+from tests.placement.judged_groups import GIB, GPU, RACK
 from tests.placement.test_search import LEVELS, cluster, group
-from tests.support.tables import each_case, each_row
+from toposcope.api.levels import Level
 from toposcope.integrations.framework.amounts import amount
-from toposcope.integrations.framework.constraints import Group, simplified
-from toposcope.integrations.framework.packing import Path
-from toposcope.integrations.framework.verdict import Shortage, Verdict
-from toposcope.placement.room import Node, Room
-from toposcope.placement.search import Search
-from toposcope.placement.sentences import advice, answer, left_out, offered, reasoning
-from toposcope.placement.shortage import Offer, offers
-from toposcope.placement.verdict import fittings, judge
-
-_NUMBER = r"([\d.]+)"
-_ONE_NEED = re.compile(
-    rf"needs (?:room for )?{_NUMBER} (\S+).*?, (?:largest has|the nodes it may use have) "
-    rf"(?:room for )?(?:none|{_NUMBER}(?: (\w+))?)(?: \(\S+\))?$"
-)
-_POD = re.compile(
-    rf"needs {_NUMBER} (\S+).*, and no node that it may use has "
-    rf"(?:any|more than {_NUMBER}(?: ([KMG]iB))?)(?: free)?(?: \(\S+\))?$"
-)
-_COPIES = re.compile(rf"{_NUMBER} \w+ of .* need .*; there (?:is room for|are) {_NUMBER}$")
-_IN_ORDER = re.compile(
-    rf"there is room for {_NUMBER} of {_NUMBER} (?:pods?|slices?)$|no domain has room for it with its leader$"
-)
-_NOT_ONE_RESOURCE = re.compile(r"too (?:few|little) [^:]+$|but not where all of its pods fit at once$")
-
-
-def contradiction(sentence: str) -> str:
-    """The sentence, where its numbers fit or it is of no form that is known; empty where it says what lacks."""
-    if match := _ONE_NEED.search(sentence) or _POD.search(sentence):
-        need, unit, there, other = match.groups()
-        same_unit = other in (None, unit)
-        return "" if same_unit and float(need) > float(there or 0) else sentence
-    if match := _COPIES.search(sentence):
-        return "" if float(match[1]) > float(match[2]) else sentence
-    if match := _IN_ORDER.search(sentence):
-        return "" if match[1] is None or float(match[1]) < float(match[2]) else sentence
-    return "" if _NOT_ONE_RESOURCE.search(sentence) else sentence
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.verdict import Best, Lack, Placed, Remedy, Shortage, Step, Verdict
+from toposcope.placement.room import Node
+from toposcope.placement.sentences import advice, answer, offered, reasoning
+from toposcope.placement.shortage import Offer
+from toposcope.placement.verdict import judge
 
 
 def check_shortage(verdict: Verdict, nodes: Sequence[Node], *, emptied: bool) -> None:
@@ -59,8 +30,8 @@ def check_shortage(verdict: Verdict, nodes: Sequence[Node], *, emptied: bool) ->
     sums: dict[tuple[str, ...], int] = {}
     for node in nodes:
         domain = tuple(node.labels[level.key] for level in LEVELS[:depth])
-        there = (node.total if emptied else node.free).get(shortage.resource, 0)
-        sums[domain] = sums.get(domain, 0) + there
+        amounts = node.total if emptied else node.free
+        sums[domain] = sums.get(domain, 0) + amounts.get(shortage.resource, 0)
     assert shortage.needs == shortage.group.total()[shortage.resource]
     assert shortage.largest <= max(sums.values())
     assert sum(there // shortage.needs for there in sums.values()) < shortage.copies or shortage.group.anti_affinity
@@ -68,15 +39,16 @@ def check_shortage(verdict: Verdict, nodes: Sequence[Node], *, emptied: bool) ->
 
 @pytest.mark.regression
 @pytest.mark.parametrize("seed", range(60))
-def test_no_refusal_contradicts_itself(seed: int) -> None:
+def test_refusal_of_random_groups_never_contradicts_itself(seed: int) -> None:
     rng = random.Random(seed)
     seen = 0
     for _ in range(40):
         nodes = cluster(rng)
-        left, groups = rng.choice((5, 20)), []
+        left = rng.choice((5, 20))
+        groups = []
         for number in range(rng.randint(1, 3)):
-            one, left = group(rng, f"g{number}", left)
-            groups.append(one)
+            new_group, left = group(rng, f"g{number}", left)
+            groups.append(new_group)
         verdict = judge(groups, LEVELS, nodes)
         if verdict.kind in {"full", "never"}:
             seen += 1
@@ -85,67 +57,245 @@ def test_no_refusal_contradicts_itself(seed: int) -> None:
     assert seen
 
 
-class Sentence(msgspec.Struct, forbid_unknown_fields=True):
-    """Groups on nodes, and the answer; what is None the row is not about."""
-
-    case: str
-    answer: str
-    nodes: list[Node]
-    groups: list[Group]
-    partial: bool = False
-    said: list[str] | None = None
-    """What helps, the reasoning, and who was left out."""
-    placed: list[tuple[str, Path, dict[str, int]]] | None = None
-    """What a search finds at once, without trying everything."""
-    short: list[tuple[str, ...]] | None = None
-    """What each remedy does, and of what there is too little there."""
-    numbers: tuple[str | None, str, str, int, int, Path, int, int] | None = None
-    """Those of the shortage, as JSON has them, after its level."""
-    offers: list[str] | None = None
-    """What the domains of the level that is short have, of what is short."""
-    fittings: tuple[bool, list[tuple[Path, int, int]]] | None = None
-    """Whether they are exact; the domains with room, their nodes and what is free."""
-
-
 @pytest.mark.regression
-@each_row("sentences.yaml", Sentence, ids=lambda row: row.case)
-def test_what_is_said_of_groups(row: Sentence) -> None:
-    verdict, groups = judge(row.groups, LEVELS, row.nodes, partial=row.partial), simplified(row.groups)
-    room, short = Room(LEVELS, row.nodes, groups, partial=row.partial), verdict.shortage
-    assert answer(verdict) == row.answer
-    assert verdict.kind in {"fits", "unclear"} or not contradiction(row.answer)
-    assert row.said is None or [*advice(verdict), *reasoning(verdict), *left_out(verdict)] == row.said
-    assert row.short is None or [(remedy.act, *remedy.short) for remedy in verdict.remedies] == row.short
-    if row.placed is not None:
-        assert Search(room).place(groups) == (verdict.placed if verdict.kind == "fits" else None)
-        assert [(copy.group.name, copy.domain, dict(copy.nodes)) for copy in verdict.placed] == row.placed
-    if row.numbers:
-        assert short
-        numbers = (short.counted, short.resource, short.needs, short.largest, short.best, short.copies, short.room_for)
-        assert (short.level and short.level.domain, *numbers) == row.numbers
-    if row.offers is not None:
-        assert short
-        assert short.level
-        assert [offered(offer, short) for offer in offers(room, short.group, short.level, short.resource)] == row.offers
-    if row.fittings:
-        found = fittings(row.groups, LEVELS, row.nodes, partial=row.partial)
-        assert found
-        domains = [(fitting.domain, fitting.nodes, fitting.free) for fitting in found.found]
-        assert (found.group.required, found.exact, domains) == (found.level, *row.fittings)
-
-
-@pytest.mark.regression
-@each_case("tables/placement.yaml")
-def test_amounts_are_in_the_units_of_kubectl(resource: str, count: int, text: str) -> None:
+@pytest.mark.parametrize(
+    ("resource", "count", "text"),
+    [
+        pytest.param("cpu", 1000, "1 CPU core", id="one-core"),
+        pytest.param("cpu", 500, "0.5 CPU cores", id="half-a-core"),
+        pytest.param("cpu", 128_000, "128 CPU cores", id="cores"),
+        pytest.param("memory", 64 * GIB, "64 GiB of memory", id="gib"),
+        pytest.param("memory", GIB, "1 GiB of memory", id="one-gib"),
+        pytest.param("memory", 1_500_000_000, "1.4 GiB of memory", id="gib-and-a-part"),
+        pytest.param("memory", 2**20, "1 MiB of memory", id="one-mib"),
+        pytest.param("memory", 2**10, "1 KiB of memory", id="one-kib"),
+        pytest.param("memory", 1023, "1023 bytes of memory", id="bytes"),
+        pytest.param("memory", 300 * 2**20, "300 MiB of memory", id="mib"),
+        pytest.param("ephemeral-storage", 100 * GIB, "100 GiB of ephemeral-storage", id="storage"),
+        pytest.param("hugepages-2Mi", 4 * 2**20, "4 MiB of hugepages-2Mi", id="huge-pages"),
+        pytest.param(GPU, 1, "1 GPU", id="one-gpu"),
+        pytest.param("pods", 2, "2 pods", id="pods"),
+        pytest.param("rdma/ib", 3, "3 rdma/ib", id="other-resource"),
+    ],
+)
+def test_amount_is_in_the_units_of_kubectl(resource: str, count: int, text: str) -> None:
     assert amount(resource, count) == text
 
 
-@each_case("tables/placement.yaml")
-def test_what_one_domain_offers(offer: Any, shortage: Any, text: str) -> None:
-    assert offered(msgspec.convert(offer, Offer), msgspec.convert(shortage, Shortage)) == text
+HOST = Level("host", "h")
+G = Group("g")
 
 
-@each_case("tables/placement.yaml")
-def test_what_is_said_of_a_verdict(verdict: Any, said: list[str]) -> None:
-    found = msgspec.convert(verdict, Verdict)
-    assert [answer(found), *advice(found), *reasoning(found)] == said
+def short(
+    group: Group = G,
+    *,
+    level: Level | None = RACK,
+    counted: Any = "resource",
+    resource: str = GPU,
+    needs: int = 0,
+    largest: int = 0,
+    best: tuple[str, ...] = (),
+    copies: int = 1,
+    room_for: int = 0,
+    **more: Any,
+) -> Shortage:
+    """A shortage of one copy of a group in a rack."""
+    return Shortage(group, level, counted, resource, needs, largest, best, copies, room_for, **more)
+
+
+def refusal(shortage: Shortage) -> str:
+    return answer(Verdict("full", shortage=shortage))
+
+
+def test_offer_of_which_some_is_of_use_says_how_much() -> None:
+    offer = Offer("r1", nodes=1, free=9, usable=8)
+    assert offered(offer, short(needs=16)) == "r1: 9 GPUs free on 1 node, 8 of them for pods of this size"
+
+
+def test_offer_of_which_all_is_of_use_is_short() -> None:
+    assert offered(Offer("r1", nodes=2, free=8, usable=8), short(needs=16)) == "r1: 8 GPUs free on 2 nodes"
+
+
+@pytest.mark.parametrize(
+    ("free", "usable", "text"),
+    [
+        pytest.param(
+            3 * GIB // 2, GIB, "r1: 1.5 GiB of memory free on 2 nodes, 1 GiB of it for pods of this size", id="gib"
+        ),
+        pytest.param(
+            524_288_000,
+            1_000_000,
+            "r1: 0.4 GiB of memory free on 2 nodes, 0 GiB of it for pods of this size",
+            id="less-than-a-gib",
+        ),
+    ],
+)
+def test_offer_of_memory_is_in_one_unit(free: int, usable: int, text: str) -> None:
+    shortage = short(resource="memory", needs=2 * GIB)
+    assert offered(Offer("r1", nodes=2, free=free, usable=usable), shortage) == text
+
+
+def test_offer_where_several_resources_are_short_is_of_the_scarcest() -> None:
+    shortage = short(counted="several", resource="memory")
+    assert offered(Offer("r1", nodes=2, free=1_600_000_000, usable=500_000_000), shortage) == (
+        "r1: 1.4 GiB of memory free on 2 nodes, 0.4 GiB of it for pods of this size"
+    )
+
+
+def test_placement_on_many_nodes_names_five() -> None:
+    nodes = (("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 2))
+    verdict = Verdict("fits", placed=(Placed(G, ("r1",), nodes),))
+
+    assert answer(verdict) == "fits: 7 pods on 6 nodes"
+    assert list(advice(verdict)) == []
+    assert list(reasoning(verdict)) == ["g: 7 pods in r1: a, b, c, d, e and 1 more"]
+
+
+def test_taints_to_tolerate_are_named_and_written_out_once_each() -> None:
+    taint, other = Taint("k", "v", "NoSchedule"), Taint("l", "", "NoExecute")
+    remedy = Remedy("tolerate", tuple("abcdefg"), taints=(taint, other, taint, taint, taint, taint))
+    verdict = Verdict("unclear", remedies=(remedy,))
+
+    assert answer(verdict) == (
+        "unclear: there is enough room in total, but no placement of all groups was found in the time allowed; "
+        "the scheduler may find one"
+    )
+    assert list(advice(verdict)) == [
+        (
+            "would fit if its pods tolerated taints k=v:NoSchedule, l:NoExecute, k=v:NoSchedule, k=v:NoSchedule, "
+            "k=v:NoSchedule and 1 more of 7 nodes: a, b, c, d, e and 2 more"
+        ),
+        "  add to the spec of its pod template, if these nodes are meant for it:",
+        "    tolerations:",
+        '    - {key: "k", operator: "Equal", value: "v", effect: "NoSchedule"}',
+        '    - {key: "l", operator: "Exists", effect: "NoExecute"}',
+        *['    - {key: "k", operator: "Equal", value: "v", effect: "NoSchedule"}'] * 4,
+    ]
+    assert list(reasoning(verdict)) == []
+
+
+IN_RACK_R1 = Best(RACK, ("x", "r1"), nodes=1, resource=GPU, free=1)
+ON_A = Placed(G, (), (("a", 1),))
+
+
+def test_rooms_that_were_not_all_counted_are_at_least_so_many() -> None:
+    step = Step(Group("g", required=RACK), HOST, domains=1, roomy=1)
+    verdict = Verdict("fits", roomy=64, roomy_exact=False, best=IN_RACK_R1, steps=(step,))
+
+    assert answer(verdict) == "fits: at least 64 racks could take it now, best x/r1 (1 node, 1 free GPU)"
+    assert list(advice(verdict)) == []
+    assert list(reasoning(verdict)) == ["g would like to stay in one host: 1 of 1 host has room for it alone"]
+
+
+def test_one_room_that_was_not_all_counted_is_at_least_one() -> None:
+    verdict = Verdict("fits", roomy=1, roomy_exact=False, best=IN_RACK_R1)
+
+    assert answer(verdict) == "fits: at least 1 rack could take it now, best x/r1 (1 node, 1 free GPU)"
+    assert list(reasoning(verdict)) == []
+
+
+def test_group_without_pods_is_not_placed() -> None:
+    without_pods = Placed(G, ("x",), ())
+    verdict = Verdict("fits", placed=(*[ON_A] * 18, without_pods))
+
+    assert list(reasoning(verdict)) == ["g: 1 pod in a"] * 18
+
+
+def test_placement_of_many_copies_names_twenty() -> None:
+    verdict = Verdict("fits", placed=(ON_A,) * 22)
+
+    assert answer(verdict) == "fits: 22 pods on 1 node"
+    assert list(reasoning(verdict)) == [*["g: 1 pod in a"] * 20, "and 2 more; -o json shows all of them"]
+
+
+def test_remedies_are_named_in_their_order_with_five_nodes_each() -> None:
+    sets = short(Group("set of g", own_name="g", part="set"), level=None, needs=4, largest=8, copies=3, room_for=2)
+    nodes = tuple("abcdef")
+    remedies = (
+        Remedy("tolerate", ("a",), taints=(Taint("k", "v", "NoSchedule"),)),
+        Remedy("drain", nodes, pods=tuple(f"ml/{name}" for name in nodes)),
+        Remedy("open", nodes),
+    )
+    verdict = Verdict("full", shortage=sets, remedies=remedies)
+
+    assert answer(verdict) == "does not fit now: 3 sets of g need 4 GPUs each; there is room for 2"
+    assert list(advice(verdict)) == [
+        "would fit if its pods tolerated taint k=v:NoSchedule of 1 node: a",
+        "  add to the spec of its pod template, if these nodes are meant for it:",
+        "    tolerations:",
+        '    - {key: "k", operator: "Equal", value: "v", effect: "NoSchedule"}',
+        (
+            "would fit if 6 nodes of the cluster were drained of ml/a, ml/b, ml/c, ml/d, ml/e and 1 more: "
+            "a, b, c, d, e and 1 more"
+        ),
+        "would fit if 6 nodes of the cluster were Ready and not cordoned: a, b, c, d, e and 1 more",
+    ]
+    assert list(reasoning(verdict)) == []
+
+
+def test_refusal_without_a_shortage_says_that_there_is_too_little_room() -> None:
+    verdict = Verdict("full")
+
+    assert answer(verdict) == "does not fit now: there is too little room"
+    assert list(advice(verdict)) == []
+
+
+def test_limitation_of_the_scheduler_counts_before_what_is_short() -> None:
+    shortage = short(level=None, resource="cpu", needs=4, largest=8, copies=3, room_for=2)
+
+    assert answer(Verdict("never", shortage=shortage, limitation="why")) == "cannot fit: why"
+
+
+def test_copies_that_need_a_rack_each_are_counted() -> None:
+    pod_set = Group("pod set of g of h")
+    shortage = short(pod_set, resource="memory", needs=1_500_000_000, largest=8, copies=3, room_for=2)
+
+    assert refusal(shortage) == (
+        "does not fit now: 3 copies of pod set of g of h need one rack each with 1.4 GiB of memory; there is room for 2"
+    )
+
+
+def test_memory_of_the_largest_rack_is_in_the_unit_of_the_need() -> None:
+    shortage = short(resource="memory", needs=3 * GIB, largest=500_000_000, best=("r",))
+
+    assert refusal(shortage) == "does not fit now: g needs 3 GiB of memory in one rack, largest has 0.4 GiB (r)"
+
+
+def test_memory_of_the_best_node_is_in_the_unit_of_the_need() -> None:
+    shortage = short(counted="pod", resource="memory", needs=3 * GIB, largest=500_000_000, best=("a",))
+
+    assert refusal(shortage) == (
+        "does not fit now: a pod of g needs 3 GiB of memory, and no node that it may use has more than 0.4 GiB free (a)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("inner", "room"),
+    [
+        pytest.param(
+            Group("part of g of h", own_name="g of h", part="part", required=RACK), "1 part of g of h", id="part"
+        ),
+        pytest.param(Group("h"), "1 copy of h", id="group"),
+    ],
+)
+def test_room_for_a_smaller_group_is_short(inner: Group, room: str) -> None:
+    shortage = short(counted="groups", resource="cpu", needs=1, inner=inner)
+
+    assert refusal(shortage) == (f"does not fit now: g needs room for {room} in one rack, largest has room for none")
+
+
+def test_what_each_rack_lacks_is_named_by_the_number_of_racks() -> None:
+    lacking = (
+        Lack("resource", "rdma/ib", 2),
+        Lack("resource", "pods", 1),
+        Lack("pods", "cpu", 1),
+        Lack("groups", "h", 1),
+    )
+    each = (("cpu", 1000), ("memory", 1024), ("rdma/ib", 2))
+    shortage = short(counted="several", resource="cpu", each=each, lacking=lacking)
+
+    assert refusal(shortage) == (
+        "does not fit now: g needs 1 CPU core, 1 KiB of memory and 2 rdma/ib in one rack: "
+        "2 have too little rdma/ib, 1 has too few pods left, 1 has too few nodes with room for such a pod, "
+        "1 has too little room for h"
+    )

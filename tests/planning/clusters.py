@@ -10,51 +10,82 @@ from toposcope.snapshot.model import NodeView, Owner, PodView, Snapshot
 from toposcope.snapshot.scope import select_scope
 
 BLOCK, RACK, HOST = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
-PLACES = {BLOCK: 0, RACK: 1, HOST: 2, "gpu.topology/gpus": 3}
-_LEVELS = [{"domain": domain, "key": key} for domain, key in (("block", BLOCK), ("rack", RACK), ("host", HOST))]
+GPU, GPUS_OF_NODE = "nvidia.com/gpu", "gpu.topology/gpus"
+PLACES = {BLOCK: 0, RACK: 1, HOST: 2, GPUS_OF_NODE: 3}
+_LEVELS = [{"domain": "block", "key": BLOCK}, {"domain": "rack", "key": RACK}, {"domain": "host", "key": HOST}]
 TOPOLOGY = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"levels": _LEVELS}})
 
 
 def node(name: str, block: str = "b", rack: str = "r", gpus: int = 8, *, ready: bool = True) -> NodeView:
-    resources = {"nvidia.com/gpu": gpus, "cpu": 64, "pods": 110}
+    """A node with so many GPUs in a rack of a block."""
+    resources = {GPU: gpus, "cpu": 64, "pods": 110}
     return NodeView(name, name, PLACES, (block, rack, name, str(gpus)), ready, True, (), resources, {}, None)
 
 
+def node_without_levels(name: str) -> NodeView:
+    """A node of eight GPUs that carries none of the levels."""
+    return NodeView(name, name, {GPUS_OF_NODE: 0}, ("8",), True, True, (), {GPU: 8}, {}, None)
+
+
+RACKS = [node(f"n{number}", f"b{number // 4}", f"r{number // 2}") for number in range(8)]
+"""Two blocks of two racks of two nodes."""
+
+
 def pod(job: str, number: int, where: str, gpus: int = 8, cpu: int = 0, kind: str = "Job", **labels: str) -> PodView:
-    requests = {"nvidia.com/gpu": gpus, **({"cpu": cpu} if cpu else {})}
+    """One running pod of a Job, or of something else."""
+    requests = {GPU: gpus}
+    if cpu:
+        requests["cpu"] = cpu
     owner = Owner("batch/v1", kind, job) if kind else None
     return PodView("ml", f"{job}-{number}", where, "Running", requests, owner, labels, {}, "kueue", "")
 
 
 def pods(job: str, *where: str, gpus: int = 8, kind: str = "Job") -> list[PodView]:
+    """A pod of the same Job on each of these nodes."""
     return [pod(job, number, name, gpus, kind=kind) for number, name in enumerate(where)]
 
 
+def busy(*free: str) -> list[PodView]:
+    """Pods that take all GPUs of all nodes of RACKS but these."""
+    taken = [node.name for node in RACKS if node.name not in free]
+    return pods("busy", *taken, kind="StatefulSet")
+
+
 def cluster(nodes: Iterable[NodeView], running: Iterable[PodView] = ()) -> Snapshot:
+    """A cluster of these nodes and pods."""
     return Snapshot("test", None, tuple(nodes), tuple(running), (TOPOLOGY,))
 
 
 def capacity(snapshot: Snapshot) -> tuple[Capacity, tuple[Gang, ...]]:
+    """What it has room for, and the gangs that run."""
     gangs = gangs_of(snapshot)
     return Capacity(snapshot, select_scope(snapshot), gangs), gangs
 
 
 def at_random(rng: random.Random) -> Snapshot:
     """Up to six nodes in up to four racks of two blocks, and pods that fit onto them."""
-    nodes = [
-        node(f"n{i}", rng.choice("xy"), rng.choice("ab"), rng.randint(1, 4), ready=rng.random() < 0.9)
-        for i in range(rng.randint(2, 6))
-    ]
+    nodes = []
+    for number in range(rng.randint(2, 6)):
+        block, rack = rng.choice("xy"), rng.choice("ab")
+        nodes.append(node(f"n{number}", block, rack, rng.randint(1, 4), ready=rng.random() < 0.9))
     free = {node.name: dict(node.allocatable) for node in nodes}
     running: list[PodView] = []
-    for number in range(rng.randint(0, 3)):
-        kinds = [(rng.randint(1, 2), rng.choice((0, 20, 40))) for _ in range(rng.randint(1, 2))]
-        for index in range(rng.randint(1, 4)):
-            gpus, cpu = rng.choice(kinds)
-            where = [name for name, left in free.items() if left["nvidia.com/gpu"] >= gpus and left["cpu"] >= cpu]
-            if where:
-                name = rng.choice(where)
-                free[name]["nvidia.com/gpu"] -= gpus
-                free[name]["cpu"] -= cpu
-                running.append(pod(f"j{number}", index, name, gpus, cpu, rng.choice(("Job", "StatefulSet"))))
+    for job in range(rng.randint(0, 3)):
+        running += _random_job(rng, f"j{job}", free)
     return cluster(nodes, running)
+
+
+def _random_job(rng: random.Random, name: str, free: dict[str, dict[str, int]]) -> list[PodView]:
+    """Up to four pods of one or two sizes; what they take is no longer free."""
+    sizes = [(rng.randint(1, 2), rng.choice((0, 20, 40))) for _ in range(rng.randint(1, 2))]
+    running = []
+    for number in range(rng.randint(1, 4)):
+        gpus, cpu = rng.choice(sizes)
+        roomy = [name for name, amounts in free.items() if amounts[GPU] >= gpus and amounts["cpu"] >= cpu]
+        if not roomy:
+            continue
+        where = rng.choice(roomy)
+        free[where][GPU] -= gpus
+        free[where]["cpu"] -= cpu
+        running.append(pod(name, number, where, gpus, cpu, rng.choice(("Job", "StatefulSet"))))
+    return running

@@ -4,11 +4,11 @@ import random
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
-from tests.planning.clusters import at_random, capacity, cluster, node, pods
-from tests.support.tables import each_case
+from msgspec import structs
+from tests.planning.clusters import RACKS, at_random, capacity, cluster, pods
 from toposcope.planning.budgets import Budget, Budgets, budget_of
 from toposcope.planning.capacity import View
 from toposcope.planning.changes import drained
@@ -18,83 +18,196 @@ from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import write_packed
 
-RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
+TWO_SIZES = (16, 8)
 
 
 def order(
     snapshot: Snapshot,
     budgets: Budgets | None = None,
-    sizes: tuple[int, ...] = (16, 8),
+    *,
+    sizes: tuple[int, ...] = TWO_SIZES,
     per_pod: int = 8,
     depth: int = 0,
 ) -> list[Step]:
+    """All nodes, or all domains of a level, in the order in which they should be drained."""
     table, gangs = capacity(snapshot)
     kept = budgets or Budgets()
-    return [*DrainOrder(table, kept, sizes, per_pod).steps(units_of(snapshot, table, gangs, kept, depth))]
+    units = units_of(snapshot, table, gangs, kept, depth)
+    return list(DrainOrder(table, kept, sizes, per_pod).steps(units))
 
 
-def test_what_runs_nothing_and_breaks_no_large_slot_goes_first() -> None:
-    names = [step.unit.name for step in order(cluster(RACKS, pods("g", "n0", "n2", "n4")))]
-    assert names[:3] == ["n5", "n1", "n3"]  # the other halves of racks in use; of three free nodes in a block one first
-    assert {*names[-3:]} == {"n0", "n2", "n4"}
+def names(steps: list[Step]) -> list[str]:
+    return [step.unit.name for step in steps]
 
 
-def test_whole_racks_and_what_stops_with_them() -> None:
+def test_idle_nodes_that_break_no_large_slot_go_first() -> None:
+    steps = order(cluster(RACKS, pods("g", "n0", "n2", "n4")))
+    # The other halves of racks in use; in a block with three free nodes, one of these first.
+    assert names(steps)[:3] == ["n5", "n1", "n3"]
+    assert set(names(steps)[-3:]) == {"n0", "n2", "n4"}
+
+
+def test_whole_racks_name_the_gangs_that_stop() -> None:
     steps = order(cluster(RACKS, pods("g", "n0", "n2")), depth=2)
-    assert [step.unit.name for step in steps][-2:] == ["b0/r0", "b0/r1"]
+    assert names(steps)[-2:] == ["b0/r0", "b0/r1"]
     assert [gang.name for gang in steps[-1].unit.gangs] == ["g"]
 
 
-def test_what_needs_maintenance_goes_first() -> None:
-    sick = msgspec.structs.replace(RACKS[6], conditions={"Ready": "True", "GpuXidWatch": "True"})
-    (first, *_) = order(cluster([*RACKS[:6], sick, RACKS[7]]))
-    assert (first.unit.name, first.unit.needs) == ("n6", ("GpuXidWatch",))
+def test_node_that_needs_maintenance_goes_first() -> None:
+    sick = structs.replace(RACKS[6], conditions={"Ready": "True", "GpuXidWatch": "True"})
+    steps = order(cluster([*RACKS[:6], sick, RACKS[7]]))
+    assert steps[0].unit.name == "n6"
+    assert steps[0].unit.needs == ("GpuXidWatch",)
+
+
+BY_KUBELET = ("MemoryPressure", "NetworkUnavailable", "NodeNotReady")
+BY_NODE_PROBLEM_DETECTOR = (
+    "ContainerRuntimeUnhealthy",
+    "CorruptDockerOverlay2",
+    "CperHardwareErrorFatal",
+    "DiskBadBlock",
+    "FrequentContainerdRestart",
+    "FrequentUnregisterNetDevice",
+    "KernelDeadlock",
+    "NTPProblem",
+    "ReadonlyFilesystem",
+    "XfsShutdown",
+)
+BY_NVSENTINEL = (
+    "CSPMaintenance",
+    "DCGMError",
+    "EthernetDegradationCheck",
+    "GpuDcgmConnectivityFailure",
+    "GpuNvlinkWatch",
+    "InfiniBandStateCheck",
+    "MultipleRemediations",
+    "NVSwitchDown",
+    "RepeatedXID31OnSameGPU",
+    "SysLogsGPUFallenOff",
+    "SysLogsXIDError",
+    "XID74Reg2Bit13Set",
+)
+BY_AKS_AND_NEBIUS = (
+    "GPUClockThrottling",
+    "GPUMissing",
+    "HardwareIssuesSuspected",
+    "IBLinkFlapping",
+    "NebiusGPUError",
+    "NebiusMaintenanceScheduled",
+    "NVLinkStatusInactive",
+    "SoperatorChecksNodeDegraded",
+    "UnhealthyNvidiaDevicePlugin",
+    "VMEventScheduled",
+    "XIDErrors",
+)
+GOOD_WHEN_TRUE = (
+    "Ready",
+    "EtcdIsVoter",
+    "AcceleratedHardwareReady",
+    "SufficientIP",
+    "ContainerdHasNoDeprecations",
+    "HasNoErrors",
+    "NicoHealthy",
+    "Provisioned",
+)
+"""Of k3s and RKE2, EKS, Alibaba and others."""
+FAULTS_WHEN_TRUE = BY_KUBELET + BY_NODE_PROBLEM_DETECTOR + BY_NVSENTINEL + BY_AKS_AND_NEBIUS
+
+
+def faults_of(status: str, conditions: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of these conditions are faults in a node that has all of them with this status."""
+    return faults(structs.replace(RACKS[0], conditions=dict.fromkeys(conditions, status)))
 
 
 @pytest.mark.regression
-@each_case("tables/planning.yaml")
-def test_which_conditions_are_faults(status: str, faulty: list[str], fine: list[str]) -> None:
-    found = faults(msgspec.structs.replace(RACKS[0], conditions=dict.fromkeys(faulty + fine, status)))
-    assert found == tuple(sorted(faulty))
+def test_conditions_that_name_a_problem_are_faults_when_true() -> None:
+    assert faults_of("True", FAULTS_WHEN_TRUE + GOOD_WHEN_TRUE) == tuple(sorted(FAULTS_WHEN_TRUE))
 
 
 @pytest.mark.regression
-def test_a_cordoned_node_that_still_runs_a_gang_is_drained_too() -> None:
-    closed = [msgspec.structs.replace(node, schedulable=node.name not in ("n0", "n1")) for node in RACKS]
-    names = [step.unit.name for step in order(cluster(closed, pods("g", "n0", "n2")))]
-    assert "n1" not in names
-    assert names[-2:] == ["n0", "n2"]  # it costs no slot: nothing can be placed there
+def test_conditions_that_name_health_are_faults_when_false() -> None:
+    health = ("AcceleratedHardwareReady", "KernelReady", "NicoHealthy")
+    others = (
+        "EtcdIsVoter",
+        "SufficientIP",
+        "Provisioned",
+        "DiskPressure",
+        "NetworkUnavailable",
+        "KubeletUnhealthy",
+        "NodeNotReady",
+        "GPUMissing",
+        "KernelDeadlock",
+    )
+    assert faults_of("False", health + others) == health
 
 
-def test_a_budget_lets_only_so_many_go_together() -> None:
+@pytest.mark.regression
+def test_no_condition_is_a_fault_when_unknown() -> None:
+    assert faults_of("Unknown", ("KernelDeadlock", "KernelReady", "EtcdIsVoter")) == ()
+
+
+@pytest.mark.regression
+def test_cordoned_node_that_runs_a_gang_is_drained_last() -> None:
+    nodes = []
+    for node in RACKS:
+        nodes.append(structs.replace(node, schedulable=node.name not in ("n0", "n1")))
+
+    drained_names = names(order(cluster(nodes, pods("g", "n0", "n2"))))
+
+    assert "n1" not in drained_names
+    # Nothing can be placed on n0, so draining it costs no slot.
+    assert drained_names[-2:] == ["n0", "n2"]
+
+
+def test_budget_blocks_the_second_pod_that_it_covers() -> None:
     budgets = Budgets()
     budgets.budgets.append(Budget("ml", "keep", (), 1))
     running = pods("g", "n0", "n2")
     for pod in running:
         budgets.labelled(f"{pod.namespace}/{pod.name}", {})
+
     steps = order(cluster(RACKS[:4], running), budgets)
+
     assert [step.blocked for step in steps] == [(), (), (), ("ml/keep",)]
 
 
-@each_case("tables/planning.yaml")
-def test_what_a_budget_covers(selector: object, labels: dict[str, str], covers: bool) -> None:
+@pytest.mark.parametrize(
+    ("selector", "labels", "is_covered"),
+    [
+        pytest.param({}, {}, True, id="empty-selector"),
+        pytest.param({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True, id="label"),
+        pytest.param({"matchLabels": {"a": "1"}}, {}, False, id="no-label"),
+        pytest.param({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {}, True, id="not-in"),
+        pytest.param({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"a": ""}, True, id="exists"),
+    ],
+)
+def test_budget_covers_pods_that_its_selector_matches(
+    selector: dict[str, Any], labels: dict[str, str], is_covered: bool
+) -> None:
     budget = budget_of({"metadata": {"name": "b", "namespace": "ml"}, "spec": {"selector": selector}})
     assert budget.allowed == 0
-    assert (budget.covers("ml", labels), budget.covers("other", labels)) == (covers, False)
+    assert budget.covers("ml", labels) is is_covered
+    assert budget.covers("other", labels) is False
 
 
 @pytest.mark.regression
-def test_a_saved_file_says_which_pods_a_budget_covers(tmp_path: Path) -> None:
-    budgets, running = Budgets(), pods("g", "n0", "n2")
+def test_saved_file_keeps_which_pods_a_budget_covers(tmp_path: Path) -> None:
+    running = pods("g", "n0", "n2")
+    budgets = Budgets()
     budgets.put({"kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}, "spec": {}})
     budgets.labelled("ml/g-0", {"app": "g"})
-    with (tmp_path / "cluster.toposcope").open("wb") as file:
+    path = tmp_path / "cluster.toposcope"
+    with path.open("wb") as file:
         kept = tuple(budgets.documents(running))
         write_packed(replace(cluster(RACKS, running), objects=kept), file)
-    again = Budgets()
-    snapshot = load_files([file.name], others=again)
-    assert [[pod.name for pod in again.of(name)] for name in ("ml/g-0", "ml/g-1", "other/g-0")] == [["keep"], [], []]
-    assert [step.blocked for step in order(snapshot, again)][-1] == ("ml/keep",)
+
+    loaded = Budgets()
+    snapshot = load_files([str(path)], others=loaded)
+
+    assert [budget.name for budget in loaded.of("ml/g-0")] == ["keep"]
+    assert list(loaded.of("ml/g-1")) == []
+    assert list(loaded.of("other/g-0")) == []
+    assert order(snapshot, loaded)[-1].blocked == ("ml/keep",)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -103,21 +216,29 @@ def test_losses_are_those_of_counting_anew(seed: int) -> None:
     snapshot = at_random(rng)
     sizes, per_pod = (rng.randint(1, 3), rng.randint(4, 6)), rng.randint(1, 2)
     down: list[str] = []
-    for step in islice(order(snapshot, None, sizes, per_pod), 4):
+    for step in islice(order(snapshot, sizes=sizes, per_pod=per_pod), 4):
         before = fitting(drained(snapshot, down), sizes, per_pod)
         down.append(step.unit.name)
         after = fitting(drained(snapshot, down), sizes, per_pod)
-        told = {loss.gpus: (loss.level.domain, loss.before, loss.after) for loss in step.losses}
+
+        losses = {loss.gpus: (loss.level.domain, loss.before, loss.after) for loss in step.losses}
         for gpus in sizes:
-            lost = [
-                (domain, before[size, domain], count)
-                for domain in ("host", "rack", "block")
-                for size, count in [(gpus, after.get((gpus, domain), 0))]
-                if count != before.get((gpus, domain), 0)
-            ]
-            assert told.get(gpus) == (lost[0] if lost else None)
+            assert losses.get(gpus) == first_loss(gpus, before, after)
 
 
-def fitting(snapshot: Snapshot, sizes: tuple[int, ...], per_pod: int) -> dict[tuple[int, str], int]:
+Fitting = dict[tuple[int, str], int]
+
+
+def fitting(snapshot: Snapshot, sizes: tuple[int, ...], per_pod: int) -> Fitting:
+    """How many gangs of each size fit now, by level."""
     table, _ = capacity(snapshot)
     return {(row.gpus, row.level.domain): row.fitting[View.NOW] for row in slots(table, sizes, per_pod)}
+
+
+def first_loss(gpus: int, before: Fitting, after: Fitting) -> tuple[str, int, int] | None:
+    """The narrowest level at which fewer gangs of this size fit."""
+    for domain in ("host", "rack", "block"):
+        count = after.get((gpus, domain), 0)
+        if count != before.get((gpus, domain), 0):
+            return domain, before[gpus, domain], count
+    return None

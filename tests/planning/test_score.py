@@ -7,13 +7,13 @@ from itertools import combinations
 
 import msgspec
 import pytest
-from tests.planning.clusters import at_random, capacity, cluster, node, pods
-from tests.support.tables import each_case
+from tests.planning.clusters import GPUS_OF_NODE, RACKS, at_random, capacity, cluster, node, node_without_levels, pods
 from toposcope.planning.gangs import Gang, named
 from toposcope.planning.score import Score, scores
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 
-Free = Mapping[str, Mapping[str, int]]
+Amounts = Mapping[str, int]
+GROUP_NAME = "scheduling.k8s.io/group-name"
 
 
 def scored(snapshot: Snapshot) -> dict[str, Score]:
@@ -22,124 +22,164 @@ def scored(snapshot: Snapshot) -> dict[str, Score]:
 
 
 def spans(score: Score) -> dict[str, tuple[int, int | None, int]]:
+    """How many domains a gang spans, could span now, and could in the empty cluster; by level."""
     return {spread.level.domain: (spread.spans, spread.now, spread.empty) for spread in score.spreads}
 
 
-RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
-"""Two blocks of two racks of two nodes."""
-
-
-def test_a_gang_in_several_racks_that_one_could_hold() -> None:
+def test_gang_in_two_racks_that_fits_into_one_could_be_closer() -> None:
     score = scored(cluster(RACKS, pods("far", "n0", "n4")))["far"]
     assert spans(score) == {"block": (2, 1, 1), "rack": (2, 1, 1), "host": (2, 2, 2)}
     assert score.value == 0.5
     assert score.better_now
 
 
-def test_what_it_holds_itself_is_room_for_it() -> None:
-    score = scored(cluster(RACKS, [*pods("far", "n0", "n2"), *pods("other", "n1", "n3", "n4", "n5", "n6", "n7")]))[
-        "far"
-    ]
+def test_gang_that_finds_no_room_closer_together_is_not_better_now() -> None:
+    others = pods("other", "n1", "n3", "n4", "n5", "n6", "n7")
+    score = scored(cluster(RACKS, [*pods("far", "n0", "n2"), *others]))["far"]
     assert spans(score)["rack"] == (2, 2, 1)
     assert score.value == 0.75
     assert not score.better_now
 
 
-def test_a_level_without_a_choice_does_not_count() -> None:
-    nodes = [node(f"n{i}", "b", f"r{i}") for i in range(3)]
+def test_level_without_a_choice_does_not_count() -> None:
+    nodes = [node(f"n{number}", "b", f"r{number}") for number in range(3)]
     score = scored(cluster(nodes, pods("wide", "n0", "n1", "n2")))["wide"]
     assert spans(score)["rack"] == (3, 3, 3)
     assert score.value == 1
 
 
-def test_the_worst_comes_first_and_single_pods_not_at_all() -> None:
+def test_worst_gang_comes_first_and_single_pods_are_left_out() -> None:
     running = [*pods("good", "n0", "n1"), *pods("far", "n2", "n4"), *pods("one", "n6")]
     assert [*scored(cluster(RACKS, running))] == ["far", "good"]
 
 
-def test_a_gang_on_a_node_that_lacks_a_level_has_no_score() -> None:
-    bare = NodeView("n8", "n8", {"gpu.topology/gpus": 0}, ("8",), True, True, (), {"nvidia.com/gpu": 8}, {}, None)
-    assert not scored(cluster([*RACKS, bare], pods("far", "n0", "n8")))
+def test_gang_on_a_node_without_levels_has_no_score() -> None:
+    nodes = [*RACKS, node_without_levels("n8")]
+    assert scored(cluster(nodes, pods("far", "n0", "n8"))) == {}
 
 
-def test_a_cordoned_node_does_not_count_as_room() -> None:
-    closed = [node(f"n{i}", "b", f"r{i // 2}", ready=i != 1) for i in range(4)]
-    score = scored(cluster(closed, pods("far", "n0", "n2")))["far"]
-    assert spans(score)["rack"] == (2, 1, 1)  # r1 has room for both
-    score = scored(cluster(closed[:3], pods("far", "n0", "n2")))["far"]
-    assert spans(score)["rack"] == (2, 2, 1)
+def test_node_that_is_not_ready_does_not_count_as_room() -> None:
+    nodes = [node(f"n{number}", "b", f"r{number // 2}", ready=number != 1) for number in range(4)]
+    running = pods("far", "n0", "n2")
+
+    second_rack_has_room = scored(cluster(nodes, running))["far"]
+    assert spans(second_rack_has_room)["rack"] == (2, 1, 1)
+
+    no_rack_has_room = scored(cluster(nodes[:3], running))["far"]
+    assert spans(no_rack_has_room)["rack"] == (2, 2, 1)
 
 
-@each_case("tables/planning.yaml")
-def test_pods_say_what_they_belong_to(labels: dict[str, str], annotations: dict[str, str], named_as: list[str]) -> None:
-    running = [
-        PodView("ml", f"p{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, one.owner, labels, annotations, "", "")
-        for i, one in enumerate(pods("j", "n0", "n1"))
-    ]
+LWS_LABELS = {"leaderworkerset.sigs.k8s.io/name": "s", "leaderworkerset.sigs.k8s.io/group-index": "1"}
+JOBSET_LABELS = {"jobset.sigs.k8s.io/jobset-name": "js"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "kind", "name"),
+    [
+        pytest.param({"grove.io/podgang": "llm-0"}, {}, "PodGang", "llm-0", id="pod-gang"),
+        pytest.param({}, {"pod-group-name": "pg-a", "kueue.x-k8s.io/workload": "w"}, "Job", "j", id="kai-and-kueue"),
+        pytest.param(LWS_LABELS, {}, "LeaderWorkerSet", "s-1", id="leader-worker-set"),
+        pytest.param(JOBSET_LABELS, {}, "JobSet", "js", id="jobset"),
+        pytest.param(JOBSET_LABELS, {GROUP_NAME: "j-5c8"}, "Job", "j", id="jobset-of-volcano"),
+        pytest.param(LWS_LABELS, {GROUP_NAME: "podgroup-5c8"}, "LeaderWorkerSet", "s-1", id="group-of-volcano"),
+        pytest.param({"kueue.x-k8s.io/pod-group-name": "pods"}, {}, "Pod", "pods", id="pod-group-of-kueue"),
+        pytest.param({}, {}, "Job", "j", id="owner-alone"),
+    ],
+)
+def test_gang_is_named_by_what_its_pods_belong_to(
+    labels: dict[str, str], annotations: dict[str, str], kind: str, name: str
+) -> None:
+    running = []
+    for pod in pods("j", "n0", "n1"):
+        running.append(msgspec.structs.replace(pod, labels=labels, annotations=annotations))
+
     _, (gang,) = capacity(cluster(RACKS, running))
-    assert ([gang.kind, gang.name], len(gang.pods)) == (named_as, 2)
+
+    assert gang.kind == kind
+    assert gang.name == name
+    assert len(gang.pods) == 2
 
 
-@pytest.mark.parametrize("annotations", [{}, {"scheduling.k8s.io/group-name": "podgroup-5c8"}])
+@pytest.mark.parametrize("annotations", [{}, {GROUP_NAME: "podgroup-5c8"}], ids=["plain", "volcano"])
 def test_pods_of_a_deployment_are_independent(annotations: dict[str, str]) -> None:
-    running = pods("web-5c8", "n0", "n1", kind="ReplicaSet")
-    running = [msgspec.structs.replace(pod, annotations=annotations) for pod in running]
+    running = []
+    for pod in pods("web-5c8", "n0", "n1", kind="ReplicaSet"):
+        running.append(msgspec.structs.replace(pod, annotations=annotations))
+
     _, gangs = capacity(cluster(RACKS, running))
-    assert [(gang.kind, gang.handle) for gang in gangs] == [("Pod", "ml/web-5c8-0"), ("Pod", "ml/web-5c8-1")]
-    assert named(gangs, "web-5c8-0") == named(gangs, "ml/web-5c8-0") == gangs[:1]
+
+    assert [gang.kind for gang in gangs] == ["Pod", "Pod"]
+    assert [gang.handle for gang in gangs] == ["ml/web-5c8-0", "ml/web-5c8-1"]
+    assert named(gangs, "web-5c8-0") == gangs[:1]
+    assert named(gangs, "ml/web-5c8-0") == gangs[:1]
     assert not named(gangs, "other/web-5c8-0")
 
 
-def fit(members: Sequence[PodView], offered: Free, names: Sequence[str]) -> bool:
+def fit(members: Sequence[PodView], offered: Mapping[str, Amounts], names: Sequence[str]) -> bool:
     """Tries every node for every pod."""
     if not members:
         return True
     first, *others = members
     needs = {**first.requests, "pods": 1}
     for name in names:
-        if all(offered[name].get(resource, 0) >= amount for resource, amount in needs.items()):
-            left = {resource: amount - needs.get(resource, 0) for resource, amount in offered[name].items()}
-            if fit(others, {**offered, name: left}, names):
-                return True
+        if any(offered[name].get(resource, 0) < amount for resource, amount in needs.items()):
+            continue
+        remaining = {resource: amount - needs.get(resource, 0) for resource, amount in offered[name].items()}
+        if fit(others, {**offered, name: remaining}, names):
+            return True
     return False
 
 
-def fewest(gang: Gang, snapshot: Snapshot, depth: int, offered: Free) -> int | None:
+def fewest(gang: Gang, snapshot: Snapshot, depth: int, offered: Mapping[str, Amounts]) -> int | None:
+    """The fewest domains that hold the gang, by trying all; None: no number does."""
     domains: dict[tuple[str, ...], list[str]] = {}
-    for facts in snapshot.nodes:
-        if facts.name in offered:
-            domains.setdefault(facts.values[:depth], []).append(facts.name)
+    for node_view in snapshot.nodes:
+        if node_view.name in offered:
+            domains.setdefault(node_view.values[:depth], []).append(node_view.name)
     for count in range(1, len(domains) + 1):
         for chosen in combinations(domains.values(), count):
-            if fit(gang.placed, offered, [name for domain in chosen for name in domain]):
+            names = [name for domain in chosen for name in domain]
+            if fit(gang.placed, offered, names):
                 return count
     return None
 
 
+def candidates(gang: Gang, snapshot: Snapshot) -> list[NodeView]:
+    """Nodes with as many GPUs as those of the gang; all nodes where these differ."""
+    held = {placement.node for placement in gang.placed}
+    sizes = {node_view.label(GPUS_OF_NODE) for node_view in snapshot.nodes if node_view.name in held}
+    if len(sizes) > 1:
+        return [*snapshot.nodes]
+    return [node_view for node_view in snapshot.nodes if node_view.label(GPUS_OF_NODE) in sizes]
+
+
+def free_without(gang: Gang, snapshot: Snapshot, nodes: Sequence[NodeView]) -> dict[str, Amounts]:
+    """What usable nodes have free if the gang gives back what it holds."""
+    held: dict[str, Counter[str]] = {}
+    for placement in gang.placed:
+        held.setdefault(placement.node, Counter()).update({**placement.requests, "pods": 1})
+    free: dict[str, Amounts] = {}
+    for node_view in nodes:
+        if node_view.usable:
+            own = held.get(node_view.name, Counter())
+            amounts = snapshot.free(node_view) or {}
+            free[node_view.name] = {name: amount + own[name] for name, amount in amounts.items()}
+    return free
+
+
 @pytest.mark.regression
 @pytest.mark.parametrize("seed", range(80))
-def test_the_fewest_domains_are_those_of_brute_force(seed: int) -> None:
+def test_fewest_domains_are_those_of_brute_force(seed: int) -> None:
     snapshot = at_random(random.Random(seed))
     for score in scored(snapshot).values():
-        own: dict[str, Counter[str]] = {}
-        for placement in score.gang.placed:
-            own.setdefault(placement.node, Counter()).update({**placement.requests, "pods": 1})
-        held = {placement.node for placement in score.gang.placed}
-        alike = {node.label("gpu.topology/gpus") for node in snapshot.nodes if node.name in held}
-        candidates = [node for node in snapshot.nodes if len(alike) > 1 or node.label("gpu.topology/gpus") in alike]
-        empty = {node.name: node.allocatable for node in candidates}
-        now = {
-            node.name: {
-                name: amount + own.get(node.name, Counter())[name]
-                for name, amount in (snapshot.free(node) or {}).items()
-            }
-            for node in candidates
-            if node.usable
-        }
-        by_name = snapshot.by_name
+        gang = score.gang
+        nodes = candidates(gang, snapshot)
+        empty = {node_view.name: node_view.allocatable for node_view in nodes}
+        now = free_without(gang, snapshot, nodes)
         for depth, spread in enumerate(score.spreads, 1):
-            assert spread.spans == len({by_name[placement.node].values[:depth] for placement in score.gang.placed})
-            assert spread.empty == fewest(score.gang, snapshot, depth, empty)
+            paths = {snapshot.by_name[placement.node].values[:depth] for placement in gang.placed}
+            assert spread.spans == len(paths)
+            assert spread.empty == fewest(gang, snapshot, depth, empty)
             if spread.spans > 1:
-                assert spread.now == fewest(score.gang, snapshot, depth, now)
+                assert spread.now == fewest(gang, snapshot, depth, now)
         assert 0 < score.value <= 1

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from tests.planning.clusters import HOST, RACK, at_random, capacity, cluster, node, pods
-from tests.support.tables import each_case
+from tests.planning.clusters import BLOCK, GPU, HOST, RACK, RACKS, at_random, busy, capacity, cluster, node, pods
 from tests.support.workloads import job
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.planning.capacity import View
@@ -22,8 +21,7 @@ from toposcope.planning.slots import one_pod, slots
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.model import PodView, Snapshot
 
-RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]
-"""Two blocks of two racks of two nodes."""
+Object = dict[str, Any]
 
 
 def drain(snapshot: Snapshot, *names: str) -> WhatIf:
@@ -31,210 +29,300 @@ def drain(snapshot: Snapshot, *names: str) -> WhatIf:
 
 
 def changed(snapshot: Snapshot, changes: Changes) -> WhatIf:
-    return whatif(snapshot, None, *capacity(snapshot), changes)
+    table, gangs = capacity(snapshot)
+    return whatif(snapshot, None, table, gangs, changes)
 
 
 def outcomes(result: WhatIf) -> dict[str, tuple[str, str]]:
-    return {moved.gang.name: (moved.outcome.value, "/".join(moved.domain[-1:])) for moved in result.rehomed}
+    """What becomes of each gang, and the narrowest domain that it is in."""
+    moved = {}
+    for rehomed in result.rehomed:
+        narrowest = rehomed.domain[-1] if rehomed.domain else ""
+        moved[rehomed.gang.name] = (rehomed.outcome.value, narrowest)
+    return moved
 
 
 def room(result: WhatIf, gpus: int, domain: str) -> tuple[int, int]:
-    found = []
-    for side in (result.before, result.after):
-        rows = {row.level.domain: row.fitting[View.NOW] for row in slots(side, (gpus,), 8)}
-        found.append(rows.get(domain, 0))
-    return found[0], found[1]
+    """How many gangs fit at a level, before and after."""
+    counts = []
+    for table in (result.before, result.after):
+        rows = {row.level.domain: row.fitting[View.NOW] for row in slots(table, (gpus,), 8)}
+        counts.append(rows.get(domain, 0))
+    return counts[0], counts[1]
 
 
-def busy(*free: str) -> list[PodView]:
-    return pods("busy", *(node.name for node in RACKS if node.name not in free), kind="StatefulSet")
-
-
-@each_case("tables/planning.yaml")
-def test_what_becomes_of_a_gang(free: Sequence[str], gang: Sequence[str], gone: str, outcome: list[str]) -> None:
-    taken = [node.name for node in RACKS if node.name not in free]
-    snapshot = cluster(RACKS, [*pods("g", *gang), *pods("busy", *taken, kind="StatefulSet")])
-    result = drain(snapshot, gone)
-    assert outcomes(result) == {"g": tuple(outcome)}
-    assert result.well == (outcome[0] in ("stays", "moves"))
+def gang_of_two(
+    *, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
+) -> list[PodView]:
+    """Pods of 8 GPUs on n0 and n1 that have no owner."""
+    gang: list[PodView] = []
+    for pod in pods("g", "n0", "n1", kind=""):
+        gang.append(structs.replace(pod, labels=labels or {}, annotations=annotations or {}))
+    return gang
 
 
 @pytest.mark.parametrize(
-    "key", ["kueue.x-k8s.io/podset-required-topology", "leaderworkerset.sigs.k8s.io/exclusive-topology"]
+    ("free", "gang", "outcome", "domain"),
+    [
+        pytest.param(["n0", "n1", "n2"], ["n0", "n1"], "spreads", "b0", id="another-rack-of-the-block"),
+        pytest.param(["n0", "n1", "n4", "n5"], ["n0", "n1"], "moves", "r2", id="whole-rack-elsewhere"),
+        pytest.param(["n0", "n2", "n3"], ["n0", "n2"], "stays", "r1", id="rack-that-it-is-in"),
+        pytest.param(["n0", "n1"], ["n0", "n1"], "waits", "n1", id="no-room"),
+    ],
 )
-def test_a_gang_waits_that_requires_its_rack(key: str) -> None:
-    one_gang, asks = {"kueue.x-k8s.io/pod-group-name": "g"}, {key: RACK}
-    gang = [
-        PodView("ml", f"g-{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, None, one_gang, asks, "", "") for i in (0, 1)
-    ]
+def test_gang_of_a_drained_node_goes_where_there_is_room(
+    free: Sequence[str], gang: Sequence[str], outcome: str, domain: str
+) -> None:
+    result = drain(cluster(RACKS, [*pods("g", *gang), *busy(*free)]), "n0")
+    assert outcomes(result) == {"g": (outcome, domain)}
+    assert result.well == (outcome in ("stays", "moves"))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["kueue.x-k8s.io/podset-required-topology", "leaderworkerset.sigs.k8s.io/exclusive-topology"],
+    ids=["kueue", "leader-worker-set"],
+)
+def test_gang_whose_annotation_requires_its_rack_waits(key: str) -> None:
+    gang = gang_of_two(labels={"kueue.x-k8s.io/pod-group-name": "g"}, annotations={key: RACK})
     result = drain(cluster(RACKS, [*gang, *busy("n0", "n1", "n2")]), "n0")
-    ((name, outcome),) = outcomes(result).items()
-    assert (name, outcome[0]) == ("g", "waits")
+    assert [(rehomed.gang.name, rehomed.outcome.value) for rehomed in result.rehomed] == [("g", "waits")]
     assert result.rehomed[0].required is not None
 
 
+def outcome_with(required: RequiredLevels, gang: Sequence[PodView]) -> str:
+    """What becomes of the gang if n0 is drained and these objects say what it requires."""
+    snapshot = cluster(RACKS, [*gang, *busy("n0", "n1", "n2")])
+    table, _ = capacity(snapshot)
+    gangs = gangs_of(snapshot, required.keys)
+    result = whatif(snapshot, None, table, gangs, Changes(drain=frozenset({"n0"})))
+    (rehomed,) = result.rehomed
+    return rehomed.outcome.value
+
+
+POD_GANG = {
+    "apiVersion": "scheduler.grove.io/v1alpha1",
+    "kind": "PodGang",
+    "metadata": {"namespace": "ml", "name": "g"},
+    "spec": {"topologyConstraint": {"topologyName": "x", "packConstraint": {"required": RACK}}},
+}
+KAI_POD_GROUP = {
+    "apiVersion": "scheduling.run.ai/v2alpha2",
+    "kind": "PodGroup",
+    "metadata": {"namespace": "ml", "name": "g"},
+    "spec": {"topologyConstraint": {"topologyName": "x", "requiredTopologyLevel": RACK}},
+}
+VOLCANO_POD_GROUP = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "PodGroup",
+    "metadata": {"namespace": "ml", "name": "g"},
+    "spec": {"networkTopology": {"topologyName": "x", "highestTierName": "rack"}},
+}
+
+
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    ("version", "kind", "constraint", "mark"),
+    ("requires", "labels", "annotations"),
     [
-        ("scheduler.grove.io/v1alpha1", "PodGang", {"packConstraint": {"required": RACK}}, "grove.io/podgang"),
-        ("scheduling.run.ai/v2alpha2", "PodGroup", {"requiredTopologyLevel": RACK}, "pod-group-name"),
-        ("scheduling.volcano.sh/v1beta1", "PodGroup", {"highestTierName": "rack"}, "scheduling.k8s.io/group-name"),
+        pytest.param(POD_GANG, {"grove.io/podgang": "g"}, {}, id="grove"),
+        pytest.param(KAI_POD_GROUP, {}, {"pod-group-name": "g"}, id="kai"),
+        pytest.param(VOLCANO_POD_GROUP, {}, {"scheduling.k8s.io/group-name": "g"}, id="volcano"),
     ],
 )
-def test_a_gang_waits_whose_object_requires_its_rack(
-    version: str, kind: str, constraint: dict[str, Any], mark: str
+def test_gang_whose_object_requires_its_rack_waits(
+    requires: Object, labels: dict[str, str], annotations: dict[str, str]
 ) -> None:
-    marks: tuple[dict[str, str], dict[str, str]] = ({mark: "g"}, {}) if kind == "PodGang" else ({}, {mark: "g"})
-    gang = [PodView("ml", f"g-{i}", f"n{i}", "Running", {"nvidia.com/gpu": 8}, None, *marks, "", "") for i in (0, 1)]
-    snapshot = cluster(RACKS, [*gang, *busy("n0", "n1", "n2")])
+    gang = gang_of_two(labels=labels, annotations=annotations)
     required = RequiredLevels()
-    place = "networkTopology" if "volcano" in version else "topologyConstraint"
-    head = {"apiVersion": version, "kind": kind, "metadata": {"namespace": "ml", "name": "g"}}
-    required.put({**head, "spec": {place: {**constraint, "mode": "soft"}}} if "volcano" in version else head)
-    assert not required.keys
-    required.put({**head, "spec": {place: {"topologyName": "x", **constraint}}})
-    again = RequiredLevels()
-    for document in required.documents():  # through a file of `toposcope save`
-        again.put(document)
-    for keys, outcome in (({}, "spreads"), (again.keys, "waits")):
-        before = capacity(snapshot)[0]
-        result = whatif(snapshot, None, before, gangs_of(snapshot, keys), Changes(drain=frozenset({"n0"})))
-        assert [moved.outcome.value for moved in result.rehomed] == [outcome]
+    assert outcome_with(required, gang) == "spreads"
+
+    required.put(requires)
+    assert outcome_with(required, gang) == "waits"
+
+    saved_and_loaded = RequiredLevels()
+    for document in required.documents():
+        saved_and_loaded.put(document)
+    assert outcome_with(saved_and_loaded, gang) == "waits"
 
 
 @pytest.mark.regression
-def test_new_nodes_have_none_of_the_taints_for_the_state_of_the_one_they_are_like() -> None:
-    taints = (Taint("node.kubernetes.io/not-ready", "", "NoExecute"), Taint("dedicated", "x", "NoSchedule"))
-    like = structs.replace(node("n0", ready=False), taints=taints)
-    _, new = added(cluster([like]), like, 1, {}).nodes
-    assert (new.usable, new.taints) == (True, taints[1:])
+@pytest.mark.parametrize(
+    ("item", "spec"),
+    [
+        pytest.param(POD_GANG, None, id="grove-without-spec"),
+        pytest.param(KAI_POD_GROUP, None, id="kai-without-spec"),
+        pytest.param(
+            VOLCANO_POD_GROUP, {"networkTopology": {"highestTierName": "rack", "mode": "soft"}}, id="volcano-soft"
+        ),
+    ],
+)
+def test_object_without_a_hard_requirement_requires_nothing(item: Object, spec: Object | None) -> None:
+    changed_item = {**item, "spec": spec} if spec else {key: item[key] for key in item if key != "spec"}
+    required = RequiredLevels()
+    required.put(changed_item)
+    assert not required.keys
 
 
-def test_the_largest_gang_is_placed_first_and_takes_the_room() -> None:
+@pytest.mark.regression
+def test_new_node_has_no_taint_for_the_state_of_its_model() -> None:
+    not_ready = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
+    dedicated = Taint("dedicated", "x", "NoSchedule")
+    model = structs.replace(node("n0", ready=False), taints=(not_ready, dedicated))
+
+    _, new = added(cluster([model]), model, 1, {}).nodes
+
+    assert new.usable
+    assert new.taints == (dedicated,)
+
+
+def test_largest_gang_is_placed_first_and_takes_the_room() -> None:
     running = [*pods("small", "n0"), *pods("large", "n1", "n2"), *busy("n0", "n1", "n2", "n3")]
-    assert outcomes(drain(cluster(RACKS, running), "n0", "n1")) == {"large": ("stays", "r1"), "small": ("waits", "")}
+    result = drain(cluster(RACKS, running), "n0", "n1")
+    assert outcomes(result) == {"large": ("stays", "r1"), "small": ("waits", "")}
 
 
-def test_slots_before_and_after_a_drain() -> None:
+def test_drain_costs_the_slots_of_its_nodes() -> None:
     result = drain(cluster(RACKS, pods("g", "n0")), "n0", "n1")
     assert outcomes(result) == {"g": ("moves", "n2")}
     assert room(result, 16, "rack") == (3, 2)
 
 
-def test_more_nodes_and_the_end_of_a_gang() -> None:
+def test_new_nodes_and_the_end_of_a_gang_give_room() -> None:
     snapshot = cluster(RACKS, [*pods("g", "n0"), *busy("n0")])
-    changes = Changes(named(gangs_of(snapshot), "g"), NewNodes(2, RACKS[7], {RACK: "r9"}))
-    result = changed(snapshot, changes)
+    ending = named(gangs_of(snapshot), "g")
+
+    result = changed(snapshot, Changes(ending, NewNodes(2, RACKS[7], {RACK: "r9"})))
+
     assert room(result, 8, "host") == (0, 3)
     new = [node for node in result.snapshot.nodes if "-new-" in node.name]
-    assert [(node.label(RACK), node.label(HOST), node.label("example.com/block")) for node in new] == [
-        ("r9", "n7-new-1", "b1"),
-        ("r9", "n7-new-2", "b1"),
-    ]
+    assert [node.label(HOST) for node in new] == ["n7-new-1", "n7-new-2"]
+    assert {node.label(RACK) for node in new} == {"r9"}
+    assert {node.label(BLOCK) for node in new} == {"b1"}
+
+
+def kueue_job(name: str) -> Object:
+    """A Job of three pods that stays in a block."""
+    item = job(3, None, {"kueue.x-k8s.io/podset-required-topology": BLOCK})
+    item["metadata"]["name"] = name
+    return item
 
 
 def test_admitted_workloads_take_their_room_one_after_the_other() -> None:
-    first, second = (
-        {**asked, "metadata": {**asked["metadata"], "name": name}}
-        for name in ("one", "two")
-        for asked in [job(3, None, {"kueue.x-k8s.io/podset-required-topology": "example.com/block"})]
-    )
-    result = changed(cluster(RACKS, busy("n0", "n1", "n2")), Changes(admit=(first, second)))
-    assert [(answer.subject.split()[0], answer.fits) for answer in result.admitted] == [
-        ("job/one", True),
-        ("job/two", False),
-    ]
+    admit = (kueue_job("one"), kueue_job("two"))
+    result = changed(cluster(RACKS, busy("n0", "n1", "n2")), Changes(admit=admit))
+    first, second = result.admitted
+    assert first.subject.startswith("job/one")
+    assert first.fits
+    assert second.subject.startswith("job/two")
+    assert not second.fits
     assert room(result, 8, "host") == (3, 0)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_drain_at_random(seed: int) -> None:
-    """No node is overfull afterwards, and nobody waits for whom there was room alone."""
+def test_random_drain_overfills_no_node_and_leaves_no_gang_that_fits(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
     usable = [node.name for node in snapshot.nodes if node.usable]
     if not usable:
         return
-    gone = frozenset(rng.sample(usable, 1))
-    result = drain(snapshot, *gone)
-    for facts in result.snapshot.nodes:
-        taken = result.snapshot.requested.get(facts.name, {})
-        assert all(taken.get(name, 0) <= amount for name, amount in facts.allocatable.items())
-        assert facts.name not in gone or not taken
+    gone = rng.choice(usable)
+    result = drain(snapshot, gone)
+
+    for node_view in result.snapshot.nodes:
+        taken = result.snapshot.requested.get(node_view.name, {})
+        for name, amount in node_view.allocatable.items():
+            assert taken.get(name, 0) <= amount
+    assert not result.snapshot.requested.get(gone)
+
     waiting = [gang for gang in result.rehomed if gang.outcome is Outcome.WAITS]
-    assert len(result.snapshot.pods or ()) + sum(gang.lost for gang in waiting) == len(snapshot.pods or ())
+    lost = sum(gang.lost for gang in waiting)
+    assert len(result.snapshot.pods or ()) + lost == len(snapshot.pods or ())
     if len(waiting) == len(result.rehomed) == 1:
-        lost = [placement for placement in waiting[0].gang.placed if placement.node in gone]
-        free = {node.name: result.snapshot.free(node) or {} for node in result.snapshot.nodes if node.usable}
-        assert not fits(lost, {name: dict(amounts) for name, amounts in free.items()})
+        displaced = [placement for placement in waiting[0].gang.placed if placement.node == gone]
+        free = {node.name: dict(result.snapshot.free(node) or {}) for node in result.snapshot.nodes if node.usable}
+        assert not fits(displaced, free)
 
 
 def fits(members: Sequence[PodView], free: Mapping[str, dict[str, int]]) -> bool:
+    """Tries every node for every pod."""
     if not members:
         return True
+    first, *others = members
     for amounts in free.values():
-        if all(amounts.get(name, 0) >= amount for name, amount in members[0].requests.items()):
-            for name, amount in members[0].requests.items():
-                amounts[name] -= amount
-            if fits(members[1:], free):
-                return True
-            for name, amount in members[0].requests.items():
-                amounts[name] += amount
+        if any(amounts.get(name, 0) < amount for name, amount in first.requests.items()):
+            continue
+        for name, amount in first.requests.items():
+            amounts[name] -= amount
+        if fits(others, free):
+            return True
+        for name, amount in first.requests.items():
+            amounts[name] += amount
     return False
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_fewest_pods_are_moved(seed: int) -> None:
+def test_fewest_pods_are_moved_to_free_a_slot(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
     gpus, per_pod, depth = rng.randint(2, 6), rng.randint(1, 3), rng.randint(1, 2)
     table, _ = capacity(snapshot)
-    best = next(
-        freeings(table, snapshot.pods or (), gpus=gpus, per_pod=per_pod, depth=depth, movable=lambda _: True), None
-    )
-    assert (len(best.pods) if best else None) == fewest(snapshot, gpus, min(gpus, per_pod), depth)
+    running = snapshot.pods or ()
+
+    found = freeings(table, running, gpus=gpus, per_pod=per_pod, depth=depth, movable=lambda _: True)
+    best = next(found, None)
+
+    moved = len(best.pods) if best else None
+    assert moved == fewest_moved(snapshot, gpus, min(gpus, per_pod), depth)
 
 
-def fewest(snapshot: Snapshot, gpus: int, each: int, depth: int) -> int | None:
+def fewest_moved(snapshot: Snapshot, gpus: int, each: int, depth: int) -> int | None:
     """Tries every set of pods."""
     wanted = -(-gpus // each)
     running = snapshot.pods or ()
     for count in range(len(running) + 1):
         for moved in combinations(running, count):
-            freed = Counter[str]()
-            for running_pod in moved:
-                freed[running_pod.node] += running_pod.requests["nvidia.com/gpu"]
-            domains: Counter[tuple[str, ...]] = Counter()
-            for one_node in snapshot.nodes:
-                if one_node.usable:
-                    free = (snapshot.free(one_node) or {})["nvidia.com/gpu"] + freed[one_node.name]
-                    domains[one_node.values[:depth]] += free // each
-            if any(slots >= wanted for slots in domains.values()):
+            if most_slots(snapshot, moved, each, depth) >= wanted:
                 return count
     return None
 
 
-def test_moving_pods_to_free_a_rack() -> None:
+def most_slots(snapshot: Snapshot, moved: Sequence[PodView], each: int, depth: int) -> int:
+    """The most pods of so many GPUs that a domain takes when these pods are gone."""
+    freed = Counter[str]()
+    for pod in moved:
+        freed[pod.node] += pod.requests[GPU]
+    domains: Counter[tuple[str, ...]] = Counter()
+    for node_view in snapshot.nodes:
+        if node_view.usable:
+            free = (snapshot.free(node_view) or {})[GPU] + freed[node_view.name]
+            domains[node_view.values[:depth]] += free // each
+    return max(domains.values(), default=0)
+
+
+def test_pods_that_are_moved_to_free_a_rack_find_another_node() -> None:
     snapshot = cluster(RACKS, [*busy("n0", "n1", "n4"), *pods("g", "n0")])
     table, gangs = capacity(snapshot)
+    assert len(gangs) == 2
+
     freeing = next(freeings(table, snapshot.pods or (), gpus=16, per_pod=8, depth=2, movable=lambda _: True))
     assert [pod.name for pod in freeing.pods] == ["g-0"]
-    (moved,) = vacated(snapshot, None, table, gangs_of(snapshot), freeing=freeing, gpus=16, per_pod=8)
-    assert (moved.outcome, [placement.node for placement in moved.placed]) == (Outcome.MOVES, ["n4"])
-    assert len(gangs) == 2
+
+    (moved,) = vacated(snapshot, None, table, gangs, freeing=freeing, gpus=16, per_pod=8)
+    assert moved.outcome is Outcome.MOVES
+    assert [placement.node for placement in moved.placed] == ["n4"]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_counted_of_a_changed_cluster_is_what_counting_anew_finds(seed: int) -> None:
+def test_changed_capacity_is_that_of_counting_anew(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
     before, gangs = capacity(snapshot)
     for view in View:
         before.sums(view, one_pod(2), 2)
-    result = whatif(
-        snapshot, None, before, gangs, Changes(gangs[:1], None, frozenset({rng.choice(snapshot.nodes).name}))
-    )
+    gone = frozenset({rng.choice(snapshot.nodes).name})
+
+    result = whatif(snapshot, None, before, gangs, Changes(gangs[:1], None, gone))
+
     anew, _ = capacity(result.snapshot)
     for view in View:
         assert result.after.slots(view, one_pod(2)) == anew.slots(view, one_pod(2))

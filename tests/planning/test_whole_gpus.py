@@ -1,7 +1,7 @@
 """Plans are made of whole GPUs: shares that go by the name of GPUs hold no gang."""
 
 import pytest
-from tests.planning.clusters import BLOCK, HOST, RACK, TOPOLOGY, cluster, node, pod, pods
+from tests.planning.clusters import GPU, PLACES, cluster, node, pod, pods
 from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import gangs_of
@@ -10,11 +10,10 @@ from toposcope.planning.slots import gpus_per_pod, slots
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import select_scope
 
-PLACES = {BLOCK: 0, RACK: 1, HOST: 2, "gpu.topology/gpus": 3}
-
 
 def sliced(name: str, gpus: int = 4, offered: int = 40) -> NodeView:
-    resources = {"nvidia.com/gpu": offered, "cpu": 64_000, "pods": 110}
+    """A node whose GPUs are offered in shares."""
+    resources = {GPU: offered, "cpu": 64_000, "pods": 110}
     return NodeView(name, name, PLACES, ("b", "r", name, str(gpus)), True, True, (), resources, {}, None)
 
 
@@ -29,7 +28,7 @@ def fitting(snapshot: Snapshot, gpus: int, per_pod: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("per_pod", [1, 2, 4, 8, 32])
-def test_no_gang_is_put_on_a_host_with_fewer_gpus(per_pod: int) -> None:
+def test_gang_is_not_put_on_a_host_with_fewer_gpus(per_pod: int) -> None:
     assert fitting(cluster([sliced("a"), sliced("b"), node("whole", gpus=4)]), 32, per_pod) == {}
 
 
@@ -40,37 +39,38 @@ def test_only_whole_gpus_make_slots() -> None:
     assert gpus_per_pod(plan(snapshot).capacity) == 8
 
 
-def test_a_node_that_lost_a_gpu_has_one_less_whatever_is_offered() -> None:
+def test_node_that_lost_a_gpu_has_one_less_whatever_is_offered() -> None:
     assert fitting(cluster([sliced("n", gpus=7, offered=8)]), 8, 8) == {}
     assert fitting(cluster([sliced("n", gpus=7, offered=8)]), 7, 7) == {"block": 1, "rack": 1, "host": 1}
 
 
-def test_pods_with_shares_are_no_gang_and_are_counted_as_parts() -> None:
+def test_pods_with_shares_are_counted_as_parts_and_make_no_gang() -> None:
     snapshot = cluster([sliced("a"), sliced("b"), node("whole")], [*pods("shared", "a", "b", gpus=2)])
-    made = plan(snapshot)
-    assert made.gangs == ()
-    assert made.scores == ()
-    assert made.parts == 2
-    assert made.shared == ("a", "b")
+    drawn = plan(snapshot)
+    assert drawn.gangs == ()
+    assert drawn.scores == ()
+    assert drawn.parts == 2
+    assert drawn.shared == ("a", "b")
 
 
-def test_a_gang_on_whole_gpus_could_not_be_closer_together_on_shares() -> None:
+def test_gang_on_whole_gpus_could_not_be_closer_on_shares() -> None:
     nodes = [node("n1", "b1", "r1"), node("n2", "b2", "r2"), sliced("s", gpus=8, offered=80)]
-    made = plan(cluster(nodes, pods("train", "n1", "n2")))
-    (score,) = made.scores
+    drawn = plan(cluster(nodes, pods("train", "n1", "n2")))
+    (score,) = drawn.scores
     assert score.value == 1.0
     assert not score.better_now
 
 
 def test_pods_on_shares_are_not_moved_to_free_gpus() -> None:
-    snapshot = cluster([sliced("s"), node("n")], [*pods("shared", "s", gpus=30), *pods("job", "n", gpus=4)])
-    made = plan(snapshot)
-    found = list(freeings(made.capacity, made.counted.pods or (), gpus=8, per_pod=8, depth=3, movable=lambda _: True))
-    assert [[moved.name for moved in freeing.pods] for freeing in found] == [["job-0"]]
+    running_pods = [*pods("shared", "s", gpus=30), *pods("job", "n", gpus=4)]
+    snapshot = cluster([sliced("s"), node("n")], running_pods)
+    drawn = plan(snapshot)
+    running = drawn.counted.pods or ()
+    (freeing,) = freeings(drawn.capacity, running, gpus=8, per_pod=8, depth=3, movable=lambda _: True)
+    assert [moved.name for moved in freeing.pods] == ["job-0"]
 
 
-def test_what_ends_later_gives_no_gpus_back_where_it_holds_shares() -> None:
+def test_pods_that_end_give_no_gpus_back_where_they_hold_shares() -> None:
     snapshot = cluster([sliced("s")], [pod("shared", 0, "s", gpus=40)])
     capacity = Capacity(snapshot, select_scope(snapshot), gangs_of(snapshot))
     assert [row.fitting for row in slots(capacity, (4,), 4)] == []
-    assert TOPOLOGY.name == "cluster"

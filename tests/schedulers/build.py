@@ -16,8 +16,17 @@ def kube_scheduler() -> Path:
     """The program, built once; raises `BuildError`."""
 
     def make(name: str, to: Path) -> None:
-        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to)]
-        run_go([*command, f"k8s.io/kubernetes/cmd/{name}"], apiserver.NEWEST)
+        command = [
+            usable_go(),
+            "build",
+            "-trimpath",
+            "-ldflags",
+            "-s -w",
+            "-o",
+            str(to),
+            f"k8s.io/kubernetes/cmd/{name}",
+        ]
+        run_go(command, apiserver.NEWEST)
 
     name = "kube-scheduler"
     return programs_once(cache_of_module(name, apiserver.NEWEST), [name], make) / name
@@ -34,18 +43,38 @@ class Kueue:
 
 def kueue() -> Kueue:
     """Eight minutes of CPU the first time; raises `BuildError`."""
-    return Kueue(made_once(cache_of_module("kueue", _KUEUE), lambda kept: (kept / _WEBHOOKS).is_file(), _make_kueue))
+    folder = cache_of_module("kueue", _KUEUE)
+    return Kueue(made_once(folder, _is_complete, _make_kueue))
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / _WEBHOOKS).is_file()
 
 
 def _make_kueue(made: Path) -> None:
     go = usable_go()
-    command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(made / "kueue")]
+    command = [
+        go,
+        "build",
+        "-trimpath",
+        "-ldflags",
+        "-s -w",
+        "-o",
+        str(made / "kueue"),
+        "sigs.k8s.io/kueue/cmd/kueue",
+    ]
     # The checksum database does not know this one, a pre-release of Kueue's own; go.sum pins it.
-    run_go([*command, "sigs.k8s.io/kueue/cmd/kueue"], _KUEUE, GONOSUMDB="sigs.k8s.io/scheduler-library")
-    kueue_source, jobset_source = (_source(go, module) for module in ("sigs.k8s.io/kueue", "sigs.k8s.io/jobset"))
-    bases = Path("config", "components", "crd", "bases")
-    crds = [*sorted((kueue_source / bases).glob("*.yaml")), *sorted((jobset_source / bases).glob("*.yaml"))]
-    (made / _CRDS).write_text("---\n".join(path.read_text(encoding="utf-8") for path in crds), encoding="utf-8")
+    run_go(command, _KUEUE, GONOSUMDB="sigs.k8s.io/scheduler-library")
+
+    kueue_source = _source(go, "sigs.k8s.io/kueue")
+    jobset_source = _source(go, "sigs.k8s.io/jobset")
+    crds = []
+    for source in (kueue_source, jobset_source):
+        bases = source / "config" / "components" / "crd" / "bases"
+        for path in sorted(bases.glob("*.yaml")):
+            crds.append(path.read_text(encoding="utf-8"))
+    (made / _CRDS).write_text("---\n".join(crds), encoding="utf-8")
+
     webhooks = kueue_source / "config" / "components" / "webhook" / "manifests.yaml"
     (made / _WEBHOOKS).write_bytes(webhooks.read_bytes())
 

@@ -52,36 +52,44 @@ class Comparison:
     @property
     def contradiction(self) -> str:
         """What is wrong with the verdict; empty where it holds."""
+        is_placed = self.answer == "placed"
         if self.verdict == "unclear":
             return ""
-        if not self.emptied:
-            if self.verdict == "fits" and self.answer != "placed":
-                return "false fits"
-            if self.verdict != "fits" and self.answer == "placed":
-                return "false refusal" if self.verdict == "error" else "false cannot fit"
+        if self.emptied:
+            return "false cannot fit" if self.verdict == "never" and is_placed else ""
+        if self.verdict == "fits":
+            return "" if is_placed else "false fits"
+        if not is_placed:
             return ""
-        return "false cannot fit" if self.verdict == "never" and self.answer == "placed" else ""
+        return "false refusal" if self.verdict == "error" else "false cannot fit"
 
     def __str__(self) -> str:
         where = "emptied" if self.emptied else "as it is"
-        text = f"seed {self.seed}, cluster {where}: {self.contradiction}: check says {self.verdict}, {self.answer}: "
-        return f"{text}{self.message}\n{json.dumps(self.workload)}"
+        return (
+            f"seed {self.seed}, cluster {where}: {self.contradiction}: "
+            f"check says {self.verdict}, {self.answer}: {self.message}\n"
+            f"{json.dumps(self.workload)}"
+        )
 
 
 def create(api: ApiUnderTest, objects: Iterable[Object]) -> None:
     """Create objects, and give those a status that have one."""
     for obj in objects:
-        path = _PATHS[obj["kind"]]
-        api.create(path, obj)
+        api.create(_PATHS[obj["kind"]], obj)
+        path = _path_of(obj)
         if obj["kind"] == "Node":  # admission has added a taint that only a node controller would remove
-            api.patch(f"{path}/{obj['metadata']['name']}", {"spec": {"taints": obj["spec"]["taints"]}})
+            api.patch(path, {"spec": {"taints": obj["spec"]["taints"]}})
         if "status" in obj:
-            api.patch(f"{path}/{obj['metadata']['name']}/status", {"status": obj["status"]})
+            api.patch(f"{path}/status", {"status": obj["status"]})
+
+
+def _path_of(obj: Object) -> str:
+    return f"{_PATHS[obj['kind']]}/{obj['metadata']['name']}"
 
 
 def remove(api: ApiUnderTest, objects: Iterable[Object]) -> None:
     """Delete objects and wait until they are gone."""
-    paths = [f"{_PATHS[obj['kind']]}/{obj['metadata']['name']}" for obj in objects]
+    paths = [_path_of(obj) for obj in objects]
     for path in paths:
         api.request("DELETE", path + _NOW)
     for path in paths:
@@ -94,12 +102,13 @@ def _wait_until_gone(api: ApiUnderTest, path: str) -> None:
 
 def _owned(api: ApiUnderTest, name: str) -> list[Object]:
     """Kueue's Workloads of an object."""
-    items = api.get(_PATHS["Workload"])["items"]
-    return [
-        workload
-        for workload in items
-        if any(name == o["name"] for o in workload["metadata"].get("ownerReferences") or ())
-    ]
+    owned = []
+    for workload in api.get(_PATHS["Workload"])["items"]:
+        owners = workload["metadata"].get("ownerReferences") or ()
+        names = [owner["name"] for owner in owners]
+        if name in names:
+            owned.append(workload)
+    return owned
 
 
 def _verdict(folder: Path, cluster: Cluster, others: list[Object], whole: Object) -> str:
@@ -107,13 +116,23 @@ def _verdict(folder: Path, cluster: Cluster, others: list[Object], whole: Object
     saved = folder / "cluster.json"
     workload, *parts = whole.get("items", [whole])
     others = [*others, *parts]
-    items = [*cluster.nodes, *cluster.pods, *others]
-    saved.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
-    checked = Checker(load_files([str(saved)]), [*others, workload]).check(workload)
-    if any(answer.errors for answer in checked):
-        return "error"
-    kinds = {answer.verdict.kind for answer in checked if answer.verdict}
-    return next(kind for kind in ("never", "full", "unclear", "fits") if kind in kinds)
+    document = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [*cluster.nodes, *cluster.pods, *others],
+    }
+    saved.write_text(json.dumps(document), encoding="utf-8")
+
+    kinds = set()
+    for answer in Checker(load_files([str(saved)]), [*others, workload]).check(workload):
+        if answer.errors:
+            return "error"
+        if answer.verdict:
+            kinds.add(answer.verdict.kind)
+    for kind in ("never", "full", "unclear", "fits"):
+        if kind in kinds:
+            return kind
+    raise AssertionError(f"check says nothing of {workload['metadata']['name']}")
 
 
 def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bool = False) -> tuple[Answer, str]:
@@ -125,29 +144,37 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
     code, answer = api.request("POST", path, workload)
     if code != 201:
         return "refused", answer["message"]
-    found: list[tuple[Answer, str]] = []
+    answers: list[tuple[Answer, str]] = []
     enough = 1 if flavors == 1 else _SETTLED
 
-    def decided() -> bool:
+    def is_decided() -> bool:
         for item in _owned(api, name):
-            conditions = {entry["type"]: entry for entry in item.get("status", {}).get("conditions") or ()}
-            reserved = conditions.get("QuotaReserved", {"status": "Unknown"})
+            reserved = _conditions_of(item).get("QuotaReserved", {"status": "Unknown"})
             if reserved["status"] == "True":
-                found.append(("placed", ""))
+                answers.append(("placed", ""))
             elif reserved["status"] == "False":
-                found.append(("pending", reserved["message"]))
-        return bool(found) and (found[-1][0] == "placed" or found.count(found[-1]) >= enough)
+                answers.append(("pending", reserved["message"]))
+        if not answers:
+            return False
+        last, _ = answers[-1]
+        return last == "placed" or answers.count(answers[-1]) >= enough
 
-    wait_until(decided, f"Kueue's answer to {name}", _PATIENCE)
+    wait_until(is_decided, f"Kueue's answer to {name}", _PATIENCE)
     if not stays:
         remove_owned(api, workload)
-    return found[-1]
+    return answers[-1]
+
+
+def _conditions_of(obj: Object) -> dict[str, Object]:
+    """The conditions of an object by their type."""
+    conditions = obj.get("status", {}).get("conditions") or ()
+    return {condition["type"]: condition for condition in conditions}
 
 
 def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
-    named = {"apiVersion": KUEUE, "kind": "Workload"}
-    return [{**item, **named} for item in api.get(_PATHS["Workload"])["items"]]
+    items = api.get(_PATHS["Workload"])["items"]
+    return [{**item, "apiVersion": KUEUE, "kind": "Workload"} for item in items]
 
 
 def remove_owned(api: ApiUnderTest, workload: Object) -> None:
@@ -163,42 +190,46 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     name, spec = workload["metadata"]["name"], workload["spec"]
-    indices = range(spec["parallelism"])
-    pods = [made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}) for index in indices]
+    pods = []
+    for index in range(spec["parallelism"]):
+        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}))
     create(api, pods)
     waiting: list[str] = []
 
-    def decided() -> bool:
+    def is_decided() -> bool:
         waiting.clear()
-        for pod in api.get(f"{_PATHS['Pod']}?labelSelector=job%3D{name}")["items"]:
+        for pod in _pods_of(api, name):
             if pod["spec"].get("nodeName"):
                 continue
-            conditions = {entry["type"]: entry for entry in pod["status"].get("conditions") or ()}
-            if conditions.get("PodScheduled", {}).get("reason") not in ("Unschedulable", "SchedulerError"):
+            scheduled = _conditions_of(pod).get("PodScheduled", {})
+            if scheduled.get("reason") not in ("Unschedulable", "SchedulerError"):
                 return False
-            waiting.append(conditions["PodScheduled"]["message"])
+            waiting.append(scheduled["message"])
         return True
 
-    wait_until(decided, f"kube-scheduler's answer to {name}", _PATIENCE)
-    message = waiting[0] if waiting else ""
+    wait_until(is_decided, f"kube-scheduler's answer to {name}", _PATIENCE)
     remove(api, pods)
-    return ("pending", message) if waiting else ("placed", "")
+    return ("pending", waiting[0]) if waiting else ("placed", "")
+
+
+def _pods_of(api: ApiUnderTest, job: str) -> list[Object]:
+    pods: list[Object] = api.get(f"{_PATHS['Pod']}?labelSelector=job%3D{job}")["items"]
+    return pods
 
 
 def on_claims(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with a Job of one pod and its claim, which are gone afterwards."""
     job, claim = workload["items"]
     create(api, [claim])
-    found = on_kube_scheduler(api, job)
-    left = [
-        claim
-        for claim in api.get(_PATHS["ResourceClaim"])["items"]
-        if not claim["metadata"]["name"].startswith("held-")
-    ]
-    for generated in left:  # also the scheduler's own; a controller that is not here would take the finalizer off
-        api.patch(f"{_PATHS['ResourceClaim']}/{generated['metadata']['name']}", {"metadata": {"finalizers": None}})
-    remove(api, [{**claim, "kind": "ResourceClaim"} for claim in left])
-    return found
+    answer = on_kube_scheduler(api, job)
+    remaining = []
+    for item in api.get(_PATHS["ResourceClaim"])["items"]:
+        if not item["metadata"]["name"].startswith("held-"):
+            remaining.append({**item, "kind": "ResourceClaim"})
+    for item in remaining:  # also the scheduler's own; a controller that is not here would take the finalizer off
+        api.patch(_path_of(item), {"metadata": {"finalizers": None}})
+    remove(api, remaining)
+    return answer
 
 
 def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
@@ -210,27 +241,30 @@ def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
     name, policy = group["metadata"]["name"], group["spec"]["schedulingPolicy"]
     least = policy["gang"]["minCount"] if "gang" in policy else len(pods)
     create(api, [*pods, group])
-    found: list[str] = []
+    messages: list[str] = []
 
-    def decided() -> bool:
-        items = api.get(f"{_PATHS['Pod']}?labelSelector=job%3D{name}")["items"]
-        if sum("nodeName" in pod["spec"] for pod in items) >= least:
-            found.append("")
+    def is_decided() -> bool:
+        placed = [pod for pod in _pods_of(api, name) if "nodeName" in pod["spec"]]
+        if len(placed) >= least:
+            messages.append("")
             return True
-        conditions = api.get(f"{_PATHS['PodGroup']}/{name}").get("status", {}).get("conditions") or ()
-        found.extend(f"{condition['status']} {condition['message']}" for condition in conditions)
-        return len(found) > _SETTLED and len(set(found[-_SETTLED:])) == 1
+        current = api.get(_path_of(group))
+        for condition in _conditions_of(current).values():
+            messages.append(f"{condition['status']} {condition['message']}")
+        last_messages = set(messages[-_SETTLED:])
+        return len(messages) > _SETTLED and len(last_messages) == 1
 
-    wait_until(decided, f"kube-scheduler's answer to {name}", _PATIENCE)
+    wait_until(is_decided, f"kube-scheduler's answer to {name}", _PATIENCE)
     # A controller that is not here would take the finalizer off when the pods are gone.
-    api.patch(f"{_PATHS['PodGroup']}/{name}", {"metadata": {"finalizers": None}})
+    api.patch(_path_of(group), {"metadata": {"finalizers": None}})
     remove(api, [*pods, group])
-    return ("pending", found[-1]) if found[-1] else ("placed", "")
+    return ("pending", messages[-1]) if messages[-1] else ("placed", "")
 
 
 def play(
     api: ApiUnderTest,
     cluster: Cluster,
+    *,
     seed: int,
     workloads: Iterable[Object],
     ask: Ask,
@@ -244,10 +278,14 @@ def play(
     """
     create(api, [*cluster.nodes, *cluster.pods])
     for holder in holders:
-        if on_kueue(api, holder, flavors=3, stays=True)[0] == "pending":
+        answer, _ = on_kueue(api, holder, flavors=3, stays=True)
+        if answer == "pending":
             remove_owned(api, holder)
     others = [*kueue, *_workloads_of_kueue(api)] if kueue else []
-    asked = [(workload, _verdict(folder, cluster, others, workload)) for workload in workloads]
+
+    asked = []
+    for workload in workloads:
+        asked.append((workload, _verdict(folder, cluster, others, workload)))
     for emptied in (False, True):
         if emptied:
             remove(api, cluster.pods)

@@ -46,8 +46,13 @@ def api_server(folder: Path, *flags: str) -> Iterator[ApiUnderTest]:
 def kube_scheduler(program: Path, api: ApiUnderTest, folder: Path, *more: str) -> Iterator[None]:
     """The default scheduler, with its default profile."""
     flags = [
-        *("--kubeconfig", str(api.kubeconfig), "--leader-elect=false", "--secure-port=0"),
-        *("--authentication-skip-lookup", "--v=1", *more),
+        "--kubeconfig",
+        str(api.kubeconfig),
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--authentication-skip-lookup",
+        "--v=1",
+        *more,
     ]
     with _running([program, *flags], folder / "kube-scheduler.log"):
         yield
@@ -61,17 +66,25 @@ def kueue(installed: Kueue, api: ApiUnderTest, folder: Path) -> Iterator[None]:
     etc = folder / "etc"
     for target in (folder, etc / "kueue" / "metrics" / "certs"):
         target.mkdir(parents=True, exist_ok=True)
-        for name, content in (("tls.crt", certificates.certificate), ("tls.key", certificates.key)):
-            (target / name).write_bytes(content.read_bytes())
-    words = {"health": health, "webhook": webhook, "folder": folder}
-    configuration = Template(_CONFIGURATION.read_text(encoding="utf-8")).substitute(words)
+        (target / "tls.crt").write_bytes(certificates.certificate.read_bytes())
+        (target / "tls.key").write_bytes(certificates.key.read_bytes())
+    template = Template(_CONFIGURATION.read_text(encoding="utf-8"))
+    configuration = template.substitute(health=health, webhook=webhook, folder=folder)
     (folder / "kueue.yaml").write_text(configuration, encoding="utf-8")
     create_namespace(api, "kueue-system")
     for crd in installed.crds:
         api.install_crd(_without_conversion(crd))
-    gates = "TopologyAwareScheduling=true,VisibilityOnDemand=false"
-    flags = ["--config", str(folder / "kueue.yaml"), "--kubeconfig", str(api.kubeconfig), f"--feature-gates={gates}"]
-    with _running([*_IN_ETC, etc, installed.program, *flags], folder / "kueue.log") as process:
+    command = [
+        *_IN_ETC,
+        etc,
+        installed.program,
+        "--config",
+        str(folder / "kueue.yaml"),
+        "--kubeconfig",
+        str(api.kubeconfig),
+        "--feature-gates=TopologyAwareScheduling=true,VisibilityOnDemand=false",
+    ]
+    with _running(command, folder / "kueue.log") as process:
         wait_until(lambda: _listens(webhook, process), "Kueue serves its webhooks", _PATIENCE)
         address = f"https://127.0.0.1:{webhook}"
         for document in installed.webhooks:
@@ -87,14 +100,19 @@ def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
 
 def _without_conversion(crd: dict[str, Any]) -> dict[str, Any]:
     """Only the stored version is used here, so nothing has to convert."""
-    return {**crd, "spec": {key: value for key, value in crd["spec"].items() if key != "conversion"}}
+    spec = {**crd["spec"]}
+    spec.pop("conversion", None)
+    return {**crd, "spec": spec}
 
 
 def _register(api: ApiUnderTest, document: dict[str, Any], address: str, authority: bytes) -> None:
     served = {"batch", "jobset.x-k8s.io", "kueue.x-k8s.io"}
     hooks = []
     for webhook in document["webhooks"]:
-        if {group for rule in webhook["rules"] for group in rule["apiGroups"]} <= served:
+        groups: set[str] = set()
+        for rule in webhook["rules"]:
+            groups.update(rule["apiGroups"])
+        if groups <= served:
             path = webhook["clientConfig"]["service"]["path"]
             config = {"url": address + path, "caBundle": base64.b64encode(authority).decode()}
             hooks.append({**webhook, "clientConfig": config})

@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from tests.controller import test_assess
 from tests.explain.causes import CAUSES, QUESTIONS
 from tests.explain.test_observed import Message
 from tests.integrations import test_recorded_answers
-from tests.placement import test_rows
-from tests.support import readings
 from tests.support.agent_stories import stories
+from tests.support.checking import checker_of, reading_of
 from tests.support.cluster import History
 from tests.support.machines import probed
 from tests.support.paths import ROOT
+from tests.support.recorded import CheckQuestion, Question, ReadQuestion, recorded
 from tests.support.runtime import ManualRuntime
 from tests.support.saved import saved
 from tests.support.sentences import blanked
@@ -50,6 +51,7 @@ from toposcope.snapshot.documents import Document
 from toposcope.snapshot.problems import Place
 
 Cases = Iterator[tuple[str, Any]]
+Questions = Mapping[str, Question]
 
 
 def _understood(reading: Reading | None) -> Any:
@@ -81,32 +83,27 @@ def _checked(answered: tuple[Checked, ...]) -> Any:
     return {"document": document, "read": read, "verdicts": verdicts}
 
 
-def documents_read() -> Cases:
+def documents_read(asked: Questions) -> Cases:
     """What each system makes of a document."""
-    for name, table in readings.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                yield f"{name}: {case} {number}", _understood(table.read(row))
+    for name, question in asked.items():
+        if isinstance(question, ReadQuestion):
+            reading = reading_of(question.systems, question.document, question.cluster, question.before)
+            yield name, _understood(reading)
 
 
-def documents_without_a_cluster() -> Cases:
+def documents_without_a_cluster(asked: Questions) -> Cases:
     """What `check` says of a document alone."""
-    for name, table in readings.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                document = table.document(row.of, row.edits)
-                if isinstance(document, dict):
-                    yield f"{name}: {case} {number}", _checked(WithoutCluster(BUILT_IN, [document]).check(document))
+    for name, question in asked.items():
+        if isinstance(question, ReadQuestion) and isinstance(question.document, dict):
+            alone = WithoutCluster(BUILT_IN, [question.document])
+            yield name, _checked(alone.check(question.document))
 
 
-def workloads_checked() -> Cases:
-    """Verdicts on the rows of tests/fixtures/placement/."""
-    for name, table in test_rows.TABLES.items():
-        for case, found in table.cases.items():
-            for number, row in enumerate(found):
-                situation = table.situation(row.of, row.edits)
-                checker = test_rows.checker_of(situation, table.served if row.served is None else row.served)
-                yield f"{name}: {case} {number}", _checked(checker.check(situation.workload))
+def workloads_checked(asked: Questions) -> Cases:
+    """Verdicts on workloads, on the clusters of their tests."""
+    for name, question in asked.items():
+        if isinstance(question, CheckQuestion):
+            yield name, _checked(checker_of(question).check(question.workload))
 
 
 def recorded_answers() -> Cases:
@@ -257,10 +254,13 @@ def stories_of_agents() -> Cases:
             yield name, _lived(node, activity)
 
 
-DECISIONS: tuple[Callable[[], Cases], ...] = (
+DECISIONS_ON_QUESTIONS: tuple[Callable[[Questions], Cases], ...] = (
     documents_read,
     documents_without_a_cluster,
     workloads_checked,
+)
+"""On what other tests ask, see tests/support/recorded.py."""
+DECISIONS: tuple[Callable[[], Cases], ...] = (
     recorded_answers,
     waiting_workloads_explained,
     messages_of_schedulers,
@@ -272,14 +272,19 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
 )
 
 
-def decide(file: str) -> None:
+def decide(file: str, questions: str) -> None:
     """Write all decisions to a file as JSON, by function and case; an error ends its function and is its last case."""
+    asked = recorded(Path(questions))
     decided: dict[str, dict[str, Any]] = {}
-    for decision in DECISIONS:
-        cases = decided[decision.__name__] = {}
+    decisions: list[Callable[[], Cases]] = [*DECISIONS]
+    for on_questions in DECISIONS_ON_QUESTIONS:
+        decisions.append(partial(on_questions, asked))
+    for decision in decisions:
+        name = decision.func.__name__ if isinstance(decision, partial) else decision.__name__
+        cases = decided[name] = {}
         try:
-            for name, found in decision():
-                cases[name] = blanked(json.loads(msgspec.json.encode(found, enc_hook=str)))
+            for case, found in decision():
+                cases[case] = blanked(json.loads(msgspec.json.encode(found, enc_hook=str)))
         except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
             cases["ended by"] = type(error).__name__
     Path(file).write_text(json.dumps(decided), encoding="utf-8")

@@ -9,7 +9,6 @@ DOCS = ROOT / "docs"
 MANIFESTS = ROOT / "manifests"
 CRD = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
 FIXTURES = ROOT / "tests" / "fixtures"
-DOCUMENTS = ROOT / "tests" / "documents"
 
 SHARED = Path(os.environ.get("TOPOSCOPE_SHARED") or ROOT.parent / "shared")
 """Captures of machines and other projects' CRDs beside the repository: where they are, tests cover them as well."""

@@ -58,7 +58,10 @@ ROOMS: Final = (
             "tests/placement",
             "tests/cli/test_check.py",
             "tests/integrations/test_kueue_queues.py",
-            "tests/integrations/test_readings.py",
+            "tests/integrations/dynamo",
+            "tests/integrations/grove",
+            "tests/integrations/kai",
+            "tests/integrations/kueue",
         ),
     ),
     Room(

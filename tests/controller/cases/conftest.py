@@ -1,4 +1,4 @@
-"""The world of the rows, once a module and API server: its CRDs take longer to be served than a row to be played."""
+"""The world of the cases, once a module and API server: its CRDs take longer to be served than a case to be played."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
-"""Rows of tests/fixtures/cases/: nodes, ClusterTopologies and workloads, and the status that must result."""
+"""What cases are made of: nodes, ClusterTopologies and workloads, and the status that must result."""
 
+from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 Spec = dict[str, Any]
 Verdict = tuple[str, str, str]
@@ -18,11 +17,8 @@ _KINDS = {
 }
 
 
-class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Fails on a field that it does not have."""
-
-
-class Machine(Row, frozen=True):
+@dataclass(frozen=True)
+class Machine:
     """One node with 8 GPUs and an agent (`gpus` None: without either)."""
 
     name: str
@@ -32,7 +28,8 @@ class Machine(Row, frozen=True):
     taints: tuple[Spec, ...] = ()
 
 
-class Workload(Row, frozen=True):
+@dataclass(frozen=True)
+class Workload:
     """One object as its users write it, without what each has to have; `refused`: the error of upstream's rules."""
 
     kind: str
@@ -48,62 +45,31 @@ class Workload(Row, frozen=True):
     @property
     def body(self) -> Spec:
         version, resource = _KINDS[self.kind]
-        metadata = {"name": self.name} | ({"namespace": "default"} if resource.startswith(_NAMESPACE) else {})
+        metadata = {"name": self.name}
+        if resource.startswith(_NAMESPACE):
+            metadata["namespace"] = "default"
         spec = _podcliqueset(self.spec) if self.kind == "PodCliqueSet" else self.spec
         return {"apiVersion": version, "kind": self.kind, "metadata": metadata, "spec": spec}
 
 
-class Status(Row, frozen=True):
+@dataclass(frozen=True)
+class Status:
     """The status of one ClusterTopology and what is published from it; conditions not named are True."""
 
     path: str = ""
     domains: tuple[int, ...] = ()
     """Domains of each level, counted by their path from the top."""
-    required_by: dict[str, int] = {}
-    preferred_by: dict[str, int] = {}
+    required_by: dict[str, int] = field(default_factory=dict)
+    preferred_by: dict[str, int] = field(default_factory=dict)
     missed: tuple[str, ...] = ()
     """Preferred levels that are reported as unavailable."""
-    conditions: dict[str, Verdict] = {}
+    conditions: dict[str, Verdict] = field(default_factory=dict)
     grove: tuple[tuple[str, str], ...] | None = None
     kai: tuple[str, ...] | None = None
     kueue: tuple[str, ...] | None = None
     """Levels of the published objects; None: there is none."""
-    events: dict[str, tuple[tuple[str, str], ...]] = {}
+    events: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Type and note of the Events on each workload, by its name."""
-
-
-class Step(Row, frozen=True):
-    """A change, after which the controller reconciles again: patches by path, an object or collection that is deleted,
-    nodes that join, seconds that pass.
-    """
-
-    what: str
-    expected: dict[str, Status]
-    patch: dict[str, Spec] = {}
-    delete: str = ""
-    nodes: tuple[Machine, ...] = ()
-    seconds: float = 0
-
-
-class Case(Row, frozen=True):
-    """One upstream case, reduced to what concerns levels; `beyond`: what of it only a scheduler decides."""
-
-    case: str
-    nodes: tuple[Machine, ...]
-    topologies: dict[str, Spec]
-    expected: dict[str, Status]
-    workloads: tuple[Workload, ...] = ()
-    steps: tuple[Step, ...] = ()
-    beyond: str = ""
-
-
-class Invalid(Row, frozen=True):
-    """Levels that upstream refuses: a server with our CRD's rules refuses them too, and nothing is ever published."""
-
-    case: str
-    levels: list[dict[str, str]]
-    refused: str
-    problem: str
 
 
 def levels(*pairs: tuple[str, str]) -> list[dict[str, str]]:
@@ -121,8 +87,38 @@ def gone(domain: str, *, kept: bool = False) -> Verdict:
     return "False", "TopologyLevelsUnavailable", text
 
 
+def within(topology: str = "", **pack: str) -> Spec:
+    """Grove's topology constraint: `within("cluster", required="zone", preferred="rack")`."""
+    named = {"topologyName": topology} if topology else {}
+    return {**named, "pack": pack}
+
+
+def clique(name: str, constraint: Spec | None = None) -> Spec:
+    """One clique of a PodCliqueSet."""
+    return {"name": name, "topologyConstraint": constraint} if constraint else {"name": name}
+
+
+def scaling_group(name: str, cliques: list[str], constraint: Spec | None = None) -> Spec:
+    """One scaling group of a PodCliqueSet."""
+    group = {"name": name, "cliqueNames": cliques}
+    return {**group, "topologyConstraint": constraint} if constraint else group
+
+
+def pod_clique_set(
+    name: str, *cliques: Spec, constraint: Spec | None = None, groups: tuple[Spec, ...] = (), refused: str = ""
+) -> Workload:
+    """A PodCliqueSet as its users write it."""
+    template: Spec = {"cliques": [*cliques]}
+    if constraint is not None:
+        template["topologyConstraint"] = constraint
+    if groups:
+        template["podCliqueScalingGroups"] = [*groups]
+    return Workload("PodCliqueSet", name, {"template": template}, refused)
+
+
 def _podcliqueset(spec: Spec) -> Spec:
     pod = {"containers": [{"name": "main", "image": "example.invalid/main"}]}
-    given = spec["template"]["cliques"]
-    cliques = [{"spec": {"roleName": clique["name"], "replicas": 1, "podSpec": pod}, **clique} for clique in given]
+    cliques = []
+    for given in spec["template"]["cliques"]:
+        cliques.append({"spec": {"roleName": given["name"], "replicas": 1, "podSpec": pod}, **given})
     return {"replicas": 1, "template": {**spec["template"], "cliques": cliques}}

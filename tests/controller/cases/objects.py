@@ -1,4 +1,4 @@
-"""Nodes and workloads like those of the tables, for tests that are no rows: Grove's and Kueue's."""
+"""Nodes and workloads of Grove's and Kueue's cases."""
 
 from typing import Final
 

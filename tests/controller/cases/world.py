@@ -1,10 +1,10 @@
-"""A cluster in which the rows are played: an API server with upstream's CRDs, the controller, Grove's part."""
+"""A cluster in which the cases are played: an API server with upstream's CRDs, the controller, Grove's part."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Step, Workload
+from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Workload
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.controller import READY, controller_of
 from tests.support.paths import CRD
@@ -37,7 +37,7 @@ _ROUNDS: Final = 3
 
 
 class World:
-    """One API server for all rows; `begin` and `end` enclose one of them."""
+    """One API server for all cases; `begin` and `end` enclose one of them."""
 
     def __init__(self, api: ApiUnderTest, client: ApiClient) -> None:
         self.api = api
@@ -77,6 +77,16 @@ class World:
         about = [event for event in events if event["regarding"].get("uid") == self._uids[workload]]
         return tuple(sorted((event["type"], event["note"]) for event in about))
 
+    def make(self, name: str, spec: Spec) -> None:
+        """Create a ClusterTopology that the server accepts."""
+        code, answer = self.make_topology(name, spec)
+        assert code == 201, answer
+
+    def publish(self, name: str, spec: Spec) -> None:
+        """Create a ClusterTopology, and reconcile."""
+        self.make(name, spec)
+        self.reconcile()
+
     def make_topology(self, name: str, spec: Spec) -> tuple[int, Any]:
         """Create a ClusterTopology; the server's answer."""
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": dict(spec)}
@@ -91,7 +101,7 @@ class World:
         self._controller.once()
 
     def end(self) -> None:
-        """Remove what the row made: the garbage collector does not run here."""
+        """Remove what the case made: the garbage collector does not run here."""
         for path in (*self._made, PATH, BINDINGS, KAI, KUEUE, NODES, _EVENTS):
             code, answer = self.api.request("DELETE", path)
             assert code in {200, 404}, answer
@@ -103,15 +113,7 @@ class World:
         for crd in self.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
             self.api.remove_crd(crd["metadata"]["name"])
 
-    # What steps do
-
-    def play(self, step: Step) -> None:
-        for path, change in step.patch.items():
-            self.api.patch(path, change)
-        if step.delete:
-            self.delete(step.delete)
-        self.add_nodes(step.nodes)
-        self.pass_time(step.seconds)
+    # What happens in between
 
     def add_nodes(self, nodes: Sequence[Machine]) -> None:
         for node in nodes:
@@ -181,7 +183,7 @@ def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
 def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str, str]]:
     """The conditions that are not True, but for the summary and those that it leaves out.
 
-    The one that rows are about has its exact words always.
+    The one that cases are about has its exact words always.
     """
     ours = (condition for condition in conditions if condition["type"] not in ADVISORY)
     by_type = {

@@ -1,0 +1,116 @@
+"""Who runs the pods of a deployment: Grove, or Dynamo itself."""
+
+from typing import Any
+
+import pytest
+from tests.integrations.clusters import CLUSTER
+from tests.support.checking import Read, error, read, warning
+from tests.support.documents import Edits, document
+
+pytestmark = pytest.mark.regression
+
+TOPOLOGY = "spec.topologyConstraint.clusterTopologyName"
+NOT_FOUND = "references a ClusterTopologyBinding resource that was not found"
+PROVIDER = "metadata.annotations[nvidia.com/workload-provider]"
+
+
+def read_dynamo(name: str, edits: Edits | None = None, *, before: Any = None) -> Read:
+    return read("Dynamo", document(f"dynamo/{name}", edits), CLUSTER, before=before)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"nvidia.com/workload-provider": "grove"}, id="alone"),
+        pytest.param(
+            {"nvidia.com/workload-provider": "grove", "nvidia.com/enable-grove": "false"}, id="before-the-annotation"
+        ),
+    ],
+)
+def test_provider_grove_checks_constraints(annotations: dict[str, Any]) -> None:
+    answer = read_dynamo("v1beta1", {"metadata.annotations": annotations, TOPOLOGY: "unheard-of"})
+    assert answer.findings == [error("dynamo/topology-exists", TOPOLOGY, NOT_FOUND, fix="there are: cluster")]
+
+
+def test_provider_component_keeps_no_constraint() -> None:
+    answer = read_dynamo(
+        "v1beta1", {"metadata.annotations": {"nvidia.com/workload-provider": "component"}, TOPOLOGY: "unheard-of"}
+    )
+    assert answer.findings == [
+        warning(
+            "dynamo/grove-pathway",
+            PROVIDER,
+            "with nvidia.com/workload-provider: 'component' topology constraints are neither checked nor kept",
+            fix="remove the annotation, or the constraints",
+        )
+    ]
+
+
+def test_unknown_provider_is_refused() -> None:
+    answer = read_dynamo(
+        "v1beta1", {"metadata.annotations": {"nvidia.com/workload-provider": "slurm"}, TOPOLOGY: "unheard-of"}
+    )
+    assert answer.findings == [
+        error(
+            "dynamo/provider",
+            PROVIDER,
+            'Unsupported value: "slurm": supported values: "component", "grove"',
+            fix="remove it",
+        ),
+        warning(
+            "dynamo/grove-pathway",
+            PROVIDER,
+            "with nvidia.com/workload-provider: 'slurm' topology constraints are neither checked nor kept",
+            fix="remove the annotation, or the constraints",
+        ),
+    ]
+
+
+def test_changed_provider_is_refused() -> None:
+    answer = read_dynamo(
+        "v1beta1",
+        {"metadata.annotations": {"nvidia.com/workload-provider": "component"}, TOPOLOGY: "unheard-of"},
+        before=document(
+            "dynamo/v1beta1",
+            {"metadata.annotations": {"nvidia.com/workload-provider": "grove"}, TOPOLOGY: "unheard-of"},
+        ),
+    )
+    assert answer.findings == [
+        error("dynamo/provider", PROVIDER, "field is immutable", fix="it is 'grove' in the cluster"),
+        warning(
+            "dynamo/grove-pathway",
+            PROVIDER,
+            "with nvidia.com/workload-provider: 'component' topology constraints are neither checked nor kept",
+            fix="remove the annotation, or the constraints",
+        ),
+    ]
+
+
+def test_removed_provider_is_still_grove() -> None:
+    answer = read_dynamo(
+        "v1beta1",
+        {TOPOLOGY: "unheard-of"},
+        before=document(
+            "dynamo/v1beta1",
+            {"metadata.annotations": {"nvidia.com/workload-provider": "grove"}, TOPOLOGY: "unheard-of"},
+        ),
+    )
+    assert answer.findings == [warning("dynamo/topology-exists", TOPOLOGY, NOT_FOUND, fix="there are: cluster")]
+
+
+def test_policy_on_a_topology_needs_provider_grove() -> None:
+    answer = read_dynamo(
+        "v1beta1",
+        {
+            "metadata.annotations": {"nvidia.com/workload-provider": "component"},
+            "spec": {"experimental": {"kvTransferPolicy": {"clusterTopologyName": "cluster", "domain": "zone"}}},
+        },
+    )
+    assert answer.findings == [
+        error(
+            "dynamo/transfer-grove",
+            "spec.experimental.kvTransferPolicy.clusterTopologyName",
+            'requires the Grove pathway, but workload provider "component" is selected',
+            fix="leave the pods to Grove, or name the node label in labelKey instead",
+        )
+    ]

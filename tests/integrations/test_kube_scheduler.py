@@ -1,0 +1,189 @@
+"""kube-scheduler's own gangs: PodGroups, Workloads and Jobs that ask for one domain."""
+
+import pytest
+from tests.integrations.clusters import CLUSTER, WITHOUT_GANGS
+from tests.support.checking import Read, error, read, warning
+from tests.support.documents import Edits, document, text
+from toposcope.integrations.framework.system import ClusterFacts
+
+pytestmark = pytest.mark.regression
+
+KEY = "spec.schedulingConstraints.topology[0].key"
+MIN_COUNT = "spec.scheduling.schedulingPolicy.gang.minCount"
+NO_PODS = "no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
+KEY_OF_TEMPLATE = "spec.compositePodGroupTemplates[0].podGroupTemplates[0].schedulingConstraints.topology[0].key"
+NO_PLACEMENTS = "no feasible placements found"
+
+
+def read_kube_scheduler(name: str, edits: Edits | None = None, *, cluster: ClusterFacts = CLUSTER) -> Read:
+    return read("kube-scheduler", document(f"kube-scheduler/{name}", edits), cluster)
+
+
+def test_pod_group_without_known_pods_is_not_placeable() -> None:
+    answer = read_kube_scheduler("podgroup")
+    assert answer.findings == []
+    assert answer.workload == text("""
+        kube-scheduler podgroup/train -n ml on labels example.com/rack, not placeable
+          train: required rack
+    """)
+    assert answer.notes == [NO_PODS]
+
+
+def test_parent_of_a_pod_group_is_left_aside() -> None:
+    answer = read_kube_scheduler(
+        "podgroup", {"spec.schedulingConstraints": None, "spec.parentCompositePodGroupName": "all"}
+    )
+    assert answer.findings == []
+    assert answer.workload == text("""
+        kube-scheduler podgroup/train -n ml, not placeable
+          train
+    """)
+    assert answer.notes == [NO_PODS, "what CompositePodGroup all asks for is left aside"]
+
+
+def test_misspelt_key_is_refused() -> None:
+    answer = read_kube_scheduler("podgroup", {KEY: "example.com/rak"})
+    assert answer.findings == [
+        error(
+            "kube-scheduler/label-exists",
+            KEY,
+            NO_PLACEMENTS,
+            fix="no node carries the label 'example.com/rak'; did you mean 'example.com/rack'?",
+        )
+    ]
+
+
+def test_domain_instead_of_key_is_refused() -> None:
+    answer = read_kube_scheduler("podgroup", {KEY: "rack"})
+    assert answer.findings == [
+        error(
+            "kube-scheduler/label-exists",
+            KEY,
+            NO_PLACEMENTS,
+            fix="no node carries the label 'rack'; label keys are taken here: write 'example.com/rack'",
+        )
+    ]
+
+
+def test_misspelt_key_of_a_template_is_refused() -> None:
+    answer = read_kube_scheduler("workload", {KEY_OF_TEMPLATE: "example.com/rak"})
+    assert answer.findings == [
+        error(
+            "kube-scheduler/label-exists",
+            KEY_OF_TEMPLATE,
+            NO_PLACEMENTS,
+            fix="no node carries the label 'example.com/rak'; did you mean 'example.com/rack'?",
+        )
+    ]
+
+
+def test_second_constraint_is_refused() -> None:
+    answer = read_kube_scheduler(
+        "podgroup",
+        {"spec.schedulingConstraints.topology": [{"key": "example.com/rack"}, {"key": "topology.kubernetes.io/zone"}]},
+    )
+    assert answer.findings == [
+        error(
+            "kube-scheduler/one-constraint",
+            "spec.schedulingConstraints.topology",
+            "Too many: 2: must have at most 1 item",
+            fix="keep one key",
+        )
+    ]
+
+
+def test_templates_ask_for_nothing_themselves() -> None:
+    answer = read_kube_scheduler("workload")
+    assert answer.findings == []
+    assert answer.asks_for_nothing
+
+
+def test_composite_pod_group_without_known_groups_is_not_placeable() -> None:
+    answer = read_kube_scheduler("compositepodgroup")
+    assert answer.findings == []
+    assert answer.workload == text("""
+        kube-scheduler compositepodgroup/train -n ml on labels example.com/rack, not placeable
+          train: required rack
+    """)
+    assert answer.notes == ["no groups of CompositePodGroup train are known: room is not checked"]
+
+
+def test_job_with_constraint_is_kept_together() -> None:
+    answer = read_kube_scheduler("job")
+    assert answer.findings == []
+    assert answer.workload == text("""
+        kube-scheduler job/train -n ml on labels example.com/rack
+          train: required rack; 4 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == []
+
+
+def test_only_min_count_pods_of_a_job_need_room() -> None:
+    answer = read_kube_scheduler("job", {MIN_COUNT: 2})
+    assert answer.findings == []
+    assert answer.workload == text("""
+        kube-scheduler job/train -n ml on labels example.com/rack
+          train: required rack; 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == ["room is for the 2 pods of minCount, of 4"]
+
+
+def test_min_count_beyond_all_pods_is_warned_of() -> None:
+    answer = read_kube_scheduler("job", {MIN_COUNT: 6})
+    assert answer.findings == [
+        warning(
+            "kube-scheduler/min-count",
+            MIN_COUNT,
+            "waiting for minCount pods from a gang to appear in scheduling queue",
+            fix="4 of 6 pods of PodGroup train are known",
+        )
+    ]
+
+
+def test_job_without_scheduling_is_not_read() -> None:
+    answer = read_kube_scheduler("job", {"spec.scheduling": None})
+    assert not answer.is_claimed
+
+
+def test_pods_of_an_unknown_group_are_not_placeable() -> None:
+    answer = read_kube_scheduler("statefulset", {"spec.template.spec.schedulingGroup": {"podGroupName": "train"}})
+    assert answer.findings == []
+    assert answer.workload == text("""
+        kube-scheduler statefulset/train -n ml, not placeable
+          train: 4 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == ["PodGroup train is not known: room is not checked; give its file, too"]
+
+
+def test_pod_group_where_none_are_served_is_refused() -> None:
+    answer = read_kube_scheduler("podgroup", cluster=WITHOUT_GANGS)
+    assert answer.findings == [
+        error(
+            "kube-scheduler/served",
+            "",
+            (
+                "the cluster does not serve podgroups.scheduling.k8s.io, and the API server silently drops "
+                "fields that ask for it"
+            ),
+            fix=(
+                "switch on the feature gates GenericWorkload, GangScheduling and "
+                "TopologyAwareWorkloadScheduling of kube-apiserver and kube-scheduler, and serve the API: "
+                "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+            ),
+        )
+    ]
+
+
+def test_malformed_fields_of_a_pod_group_are_refused() -> None:
+    answer = read_kube_scheduler(
+        "podgroup", {"spec.schedulingConstraints": [], "spec.schedulingPolicy": "all", "metadata.name": None}
+    )
+    assert answer.findings == [
+        error("type", "spec.schedulingConstraints", "is [], expected an object", fix=""),
+        error("type", "spec.schedulingPolicy", "is 'all', expected an object", fix=""),
+    ]
+
+
+def test_malformed_scheduling_of_a_job_is_refused() -> None:
+    answer = read_kube_scheduler("job", {"spec.scheduling": "gang"})
+    assert answer.findings == [error("type", "spec.scheduling", "is 'gang', expected an object", fix="")]

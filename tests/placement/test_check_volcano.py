@@ -1,0 +1,329 @@
+"""Volcano: HyperNodes decide, whoever made them, by the nodes in them."""
+
+from typing import Any
+
+import pytest
+from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checking import error, warning
+from tests.support.documents import text
+
+pytestmark = pytest.mark.regression
+
+Object = dict[str, Any]
+BLOCK = "cloud.google.com/gce-topology-block"
+RACK = "cloud.google.com/gce-topology-subblock"
+NVLINK_DOMAIN = "gpu.topology/nvlink-domain"
+REPLICAS = "spec.tasks[0].replicas"
+TASKS = "spec.tasks"
+NETWORK_TOPOLOGY = "spec.networkTopology"
+HIGHEST_TIER = "spec.networkTopology.highestTierAllowed"
+TWO_RACKS_FIT = "fits: 2 racks could take it now, best a/r1 (2 nodes, 16 free GPUs)"
+MAY_MISS_A_PLACE = (
+    "unclear: Volcano takes pods and parts that differ one by one and takes none back, so it may miss a place"
+)
+QUOTA_NOTE = "the quota of Volcano's queue default is not looked at"
+STANDS_IN_NOTE = (
+    "which HyperNode Volcano reads is not known: ClusterTopology cluster stands in for what would be published"
+)
+BLOCK_LEVEL = {"domain": "block", "key": BLOCK}
+RACK_LEVEL = {"domain": "rack", "key": RACK}
+
+
+@pytest.fixture
+def volcano() -> CheckedCluster:
+    """Two racks of one name in two blocks, of two nodes each, as HyperNodes, and one node without a rack."""
+    return CheckedCluster("placement/clusters/hyper-nodes", "placement/volcano-job")
+
+
+def pod_template(gpus: int) -> Object:
+    """A pod of so many GPUs."""
+    return {"spec": {"containers": [{"name": "c", "resources": {"limits": {GPU: str(gpus)}}}]}}
+
+
+def task(name: str, *, pods: int, gpus: int = 8, parts: int = 0) -> Object:
+    """A task of a Job; `parts`: of two pods each, every part in one rack."""
+    result: Object = {"name": name, "replicas": pods, "template": pod_template(gpus)}
+    if parts:
+        topology = {"highestTierAllowed": 1}
+        result["partitionPolicy"] = {"totalPartitions": parts, "partitionSize": 2, "networkTopology": topology}
+    return result
+
+
+def cluster_topology(name: str, *levels: Object, select: Object | None = None) -> Object:
+    """A second ClusterTopology; `select`: labels of its nodes."""
+    spec: Object = {"levels": list(levels)}
+    if select:
+        spec["nodeSelector"] = {"matchLabels": select}
+    return {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": name, "uid": "2", "generation": 1},
+        "spec": spec,
+    }
+
+
+def labels(block: str, domain: str) -> Object:
+    """Of a node with 8 GPUs in rack r1, in an NVLink domain."""
+    return {"gpu.topology/gpus": "8", BLOCK: block, RACK: "r1", NVLINK_DOMAIN: domain}
+
+
+def test_rack_of_the_hyper_nodes_fits(volcano: CheckedCluster) -> None:
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_gang_larger_than_a_rack_never_fits(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(REPLICAS, 3)
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "cannot fit: train needs 24 GPUs in one rack, largest has 16 (a/r1)"
+
+
+def test_gang_larger_than_every_rack_of_a_block_never_fits(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(REPLICAS, 3)
+    volcano.edit_workload(NETWORK_TOPOLOGY, {"highestTierAllowed": 2})
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "cannot fit: train needs 24 GPUs in one block, largest has 16 (a)"
+
+
+def test_soft_topology_fits_anywhere(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(REPLICAS, 5)
+    volcano.edit_workload(NETWORK_TOPOLOGY, {"mode": "soft"})
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "fits: 5 pods on 5 nodes"
+
+
+def test_tier_above_all_hyper_nodes_is_warned_of(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(REPLICAS, 5)
+    volcano.edit_workload(NETWORK_TOPOLOGY, {"highestTierAllowed": 3})
+
+    answer = volcano.check()
+
+    assert answer.findings == [
+        warning(
+            "volcano/tier-above-all",
+            HIGHEST_TIER,
+            "is above all HyperNodes, the highest of which have tier 2: the pods may go anywhere",
+            fix="name a tier that there is",
+        )
+    ]
+    assert answer.verdict == "fits: 5 pods on 5 nodes"
+
+
+def test_hyper_node_selects_its_nodes_by_label(volcano: CheckedCluster) -> None:
+    volcano.edit(
+        "HyperNode/s0",
+        "spec.members",
+        [
+            {
+                "type": "Node",
+                "selector": {
+                    "labelMatch": {
+                        "matchLabels": {BLOCK: "a"},
+                        "matchExpressions": [{"key": RACK, "operator": "Exists"}],
+                    }
+                },
+            }
+        ],
+    )
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_cluster_topology_of_other_nodes_changes_nothing(volcano: CheckedCluster) -> None:
+    volcano.label_node("c", "pool", "other")
+    volcano.add(cluster_topology("other", BLOCK_LEVEL, select={"pool": "other"}))
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_cluster_topology_that_covers_the_domains_names_the_level(volcano: CheckedCluster) -> None:
+    volcano.label_node("c", BLOCK, "c")
+    volcano.label_node("c", "pool", "other")
+    volcano.add(cluster_topology("other", BLOCK_LEVEL, select={"pool": "other"}))
+    volcano.edit_workload(HIGHEST_TIER, 2)
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required block; 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == [QUOTA_NOTE]
+    assert answer.verdict == "fits: 2 blocks could take it now, best a (2 nodes, 16 free GPUs)"
+
+
+def test_parts_that_are_alike_fit(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(NETWORK_TOPOLOGY, None)
+    volcano.edit_workload(TASKS, [task("w", pods=4, parts=2)])
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "fits: 4 pods on 4 nodes"
+
+
+def test_pods_beside_parts_are_unclear(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(NETWORK_TOPOLOGY, None)
+    volcano.edit_workload(TASKS, [task("v", pods=1), task("w", pods=2, parts=1)])
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == MAY_MISS_A_PLACE
+
+
+def test_tasks_of_two_sizes_are_unclear(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(TASKS, [task("v", pods=1), task("w", pods=2, gpus=4)])
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == MAY_MISS_A_PLACE
+
+
+def test_tasks_of_two_sizes_that_fit_in_any_order_fit(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(TASKS, [task("v", pods=1), task("w", pods=1, gpus=4)])
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_hyper_node_that_is_no_domain_of_labels_is_not_checked(volcano: CheckedCluster) -> None:
+    volcano.edit("HyperNode/s0", "spec.members[1].selector.exactMatch.name", "c")
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml, not placeable
+          train: 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == ["which level its tier is, is not known: room is not checked", QUOTA_NOTE]
+    assert answer.verdict == ""
+
+
+def test_cluster_topology_stands_in_without_hyper_nodes(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s1", "HyperNode/s2", "HyperNode/s3")
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required rack; 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == [QUOTA_NOTE, STANDS_IN_NOTE]
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_level_of_hosts_makes_no_tier_of_its_own(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s1", "HyperNode/s2", "HyperNode/s3")
+    volcano.edit(
+        "ClusterTopology/cluster",
+        "spec.levels",
+        [BLOCK_LEVEL, RACK_LEVEL, {"domain": "host", "key": "kubernetes.io/hostname"}],
+    )
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required rack; 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == [QUOTA_NOTE, STANDS_IN_NOTE]
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_second_cluster_topology_may_stand_in_too(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s1", "HyperNode/s2", "HyperNode/s3")
+    volcano.edit_workload(HIGHEST_TIER, 2)
+    volcano.add(cluster_topology("other", BLOCK_LEVEL, RACK_LEVEL, {"domain": "shelf", "key": "gpu.topology/gpus"}))
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required rack; 2 pods (nvidia.com/gpu=8)
+        or on other
+    """)
+    assert answer.notes == [QUOTA_NOTE, STANDS_IN_NOTE]
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_second_cluster_topology_in_another_order_may_stand_in(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s1", "HyperNode/s2", "HyperNode/s3")
+    volcano.add(cluster_topology("other", RACK_LEVEL, BLOCK_LEVEL))
+
+    answer = volcano.check()
+
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required rack; 2 pods (nvidia.com/gpu=8)
+        or on other
+    """)
+    assert answer.notes == [QUOTA_NOTE, STANDS_IN_NOTE]
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_tier_name_that_no_cluster_topology_publishes_is_an_error(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s1", "HyperNode/s2", "HyperNode/s3", "Node/c")
+    volcano.edit("Node/a0", "metadata.labels", labels("a", "x"))
+    volcano.edit("Node/a1", "metadata.labels", labels("a", "x"))
+    volcano.edit("Node/b0", "metadata.labels", labels("b", "y0"))
+    volcano.edit("Node/b1", "metadata.labels", labels("b", "y1"))
+    volcano.edit("ClusterTopology/cluster", "spec.nodeSelector", {"matchLabels": {BLOCK: "a"}})
+    volcano.add(
+        cluster_topology("other", BLOCK_LEVEL, {"domain": "nvlink-domain", "key": NVLINK_DOMAIN}, select={BLOCK: "b"})
+    )
+    volcano.edit_workload(NETWORK_TOPOLOGY, {"mode": "hard", "highestTierName": "nvlink-domain"})
+
+    answer = volcano.check()
+
+    assert answer.findings == [
+        error(
+            "volcano/level-exists",
+            "spec.networkTopology.highestTierName",
+            ("failed to find hypernode tier name nvlink-domain: so the scheduler logs, and places the pods anywhere"),
+            fix="there are: block, rack",
+        )
+    ]
+    assert answer.verdict == ""
+
+
+def test_no_hyper_node_where_they_are_served_is_an_error(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s1", "HyperNode/s2", "HyperNode/s3")
+
+    answer = volcano.check(served={"hypernodes.topology.volcano.sh": True})
+
+    assert answer.findings == [
+        error(
+            "volcano/topology-exists",
+            NETWORK_TOPOLOGY,
+            "there is no HyperNode, and without any the whole cluster counts as one: the pods may go anywhere",
+            fix="ClusterTopology cluster sets spec.publish.volcano: Never; Auto writes the HyperNode",
+        )
+    ]
+    assert answer.verdict == ""
