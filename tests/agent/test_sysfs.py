@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.documents import DOCUMENTS
 from tests.support.machines import discovered, probed
+from tests.support.paths import DOCUMENTS
 from tests.support.sysfs_trees import machine_of
 from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover

@@ -46,7 +46,7 @@ def messages(schema: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("source", [described, upstream_crd])
 @pytest.mark.parametrize("name", DESCRIBED)
-def test_a_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any) -> None:
+def test_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any) -> None:
     crd = api.install_crd(source(name))
     # Groups under k8s.io have a condition more on a real server.
     assert crd_conditions(crd).items() >= {"NamesAccepted": "True", "Established": "True"}.items()

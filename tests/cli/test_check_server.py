@@ -14,7 +14,7 @@ import yaml
 from tests.cli.conftest import Command
 from tests.kube.scripted import server_tls
 from tests.support.api import ApiUnderTest, account_token, create_namespace, create_service_account
-from tests.support.paths import FIXTURES
+from tests.support.paths import DOCUMENTS
 from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -23,13 +23,18 @@ from toposcope.kube.dry_run import DryRun, Remark
 
 pytestmark = pytest.mark.real_api("the embedded server has no webhooks, and lets everybody do everything")
 
-CRD = FIXTURES / "cliques.yaml"
+CRD = DOCUMENTS / "cli" / "cliques-crd.yaml"
 COLLECTION = "/apis/words.example.com/v1/namespaces/default/cliques"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def clique(name: str, /, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "words.example.com/v1", "kind": "Clique", "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "words.example.com/v1",
+        "kind": "Clique",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 @pytest.fixture
@@ -68,7 +73,12 @@ def webhook(api: ApiUnderTest, folder: Path) -> Iterator[None]:
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.socket = server_tls(certificates).wrap_socket(listener.socket, server_side=True)
     threading.Thread(target=listener.serve_forever, daemon=True).start()
-    rule = {"apiGroups": ["words.example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["cliques"]}
+    rule = {
+        "apiGroups": ["words.example.com"],
+        "apiVersions": ["v1"],
+        "operations": ["*"],
+        "resources": ["cliques"],
+    }
     hook = {
         "name": "sizes.words.example.com",
         "clientConfig": {
@@ -97,7 +107,7 @@ def soon(server: DryRun, document: dict[str, Any]) -> tuple[Remark, ...]:
     pytest.fail("the webhook was never called")
 
 
-def test_what_the_schema_refuses_names_each_field_and_nothing_is_stored(served: ApiUnderTest, server: DryRun) -> None:
+def test_object_that_the_schema_refuses_is_not_stored(served: ApiUnderTest, server: DryRun) -> None:
     assert server.ask(clique("good", size=3)) == ()
     (wrong,) = server.ask(clique("small", size=0))
     assert (wrong.field, wrong.refused) == ("spec.size", True)
@@ -107,7 +117,7 @@ def test_what_the_schema_refuses_names_each_field_and_nothing_is_stored(served: 
     assert served.request("GET", COLLECTION)[1]["items"] == []
 
 
-def test_an_object_that_is_there_is_changed_as_kubectl_would(served: ApiUnderTest, server: DryRun) -> None:
+def test_present_object_is_changed_as_kubectl_would(served: ApiUnderTest, server: DryRun) -> None:
     there = served.create(COLLECTION, clique("there", size=3, level="rack"))
     assert server.ask(there) == ()  # with all that the server wrote into it
     (wrong,) = server.ask(clique("there", size=3, level="host"))
@@ -119,7 +129,7 @@ def test_an_object_that_is_there_is_changed_as_kubectl_would(served: ApiUnderTes
     assert served.request("GET", f"{COLLECTION}/there")[1] == there
 
 
-def test_a_webhook_refuses_in_its_own_words(served: ApiUnderTest, server: DryRun, tmp_path: Path) -> None:
+def test_webhook_refuses_in_its_own_words(served: ApiUnderTest, server: DryRun, tmp_path: Path) -> None:
     with webhook(served, tmp_path):
         said = (
             'API server: admission webhook "sizes.words.example.com" denied the request: spec.size: thirteen is no size'
@@ -128,7 +138,7 @@ def test_a_webhook_refuses_in_its_own_words(served: ApiUnderTest, server: DryRun
         assert server.ask(clique("lucky", size=12)) == ()
 
 
-def test_what_the_server_does_not_have(server: DryRun) -> None:
+def test_missing_kind_group_or_namespace_is_named(server: DryRun) -> None:
     (kind,) = server.ask({**clique("x"), "kind": "Choir"})
     assert kind == Remark("kind", "the server has no Choir of words.example.com/v1; is its CRD installed?")
     (group,) = server.ask({**clique("x"), "apiVersion": "nobody.example.com/v1"})
@@ -138,7 +148,7 @@ def test_what_the_server_does_not_have(server: DryRun) -> None:
     assert server.ask({"name": "a pool of OSMO"}) == ()
 
 
-def test_whoever_may_not_ask_learns_which_verbs_that_takes(served: ApiUnderTest) -> None:
+def test_credentials_without_rights_learn_which_verbs_it_takes(served: ApiUnderTest) -> None:
     create_namespace(served, "guests")
     create_service_account(served, "guests", "guest")
     token = account_token(served, "guests", "guest")
@@ -150,9 +160,14 @@ def test_whoever_may_not_ask_learns_which_verbs_that_takes(served: ApiUnderTest)
     assert "the verbs get, create and patch (cliques.words.example.com" in remark.message
 
 
-def test_the_command_shows_the_server_s_findings_too(served: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
+def test_command_shows_findings_of_the_server(served: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "imag": "x", "image": "x"}]}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {"template": {"spec": pod}}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"template": {"spec": pod}},
+    }
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     file = tmp_path / "work.yaml"
     file.write_text("---\n".join(yaml.safe_dump(document) for document in (job, config, clique("small", size=0))))
@@ -163,12 +178,15 @@ def test_the_command_shows_the_server_s_findings_too(served: ApiUnderTest, tmp_p
     assert "document 3, line 18: Clique\n  error: spec.size (line 24): API server: " in shown
     assert "1 object of other kinds skipped (ConfigMap)" in shown
     workloads = json.loads(toposcope(f"{check} --server -o json", code=1).out)["workloads"]
-    placed = [finding["rule"] for workload in workloads for finding in workload["findings"] if workload["place"]]
-    assert placed[-1] == "server"
+    rules = []
+    for workload in workloads:
+        rules += [finding["rule"] for finding in workload["findings"]]
+        assert workload["place"]
+    assert rules[-1] == "server"
     assert served.request("GET", "/apis/batch/v1/namespaces/default/jobs")[1]["items"] == []
 
 
-def test_files_have_no_server(tmp_path: Path, toposcope: Command) -> None:
+def test_server_flag_is_refused_for_files(tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "work.yaml"
     file.write_text(yaml.safe_dump(clique("x")))
     assert "--server asks the API server of" in toposcope(f"check -f {file} --from {file} --server", code=2).err

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, create_namespace, node
-from tests.support.paths import FIXTURES
+from tests.support.paths import DOCUMENTS
 from tests.support.saved import Object
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, followed
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
-CONFIG = (FIXTURES / "own_levels.yaml").read_text(encoding="utf-8")
+CONFIG = (DOCUMENTS / "cli" / "own-levels.yaml").read_text(encoding="utf-8")
 CONFIG_MAP_OBJECT: Object = {
     "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: CONFIG},
 }  # fmt: skip
@@ -31,7 +31,9 @@ def nodes() -> list[Object]:
 
 
 @pytest.mark.parametrize("place", [HOME_NAMESPACE, "gpus"])
-def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
+def test_levels_of_the_controller_count_in_its_cluster(
+    place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command
+) -> None:
     if place != HOME_NAMESPACE and api.name == "embedded":
         pytest.skip("the embedded API server has no Deployments to find the controller by")
     for labelled in nodes():
@@ -45,7 +47,12 @@ def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         metadata = {"name": "toposcope-controller", "labels": labels}
         spec = {"selector": {"matchLabels": labels}, "template": template}
-        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": spec,
+        }
         api.create(f"/apis/apps/v1/namespaces/{place}/deployments", deployment)
     assert " ".join(toposcope("tree", *where).out.split()) == PATH
     plain = tmp_path / "plain.yaml"
@@ -54,7 +61,7 @@ def test_of_a_cluster_the_controller_s_count(place: str, api: ApiUnderTest, tmp_
 
 
 @pytest.mark.regression
-def test_a_page_follows_what_the_configuration_becomes(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_follows_changes_of_the_configuration(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
     create_namespace(api, HOME_NAMESPACE)
     path = f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps"
     api.create(path, CONFIG_MAP_OBJECT)

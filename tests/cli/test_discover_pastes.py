@@ -14,7 +14,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.regression
-def test_a_paste_of_pci_levels_gives_no_label_about_nvlinks(file: Path, toposcope: Command) -> None:
+def test_paste_of_pci_levels_gives_no_label_about_nvlinks(file: Path, toposcope: Command) -> None:
     file.write_text(PCI + WIRED)
     ran = toposcope(f"discover --node-name n1 --capture {file}")
     assert "note: NVLinks unknown: the matrix is that of `nvidia-smi topo -mp`, which leaves NVLink out" in ran.err
@@ -25,7 +25,7 @@ def test_a_paste_of_pci_levels_gives_no_label_about_nvlinks(file: Path, toposcop
     assert "NODE" in ran.out
 
 
-def test_a_label_that_a_paste_does_not_say_stays_on_no_node(file: Path, toposcope: Command) -> None:
+def test_label_that_a_paste_does_not_tell_is_removed(file: Path, toposcope: Command) -> None:
     file.write_text(PAIRS)
     ran = toposcope(f"discover --node-name n1 --capture {file}")
     assert "gpu.topology/gpu-product not in this text" in ran.out
@@ -43,7 +43,7 @@ GPU3\tNV18\tNV18\tNV18\t X \t72-143\t1
 
 
 @pytest.mark.parametrize("names", ["", WIRED.replace("H100 80GB HBM3", "GB200")], ids=["nameless", "named"])
-def test_a_matrix_of_a_tray_says_nothing_of_its_fabric(names: str, file: Path, toposcope: Command) -> None:
+def test_matrix_of_a_tray_says_nothing_of_its_fabric(names: str, file: Path, toposcope: Command) -> None:
     file.write_text(TRAY + NV_LEGEND + names)
     ran = toposcope(f"discover --node-name n1 --capture {file}")
     assert "gpu.topology/fabric not in this text" in ran.out
@@ -52,14 +52,14 @@ def test_a_matrix_of_a_tray_says_nothing_of_its_fabric(names: str, file: Path, t
     assert toposcope(f"discover --capture {file} -o json").json["fabric"] is None
 
 
-def test_a_matrix_of_an_hgx_board_ends_its_fabric_at_the_node(file: Path, toposcope: Command) -> None:
+def test_matrix_of_an_hgx_board_ends_its_fabric_at_the_node(file: Path, toposcope: Command) -> None:
     file.write_text(TRAY + NV_LEGEND + WIRED)
     ran = toposcope(f"discover --node-name n1 --capture {file}")
     assert "gpu.topology/fabric=not-supported" in ran.out
     assert "gpu.topology/nvlink-domain=n1" in ran.out
 
 
-def test_the_same_as_json(file: Path, toposcope: Command) -> None:
+def test_pasted_matrix_is_the_same_as_json(file: Path, toposcope: Command) -> None:
     file.write_text(PCI + WIRED)
     found = toposcope(f"discover --node-name n1 --capture {file} -o json").json
     assert found["labels"].get("gpu.topology/interconnect") is None
@@ -69,9 +69,7 @@ def test_the_same_as_json(file: Path, toposcope: Command) -> None:
     assert list(found["annotations"]) == ["gpu.topology/matrix"]
 
 
-def test_a_whole_board_without_links_is_still_degraded_where_the_text_would_show_them(
-    file: Path, toposcope: Command
-) -> None:
+def test_pasted_board_without_links_is_degraded(file: Path, toposcope: Command) -> None:
     file.write_text(ROWS.format("NODE") + NV_LEGEND + WIRED)
     out = toposcope(f"discover --node-name n1 --capture {file}").out
     assert "gpu.topology/state=degraded" in out
@@ -87,7 +85,7 @@ def test_one_gpu_needs_no_links_to_have_no_path_to_another(file: Path, toposcope
 
 @pytest.mark.regression
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_a_file_of_powershell(encoding: str, file: Path, toposcope: Command) -> None:
+def test_file_of_powershell(encoding: str, file: Path, toposcope: Command) -> None:
     file.write_bytes(PAIRS.replace("\n", "\r\n").encode(encoding))
     out = toposcope(f"discover --node-name n1 --capture {file} -o labels").out
     assert "gpu.topology/interconnect=nvlink" in out
@@ -96,7 +94,7 @@ def test_a_file_of_powershell(encoding: str, file: Path, toposcope: Command) -> 
 
 
 @pytest.mark.regression
-def test_of_two_hosts_one_has_to_be_named(file: Path, toposcope: Command) -> None:
+def test_paste_of_two_hosts_needs_a_name(file: Path, toposcope: Command) -> None:
     file.write_text(prefixed(PAIRS, "node1: ") + prefixed(OTHER, "node2: "))
     refused = toposcope(f"discover --node-name n1 --capture {file}", code=1).err
     assert "2 different matrices in the text: node1 (line 1), node2 (line 23)" in refused
@@ -104,7 +102,7 @@ def test_of_two_hosts_one_has_to_be_named(file: Path, toposcope: Command) -> Non
     assert "gpu.topology/gpus=2" in out
 
 
-def test_a_host_without_a_capture(toposcope: Command) -> None:
+def test_host_without_a_capture(toposcope: Command) -> None:
     assert "--capture-host chooses a matrix of --capture FILE" in toposcope("discover --capture-host n1", code=2).err
 
 

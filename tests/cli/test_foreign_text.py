@@ -32,17 +32,31 @@ FOREIGN = st.text(
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("to", [json_text, yaml_text])
-@given(key=FOREIGN, value=FOREIGN, comment=FOREIGN)
-def test_documents_hold_no_character_that_steers_and_read_back(to: object, key: str, value: str, comment: str) -> None:
+@given(key=FOREIGN, value=FOREIGN)
+def test_json_holds_no_control_characters_and_reads_back(key: str, value: str) -> None:
     document = [{key: value}, {"a": [value, key]}]
-    text = yaml_text(document, [comment]) if to is yaml_text else json_text(document)
-    assert all(escaped(line) == line for line in text.split("\n"))
-    assert [*yaml.safe_load_all(text)] == [document] if to is yaml_text else json.loads(text) == document
+    text = json_text(document)
+    assert_is_shown_as_it_is(text)
+    assert json.loads(text) == document
 
 
 @pytest.mark.regression
-def test_a_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
+@given(key=FOREIGN, value=FOREIGN, comment=FOREIGN)
+def test_yaml_holds_no_control_characters_and_reads_back(key: str, value: str, comment: str) -> None:
+    document = [{key: value}, {"a": [value, key]}]
+    text = yaml_text(document, [comment])
+    assert_is_shown_as_it_is(text)
+    assert list(yaml.safe_load_all(text)) == [document]
+
+
+def assert_is_shown_as_it_is(text: str) -> None:
+    """No line has a character that a terminal would obey."""
+    for line in text.split("\n"):
+        assert escaped(line) == line
+
+
+@pytest.mark.regression
+def test_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
     redirect = "HTTP/1.1 302 Found\r\nLocation: http://login/\x1b[2J\x9b31m\r\nContent-Length: 0\r\n\r\n".encode(
         "latin-1"
     )
@@ -54,7 +68,7 @@ def test_a_redirect_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) 
 
 
 @pytest.mark.regression
-def test_a_plugin_s_error_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
+def test_plugin_s_error_is_shown_and_not_obeyed(tmp_path: Path, toposcope: Command) -> None:
     script = tmp_path / "plugin.py"
     script.write_text("import sys\nsys.exit('expired\\x1b[2J\\u202e\\nwarning: all is well')\n")
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(script)]}
@@ -87,33 +101,39 @@ def test_names_that_no_server_takes_are_refused(field: str, form: str, tmp_path:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("name", ["a", "a.b-c.0", "x" * 253])
-def test_names(name: str) -> None:
+def test_name_is_of_small_letters_digits_dots_and_dashes(name: str) -> None:
     assert is_name(name)
-    assert not any(map(is_name, (f"{name}\n", f"-{name}", f"{name}A", f"{name} b", f"{name}/b", name + "x" * 253)))
+    assert not is_name(f"{name}\n")
+    assert not is_name(f"-{name}")
+    assert not is_name(f"{name}A")
+    assert not is_name(f"{name} b")
+    assert not is_name(f"{name}/b")
+    assert not is_name(name + "x" * 253)
 
 
-def named(name: str) -> NodeView:
-    def read(kind: type[Any]) -> Any:
-        return msgspec.convert({"metadata": {"name": name}}, kind)
-
-    return Decoder().node(read)
+def node_with(name: str, labels: dict[str, str]) -> NodeView:
+    """A node that no reader lets through."""
+    node = Decoder().node(lambda kind: msgspec.convert({"metadata": {"name": "n"}}, kind))
+    return msgspec.structs.replace(
+        node, name=name, places={key: place for place, key in enumerate(labels)}, values=tuple(labels.values())
+    )
 
 
 @pytest.mark.regression
 @given(product=FOREIGN, names=st.lists(FOREIGN, min_size=3, max_size=3), wide=st.booleans())
-def test_what_suggest_writes_is_as_many_documents_as_suggestions(product: str, names: list[str], wide: bool) -> None:
+def test_suggest_writes_a_document_for_each_suggestion(product: str, names: list[str], wide: bool) -> None:
     """Even from nodes that no reader lets through."""
-    labels = [{"gpu.topology/gpus": "8", "nvidia.com/gpu.product": product, RACK: "r"}] * 2 + [
-        {"gpu.topology/gpus": "8"}
-    ]
-    nodes = [named(f"n{i}") for i in range(3)]
+    labels = {"gpu.topology/gpus": "8"}
+    labels_of_a_product = {**labels, "nvidia.com/gpu.product": product, RACK: "r"}
     nodes = [
-        msgspec.structs.replace(
-            node, name=name, places={key: at for at, key in enumerate(keys)}, values=tuple(keys.values())
-        )
-        for node, name, keys in zip(nodes, names, labels, strict=True)
+        node_with(names[0], labels_of_a_product),
+        node_with(names[1], labels_of_a_product),
+        node_with(names[2], labels),
     ]
     suggestions = suggest(nodes).suggestions
-    documents = [*yaml.safe_load_all(_text(suggestions, "wide" if wide else "yaml"))]
-    assert [document["kind"] for document in documents] == ["ClusterTopology"] * len(suggestions)
-    assert all(is_name(document["metadata"]["name"]) for document in documents)
+    text = _text(suggestions, "wide" if wide else "yaml")
+    documents = list(yaml.safe_load_all(text))
+    assert len(documents) == len(suggestions)
+    for document in documents:
+        assert document["kind"] == "ClusterTopology"
+        assert is_name(document["metadata"]["name"])

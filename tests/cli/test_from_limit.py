@@ -13,14 +13,22 @@ LIMIT = 1 << 20
 
 
 @pytest.mark.regression
-def test_the_flag_raises_it(tmp_path: Path, toposcope: Command) -> None:
+def test_flag_raises_the_limit(tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "cluster.json"
-    demo = enumerate(demo_nodes())
-    nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))  # on one line
-    assert "raise --from-limit (now 1)" in toposcope("tree --from-limit 1 --from", file, code=2).err
-    toposcope("tree --from", file)
-    assert "is not a number of MiB" in toposcope("tree --from-limit 0 --from", file, code=2).err
+    nodes = []
+    for copy in range(4):
+        for number, node in enumerate(demo_nodes()):
+            node["metadata"]["name"] = f"n{number}-{copy}"
+            nodes.append(node)
+    on_one_line = json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes})
+    file.write_text(on_one_line)
+    err = toposcope(f"tree --from-limit 1 --from {file}", code=2).err
+    assert "raise --from-limit (now 1)" in err
+    toposcope(f"tree --from {file}")
+
+
+def test_limit_of_nothing_is_refused(toposcope: Command) -> None:
+    assert "is not a number of MiB" in toposcope("tree --from-limit 0 --from x", code=2).err
 
 
 @pytest.mark.regression
@@ -32,9 +40,12 @@ def test_small_files_have_an_end(words: str, toposcope: Command, monkeypatch: py
     assert "/dev/zero: larger than 1 MiB; is it the right file?" in toposcope(words, code=None).err
 
 
-def test_a_small_pipe_is_read_once() -> None:
+def test_small_pipe_is_read_once() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"catalogue: {}")
     os.close(writing)
-    assert [read_small(f"/dev/fd/{reading}") for _ in range(2)] == [b"catalogue: {}"] * 2
+    first = read_small(f"/dev/fd/{reading}")
+    second = read_small(f"/dev/fd/{reading}")
     os.close(reading)
+    assert first == b"catalogue: {}"
+    assert second == b"catalogue: {}"

@@ -1,4 +1,4 @@
-"""Every command that shows something, in every form of output: the table says what a form holds of each."""
+"""Every command that shows something, in every form of output."""
 
 import os
 import subprocess
@@ -10,11 +10,10 @@ from typing import IO, Any, Final
 import pytest
 import yaml
 from tests.cli.conftest import Command, Ran, write_cluster
-from tests.support.paths import FIXTURES, ROOT
+from tests.support.paths import DOCUMENTS, ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod
-from tests.support.tables import each_case
 
-WORK = (FIXTURES / "large_job.yaml").read_text(encoding="utf-8")
+WORK = (DOCUMENTS / "cli" / "large-job.yaml").read_text(encoding="utf-8")
 Run = Callable[[str], Ran]
 
 
@@ -23,7 +22,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("outputs")
     pods = [pod("train-1", "gb200-01", 4), pod("train-2", None, 4, phase="Pending")]
     now, before, work = folder / "now.json", folder / "before.json", folder / "work.yaml"
-    status = {"nodes": 30, "gpus": 152, "levels": [], "conditions": []}
+    status = {
+        "nodes": 30,
+        "gpus": 152,
+        "levels": [],
+        "conditions": [],
+    }
     write_cluster(now, *demo_nodes(), *pods, cluster_topology(status))
     write_cluster(before, *demo_nodes(faulty=("h200-2",)), *pods, cluster_topology(status))
     work.write_text(WORK)
@@ -40,11 +44,32 @@ def run(files: dict[str, str], toposcope: Command) -> Run:
     return on_files
 
 
-@each_case("tables/cli.yaml")
+@pytest.mark.parametrize(
+    ("line", "field", "text", "name"),
+    [
+        ("tree", "domains", "rack rack-3", "zone-1/block-2/rack-3"),
+        ("tree --summary", "conditions", "30 nodes, 152 GPUs", "cluster"),
+        ("nodes", "nodes", "h200-3", "node/h200-3"),
+        ("levels", "levels", "gpu.topology/nvlink-domain", "nvlink-domain"),
+        ("matrix h200-3", "matrix", "NV18", "GPU7"),
+        ("diff BEFORE", "changes", "17 -> 18", "node/h200-2"),
+        ("check -f WORK", "workloads", "cannot fit", "job/train -n train"),
+        ("explain pod/train-1", "steps", "Checked, in this order", "pod/train-1"),
+        ("suggest", "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster"),
+        ("export --format grove", "spec", "domain: rack", "clustertopologybinding.grove.io/cluster"),
+        ("export --format helm-grove", "config", "enabled: true", "cluster"),
+        ("export --format kai", "spec", "nodeLabel:", "topology.kai.scheduler/cluster"),
+        ("export --format kueue", "spec", "nodeLabel:", "topology.kueue.x-k8s.io/cluster"),
+        ("export --format runai", "levels", '"name": "cluster"', "cluster"),
+        ("export --format osmo", "topology_keys", '"key": "rack"', "cluster"),
+    ],
+)
 def test_every_command_has_every_form(line: str, field: str, text: str, name: str, run: Run) -> None:
     """A field of its document; what people read; one of the lines of `-o name`."""
     plain, wide = run(line), run(f"{line} -o wide")
-    as_json, as_yaml, names = (run(f"{line} -o {form}") for form in ("json", "yaml", "name"))
+    as_json = run(f"{line} -o json")
+    as_yaml = run(f"{line} -o yaml")
+    names = run(f"{line} -o name")
     document = as_json.json
     assert field in document
     assert _of_list(list(yaml.safe_load_all(as_yaml.out))) == document
@@ -63,7 +88,13 @@ def _of_list(documents: list[Any]) -> Any:
     return {"apiVersion": "v1", "kind": "List", "items": documents}
 
 
-@each_case("tables/cli.yaml")
+@pytest.mark.parametrize(
+    ("form", "line", "text", "name"),
+    [
+        pytest.param("slurm", "export --format slurm", "rack-3", "cluster", id="slurm"),
+        pytest.param("nccl", "export --format nccl --node h200-3", "<gpu", "h200-3", id="nccl"),
+    ],
+)
 def test_files_of_other_programs_have_a_name_and_one_form(form: str, line: str, text: str, name: str, run: Run) -> None:
     plain = run(line).out
     assert text in plain
@@ -84,7 +115,7 @@ def test_wide_tells_more(run: Run) -> None:
     assert run("check -f WORK -o wide").out == explained
 
 
-def test_what_ends_a_line_to_unicode_ends_none_in_json(tmp_path: Path, run: Run) -> None:
+def test_line_ends_of_unicode_end_no_line_of_json(tmp_path: Path, run: Run) -> None:
     work = tmp_path / "work.yaml"
     work.write_text(WORK.replace("name: train,", 'name: "a\\u2028b\\u0085c",'))
     assert run(f"check -f {work} -o json").json["workloads"][0]["workload"] == "job/a\u2028b\u0085c -n train"
@@ -123,21 +154,21 @@ def toposcope_into(out: IO[Any], line: str, files: dict[str, str]) -> tuple[int,
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"])
-def test_a_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
+def test_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
     message = f"toposcope {line.split(maxsplit=1)[0]}: cannot write the output: No space left on device\n"
     with FULL.open("w") as out:
         assert toposcope_into(out, line, files) == (2, message)
 
 
 @pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"])
-def test_a_process_whose_output_nobody_reads(line: str, files: dict[str, str]) -> None:
+def test_process_whose_output_nobody_reads_ends_with_141(line: str, files: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         assert toposcope_into(closed, line, files) == (141, "")
 
 
-def test_in_a_real_bash_words_complete(tmp_path: Path) -> None:
+def test_words_complete_in_bash(tmp_path: Path) -> None:
     """The shell's own function, called as bash calls it when somebody presses Tab."""
     program = tmp_path / "toposcope"
     program.write_text(f"#!{sys.executable}\nimport sys\nfrom toposcope.cli.main import main\nsys.exit(main())\n")

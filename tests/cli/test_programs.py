@@ -9,36 +9,39 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import ROOT
-from tests.support.tables import each_case
 from toposcope.api import label_keys
 from toposcope.cli import COMMANDS
 
 
-def toposcope(*arguments: str, module: str = "toposcope.cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if key not in ("NODE_NAME", "KUBECONFIG")}
-    line = [sys.executable, "-W", "error", "-m", module, *" ".join(arguments).split()]
-    return subprocess.run(line, cwd=ROOT, env=clean | environ, capture_output=True, text=True, check=False, timeout=60)
+def toposcope(line: str, *, module: str = "toposcope.cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
+    """A process of the program, which knows no node and no cluster of its environment."""
+    environment = {**os.environ, **environ}
+    environment.pop("NODE_NAME", None)
+    environment.pop("KUBECONFIG", None)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", module, *line.split()],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
-def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_its_node(
-    api: ApiUnderTest, tmp_path: Path
-) -> None:
+def test_agent_whose_hardware_does_not_answer_labels_its_node_unknown(api: ApiUnderTest, tmp_path: Path) -> None:
     faults = tmp_path / "faults.yaml"
     faults.write_text("init_error: 9")
     api.create(NODES, node("n1"))
-    ran = toposcope(
-        *("agent", "--once", "--profile", "dgx-h200", "--faults", str(faults)),
-        *("--kubeconfig", str(api.kubeconfig), "--node-name", "n1"),
-    )
+    ran = toposcope(f"agent --once --profile dgx-h200 --faults {faults} --kubeconfig {api.kubeconfig} --node-name n1")
     assert ran.returncode == 1
     assert "modprobe nvidia" in ran.stderr
     labels = api.get(f"{NODES}/n1")["metadata"]["labels"]
-    assert {key: value for key, value in labels.items() if key.startswith(label_keys.PREFIX)} == {
-        label_keys.STATE: "unknown"
-    }
+    ours = {key: value for key, value in labels.items() if key.startswith(label_keys.PREFIX)}
+    assert ours == {label_keys.STATE: "unknown"}
 
 
-def test_an_agent_of_a_node_that_is_not_there_fails_with_the_fix(api: ApiUnderTest) -> None:
+def test_agent_of_a_missing_node_fails_with_the_fix(api: ApiUnderTest) -> None:
     ran = toposcope(f"agent --once --profile t4-1 --kubeconfig {api.kubeconfig} --node-name nobody")
     assert ran.returncode == 1
     assert "does --node-name / NODE_NAME name this node" in ran.stderr
@@ -46,21 +49,37 @@ def test_an_agent_of_a_node_that_is_not_there_fails_with_the_fix(api: ApiUnderTe
 
 
 @pytest.mark.parametrize("module", ["agent", "controller"])
-def test_the_modules_run_by_themselves(module: str) -> None:
+def test_module_runs_by_itself(module: str) -> None:
     ran = toposcope("--help", module=module)
     assert ran.returncode == 0
     assert "--metrics-port" in ran.stdout
 
 
-@each_case("tables/cli.yaml")
-def test_wrong_usage_names_the_flag(arguments: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param("agent --profile t4-1", "NODE_NAME", id="no-node-name"),
+        pytest.param("agent --profile t4-1 --node-name n --interval 0", "--interval", id="no-interval"),
+        pytest.param("controller --debounce -1", "--debounce", id="negative-debounce"),
+        pytest.param(
+            "controller --leader-elect --once", "leave out --leader-elect or --once", id="election-for-one-pass"
+        ),
+        pytest.param(
+            "controller --leader-elect --lease-duration 2",
+            "--lease-duration 2: must be at least 3 seconds",
+            id="short-lease",
+        ),
+        pytest.param("demoo", "invalid choice", id="misspelt-command"),
+    ],
+)
+def test_wrong_usage_names_the_flag(arguments: str, message: str) -> None:
     ran = toposcope(arguments)
     assert ran.returncode == 2
-    assert words in ran.stderr
+    assert message in ran.stderr
 
 
 @pytest.mark.parametrize("program", ["agent", "controller"])
-def test_without_a_cluster_the_programs_say_what_is_missing(program: str, tmp_path: Path) -> None:
+def test_program_without_a_cluster_says_what_is_missing(program: str, tmp_path: Path) -> None:
     flags = "--profile t4-1 --node-name n" if program == "agent" else ""
     ran = toposcope(f"{program} --once {flags}", HOME=str(tmp_path))
     assert ran.returncode == 1
@@ -70,7 +89,8 @@ def test_without_a_cluster_the_programs_say_what_is_missing(program: str, tmp_pa
 
 
 @pytest.mark.regression
-def test_the_overview_lists_every_command(toposcope: Command) -> None:
+def test_overview_lists_every_command(toposcope: Command) -> None:
     text = toposcope(code=2).out
-    assert all(name in text for name in COMMANDS)
+    missing = [name for name in COMMANDS if name not in text]
+    assert missing == []
     assert max(map(len, text.splitlines())) <= 80

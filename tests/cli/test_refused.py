@@ -1,5 +1,6 @@
 """Servers that refuse, that go away, and credentials that are none: what people read, and how the command ends."""
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,16 @@ TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 STATUS = {
     "nodes": 2,
     "gpus": 8,
-    "levels": [{"domain": "rack", "key": "r", "domains": 1, "nodes": 2, "missing": 0, "available": True}],
+    "levels": [
+        {
+            "domain": "rack",
+            "key": "r",
+            "domains": 1,
+            "nodes": 2,
+            "missing": 0,
+            "available": True,
+        }
+    ],
     "conditions": [],
 }
 WORK = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}'
@@ -82,7 +92,7 @@ def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> 
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
-def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
+def test_missing_right_is_named_with_what_to_ask_for(
     api: ApiUnderTest, commands: list[list[str]], toposcope: Command, tmp_path: Path
 ) -> None:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
@@ -143,18 +153,16 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
             api.request("DELETE", f"{RBAC}/{resource}/{name}")
 
 
-def test_the_documented_role_covers_every_kind_that_explain_reads() -> None:
-    allowed = {
-        (group, resource)
-        for rule in documented_role()["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        if "list" in rule["verbs"]
-    }
-    assert {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)} <= allowed
+def test_documented_role_covers_every_kind_that_explain_reads() -> None:
+    allowed = set()
+    for rule in documented_role()["rules"]:
+        if "list" in rule["verbs"]:
+            allowed |= set(itertools.product(rule["apiGroups"], rule["resources"]))
+    kinds = {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)}
+    assert kinds - allowed == set()
 
 
-def test_a_server_that_goes_away_in_the_middle_is_reported_in_one_line(
+def test_server_that_goes_away_is_reported_in_one_line(
     commands: list[list[str]], toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""

@@ -1,6 +1,5 @@
 """Shares of GPUs as the commands show them: no figure about GPUs counts them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,36 @@ def mixed(tmp_path: Path) -> str:
     return write_cluster(tmp_path / "cluster.json", *mixed_cluster())
 
 
-def figures(row: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in row.split() if word.isdecimal())
+def figures(row: str) -> list[int]:
+    """The numbers in a row."""
+    return [int(word) for word in row.split() if word.isdecimal()]
 
 
 @pytest.mark.regression
-def test_a_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command) -> None:
+def test_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command) -> None:
     lines = toposcope(f"tree --all --from {mixed}").out.splitlines()
-    rows = [figures(line) for line in lines[2:] if len(figures(line)) == 3]
-    assert (6, 28, 11) in rows
-    assert all(free <= gpus for _, gpus, free in rows)
-    told = [line for line in lines if line.startswith("not in FREE")]
-    assert [line.rpartition(": ")[2] for line in told] == ["mig-single", "sliced", "renamed", "mig-mixed"]
-    assert "39 of 40 time slices free (nvidia.com/gpu) on 1 node with 4 GPUs" in told[1]
+    rows = [numbers for numbers in map(figures, lines[2:]) if len(numbers) == 3]
+    assert [6, 28, 11] in rows
+    for _, gpus, free in rows:
+        assert free <= gpus
+
+    shares = [line for line in lines if line.startswith("not in FREE")]
+    names = [line.rpartition(": ")[2] for line in shares]
+    assert names == ["mig-single", "sliced", "renamed", "mig-mixed"]
+    assert "39 of 40 time slices free (nvidia.com/gpu) on 1 node with 4 GPUs" in shares[1]
 
 
-def test_a_tree_without_pods_names_shares_all_the_same(tmp_path: Path, toposcope: Command) -> None:
-    nodes = [one for one in mixed_cluster() if one["kind"] == "Node"]
-    out = toposcope(f"tree --from {write_cluster(tmp_path / 'nodes.json', *nodes)}").out
+def test_tree_without_pods_names_shares_all_the_same(tmp_path: Path, toposcope: Command) -> None:
+    nodes = [document for document in mixed_cluster() if document["kind"] == "Node"]
+    file = write_cluster(tmp_path / "nodes.json", *nodes)
+    out = toposcope(f"tree --from {file}").out
     assert "as shares are no GPUs: 40 time slices (nvidia.com/gpu) on 1 node with 4 GPUs: sliced" in out
 
 
-def test_a_tree_as_json(mixed: str, toposcope: Command) -> None:
+def test_tree_for_scripts_has_shares(mixed: str, toposcope: Command) -> None:
     found = toposcope(f"tree -o json --from {mixed}").json
-    assert (found["gpus"], found["freeGpus"]) == (28, 11)
+    assert found["gpus"] == 28
+    assert found["freeGpus"] == 11
     assert found["shares"][1] == {
         "resource": "nvidia.com/gpu",
         "unit": "time slice",
@@ -49,34 +54,43 @@ def test_a_tree_as_json(mixed: str, toposcope: Command) -> None:
     }
 
 
-def test_a_cluster_without_shares_says_nothing_of_them(tmp_path: Path, toposcope: Command) -> None:
+def test_cluster_without_shares_says_nothing_of_them(tmp_path: Path, toposcope: Command) -> None:
     file = write_cluster(tmp_path / "cluster.json", sharing_node("n", offers={"nvidia.com/gpu": 4}))
+    tree = toposcope(f"tree -o json --from {file}").json
+    (node,) = toposcope(f"nodes -o json --from {file}").json["nodes"]
     assert "share" not in toposcope(f"tree --from {file}").out
-    assert "shares" not in toposcope(f"tree -o json --from {file}").json
-    assert "shares" not in toposcope(f"nodes -o json --from {file}").json["nodes"][0]
+    assert "shares" not in tree
+    assert "shares" not in node
 
 
-def test_nodes(mixed: str, toposcope: Command) -> None:
+def test_nodes_have_whole_gpus_and_shares_apart(mixed: str, toposcope: Command) -> None:
     out = toposcope(f"nodes --from {mixed}").out.splitlines()
-    rows = {line.split()[0]: figures(line)[:2] for line in out[1:7]}
-    assert rows == {
-        "eight": (8, 8),
-        "mig-mixed": (4, 0),
-        "mig-single": (4, 0),
-        "renamed": (4, 0),
-        "sliced": (4, 0),
-        "whole": (4, 3),
+    gpus_and_free = {line.split()[0]: figures(line)[:2] for line in out[1:7]}
+    assert gpus_and_free == {
+        "eight": [8, 8],
+        "mig-mixed": [4, 0],
+        "mig-single": [4, 0],
+        "renamed": [4, 0],
+        "sliced": [4, 0],
+        "whole": [4, 3],
     }
     assert "sliced: its 4 GPUs are offered as 40 time slices (nvidia.com/gpu), 39 free" in out
     assert "mig-single: its 4 GPUs are offered as 28 1g.5gb MIG devices (nvidia.com/gpu), 28 free" in out
 
 
-def test_nodes_as_json(mixed: str, toposcope: Command) -> None:
+def test_nodes_for_scripts_have_shares(mixed: str, toposcope: Command) -> None:
     nodes: list[dict[str, Any]] = toposcope(f"nodes -o json --from {mixed}").json["nodes"]
     node = next(node for node in nodes if node["name"] == "mig-single")
-    assert (node["gpus"], node["freeGpus"]) == (4, 0)
+    assert node["gpus"] == 4
+    assert node["freeGpus"] == 0
     assert node["shares"] == [
-        {"resource": "nvidia.com/gpu", "unit": "MIG device", "profile": "1g.5gb", "total": 28, "free": 28}
+        {
+            "resource": "nvidia.com/gpu",
+            "unit": "MIG device",
+            "profile": "1g.5gb",
+            "total": 28,
+            "free": 28,
+        }
     ]
     assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 28, "free": 28}}
 
@@ -90,7 +104,7 @@ def test_no_slot_for_32_gpus(mixed: str, toposcope: Command) -> None:
 
 
 @pytest.mark.regression
-def test_one_slot_for_8_gpus(mixed: str, toposcope: Command) -> None:
+def test_shares_leave_one_slot_for_8_gpus(mixed: str, toposcope: Command) -> None:
     rows = toposcope(f"slots --gpus 8 --gpus-per-pod 8 -o json --from {mixed}").json["slots"]
     assert {row["domain"]: row["now"] for row in rows}["host"] == 1
 
@@ -117,11 +131,17 @@ def test_score_leaves_pods_with_shares_out(mixed: str, toposcope: Command) -> No
 def test_check_judges_as_the_scheduler_and_warns(mixed: str, tmp_path: Path, toposcope: Command) -> None:
     container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 39}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ml"}}
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "ml"},
+        "spec": {"parallelism": 1, "completions": 1, "template": template},
+    }
     job = tmp_path / "job.yaml"
-    job.write_text(yaml.safe_dump({**head, "spec": {"parallelism": 1, "completions": 1, "template": template}}))
+    job.write_text(yaml.safe_dump(document))
     out = toposcope(f"check -f {job} --from {mixed}").out
     assert "fits: 1 pod on 1 node, on shares of GPUs and not on GPUs" in out
     assert "warning: (line 1): it fits on shares of GPUs only" in out
-    document = json.loads(toposcope(f"check -f {job} -o json --from {mixed}").out)
-    assert "gpus/shares" in json.dumps(document)
+    (workload,) = toposcope(f"check -f {job} -o json --from {mixed}").json["workloads"]
+    rules = [finding["rule"] for finding in workload["findings"]]
+    assert "gpus/shares" in rules

@@ -1,83 +1,173 @@
 """`toposcope status`: one screen, whatever is wrong."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.cli.conftest import Command, write_cluster
+from tests.cli.conftest import Command, Ran, write_cluster
 from tests.support.api import NODES, ApiUnderTest, create_namespace
-from tests.support.saved import cluster_topology, demo_nodes, pod
-from tests.support.tables import each_case
+from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
-NEXT = {
-    "LevelsCovered": "toposcope nodes --state left-out",
-    "HierarchyConsistent": "toposcope levels cluster",
-    "Published": "kubectl describe gtopo cluster",
-}
+MANY_PROBLEMS = {f"C{number}": "False" for number in range(12)}
+Status = Callable[..., Ran]
 
 
-def reported(conditions: list[tuple[str, str]]) -> dict[str, Any]:
-    entry = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "name": "cluster", "inSync": False}
-    all_of_them = [
-        {"type": kind, "status": status, "reason": "SomeReason", "message": "many words, " * 60}
-        for kind, status in (("Ready", "False"), *conditions)
-    ]
-    all_of_them.append({"type": "RailsConsistent", "status": "Unknown", "reason": "NoRails", "message": "no trouble"})
-    return {**cluster_topology(), "status": {"conditions": all_of_them, "published": [entry] * 9}}
+def condition(kind: str, status: str) -> Object:
+    """One with more words than a screen is wide."""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "SomeReason",
+        "message": "many words, " * 60,
+    }
 
 
-@pytest.mark.regression
-@each_case("tables/cli.yaml")
-def test_one_screen_says_it(told: dict[str, str], code: int, tmp_path: Path, toposcope: Command) -> None:
-    conditions = list(told.items())
-    topology = reported(conditions)
-    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), topology)
-    lines = toposcope(f"status --from {cluster}", code=code).out.splitlines()
+@pytest.fixture
+def status(tmp_path: Path, toposcope: Command) -> Status:
+    """`toposcope status` of a cluster whose topology has these conditions, and is not in sync anywhere."""
+
+    def run(conditions: dict[str, str], flags: str = "", *, code: int = 1) -> Ran:
+        told = [condition("Ready", "False")]
+        told += [condition(kind, status) for kind, status in conditions.items()]
+        told.append(
+            {
+                "type": "RailsConsistent",
+                "status": "Unknown",
+                "reason": "NoRails",
+                "message": "no trouble",
+            }
+        )
+        published = {
+            "apiVersion": "kai.scheduler/v1alpha1",
+            "kind": "Topology",
+            "name": "cluster",
+            "inSync": False,
+        }
+        topology = cluster_topology({"conditions": told, "published": [published] * 9})
+        file = write_cluster(tmp_path / "cluster.json", *demo_nodes(), pod("one", "gb200-01", 4), topology)
+        return toposcope(f"status {flags} --from {file}", code=code)
+
+    return run
+
+
+def assert_fits_one_screen(lines: list[str]) -> None:
+    """24 lines of 80 columns, with nodes and what is published."""
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert lines[2] == "  nodes       30 with 152 GPUs"
     assert "  published   Topology.kai.scheduler (not in sync), " in lines[4]
-    wrong = sorted(
-        ((kind, status) for kind, status in conditions if status != "True"), key=lambda said: said[1] != "False"
-    )
-    shown = [line.split("=")[0].removeprefix("! ") for line in lines if line.startswith("! ")]
-    assert shown == [kind for kind, _ in wrong[: len(shown)]]
-    assert len(shown) == len(wrong) or lines[-1] == f"and {len(wrong) - len(shown)} more: toposcope status -o wide"
-    for kind in shown:
-        assert f"  next: {NEXT.get(kind, 'kubectl describe gtopo cluster')}" in lines
-    document = toposcope(f"status gtopo/cluster -o json --from {cluster}", code=code).json
-    assert (document["healthy"], len(document["findings"])) == (code == 0, len(wrong))
-    names = toposcope(f"status -o name --from {cluster}", code=code).out.split()
-    assert names == [f"{kind}={status}" for kind, status in wrong]
+
+
+def problems(lines: list[str]) -> list[str]:
+    """The conditions that are shown as problems."""
+    return [line.split("=")[0].removeprefix("! ") for line in lines if line.startswith("! ")]
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize(("seconds", "lost"), [(3, False), (600, True), (None, True)])
-def test_a_controller_is_lost_by_lease(seconds: int | None, lost: bool, tmp_path: Path, toposcope: Command) -> None:
+def test_healthy_cluster_has_no_problems(status: Status) -> None:
+    lines = status({"LevelsCovered": "True"}, code=0).out.splitlines()
+    assert_fits_one_screen(lines)
+    assert problems(lines) == []
+
+
+@pytest.mark.regression
+def test_problems_come_with_the_command_to_run_next(status: Status) -> None:
+    conditions = {"LevelsCovered": "False", "HierarchyConsistent": "False", "Published": "False"}
+    lines = status(conditions).out.splitlines()
+    assert_fits_one_screen(lines)
+    assert problems(lines) == ["LevelsCovered", "HierarchyConsistent", "Published"]
+    assert "  next: toposcope nodes --state left-out" in lines
+    assert "  next: toposcope levels cluster" in lines
+    assert "  next: kubectl describe gtopo cluster" in lines
+
+
+@pytest.mark.regression
+def test_unknown_conditions_come_after_false_ones(status: Status) -> None:
+    lines = status({"Published": "Unknown", "LevelsCovered": "False"}).out.splitlines()
+    assert_fits_one_screen(lines)
+    assert problems(lines) == ["LevelsCovered", "Published"]
+    assert "  next: toposcope nodes --state left-out" in lines
+    assert "  next: kubectl describe gtopo cluster" in lines
+
+
+@pytest.mark.regression
+def test_problems_beyond_one_screen_are_counted(status: Status) -> None:
+    lines = status(MANY_PROBLEMS).out.splitlines()
+    assert_fits_one_screen(lines)
+    shown = problems(lines)
+    assert shown == list(MANY_PROBLEMS)[: len(shown)]
+    assert len(shown) < 12
+    assert "  next: kubectl describe gtopo cluster" in lines
+    assert lines[-1] == f"and {12 - len(shown)} more: toposcope status -o wide"
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("conditions", "names"),
+    [
+        pytest.param({"LevelsCovered": "True"}, [], id="healthy"),
+        pytest.param(
+            {"Published": "Unknown", "LevelsCovered": "False"},
+            ["LevelsCovered=False", "Published=Unknown"],
+            id="false-and-unknown",
+        ),
+        pytest.param(
+            {"LevelsCovered": "False", "HierarchyConsistent": "False", "Published": "False"},
+            ["LevelsCovered=False", "HierarchyConsistent=False", "Published=False"],
+            id="three",
+        ),
+        pytest.param(MANY_PROBLEMS, [f"{kind}=False" for kind in MANY_PROBLEMS], id="many"),
+    ],
+)
+def test_status_for_scripts_has_every_problem(conditions: dict[str, str], names: list[str], status: Status) -> None:
+    code = 1 if names else 0
+    document = status(conditions, "gtopo/cluster -o json", code=code).json
+    assert document["healthy"] == (names == [])
+    assert len(document["findings"]) == len(names)
+    assert status(conditions, "-o name", code=code).out.split() == names
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("seconds", "is_lost"),
+    [
+        pytest.param(3, False, id="renewed"),
+        pytest.param(600, True, id="expired"),
+        pytest.param(None, True, id="no-lease"),
+    ],
+)
+def test_controller_is_lost_by_its_lease(
+    seconds: int | None, is_lost: bool, tmp_path: Path, toposcope: Command
+) -> None:
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
         api.create(NODES, demo_nodes(most=1)[0])
-        renewed = datetime.now(UTC) - timedelta(seconds=seconds or 0)
-        spec = {"holderIdentity": "c-0", "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()}
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
         if seconds is not None:
             create_namespace(api, "toposcope-system")
-            api.create(LEASES, {**lease, "spec": spec})
+            api.create(LEASES, lease(renewed=datetime.now(UTC) - timedelta(seconds=seconds)))
         ran = toposcope(f"status --kubeconfig {tmp_path / 'kubeconfig'}", code=1)
-    assert ("! controller: " in ran.out) == lost
+    assert ("! controller: " in ran.out) == is_lost
     assert "! topology: there is no ClusterTopology" in ran.out
 
 
+def lease(*, renewed: datetime) -> Object:
+    """The controller's Lease."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "toposcope-controller"},
+        "spec": {"holderIdentity": "c-0", "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()},
+    }
+
+
 @pytest.mark.parametrize("command", ["status", "levels", "tree"])
-def test_commands_say_where_status_and_labels_disagree_about_the_levels(
+def test_levels_of_the_status_that_labels_do_not_have_are_noted(
     command: str, tmp_path: Path, toposcope: Command
 ) -> None:
-    level = {"domain": "host", "key": "kubernetes.io/hostname"}
-    topology = cluster_topology({"observedGeneration": 1, "levels": [level]})
-    topology["metadata"]["generation"] = 1
+    topology = topology_with_one_level(generation=1)
     cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
     ran = toposcope(f"{command} --from {cluster}", code=None)
     assert "note: these are the levels of the controller's status; by labels they are" in ran.out
@@ -85,6 +175,18 @@ def test_commands_say_where_status_and_labels_disagree_about_the_levels(
     document = toposcope(f"{command} -o json --from {cluster}", code=None).json
     assert document["note"].startswith("these are the levels of the controller's status")
     assert len(document["levels"]) >= 1
-    topology["metadata"]["generation"] = 2
+
+
+@pytest.mark.parametrize("command", ["status", "levels", "tree"])
+def test_levels_of_an_outdated_status_are_noted(command: str, tmp_path: Path, toposcope: Command) -> None:
+    topology = topology_with_one_level(generation=2)
     cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
     assert "controller's status is not of" in toposcope(f"{command} --from {cluster}", code=None).out
+
+
+def topology_with_one_level(*, generation: int) -> Object:
+    """A controller saw its first generation, with the level host alone."""
+    level = {"domain": "host", "key": "kubernetes.io/hostname"}
+    topology = cluster_topology({"observedGeneration": 1, "levels": [level]})
+    topology["metadata"]["generation"] = generation
+    return topology

@@ -18,7 +18,6 @@ from tests.cli.conftest import Command, write_cluster
 from tests.support.paths import ROOT
 from tests.support.runtime import ManualRuntime
 from tests.support.saved import demo_nodes, pod, saved
-from tests.support.tables import each_case
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
@@ -32,24 +31,50 @@ class Terminal(io.StringIO):
         return True
 
 
-@each_case("tables/cli.yaml")
-def test_when_there_are_colours(terminal: bool, environ: Mapping[str, str], colour: bool) -> None:
-    assert wants_colour(terminal, environ) is colour
+@pytest.mark.parametrize(
+    ("is_terminal", "environ", "has_colour"),
+    [
+        pytest.param(True, {}, True, id="terminal"),
+        pytest.param(False, {}, False, id="pipe"),
+        pytest.param(True, {"NO_COLOR": "1"}, False, id="no-color"),
+        pytest.param(True, {"NO_COLOR": ""}, True, id="empty-no-color"),
+        pytest.param(True, {"CLICOLOR": "0"}, False, id="clicolor-0"),
+        pytest.param(False, {"CLICOLOR_FORCE": "1"}, True, id="clicolor-force"),
+        pytest.param(False, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False, id="no-color-above-force"),
+        pytest.param(True, {"TERM": "dumb"}, False, id="dumb-terminal"),
+    ],
+)
+def test_colour_follows_terminal_and_environment(
+    is_terminal: bool, environ: Mapping[str, str], has_colour: bool
+) -> None:
+    assert wants_colour(is_terminal, environ) is has_colour
 
 
 def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]) -> None:
     stream = Terminal()
     pager = (sys.executable, "-c", "import sys; print('paged', len(sys.stdin.readlines()))")
-    screen = Screen(stream, colour=False, width=80, height=4, pager=pager)
+    screen = Screen(
+        stream,
+        colour=False,
+        width=80,
+        height=4,
+        pager=pager,
+    )
     screen.show(["1", "2", "3"])
     assert stream.getvalue() == "1\n2\n3\n"
     screen.show(map(str, range(9)))
     assert capfd.readouterr().out == "paged 9\n"
 
 
-def test_a_pager_that_is_not_there_is_done_without() -> None:
+def test_missing_pager_is_ignored() -> None:
     stream = Terminal()
-    Screen(stream, colour=False, width=80, height=2, pager=("/no/such/pager",)).show(["1", "2", "3"])
+    Screen(
+        stream,
+        colour=False,
+        width=80,
+        height=2,
+        pager=("/no/such/pager",),
+    ).show(["1", "2", "3"])
     assert stream.getvalue() == "1\n2\n3\n"
 
 
@@ -63,21 +88,21 @@ def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
     ]
 
 
-def test_a_narrow_screen_goes_without_spare_columns_and_keeps_names_whole() -> None:
+def test_narrow_screen_drops_spare_columns_and_keeps_names() -> None:
     narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
     rows = [["a-long-name", "x" * 9, "y" * 9]]
     assert list(columns(narrow, ["NAME", "X", "Y"], rows, spare=[1]))[1] == "a-long-name  yyyy…yyy"
     assert list(fitted("! one two three four five", 20)) == ["! one two three four", "  five"]
 
 
-def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:
+def test_narrow_tree_cuts_names_before_counts() -> None:
     hosts = _Label("├─ 17 hosts, each 4 GPUs", "gb200-01 ... gb200-18")
     assert hosts.fitted(34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
     assert _Label("└─ rack a-very-long-name-of-a-rack-7").fitted(20) == "└─ rack a-…-a-rack-7"
     assert _Label("└─ rack 7").fitted(20) == "└─ rack 7"
 
 
-def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
+def test_control_characters_are_shown_and_not_obeyed() -> None:
     evil = "rack\x1b]0;title\x07\x9b2J\u202e\x1b[31mred\nline\tü"
     assert escaped(evil) == "rack\\u001b]0;title\\u0007\\u009b2J\\u202e\\u001b[31mred\\u000aline\tü"
     stream = io.StringIO()
@@ -89,8 +114,16 @@ def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
 
 
 @pytest.mark.regression
-@each_case("tables/cli.yaml")
-def test_a_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        pytest.param("  a: one\ntwo\r\n\r\n  three\n", "  a: one\n      two\n        three\n", id="indented"),
+        pytest.param("one\x1b[2J\nWhy: \a", "one\\u001b[2J\n    Why: \\u0007\n", id="escapes"),
+        pytest.param("\n\n", "\n", id="empty-lines"),
+        pytest.param("a\rb\vc\x85d", "a\\u000db\\u000bc\\u0085d\n", id="other-line-ends"),
+    ],
+)
+def test_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
     stream = io.StringIO()
     Screen(stream, colour=False, width=80, height=None).show([line, "next"])
     assert stream.getvalue() == f"{shown}next\n"
@@ -115,13 +148,20 @@ def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
     return shown.decode()
 
 
-def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> None:
+def test_terminal_pages_long_output(tmp_path: Path) -> None:
     file = write_cluster(tmp_path / "cluster.json", *demo_nodes(most=6), pod("a", "gb200-01", 4))
     pager = f"{sys.executable} -c \"import sys; print('paged', len(sys.stdin.readlines()))\""
     words = ["nodes", "--from", str(file)]
     assert on_a_terminal(*words, rows=5, PAGER=pager, TERM="xterm").strip() == "paged 7"
     assert "\x1b[1mNAME" in on_a_terminal(*words, rows=50, PAGER=pager, TERM="xterm")
-    plain = on_a_terminal(*words, "--no-pager", rows=5, PAGER=pager, TERM="xterm", NO_COLOR="1")
+    plain = on_a_terminal(
+        *words,
+        "--no-pager",
+        rows=5,
+        PAGER=pager,
+        TERM="xterm",
+        NO_COLOR="1",
+    )
     assert plain.startswith("NAME")
     assert "\x1b" not in plain
     assert "paged" not in on_a_terminal(*words, rows=5, PAGER="cat", TERM="xterm")
@@ -158,7 +198,7 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
     ]
 
 
-def test_a_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
+def test_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
     shown = []
 
     class Shown(Progress):
@@ -209,7 +249,7 @@ def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch:
     assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
 
 
-def test_a_terminal_that_is_gone_ends_the_progress_and_not_the_command() -> None:
+def test_lost_terminal_ends_progress_but_not_the_command() -> None:
     failed = threading.Event()
 
     class Gone(Terminal):

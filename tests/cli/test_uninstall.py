@@ -35,19 +35,29 @@ LAST = (
 
 
 def program(kind: str, name: str) -> dict[str, Any]:
-    # An overlay gives other names, and keeps the labels.
+    """An agent or controller; an overlay gives other names, and keeps the labels."""
     component = name.rpartition("-")[2]
     labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": component}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.invalid/a"}]}}
-    spec = {"selector": {"matchLabels": labels}, "template": pod}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
+    container = {"name": "main", "image": "example.invalid/a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
     """An object of a published kind that somebody made by hand."""
     api_version, _, plural = path.removeprefix("/apis/").rpartition("/")
-    kind = {"topologies": "Topology", "clustertopologybindings": "ClusterTopologyBinding"}[plural]
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"levels": [level]}}
+    kinds = {"topologies": "Topology", "clustertopologybindings": "ClusterTopologyBinding"}
+    return {
+        "apiVersion": api_version,
+        "kind": kinds[plural],
+        "metadata": {"name": name},
+        "spec": {"levels": [level]},
+    }
 
 
 @pytest.fixture
@@ -112,17 +122,23 @@ def remover(client: ApiClient, time: Time) -> Remover:
 
 def state(api: ApiUnderTest) -> dict[str, Any]:
     """All that matters here, by path: names, and each Node's labels and annotations."""
-    collections = (*((AGENTS, CONTROLLERS) if api.is_real else ()), KUEUE, KAI, TOPOLOGIES)
-    names = {path: [item["metadata"]["name"] for item in api.get(path)["items"]] for path in collections}
-    metadata = {item["metadata"]["name"]: item["metadata"] for item in api.get(NODES)["items"]}
-    return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
+    collections = [KUEUE, KAI, TOPOLOGIES]
+    if api.is_real:
+        collections += [AGENTS, CONTROLLERS]
+    found: dict[str, Any] = {}
+    for path in collections:
+        found[path] = [item["metadata"]["name"] for item in api.get(path)["items"]]
+    for item in api.get(NODES)["items"]:
+        metadata = item["metadata"]
+        found[metadata["name"]] = (metadata.get("labels"), metadata.get("annotations"))
+    return found
 
 
-def test_where_nothing_was_ever_installed_nothing_is_left(uninstall: Command) -> None:
+def test_cluster_without_toposcope_has_nothing_to_remove(uninstall: Command) -> None:
     assert "nothing to remove" in uninstall().out
 
 
-def test_without_yes_it_is_shown_and_nothing_is_changed(cluster: ApiUnderTest, uninstall: Command) -> None:
+def test_plan_is_shown_and_nothing_changes_without_yes(cluster: ApiUnderTest, uninstall: Command) -> None:
     before = state(cluster)
     lines = uninstall().out.splitlines()
     assert state(cluster) == before
@@ -170,7 +186,7 @@ def test_nothing_goes_while_a_flavor_holds_a_topology(cluster: ApiUnderTest, uni
     assert ran.err.startswith("toposcope uninstall: something is in use: see above")
 
 
-def test_the_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
+def test_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
     status = {"status": {"requiredBy": [{"domain": "rack", "workloads": 3}]}}
     code, answer = cluster.request("PATCH", f"{TOPOLOGIES}/c/status", status, content_type=MERGE)
     assert code == 200, answer
@@ -193,11 +209,18 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
 
 
 def create_pod(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
+    """A pod of the home namespace."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     if api.is_real:  # admission wants it, and the embedded one has none
-        assert api.request("POST", f"/api/v1{HOME}/serviceaccounts", account)[0] in {201, 409}
-    spec = {"containers": [{"name": "main", "image": "example.invalid/a"}]}
-    api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec})
+        code, _ = api.request("POST", f"/api/v1{HOME}/serviceaccounts", account)
+        assert code in {201, 409}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "example.invalid/a"}]},
+    }
+    api.create(PODS, document)
 
 
 @pytest.mark.parametrize("component", ["agent", "controller"])
@@ -228,7 +251,7 @@ def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clie
     assert find_all(client).empty
 
 
-def test_an_object_that_gets_a_holder_meanwhile_is_told_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:
+def test_object_with_a_new_holder_is_reported_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:
     time, client = Sleeping(), clients()
     plan = find_all(client)
     with (
@@ -238,7 +261,9 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_finalizer(cluster: Ap
         remover(client, time).carry_out(plan)
 
 
-def test_what_comes_back_is_told(cluster: ApiUnderTest, uninstall: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_that_comes_back_is_reported(
+    cluster: ApiUnderTest, uninstall: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     carry_out = Remover.carry_out
 
     def and_an_agent_writes(self: Remover, plan: Any) -> None:
@@ -256,10 +281,12 @@ def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
     assert str(kubeconfig) in toposcope(f"uninstall --kubeconfig {kubeconfig}", code=2).err
 
 
-def test_a_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
-    for i in range(5):
-        api.create(NODES, node(f"n{i}", labels={"odd": str(i % 2)}))
+    for number in range(5):
+        api.create(NODES, node(f"n{number}", labels={"odd": str(number % 2)}))
     client = clients()
-    assert [n["metadata"]["name"] for n in everything(client, NODES)] == [f"n{i}" for i in range(5)]
-    assert [n["metadata"]["name"] for n in everything(client, NODES, selector="odd=1")] == ["n1", "n3"]
+    names = [found["metadata"]["name"] for found in everything(client, NODES)]
+    odd_names = [found["metadata"]["name"] for found in everything(client, NODES, selector="odd=1")]
+    assert names == ["n0", "n1", "n2", "n3", "n4"]
+    assert odd_names == ["n1", "n3"]

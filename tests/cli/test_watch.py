@@ -32,7 +32,13 @@ class Watching:
         os.set_blocking(self._end, False)
         command = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", *map(str, words), "--watch"]
         environ = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=other, stderr=other, env=environ)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=other,
+            stderr=other,
+            env=environ,
+        )
         os.close(other)
         self.text = ""
 
@@ -75,7 +81,7 @@ def watching(api: ApiUnderTest, *words: str, terminal: bool = False) -> Iterator
 
 
 @pytest.mark.parametrize("words", ["status", "tree", "nodes", "levels", "explain pod/a -n train", "nodes -o yaml"])
-def test_it_prints_what_changed_and_outlives_the_api_server(words: str, api: ApiUnderTest, toposcope: Command) -> None:
+def test_watch_prints_changes_and_outlives_the_api_server(words: str, api: ApiUnderTest, toposcope: Command) -> None:
     assert api.embedded
     once = toposcope(f"{words} --kubeconfig {api.kubeconfig}", code=None).out
     with watching(api, *words.split()) as found:
@@ -92,7 +98,7 @@ def test_it_prints_what_changed_and_outlives_the_api_server(words: str, api: Api
         assert found.interrupt() == 130
 
 
-def test_a_terminal_shows_the_whole_afresh_and_says_what_does_not_fit(api: ApiUnderTest) -> None:
+def test_terminal_is_redrawn_and_says_what_does_not_fit(api: ApiUnderTest) -> None:
     with watching(api, "nodes", terminal=True) as found:
         found.shows("\x1b[H\x1b[2J", "gb200-01", "... and 10 more lines")
         api.request("PATCH", f"{NODES}/gb200-01", CHANGE, content_type=MERGE)
@@ -100,7 +106,7 @@ def test_a_terminal_shows_the_whole_afresh_and_says_what_does_not_fit(api: ApiUn
         assert found.interrupt() == 130
 
 
-def test_what_cannot_be_watched_is_refused_at_the_start(api: ApiUnderTest, toposcope: Command) -> None:
+def test_command_that_cannot_be_watched_is_refused(api: ApiUnderTest, toposcope: Command) -> None:
     assert "give one or the other" in toposcope("status --watch --from -", code=2).err
     assert api.embedded
     api.embedded.faults.reject(503, times=1_000_000)

@@ -82,7 +82,12 @@ def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: 
     toposcope("controller --once", *to_it)
     create_namespace(api, "train")
     api.create("/api/v1/namespaces/train/pods", pod("waiting", None, 8, phase="Pending"))
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": QUEUE, "spec": {"template": pod("x", None, 8)}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": QUEUE,
+        "spec": {"template": pod("x", None, 8)},
+    }
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
     toposcope("save saved.toposcope", *to_it)
     return api

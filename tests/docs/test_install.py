@@ -14,12 +14,15 @@ from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cleaning import empty_namespaces
 from tests.support.paths import ROOT
 from tests.support.programs import find_helm
-from tests.support.tables import named_objects
 
 pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-WALKS: dict[str, list[str]] = named_objects("guides.yaml")["walks"]
+WALKS = {
+    "kustomize": ["With kustomize", "Removal", "After kustomize"],
+    "Helm": ["With Helm", "Removal", "After Helm"],
+    "a Job": ["With kustomize", "By a Job"],
+}
 """Headings, one after the other, as somebody follows them."""
 ELSEWHERE = {"docker buildx build": "tests/image", "kubectl logs": "tests/e2e"}
 """What needs more than an API server, and where it runs."""
@@ -33,7 +36,15 @@ exec {kubectl} "$@"
 FIRST_HOUR = (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8")
 FAILS = ("toposcope explain ", "toposcope diff ")
 """What exits with 1 there, because it found something."""
-SAYS: dict[str, str] = named_objects("guides.yaml")["first hour"]
+SAYS = {
+    "toposcope tree": "zone > block > rack > nvlink-domain > host",
+    "toposcope diff before.toposcope": "h200-1",
+    "kubectl describe gtopo cluster": "NodesMissingLevels",
+    "toposcope explain pod/notebook -n demo": "16",
+    "toposcope explain pod/pretrain -n demo": "rack",
+    "toposcope explain pcs/llm -n demo": "rack",
+}
+"""Commands of docs/first-hour.md, and words that they print."""
 
 
 def commands(heading: str) -> list[str]:
@@ -54,7 +65,7 @@ def test_every_command_of_the_page_is_of_a_walk() -> None:
 
 
 @pytest.mark.parametrize("walk", WALKS)
-def test_the_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp_path: Path, walk: str) -> None:
+def test_commands_run_in_order_and_leave_nothing(real_api: ApiUnderTest, tmp_path: Path, walk: str) -> None:
     kubectl, make = shutil.which("kubectl"), shutil.which("make")
     if kubectl is None or make is None:
         pytest.skip("kubectl or make is not on PATH")
@@ -113,7 +124,7 @@ def assert_nothing_left(api: ApiUnderTest, kubectl: str) -> None:
     assert [name for name in left if "toposcope" in name or "gpu.topology" in name] == []
 
 
-def test_the_first_hour(real_api: ApiUnderTest, tmp_path: Path) -> None:
+def test_first_hour(real_api: ApiUnderTest, tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not on PATH")

@@ -19,7 +19,6 @@ from tests.support.paths import CRD, ROOT
 from tests.support.planned_agents import follow_the_plan
 from tests.support.saved import demo_nodes
 from tests.support.slices import device_class, slices_of
-from tests.support.tables import named_objects
 from tests.support.upstream_crds import stand_in, upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
@@ -27,11 +26,31 @@ from toposcope.cli.main import main
 pytestmark = pytest.mark.slow
 
 PAGES = ROOT / "docs" / "integrations"
-SYSTEMS: dict[str, list[str]] = named_objects("guides.yaml")["systems"]
+SYSTEMS: dict[str, list[str]] = {
+    "dynamo-grove": [
+        "grove-clustertopologybindings-alpha10",
+        "grove-podcliquesets-alpha12",
+        "kai-topologies-v0.17",
+        "dynamo-dynamographdeployments-v1beta1-reduced",
+    ],
+    "kai": ["kai-topologies-v0.17", "kai-podgroups-v0.17"],
+    "kube-scheduler": [],
+    "dra": [],
+    "kueue": ["kueue-topologies-v0.19", "kueue-resourceflavors-v0.19"],
+    "runai": ["kai-topologies-v0.17"],
+    "osmo": ["kai-topologies-v0.17"],
+    "side-by-side": [],
+    "slinky": [],
+    "volcano": ["volcano-hypernodes-v1.14"],
+}
 """Page to the CRDs of its system."""
 DEFAULT = ROOT / "manifests" / "base" / "clustertopology.yaml"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
-FOREIGN: dict[str, str] = named_objects("guides.yaml")["foreign"]
+FOREIGN = {
+    "nvidia.com/gpu.clique": "gpu.topology/nvlink-domain",
+    "accelerator.topograph.run/domain": "gpu.topology/nvlink-domain",
+    "fabric.topograph.run/tier-1": "cloud.google.com/gce-topology-block",
+}
 """What GFD and Topograph would write on the demo's nodes, to the label that has the same value."""
 
 
@@ -93,7 +112,7 @@ def offer_by_dra(api: ApiUnderTest) -> None:
 
 @pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
 @pytest.mark.parametrize("page", SYSTEMS)
-def test_the_commands_of_a_guide(
+def test_commands_of_a_guide(
     server: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = server

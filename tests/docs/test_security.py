@@ -20,6 +20,7 @@ TEXT, _, TABLE = (DOCS / "security.md").read_text(encoding="utf-8").partition("#
 ROWS = re.findall(r"^\| (?!claim|-)(.+?) \| (.+?) \|$", TABLE, re.MULTILINE)
 RIGHTS = (
     "test_agent_rights",
+    "test_component_rights",
     "test_confined",
     "test_controller_rights",
     "test_managed_fields",
@@ -69,12 +70,12 @@ def test_each_claim_has_tests_that_are_there(claim: str, cell: str) -> None:
 
 
 @pytest.mark.parametrize("name", re.findall(r"`(test_\w+)`", TEXT))
-def test_a_test_that_the_text_names_is_in_the_table(name: str) -> None:
+def test_test_that_the_text_names_is_in_the_table(name: str) -> None:
     assert re.search(rf"::{name}`", TABLE)
 
 
 @pytest.mark.parametrize("file", re.findall(r"\]\(\.\./tests/([\w/]+\.py)\)", TEXT))
-def test_a_file_that_the_text_names_is_in_the_table(file: str) -> None:
+def test_file_that_the_text_names_is_in_the_table(file: str) -> None:
     assert f"`{file}::" in TABLE
 
 

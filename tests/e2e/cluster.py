@@ -244,8 +244,14 @@ class Cluster:
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None, check: bool = True) -> str:
         """What kubectl prints, as an administrator."""
-        command = ["kubectl", "--kubeconfig", self.kubeconfig, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin, timeout=300)
+        done = subprocess.run(
+            ["kubectl", "--kubeconfig", self.kubeconfig, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            input=stdin,
+            timeout=300,
+        )
         assert done.returncode == 0 or not check, f"kubectl {' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout + ("" if check else done.stderr)
 
@@ -257,8 +263,12 @@ class Cluster:
     def has(self, path: str, condition: str) -> bool:
         """Whether a condition of an object is True; False while there is no such object."""
         code, body = self.api.request("GET", path)
-        conditions = (body.get("status", {}).get("conditions") or ()) if code == 200 else ()
-        return any((c["type"], c["status"]) == (condition, "True") for c in conditions)
+        if code != 200:
+            return False
+        for entry in body.get("status", {}).get("conditions") or ():
+            if entry["type"] == condition:
+                return bool(entry["status"] == "True")
+        return False
 
     def wait_for(self, path: str, condition: str, patience: float = _PATIENCE) -> None:
         """Wait until a condition of an object is True."""

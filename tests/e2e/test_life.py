@@ -65,7 +65,7 @@ def test_gpus_of_a_running_pod_count_as_taken(cluster: Cluster, capsys: pytest.C
     cluster.kubectl("delete", "pod", "training")
 
 
-def test_a_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.kubectl("drain", "gpu1", "--ignore-daemonsets")
     assert "cordoned" in shown(cluster, capsys, "gpu1")["states"]
     cluster.kubectl("uncordon", "gpu1")
@@ -73,7 +73,7 @@ def test_a_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsy
     assert "cordoned" not in shown(cluster, capsys, "gpu1")["states"]
 
 
-def test_a_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
+def test_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
     names = {pod["metadata"]["name"] for component in PROGRAMS for pod in cluster.pods(component)}
     cluster.kubectl(
         "rollout", "restart", "-n", NAMESPACE, "daemonset/toposcope-agent", "deployment/toposcope-controller"
@@ -83,7 +83,7 @@ def test_a_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
     assert {pod["spec"]["nodeName"] for pod in cluster.pods("controller")} == set(cluster.nodes)
 
 
-def test_another_controller_takes_over_from_a_killed_leader_and_killed_programs_start_again(cluster: Cluster) -> None:
+def test_killed_leader_is_replaced_and_killed_programs_start_again(cluster: Cluster) -> None:
     def leaders() -> list[dict[str, Any]]:
         held_by = cluster.api.get(LEASE)["spec"]["holderIdentity"].rpartition("_")[0]
         return [pod for pod in cluster.pods("controller") if pod["metadata"]["name"] == held_by]
@@ -105,7 +105,7 @@ def test_another_controller_takes_over_from_a_killed_leader_and_killed_programs_
     cluster.kubectl("delete", "clustertopology", "second")
 
 
-def test_a_node_without_kubelet_shows(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_without_kubelet_shows(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.nodes["gpu2"].stop_kubelet()
     wait_until(lambda: not cluster.has(f"{NODES}/gpu2", "Ready"), "gpu2 is NotReady", 60)
     assert "not-ready" in shown(cluster, capsys, "gpu2")["states"]

@@ -11,7 +11,7 @@ from tests.support.programs import find_helm
 from toposcope.cli.main import main
 
 
-def test_the_command_removes_everything_while_the_page_runs(cluster: Cluster, tmp_path: Path) -> None:
+def test_command_removes_everything_while_the_page_runs(cluster: Cluster, tmp_path: Path) -> None:
     overlay = cluster.install(tmp_path, "ui")
     wait_until(lambda: bool(cluster.left_on_nodes()), "the nodes have labels", 60)
     cluster.kubectl("rollout", "status", "-n", NAMESPACE, "deployment/toposcope-ui", "--timeout=60s")

@@ -12,7 +12,7 @@ from tests.support.paths import MANIFESTS
 from toposcope.api.label_keys import RAILS, SWITCHES
 
 
-def test_a_switch_is_heard_and_the_prune_job_removes_everything(cluster: Cluster, tmp_path: Path) -> None:
+def test_switch_is_heard_and_the_prune_job_removes_everything(cluster: Cluster, tmp_path: Path) -> None:
     files = (("ports/1/link_layer", "Ethernet"), ("device/vendor", "0x15b3"), ("device/net/eth0/dev_port", "0"))
     for name, text in files:
         path = cluster.folder / "sys/class/infiniband/mlx5_0" / name

@@ -1,15 +1,16 @@
 """`check`, `explain` and the page's Check on one cluster: whatever schedulers have there, all three say the same."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.explain.waiting import binding, cluster_topology, kai_topology
+from tests.explain.waiting import Object, binding, cluster_topology, kai_topology, levels_of, pod
+from tests.support.manifests import read_manifest
 from tests.support.paths import ROOT
-from tests.support.saved import demo_nodes, pod, saved
-from tests.support.tables import named_objects
+from tests.support.saved import demo_nodes, saved
+from tests.support.saved import pod as running_pod
 from toposcope.explain.context import Context
 from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.object_store import ObjectStore, ref_of
@@ -22,78 +23,88 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.ui.checking import checked
 
 RACK = "cloud.google.com/gce-topology-subblock"
-KEY_OF = {
+LEVELS = {
     "zone": "topology.kubernetes.io/zone",
     "block": "cloud.google.com/gce-topology-block",
     "rack": RACK,
     "nvlink-domain": "gpu.topology/nvlink-domain",
     "host": "kubernetes.io/hostname",
 }
-INNER = ("block", "rack", "nvlink-domain")
+OUTER_LEVELS = {domain: LEVELS[domain] for domain in ("zone", "host")}
+LEVELS_WITH_ONE_GONE = {"zone": LEVELS["zone"], "gone": "example.com/gone", **LEVELS}
 SERVED = [*(kind.name for kind in PUBLISHED), *(kind.name for kind in READ)]
-assert set(KEY_OF) <= set(KEYS)
+assert set(LEVELS) <= set(KEYS)
 
 
-def topologies(
-    name: str = "cluster", *, without: tuple[str, ...] = (), gone: bool = False
-) -> dict[str, dict[str, Any]]:
-    """What Grove, KAI and Kueue read."""
-    levels = [(domain, key) for domain, key in KEY_OF.items() if domain not in without]
-    levels[1:1] = [("gone", "example.com/gone")] if gone else []
-    keys = [key for _, key in levels]
-    pool = f"osmo-pool-osmo-{name}-topology"
-    of_kueue = kueue("Topology", name, {"levels": [{"nodeLabel": key} for key in keys]})
+def grove(levels: dict[str, str], name: str = "cluster") -> Object:
+    """What Grove reads."""
+    return binding(*levels.items(), name=name)
+
+
+def kai(levels: dict[str, str], name: str = "cluster") -> list[Object]:
+    """What KAI reads, and the Topology that OSMO has it read."""
+    of_osmo = f"osmo-pool-osmo-{name}-topology"
+    return [kai_topology(*levels.values(), name=name), kai_topology(*levels.values(), name=of_osmo)]
+
+
+def kueue(levels: dict[str, str], name: str = "cluster") -> Object:
+    """What Kueue reads."""
+    return kueue_object("Topology", name, {"levels": [{"nodeLabel": key} for key in levels.values()]})
+
+
+def kueue_object(kind: str, name: str, spec: Object) -> Object:
+    """An object of Kueue's API."""
     return {
-        "grove": {**binding(*levels), "metadata": {"name": name}},
-        "kai": kai_topology(*keys, name=name),
-        "kueue": of_kueue,
-        "osmo": kai_topology(*keys, name=pool),
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
     }
 
 
-def kueue(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def queue() -> list[dict[str, Any]]:
+def kueue_queue() -> list[Object]:
+    """A LocalQueue `gpus` with more quota than anybody needs."""
     covered = ["cpu", "memory", "nvidia.com/gpu"]
-    flavor = {"name": "gpu", "resources": [{"name": name, "nominalQuota": "100000Gi"} for name in covered]}
-    spec = {"resourceGroups": [{"coveredResources": covered, "flavors": [flavor]}], "namespaceSelector": {}}
+    quotas = [{"name": name, "nominalQuota": "100000Gi"} for name in covered]
+    flavors = [{"name": "gpu", "resources": quotas}]
+    groups = [{"coveredResources": covered, "flavors": flavors}]
+    local_queue = kueue_object("LocalQueue", "gpus", {"clusterQueue": "gpus"})
+    local_queue["metadata"]["namespace"] = "ml"
     return [
-        kueue("ResourceFlavor", "gpu", {"topologyName": "cluster"}),
-        kueue("ClusterQueue", "gpus", spec),
-        kueue("LocalQueue", "gpus", {"clusterQueue": "gpus"}, "ml"),
+        kueue_object("ResourceFlavor", "gpu", {"topologyName": "cluster"}),
+        kueue_object("ClusterQueue", "gpus", {"resourceGroups": groups, "namespaceSelector": {}}),
+        local_queue,
     ]
 
 
-STATES: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "all there": ([*topologies().values()], ""),
-    "none there": ([], ""),
-    "not served": ([], "grove kai kueue"),
-    "another name": ([*topologies("other").values()], ""),
-    "without the level": ([*topologies(without=INNER).values()], ""),
-    "a level whose label is gone": ([*topologies(gone=True).values()], ""),
-    "nothing for KAI": ([topologies()[system] for system in ("grove", "kueue")], ""),
-    "KAI not served": ([topologies()[system] for system in ("grove", "kueue")], "kai"),
-    "KAI without the level": (
-        [
-            *(topologies()[system] for system in ("grove", "kueue")),
-            *(topologies(without=INNER)[s] for s in ("kai", "osmo")),
-        ],
-        "",
+@dataclass(frozen=True)
+class State:
+    """What schedulers have in the cluster, the APIs that it does not serve, and the systems whose workload is well."""
+
+    topologies: list[Object]
+    well: set[str]
+    unserved: tuple[str, ...] = ()
+
+
+EXCLUSIVE = {"lws", "jobset"}
+"""They go by labels alone."""
+EVERY_SYSTEM = {"kai", "kueue", "grove", "dynamo", "runai", "osmo", *EXCLUSIVE}
+STATES = {
+    "all-there": State([grove(LEVELS), *kai(LEVELS), kueue(LEVELS)], EVERY_SYSTEM),
+    "none-there": State([], EXCLUSIVE),
+    "not-served": State([], EXCLUSIVE, unserved=("grove", "kai", "kueue")),
+    "another-name": State([grove(LEVELS, "other"), *kai(LEVELS, "other"), kueue(LEVELS, "other")], EXCLUSIVE),
+    "without-the-level": State([grove(OUTER_LEVELS), *kai(OUTER_LEVELS), kueue(OUTER_LEVELS)], EXCLUSIVE),
+    "a-level-whose-label-is-gone": State(
+        [grove(LEVELS_WITH_ONE_GONE), *kai(LEVELS_WITH_ONE_GONE), kueue(LEVELS_WITH_ONE_GONE)], EXCLUSIVE
     ),
-}
-WELL = {
-    "all there": {"kai", "kueue", "grove", "dynamo", "runai", "osmo", "lws", "jobset"},
-    "nothing for KAI": {"kueue", "lws", "jobset"},
-    "KAI not served": {"kueue", "lws", "jobset"},
-    "KAI without the level": {"kueue", "lws", "jobset"},
+    "nothing-for-kai": State([grove(LEVELS), kueue(LEVELS)], {"kueue", *EXCLUSIVE}),
+    "kai-not-served": State([grove(LEVELS), kueue(LEVELS)], {"kueue", *EXCLUSIVE}, unserved=("kai",)),
+    "kai-without-the-level": State([grove(LEVELS), kueue(LEVELS), *kai(OUTER_LEVELS)], {"kueue", *EXCLUSIVE}),
 }
 
-
-POOL = {"name": "cluster", "topology_keys": [{"key": domain, "label": key} for domain, key in KEY_OF.items()]}
-POD_GROUP = {
+OSMO_POOL = {"name": "cluster", "topology_keys": [{"key": domain, "label": key} for domain, key in LEVELS.items()]}
+OSMO_POD_GROUP = {
     "apiVersion": "scheduling.run.ai/v2alpha2",
     "kind": "PodGroup",
     "metadata": {"name": "train", "namespace": "ml"},
@@ -105,66 +116,95 @@ POD_GROUP = {
 """What OSMO makes of its example."""
 
 
-def workload(system: str) -> dict[str, Any]:
-    exclusive = named_objects("exclusive.yaml")
-    if system in exclusive:
-        return exclusive[system]
+def workload(system: str) -> Object:
+    """The system's example in the docs, or a workload that wants a rack to itself."""
+    if system in EXCLUSIVE:
+        return read_manifest(f"explain/exclusive-{system}.yaml")
     text = (ROOT / "docs" / "examples" / f"{system}.yaml").read_text(encoding="utf-8")
-    document: dict[str, Any] = next(yaml.safe_load_all(text))
+    document: Object = next(yaml.safe_load_all(text))
     if system == "kueue":
         document["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "gpus"
     return document
 
 
-def _member(number: int) -> dict[str, Any]:
-    waiting = pod(f"train-{number}", None, 8, phase="Pending", schedulerName="kai-scheduler")
-    waiting["metadata"] |= {"namespace": "ml", "annotations": {"pod-group-name": "train"}}
+def osmo_pod(number: int) -> Object:
+    """A pod of OSMO's PodGroup that waits."""
+    waiting = pod(f"train-{number}")
+    waiting["metadata"]["annotations"] = {"pod-group-name": "train"}
     return waiting
 
 
-def explained(snapshot: Snapshot, store: ObjectStore, document: dict[str, Any]) -> bool:
+def is_explained_well(snapshot: Snapshot, store: ObjectStore, document: Object) -> bool:
     return Diagnosis(Context(snapshot, store, ref_of(document))).well
 
 
-def on_the_page(snapshot: Snapshot, *documents: dict[str, Any]) -> bool:
-    checks = checked(yaml.safe_dump_all(documents), snapshot, ()).checks
+def is_well_on_the_page(snapshot: Snapshot, *manifests: Object) -> bool:
+    checks = checked(yaml.safe_dump_all(manifests), snapshot, ()).checks
     return all(check.well for check in checks)
 
 
+def is_checked_well(snapshot: Snapshot, *manifests: Object) -> bool:
+    answers = Checker(snapshot, list(manifests)).check(manifests[0])
+    return all(answer.well for answer in answers)
+
+
+def snapshot_of(folder: Path, *objects: Object) -> Snapshot:
+    """The demo's nodes and these objects, saved and loaded."""
+    file = folder / "cluster.json"
+    file.write_text(saved([*demo_nodes(), *objects]), encoding="utf-8")
+    return load_files([str(file)])
+
+
 @pytest.mark.regression
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
 @pytest.mark.parametrize("system", ["kai", "kueue", "grove", "dynamo", "runai", "osmo", "lws", "jobset"])
-def test_check_explain_and_the_page_agree(system: str, state: str, tmp_path: Path) -> None:
-    published, unserved = STATES[state]
-    objects = [cluster_topology(levels=[{"domain": d, "key": k} for d, k in KEY_OF.items()]), *published, *queue()]
-    members = [_member(number) for number in range(4)] if system == "osmo" else []
-    file = tmp_path / "cluster.json"
-    file.write_text(saved([*demo_nodes(), pod("one", "gb200-01", 1), *objects, *members]), encoding="utf-8")
-    served = {name: not any(of in name for of in unserved.split()) for name in SERVED}
-    snapshot = replace(load_files([str(file)]), served=served)
+def test_check_explain_and_the_page_agree(system: str, state: State, tmp_path: Path) -> None:
     document = workload(system)
-    beside, live = ([POOL], POD_GROUP) if system == "osmo" else ([], document)
+    manifests, live, members = [document], document, []
+    if system == "osmo":
+        manifests = [document, OSMO_POOL]
+        live = OSMO_POD_GROUP
+        members = [osmo_pod(number) for number in range(4)]
+    objects = [cluster_topology(levels=levels_of(LEVELS)), *state.topologies, *kueue_queue(), *members]
+    served = {}
+    for name in SERVED:
+        served[name] = not any(api in name for api in state.unserved)
+    snapshot = snapshot_of(tmp_path, running_pod("one", "gb200-01", 1), *objects)
+    snapshot = replace(snapshot, served=served)
     store = ObjectStore()
-    for item in (*objects, live, *members):
+    for item in (*objects, live):
         store.put(item)
-    checked = all(answer.well for answer in Checker(snapshot, [document, *beside]).check(document))
-    assert checked == (system in WELL.get(state, {"lws", "jobset"}))
-    assert explained(snapshot, store, live) == checked
-    assert on_the_page(snapshot, document, *beside) == checked
+
+    is_well = system in state.well
+    assert is_checked_well(snapshot, *manifests) == is_well
+    assert is_explained_well(snapshot, store, live) == is_well
+    assert is_well_on_the_page(snapshot, *manifests) == is_well
 
 
 @pytest.mark.regression
-def test_replicas_beyond_the_first_of_a_dynamo_component_need_no_room_beside_it(tmp_path: Path) -> None:
+def test_dynamo_replica_beyond_the_first_needs_no_room_beside_it(tmp_path: Path) -> None:
     """Two replicas of 24 GPUs, each in one rack; either rack has room for one."""
     document = workload("dynamo")
-    pods = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    decode: dict[str, Any] = {
+        "name": "decode",
+        "replicas": 2,
+        "multinode": {"nodeCount": 3},
+        "podTemplate": {"spec": {"containers": [container]}},
+    }
     document["spec"] = {
         "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "rack"},
-        "components": [{"name": "decode", "replicas": 2, "multinode": {"nodeCount": 3}, "podTemplate": pods}],
+        "components": [decode],
     }
-    busy = [pod("a", "h200-1", 8), pod("b", "h200-5", 8)]
-    file = tmp_path / "cluster.json"
-    file.write_text(saved([*demo_nodes(), *busy, *topologies().values()]), encoding="utf-8")
-    (checked,) = Checker(load_files([str(file)]), [document]).check(document)
-    assert checked.verdict is not None
-    assert checked.verdict.kind == "fits", checked
+    snapshot = snapshot_of(
+        tmp_path,
+        running_pod("a", "h200-1", 8),
+        running_pod("b", "h200-5", 8),
+        grove(LEVELS),
+        *kai(LEVELS),
+        kueue(LEVELS),
+    )
+
+    (answer,) = Checker(snapshot, [document]).check(document)
+    assert answer.verdict is not None
+    assert answer.verdict.kind == "fits"

@@ -1,15 +1,14 @@
 """The same causes in a running cluster with the upstream CRDs: the same page as from files."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
 from tests.explain.causes import CAUSES, Cause
-from tests.explain.test_causes import PAGES
-from tests.explain.waiting import NOW, Object
+from tests.explain.waiting import Object, condition
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace, create_service_account
 from tests.support.controller import controller_of
+from tests.support.pages import read_page
 from tests.support.paths import CRD
 from tests.support.publishing import Time, install
 from tests.support.upstream_crds import stand_in
@@ -18,6 +17,7 @@ from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.kube.client import ApiClient
+from toposcope.kube.discovery import Kind
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,6 @@ UPSTREAM = (
     "kueue-resourceflavors-v0.19",
     "dynamo-dynamographdeployments-v1beta1-reduced",
 )
-OURS = CRD
 OWN_API = "scheduling.k8s.io"
 """A real server serves no CRD in it, and its own kinds only behind gates."""
 STAND_INS = {"PodClique", "PodGang", "Workload", "LocalQueue", "ClusterQueue", "JobSet", "LeaderWorkerSet"}
@@ -45,24 +44,26 @@ class Cluster:
     def __init__(self, api: ApiUnderTest, client: ApiClient) -> None:
         self.api = api
         self._client = client
-        self._made: list[str] = []
+        self._created: list[str] = []
         install(api, *UPSTREAM)
-        api.install_crd(yaml.safe_load(OURS.read_text(encoding="utf-8")))
+        api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
         for kind in (*SUBJECTS, *AROUND):
-            # The embedded server leaves Jobs and Deployments out.
-            if (kind.kind in STAND_INS and kind.group != OWN_API) or (
-                not api.is_real and kind.group in {"apps", "batch"}
-            ):
+            if self._needs_stand_in(kind):
                 api.install_crd(
                     stand_in(kind.group, kind.versions[0], kind.kind, kind.plural, namespaced=kind.namespaced)
                 )
         create_namespace(api, "ml")
         create_service_account(api, "ml", "default")
 
+    def _needs_stand_in(self, kind: Kind) -> bool:
+        if not self.api.is_real and kind.group in {"apps", "batch"}:
+            return True  # the embedded server leaves Jobs and Deployments out
+        return kind.kind in STAND_INS and kind.group != OWN_API
+
     def fill(self, cause: Cause) -> None:
         """Make the objects of a cause, and let the controller look at them."""
-        for document in cause.objects():
-            self._make(document)
+        for document in cause.build().objects:
+            self._create(document)
         time = Time()
         reconciler = Reconciler(Wiring(self._client, runtime=time))
         controller = controller_of(self._client, reconciler)
@@ -72,32 +73,32 @@ class Cluster:
 
     def empty(self) -> None:
         """Remove them: no garbage collector runs here."""
-        for path in reversed(self._made):
-            options = {
-                "apiVersion": "v1",
-                "kind": "DeleteOptions",
-                "gracePeriodSeconds": 0,
-                "propagationPolicy": "Background",
-            }
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "propagationPolicy": "Background",
+        }
+        for path in reversed(self._created):
             code, answer = self.api.request("DELETE", path, options)
             assert code == 200, answer
-        self._made.clear()
+        self._created.clear()
 
-    def _make(self, document: Object) -> None:
-        document = {key: value for key, value in document.items() if value is not None}
+    def _create(self, document: Object) -> None:
         collection = _collection(document)
         if document["kind"] == "Node":
             document = _as_kubelet_has_it(document)
         if document["kind"] == "ClusterTopology":
             del document["status"]  # that is the controller's
-        made = self.api.create(collection, document)
+        created = self.api.create(collection, document)
         path = f"{collection}/{document['metadata']['name']}"
-        self._made.append(path)
-        if made.get("spec", {}).get("taints"):
+        self._created.append(path)
+
+        if created.get("spec", {}).get("taints"):
             # A node is tainted until the node controller finds it Ready, and there is none.
             self.api.patch(path, {"spec": {"taints": document["spec"].get("taints")}})
         status = document.get("status")
-        if status and made.get("status") != status:
+        if status and created.get("status") != status:
             self.api.patch(f"{path}/status", {"status": status})
 
 
@@ -115,22 +116,38 @@ def _collection(document: Object) -> str:
 
 def _as_kubelet_has_it(node: Object) -> Object:
     """Without what the API server fills in."""
-    metadata = {key: value for key, value in node["metadata"].items() if key in ("name", "labels", "annotations")}
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": NOW}
-    spec = {key: node["spec"][key] for key in ("unschedulable", "taints") if node["spec"].get(key)}
-    status: dict[str, Any] = {key: node["status"][key] for key in ("allocatable", "capacity")}
-    reported = {**status, "conditions": [ready]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": reported}
+    ready = condition("Ready", "True", "Test", "")
+    spec = {}
+    for key in ("unschedulable", "taints"):
+        if node["spec"].get(key):
+            spec[key] = node["spec"][key]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node["metadata"]["name"],
+            "labels": node["metadata"]["labels"],
+            "annotations": node["metadata"]["annotations"],
+        },
+        "spec": spec,
+        "status": {
+            "allocatable": node["status"]["allocatable"],
+            "capacity": node["status"]["capacity"],
+            "conditions": [ready],
+        },
+    }
 
 
 @pytest.fixture
 def cluster(api: ApiUnderTest, clients: Clients) -> Iterator[Cluster]:
-    found = Cluster(api, clients())
-    yield found
-    found.empty()
+    cluster = Cluster(api, clients())
+    yield cluster
+    cluster.empty()
 
 
-def test_every_cause(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_cause_has_the_page_from_files_in_a_running_cluster(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     """All of them on one server: to install so many CRDs takes longer than to ask."""
     kubeconfig = str(cluster.api.kubeconfig)
     for cause in CAUSES:
@@ -138,6 +155,7 @@ def test_every_cause(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> No
         capsys.readouterr()
         code = main(["explain", cause.subject, "-n", "ml", "--kubeconfig", kubeconfig])
         printed = capsys.readouterr()
-        assert printed.out == (PAGES / f"{cause.name}.txt").read_text(encoding="utf-8"), cause.name
-        assert (code, printed.err) == (cause.code, ""), cause.name
+        assert printed.out == read_page(f"explain/pages/{cause.name}.txt"), cause.name
+        assert printed.err == "", cause.name
+        assert code == cause.code, cause.name
         cluster.empty()

@@ -42,12 +42,28 @@ class Confinement:
     def command(self, *arguments: str | Path) -> list[str]:
         """What starts `toposcope` or `python` of the image in it; only by exec, so that its pid is known."""
         program, *rest = map(str, arguments)
-        environment = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        path = f"PATH={self._prefix}/bin:/usr/bin"
-        user = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
-        inside = ["setpriv", *user, "--bounding-set=-all", "env", "-i", path, *environment]
-        enter = ["unshare", "--mount", "sh", str(_ENTER), str(self._root), self._closed, self._interpreter]
-        return [*enter, *inside, str(self._prefix / "bin" / program), *rest]
+        return [
+            "unshare",
+            "--mount",
+            "sh",
+            str(_ENTER),
+            str(self._root),
+            self._closed,
+            self._interpreter,
+            "setpriv",
+            f"--reuid={USER}",
+            f"--regid={USER}",
+            "--clear-groups",
+            "--no-new-privs",
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+            "env",
+            "-i",
+            f"PATH={self._prefix}/bin:/usr/bin",
+            *(f"{name}={value}" for name, value in ENVIRONMENT.items()),
+            str(self._prefix / "bin" / program),
+            *rest,
+        ]
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""

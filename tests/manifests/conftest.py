@@ -1,12 +1,13 @@
 """The manifests, rendered and applied as an administrator does it."""
 
+import functools
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.manifests.support import Manifests, built, install, serve
+from tests.manifests.support import Manifests, Render, built, install, serve, write_overlay
 from tests.support.api import ApiUnderTest
 from tests.support.paths import MANIFESTS
 
@@ -38,6 +39,18 @@ def prune(kubectl: str) -> Manifests:
 
 
 @pytest.fixture(scope="session")
+def render(kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Render:
+    """Builds the base with some components, each set once."""
+
+    @functools.cache
+    def rendered(*components: str) -> Manifests:
+        folder = tmp_path_factory.mktemp("overlay").resolve()
+        return built(kubectl, write_overlay(folder, components))
+
+    return rendered
+
+
+@pytest.fixture(scope="session")
 def crd() -> dict[str, Any]:
     return yaml.safe_load((MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml").read_text())
 
@@ -46,6 +59,12 @@ def crd() -> dict[str, Any]:
 def served(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """An API server that serves ClusterTopology."""
     return serve(api, kubectl)
+
+
+@pytest.fixture(scope="module")
+def served_once(real_api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
+    """The same, on a real API server that the tests of a module share."""
+    return serve(real_api, kubectl)
 
 
 @pytest.fixture

@@ -1,29 +1,42 @@
 """Attempts: requests with a token of one of the programs, and what must become of each."""
 
-import re
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import pytest
 import yaml
-from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, account_token, node, wait_until
-from tests.support.paths import FIXTURES
-from tests.support.tables import named_objects
-from toposcope.api.yaml_text import load
+from tests.support.api import APPLY, JSON_PATCH, MERGE, ApiUnderTest, account_token, node, wait_until
 from toposcope.cli.main import main
 
-_KNOWN = named_objects("rights/known.yaml")
-PLACES: dict[str, str] = _KNOWN["places"]
-OWN, OTHER, EVENTS = PLACES["OWN"], PLACES["OTHER"], PLACES["EVENTS"]
-FOREIGN: dict[str, dict[str, str]] = _KNOWN["foreign"]
-_MEDIA = dict.fromkeys(("body", "event"), "application/json") | {"merge": MERGE, "json_patch": JSON_PATCH}
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+NODES: Final = "/api/v1/nodes"
+OWN: Final = f"{NODES}/confined-own"
+OTHER: Final = f"{NODES}/confined-other"
+GHOST: Final = f"{NODES}/ghost"
+EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
+TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
+HOME: Final = "/api/v1/namespaces/toposcope-system"
+PLAN: Final = f"{HOME}/configmaps/toposcope-node-plan"
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
+AGENTS: Final = "/apis/apps/v1/namespaces/toposcope-system/daemonsets"
+CONTROLLERS: Final = "/apis/apps/v1/namespaces/toposcope-system/deployments"
+FLAVORS: Final = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+
+FOREIGN: Final[dict[str, dict[str, str]]] = {
+    "labels": {"example.com/pool": "h100", "topology.kubernetes.io/zone": "a"},
+    "annotations": {"example.com/note": "keep"},
+}
+"""What a Node has that is not ours to touch."""
+OWNER: Final = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}
+"""An owner, with which an object would be garbage-collected."""
+VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request, and for a refused one what the answer must say."""
+    """One request; a refused one has in `says` what the answer must contain, an allowed one nothing."""
 
     what: str
     method: str
@@ -33,9 +46,29 @@ class Attempt:
     says: str = ""
 
 
+def get(what: str, path: str, says: str = "") -> Attempt:
+    """Read an object or a list."""
+    return Attempt(what, "GET", path, says=says)
+
+
+def delete(what: str, path: str, says: str = "") -> Attempt:
+    """Delete an object or a collection."""
+    return Attempt(what, "DELETE", path, says=says)
+
+
+def post(what: str, path: str, body: dict[str, Any] | None = None, says: str = "") -> Attempt:
+    """Create an object."""
+    return Attempt(what, "POST", path, body, says=says)
+
+
 def merge(what: str, path: str, body: dict[str, Any], says: str = "") -> Attempt:
     """A merge patch."""
     return Attempt(what, "PATCH", path, body, MERGE, says)
+
+
+def merge_metadata(what: str, path: str, says: str = "", **metadata: Any) -> Attempt:
+    """A merge patch of metadata."""
+    return merge(what, path, {"metadata": metadata}, says)
 
 
 def json_patch(what: str, path: str, op: str, field: str, value: Any = None, says: str = "") -> Attempt:
@@ -50,86 +83,183 @@ def apply(what: str, path: str, body: dict[str, Any], says: str = "", manager: s
 
 def apply_node(what: str, path: str, says: str = "", by: str = "toposcope-agent", **metadata: Any) -> Attempt:
     """A Node's metadata, applied as the agent does it, or another manager."""
-    return apply(what, path, node(path.rpartition("/")[2], **metadata), says, by)
+    name = path.rpartition("/")[2]
+    return apply(what, path, node(name, **metadata), says, by)
 
 
 def event(
-    name: str, *, kind: str = "Node", about: str = "confined-own", by: str = "gpu.topology/agent", **more: Any
+    name: str | None, *, kind: str = "Node", about: str = "confined-own", by: str = "gpu.topology/agent", **more: Any
 ) -> dict[str, Any]:
     """An Event as the agent writes it; what `more` has goes into its metadata and regarding, or beside them."""
-    body = _KNOWN["event"] | {
+    body: dict[str, Any] = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
         "metadata": {"name": name, "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
         "regarding": {"apiVersion": "v1", "kind": kind, "name": about},
         "reportingController": by,
+        "reportingInstance": "confined-own",
+        "action": "Discover",
+        "reason": "GpuMissing",
+        "type": "Warning",
     }
-    return body | {key: {**body.get(key, {}), **value} for key, value in more.items()}
+    for key, value in more.items():
+        body[key] = {**body.get(key, {}), **value}
+    return body
 
 
-def attempts(table: str, part: str, account: str = "") -> tuple[Attempt, ...]:
-    """A part of a table in tests/fixtures/rights/, where ACCOUNT stands for a program's service account.
-
-    A row has `what`, `request` (method and path), `says` for a refused one, and a body in the form that its key names.
-    """
-    text = (FIXTURES / "rights" / f"{table}.yaml").read_bytes().replace(b"ACCOUNT", account.encode())
-    return tuple(_attempt(**row) for row in load(text)[part])
+def count_event(what: str, name: str, says: str = "") -> Attempt:
+    """Count an Event of the default namespace on."""
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
+    return merge(what, f"{EVENTS}/{name}", {"series": series}, says)
 
 
-def _attempt(what: str, request: str, says: str = "", **given: Any) -> Attempt:
-    method, _, path = request.partition(" ")
-    path = re.sub("^[A-Z]*", lambda word: PLACES.get(word[0], ""), path)
-    ((form, body),) = (given or {"body": None}).items()
-    if form == "node":
-        return apply_node(what, path, says, **body)
-    if form == "apply":
-        return apply(what, path, body, says)
-    return Attempt(what, method, path, event(**body) if form == "event" else body, _MEDIA[form], says)
+def managed(manager: str, fields: dict[str, Any], *, api_version: str = "v1", **more: str) -> dict[str, Any]:
+    """An entry of managedFields as a forger writes it; `more` may have its subresource."""
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": api_version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+        **more,
+    }
 
 
-def surprises(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -> dict[str, tuple[int, str]]:
-    """The attempts that did not end as the table says."""
-    found = {}
-    for a in attempts:
-        code, answer = api.request(a.method, a.path, a.body, content_type=a.media, token=token)
+def anyone_may_not(account: str) -> tuple[Attempt, ...]:
+    """Reaching for more than any program was given, with the token of this service account."""
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "more"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "toposcope-system"}],
+    }
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    admission = "/apis/admissionregistration.k8s.io/v1"
+    return (
+        get("read secrets", "/api/v1/secrets", 'cannot list resource "secrets"'),
+        get("read configuration", f"{HOME}/configmaps", 'cannot list resource "configmaps"'),
+        get("read pods", "/api/v1/pods", 'cannot list resource "pods"'),
+        post("run in a pod", f"{HOME}/pods/a/exec?command=sh", says='cannot create resource "pods/exec"'),
+        post("make a pod", f"{HOME}/pods", {"kind": "Pod"}, 'cannot create resource "pods"'),
+        post(
+            "bind itself to more",
+            f"{rbac}/clusterrolebindings",
+            binding,
+            'cannot create resource "clusterrolebindings"',
+        ),
+        merge(
+            "widen its role",
+            f"{rbac}/clusterroles/{account}",
+            {"rules": [everything]},
+            'cannot patch resource "clusterroles"',
+        ),
+        post(
+            "make a token of toposcope-agent",
+            f"{HOME}/serviceaccounts/toposcope-agent/token",
+            token_request,
+            'cannot create resource "serviceaccounts/token"',
+        ),
+        post(
+            "make a token of toposcope-controller",
+            f"{HOME}/serviceaccounts/toposcope-controller/token",
+            token_request,
+            'cannot create resource "serviceaccounts/token"',
+        ),
+        delete(
+            "switch its policy off",
+            f"{admission}/validatingadmissionpolicybindings/toposcope-agent.gpu.topology",
+            'cannot delete resource "validatingadmissionpolicybindings"',
+        ),
+        merge(
+            "soften its policy",
+            f"{admission}/validatingadmissionpolicies/toposcope-agent.gpu.topology",
+            {"spec": {"failurePolicy": "Ignore"}},
+            'cannot patch resource "validatingadmissionpolicies"',
+        ),
+    )
+
+
+def surprises(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -> list[str]:
+    """What did not end as the attempt says: each with its request, its answer, and the answer that was expected."""
+    unexpected = []
+    for attempt in attempts:
+        code, answer = api.request(attempt.method, attempt.path, attempt.body, content_type=attempt.media, token=token)
         message = answer.get("message", "")
-        as_expected = code == 403 and a.says in message if a.says else code in {200, 201}
-        if not as_expected:
-            found[a.what] = (code, message)
-    return found
+        if attempt.says:
+            is_expected = code == 403 and attempt.says in message
+            expected = f"403 with '{attempt.says}'"
+        else:
+            is_expected = code in {200, 201}
+            expected = "200 or 201"
+        if not is_expected:
+            request = f"{attempt.method} {attempt.path}"
+            unexpected.append(f"{attempt.what}: {request}: expected {expected}, got {code} {message}")
+    return unexpected
+
+
+def assert_answers(api: ApiUnderTest, attempts: Iterable[Attempt], token: str) -> None:
+    """Make all attempts; fails with the request, the answer and the expectation of each that ended otherwise."""
+    unexpected = surprises(api, attempts, token)
+    if unexpected:
+        raise AssertionError("\n".join(unexpected))
 
 
 def wait_for(api: ApiUnderTest, probes: Iterable[Attempt], token: str) -> None:
-    """Wait until roles and policies, which take effect a moment after they are written, have done so.
-
-    One probe for each of them is enough, each asked until it is answered as it should be.
-    """
+    """Wait until roles and policies, which take effect a moment after they are written, have done so."""
     for probe in probes:
         wait_until(lambda probe=probe: not surprises(api, (probe,), token), f"in force: {probe.what}")  # type: ignore[misc]
 
 
 def granted(api: ApiUnderTest, token: str, group: str, resource: str) -> set[str]:
     """The verbs that RBAC grants on a resource, or on a `resource/subresource`; the kind need not be served."""
-    name, _, part = resource.partition("/")
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    name, _, subresource = resource.partition("/")
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    found = set()
+    verbs = set()
     for verb in VERBS:
-        attributes = {"group": group, "resource": name, "subresource": part, "verb": verb}
-        _, answer = api.request("POST", path, {**review, "spec": {"resourceAttributes": attributes}}, token=token)
+        attributes = {"group": group, "resource": name, "subresource": subresource, "verb": verb}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        _, answer = api.request("POST", path, review, token=token)
         if answer["status"]["allowed"]:
-            found.add(verb)
-    return found
+            verbs.add(verb)
+    return verbs
 
 
-def grants(program: str) -> dict[tuple[str, str], set[str]]:
-    """What `granted` finds for a program, by group and resource."""
-    table = load((FIXTURES / "rights" / "grants.yaml").read_bytes())[program]
-    listed = [(name.partition("."), set(verbs.split())) for verbs, names in table.items() for name in names]
-    return {(group, resource): verbs for (resource, _, group), verbs in listed}
+Grants = dict[tuple[str, str], set[str]]
+"""Verbs by group and resource."""
+
+
+def grants(**resources_by_verbs: list[str]) -> Grants:
+    """What `granted` finds: `get_list=["nodes", "jobs.batch"]`; `none` has what is asked for and not granted."""
+    verbs_by_resource = {}
+    for verbs, resources in resources_by_verbs.items():
+        for resource in resources:
+            name, _, group = resource.partition(".")
+            verbs_by_resource[group, name] = set() if verbs == "none" else set(verbs.split("_"))
+    return verbs_by_resource
+
+
+def granted_of(api: ApiUnderTest, token: str, resources: Iterable[tuple[str, str]]) -> Grants:
+    """The verbs that RBAC grants on each of these resources, given by group and name."""
+    return {(group, resource): granted(api, token, group, resource) for group, resource in resources}
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged as a warning or worse."""
+    return [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
 
 
 def make_node(api: ApiUnderTest, path: str) -> None:
     """A Node with labels and annotations of others."""
-    api.create(NODES, node(path.rpartition("/")[2], **FOREIGN))
+    name = path.rpartition("/")[2]
+    api.create(NODES, node(name, **FOREIGN))
 
 
 def untouched(api: ApiUnderTest) -> list[dict[str, Any]]:
@@ -139,9 +269,11 @@ def untouched(api: ApiUnderTest) -> list[dict[str, Any]]:
 
 def without_ours(entry: dict[str, Any]) -> dict[str, Any]:
     """A Node without what only our programs write."""
-    metadata = {k: v for k, v in entry["metadata"].items() if k not in {"managedFields", "resourceVersion"}}
+    metadata = dict(entry["metadata"])
+    metadata.pop("managedFields", None)
+    del metadata["resourceVersion"]
     for field in ("labels", "annotations"):
-        metadata[field] = {k: v for k, v in metadata[field].items() if not k.startswith("gpu.topology/")}
+        metadata[field] = {key: value for key, value in metadata[field].items() if not key.startswith("gpu.topology/")}
     return {**entry, "metadata": metadata}
 
 

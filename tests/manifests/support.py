@@ -3,20 +3,27 @@
 import copy
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
-from tests.support.tables import named_objects
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 COMPONENTS = MANIFESTS / "components"
 NAMESPACE = "/api/v1/namespaces/toposcope-system"
 JOB = "/apis/batch/v1/namespaces/toposcope-system/jobs/toposcope-prune"
-FINISHED: dict[str, Any] = named_objects("finished_job.yaml")
+FINISHED: dict[str, Any] = {
+    "startTime": "2026-01-01T00:00:00Z",
+    "completionTime": "2026-01-01T00:00:01Z",
+    "succeeded": 1,
+    "conditions": [
+        {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+        {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+    ],
+}
 """The status of a Job that is done."""
 
 
@@ -29,20 +36,53 @@ class Manifests:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._objects)
 
+    def by_name(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """All objects by kind and name."""
+        return {(item["kind"], item["metadata"]["name"]): item for item in self}
+
+    def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
+        """The objects of some kinds."""
+        return [item for item in self if item["kind"] in kinds]
+
     def get(self, kind: str, name: str) -> dict[str, Any]:
-        (found,) = (o for o in self if (o["kind"], o["metadata"]["name"]) == (kind, name))
-        return found
+        """The object of this kind and name."""
+        return self.by_name()[kind, name]
 
     def pod_template(self, program: str) -> dict[str, Any]:
         """The pod template of `agent`, `switches`, `controller`, `ui` or `prune`."""
         kind = {"agent": "DaemonSet", "switches": "DaemonSet", "prune": "Job"}.get(program, "Deployment")
         return self.get(kind, f"toposcope-{program}")["spec"]["template"]
 
+    def pod_spec(self, program: str) -> dict[str, Any]:
+        """The spec of a program's pods."""
+        return self.pod_template(program)["spec"]
+
+    def container(self, program: str) -> dict[str, Any]:
+        """The only container of a program's pods."""
+        (container,) = self.pod_spec(program)["containers"]
+        return container
+
     def pod(self, program: str, name: str, **spec: Any) -> dict[str, Any]:
         """A pod as the controller of DaemonSets, Deployments or Jobs would make it, with some of its spec given."""
         template = copy.deepcopy(self.pod_template(program))
-        metadata, template_spec = {**template["metadata"], "name": name}, {**template["spec"], **spec}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template_spec}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**template["metadata"], "name": name},
+            "spec": {**template["spec"], **spec},
+        }
+
+
+Render = Callable[..., Manifests]
+"""Builds the base with the components of these names."""
+
+
+def changed(base: Manifests, other: Manifests) -> set[tuple[str, str]]:
+    """Kinds and names of what others have beside the base's objects or have otherwise; they lack none of it."""
+    before = base.by_name()
+    after = other.by_name()
+    assert before.keys() <= after.keys()
+    return {name for name, item in after.items() if before.get(name) != item}
 
 
 def run_kubectl(kubectl: str, *arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -81,6 +121,17 @@ def serve(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "crds")
     wait_until(lambda: api.request("GET", TOPOLOGIES)[0] == 200, "clustertopologies are served")
     return api
+
+
+def create_topology(api: ApiUnderTest, spec: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """What the API server answers to a ClusterTopology with this spec, which is not stored."""
+    body = {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "rules"},
+        "spec": spec,
+    }
+    return api.request("POST", f"{TOPOLOGIES}?dryRun=All&fieldValidation=Strict", body)
 
 
 def install(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:

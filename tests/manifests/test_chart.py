@@ -14,13 +14,29 @@ import yaml
 from tests.manifests.support import run_kubectl, write_overlay
 from tests.support.paths import MANIFESTS
 from tests.support.programs import find_helm
-from tests.support.tables import each_case, named_objects
 from toposcope import __version__
 
 NAMESPACE = "toposcope-system"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CHART = MANIFESTS / "chart"
-SWITCHES: dict[str, str] = named_objects("chart_switches.yaml")
+SWITCHES = {
+    "default-runtime": "components.defaultRuntime",
+    "dra-claim": "components.draClaim",
+    "grafana-dashboard": "components.grafanaDashboard",
+    "host-sysfs": "components.hostSysfs",
+    "network-policy": "components.networkPolicy",
+    "nvidia-labels": "components.nvidiaLabels",
+    "pod-monitor": "components.podMonitor",
+    "privileged-runtime": "components.privilegedRuntime",
+    "prometheus-rule": "components.prometheusRule",
+    "slice-audit": "components.sliceAudit",
+    "slinky": "components.slinky",
+    "switches": "switches.enabled",
+    "switches-infiniband": "switches.infiniband",
+    "unique-values": "components.uniqueValues",
+    "ui": "ui.enabled",
+    "vital-product-data": "components.vitalProductData",
+}
 """Component to the value that switches it on."""
 PLATFORMS = ("aks", "bottlerocket", "eks", "gke", "openshift")
 """Components of which the value `platform` names one."""
@@ -140,52 +156,105 @@ def test_pruning_is_a_hook_and_as_in_kustomize(template_of: Helm, kustomized: Ca
     assert weights.pop("Job") > max(weights.values())
 
 
-POD = named_objects("chart_values.yaml")["pod"]
-TOLERATION, AFFINITY = POD["tolerations"][0], POD["affinity"]
+TOLERATION = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
+AFFINITY: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+TIME_ZONE = {"name": "TZ", "value": "UTC"}
+POD_VALUES: dict[str, Any] = {
+    "tolerations": [TOLERATION],
+    "nodeSelector": {"pool": "gpu"},
+    "affinity": AFFINITY,
+    "priorityClassName": "ours",
+    "resources": {"requests": {"cpu": "1"}},
+    "podAnnotations": {"a.example.com/b": "c"},
+    "podLabels": {"team": "ml", "app.kubernetes.io/name": "other"},
+    "extraArgs": ["--log-format=json"],
+    "env": [TIME_ZONE],
+}
+"""A value for each that a program's pods take from the chart."""
+PROGRAMS = {"agent": "DaemonSet", "controller": "Deployment", "switches": "DaemonSet", "ui": "Deployment"}
+
+
+def expect_pod_values(workload: dict[str, Any]) -> None:
+    """Change a rendered workload as POD_VALUES and the image ask for; labels that select pods stay."""
+    template = workload["spec"]["template"]
+    template["metadata"]["annotations"]["a.example.com/b"] = "c"
+    template["metadata"]["labels"]["team"] = "ml"
+
+    pod = template["spec"]
+    pod["imagePullSecrets"] = [{"name": "mine"}]
+    pod["affinity"] = AFFINITY
+    pod["priorityClassName"] = "ours"
+    pod["tolerations"] = normalized([*pod.get("tolerations", []), TOLERATION])
+    pod["nodeSelector"]["pool"] = "gpu"
+
+    (container,) = pod["containers"]
+    container["image"] = "registry.example.com/toposcope:1.2.3"
+    container["imagePullPolicy"] = "Always"
+    container["resources"]["requests"]["cpu"] = "1"
+    container["args"].append("--log-format=json")
+    container["env"] = normalized([*container.get("env", []), TIME_ZONE])
 
 
 def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomized: Callable[..., str]) -> None:
-    image = {"repository": "registry.example.com/toposcope", "tag": "1.2.3", "pullPolicy": "Always"}
-    programs = {"agent": "DaemonSet", "controller": "Deployment", "switches": "DaemonSet", "ui": "Deployment"}
-    values: dict[str, Any] = {"image": {**image, "pullSecrets": [{"name": "mine"}]}}
-    values |= {name: dict(POD) for name in programs}
-    values["controller"] |= {"replicas": 3, "config": {"kind": "ControllerConfig"}}
-    values["ui"]["enabled"] = values["switches"]["enabled"] = True
-    values["clusterTopology"] = {"spec": {"required": ["rack"]}}
-    values["monitoring"] = {"labels": {"release": "prometheus"}}
-    values["components"] = {"podMonitor": True, "prometheusRule": True}
-    wanted = copy.deepcopy(objects(kustomized("ui", "switches", "pod-monitor", "prometheus-rule")))
-    for program, kind in programs.items():
-        workload = wanted[kind, NAMESPACE, f"toposcope-{program}"]["spec"]
-        template, pod = workload["template"], workload["template"]["spec"]
-        (container,) = pod["containers"]
-        pod |= {"imagePullSecrets": [{"name": "mine"}], "affinity": AFFINITY, "priorityClassName": "ours"}
-        pod["tolerations"] = normalized([*pod.get("tolerations", []), TOLERATION])
-        pod["nodeSelector"] |= POD["nodeSelector"]
-        template["metadata"]["annotations"] |= POD["podAnnotations"]
-        template["metadata"]["labels"]["team"] = "ml"
-        container |= {"image": "registry.example.com/toposcope:1.2.3", "imagePullPolicy": "Always"}
-        container["resources"]["requests"]["cpu"] = "1"
-        container["args"] = [*container["args"], "--log-format=json"]
-        container["env"] = normalized([*container.get("env", []), *POD["env"]])
-    wanted["Deployment", NAMESPACE, "toposcope-controller"]["spec"]["replicas"] = 3
-    wanted["ClusterTopology", "", "cluster"]["spec"] = {"required": ["rack"]}
-    for key, monitor in wanted.items():
-        if key[0] in {"PodMonitor", "PrometheusRule"}:
-            monitor["metadata"]["labels"]["release"] = "prometheus"
-    done = template_of(values)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = objects(done.stdout)
-    config = found.pop(("ConfigMap", NAMESPACE, "toposcope-config"))
-    assert yaml.safe_load(config["data"]["config.yaml"]) == values["controller"]["config"]
-    assert found == wanted
+    controller_config = {"kind": "ControllerConfig"}
+    done = template_of(
+        {
+            "image": {
+                "repository": "registry.example.com/toposcope",
+                "tag": "1.2.3",
+                "pullPolicy": "Always",
+                "pullSecrets": [{"name": "mine"}],
+            },
+            "agent": POD_VALUES,
+            "controller": POD_VALUES | {"replicas": 3, "config": controller_config},
+            "switches": POD_VALUES | {"enabled": True},
+            "ui": POD_VALUES | {"enabled": True},
+            "clusterTopology": {"spec": {"required": ["rack"]}},
+            "monitoring": {"labels": {"release": "prometheus"}},
+            "components": {"podMonitor": True, "prometheusRule": True},
+        }
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    rendered = objects(done.stdout)
+    config = rendered.pop(("ConfigMap", NAMESPACE, "toposcope-config"))
+    assert yaml.safe_load(config["data"]["config.yaml"]) == controller_config
+
+    expected = copy.deepcopy(objects(kustomized("ui", "switches", "pod-monitor", "prometheus-rule")))
+    for program, kind in PROGRAMS.items():
+        expect_pod_values(expected[kind, NAMESPACE, f"toposcope-{program}"])
+    expected["Deployment", NAMESPACE, "toposcope-controller"]["spec"]["replicas"] = 3
+    expected["ClusterTopology", "", "cluster"]["spec"] = {"required": ["rack"]}
+    for (kind, _, _), document in expected.items():
+        if kind in {"PodMonitor", "PrometheusRule"}:
+            document["metadata"]["labels"]["release"] = "prometheus"
+    assert rendered == expected
 
 
-@each_case("chart.yaml")
-def test_wrong_values_are_refused_objects(template_of: Helm, values: dict[str, Any], says: str) -> None:
-    done = template_of(values)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("components.nvidialabels", True, id="unknown-component"),
+        pytest.param("components.hostSysfs", "yes", id="component-as-text"),
+        pytest.param("components.gke", True, id="platform-as-component"),
+        pytest.param("platform", "azure", id="unknown-platform"),
+        pytest.param("prune.onUninstall", "yes", id="prune-as-text"),
+        pytest.param("controller.replicas", 0, id="no-replicas"),
+        pytest.param("agent.nodeSelector.pool", True, id="label-that-is-no-text"),
+        pytest.param("image.pullPolicy", "always", id="unknown-pull-policy"),
+        pytest.param("controller.extraArgs", "--once", id="arguments-as-text"),
+    ],
+)
+def test_wrong_value_is_refused_by_its_name(template_of: Helm, path: str, value: object) -> None:
+    done = template_of(set_value({}, path, value))
     assert done.returncode != 0
-    assert says in done.stderr
+    assert path.rpartition(".")[2] in done.stderr
+
+
+def test_wrong_operator_of_a_toleration_is_refused(template_of: Helm) -> None:
+    done = template_of({"agent": {"tolerations": [{"operator": "exists"}]}})
+    assert done.returncode != 0
+    assert "operator" in done.stderr
 
 
 @pytest.mark.regression

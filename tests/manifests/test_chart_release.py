@@ -11,7 +11,6 @@ from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cleaning import remove_namespace
 from tests.support.paths import MANIFESTS
 from tests.support.programs import find_helm
-from tests.support.tables import each_case
 from toposcope.cli.main import main
 
 pytestmark = pytest.mark.slow
@@ -54,7 +53,7 @@ def finish(program: subprocess.Popen[str]) -> None:
     assert program.returncode == 0, output
 
 
-def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
+def test_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
     before = names(real_api)
     finish(start("install", "toposcope", str(chart)))
     came = {"toposcope-agent", "toposcope-controller", "cluster", "toposcope-agent.gpu.topology"}
@@ -66,25 +65,41 @@ def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, 
     assert names(real_api) == before
 
 
-@each_case("tables/chart.yaml")
-def test_a_namespace_that_would_lose_pod_security_is_refused_with_the_fix(
-    real_api: ApiUnderTest, start: Start, chart: Path, label: str | None, values: list[str], says: str
-) -> None:
-    path = f"/api/v1/namespaces/{NAMESPACE}"
-    if label is None:
-        remove_namespace(real_api, NAMESPACE, [])
-    else:
-        real_api.patch(path, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": label or None}}})
-    before = names(real_api)
-    helm = start("install", "toposcope", str(chart), "--create-namespace", *(f"--set={value}" for value in values))
+def assert_install_refused(api: ApiUnderTest, start: Start, says: str, *arguments: str) -> None:
+    """Helm refuses, says why and what to do, and installs nothing."""
+    before = names(api)
+    helm = start("install", "toposcope", *arguments, "--create-namespace")
     output, _ = helm.communicate(timeout=120)
     assert helm.returncode != 0
     assert says in output
     assert "pod-security.kubernetes.io/enforce=" in output
-    assert names(real_api) == before
+    assert names(api) == before
 
 
-def test_a_pruning_release_leaves_nothing(real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path) -> None:
+def enforce(api: ApiUnderTest, level: str | None) -> None:
+    """Have the namespace enforce a level of Pod Security, or none."""
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    api.patch(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": labels}})
+
+
+def test_namespace_created_by_helm_is_refused(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
+    remove_namespace(real_api, NAMESPACE, [])
+    assert_install_refused(real_api, start, "create namespace toposcope-system", str(chart))
+
+
+def test_namespace_without_pod_security_is_refused(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
+    enforce(real_api, None)
+    says = "lacks the label pod-security.kubernetes.io/enforce"
+    assert_install_refused(real_api, start, says, str(chart))
+
+
+def test_namespace_too_strict_for_the_values_is_refused(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
+    enforce(real_api, "restricted")
+    says = 'enforces Pod Security "restricted"'
+    assert_install_refused(real_api, start, says, str(chart), "--set=platform=gke")
+
+
+def test_pruning_release_leaves_nothing(real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path) -> None:
     before = names(real_api)
     real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
     finish(start("install", "toposcope", str(chart), "--set", "prune.onUninstall=true"))

@@ -247,7 +247,7 @@ def test_hostile_text_stays_a_text_in_every_field(render: Helm, marked: list[Any
 
 
 @pytest.mark.parametrize("field", [field for field in fields_of() if not field.is_free], ids=lambda field: field.name)
-def test_a_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> None:
+def test_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> None:
     def text_of(other: Field) -> str:
         return HOSTILE[0] if other == field else harmless(other)
 
@@ -257,7 +257,7 @@ def test_a_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> 
 
 
 @pytest.mark.parametrize("wrong", [3, 1.5, True, None, [], {}, ["x"], {"x": "y"}], ids=str)
-def test_a_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
+def test_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
     values = values_of(harmless)
     values["agent"]["podLabels"] = {"team": wrong}
     done = render(values)
@@ -266,7 +266,7 @@ def test_a_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["x\nkind: Secret", "x: y", "Upper", "-x", "", "x" * 64], ids=ascii)
-def test_a_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) -> None:
+def test_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) -> None:
     command = [find_helm(), "template", "toposcope", str(chart), f"--namespace={name}", "--kube-version", "1.30.0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode != 0
@@ -275,7 +275,7 @@ def test_a_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) 
     assert expected in done.stderr
 
 
-def test_a_claim_of_the_values_stands_beside_the_charts_own(render: Helm) -> None:
+def test_claim_of_the_values_stands_beside_the_charts_own(render: Helm) -> None:
     values = {
         "components": {"draClaim": True},
         "agent": {"resources": {"claims": [{"name": "mine"}], "limits": {"memory": "1Gi"}}},

@@ -128,7 +128,7 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
 
 
 @pytest.mark.parametrize("name", WRITERS_OF_NODES)
-def test_a_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
+def test_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
     program = cluster.programs[name]
     counting = Counting(program.client)
     Confinement(counting, program.writes, program.rights).check()
@@ -150,7 +150,7 @@ def test_whichever_policy_or_binding_is_gone_it_is_noticed(cluster: Cluster, nam
 
 
 @pytest.mark.parametrize("name", WRITERS_OF_NODES)
-def test_a_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: Cluster, name: str) -> None:
+def test_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: Cluster, name: str) -> None:
     """Only the rules about whose Node it is are left: most kinds of write are refused by two rules of the others."""
     api, program = cluster.api, cluster.programs[name]
     path = f"{ADMISSION}/validatingadmissionpolicies/toposcope-{name}.gpu.topology"
@@ -177,7 +177,7 @@ def test_a_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: C
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_right_too_much_is_noticed_and_named(cluster: Cluster, name: str, rule: dict[str, Any], named: str) -> None:
+def test_right_too_much_is_noticed_and_named(cluster: Cluster, name: str, rule: dict[str, Any], named: str) -> None:
     api, program = cluster.api, cluster.programs[name]
     metadata = {"name": "toposcope-too-much", "labels": {"app.kubernetes.io/part-of": "toposcope"}}
     role = {"apiVersion": RBAC.removeprefix("/apis/"), "kind": "ClusterRole", "metadata": metadata, "rules": [rule]}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
-from tests.manifests import rights
+from tests.manifests import agent_attempts, prune_attempts, rights, switches_attempts
 from tests.manifests.field_writes import (
     SLINKY,
     Generator,
@@ -183,6 +183,9 @@ def lone(api: ApiUnderTest) -> None:
 STATES: Final = (tracked, untracked, crowded, unowned, lone)
 
 
+IN_FORCE = {"agent": agent_attempts.IN_FORCE, "switches": switches_attempts.IN_FORCE, "prune": prune_attempts.IN_FORCE}
+
+
 @pytest.fixture(scope="module")
 def cluster(
     installed_once: ApiUnderTest, kubectl: str, base: Manifests, tmp_path_factory: pytest.TempPathFactory
@@ -199,7 +202,7 @@ def cluster(
     }
     cluster = Cluster(api, pods)
     for program in PROGRAMS:
-        in_force = [row for row in rights.attempts(program, "in force") if row.path.startswith(OWN)]
+        in_force = [attempt for attempt in IN_FORCE[program] if attempt.path.startswith(OWN)]
         rights.wait_for(api, in_force, cluster.token(program))
     yield cluster
     cluster.remove()
@@ -336,7 +339,7 @@ def test_thousands_of_generated_writes_change_nothing_of_others(
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_sequence_of_writes_changes_nothing_of_others(
+def test_sequence_of_writes_changes_nothing_of_others(
     cluster: Cluster, program: str, state: Callable[[ApiUnderTest], None]
 ) -> None:
     check_sequence(cluster, PROGRAMS[program], state, seed=0)

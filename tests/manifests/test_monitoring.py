@@ -24,10 +24,13 @@ def overlay(kubectl: str, tmp_path: Path) -> Manifests:
     return beside(kubectl, tmp_path, documented("components:"))
 
 
-def test_the_label_that_an_operator_selects_by(kubectl: str, tmp_path: Path) -> None:
+def test_label_that_an_operator_selects_by(kubectl: str, tmp_path: Path) -> None:
     labelled = beside(kubectl, tmp_path, documented("components:") | documented("patches:"))
-    kinds = [o["kind"] for o in labelled if o["metadata"]["labels"].get("release") == "kube-prometheus-stack"]
-    assert sorted(kinds) == [*["PodMonitor"] * 3, "PrometheusRule"]
+    kinds = []
+    for item in labelled:
+        if item["metadata"]["labels"].get("release") == "kube-prometheus-stack":
+            kinds.append(item["kind"])
+    assert sorted(kinds) == ["PodMonitor", "PodMonitor", "PodMonitor", "PrometheusRule"]
 
 
 def test_components_add_to_the_base_and_change_nothing_of_it(base: Manifests, overlay: Manifests) -> None:
@@ -47,24 +50,26 @@ def test_components_add_to_the_base_and_change_nothing_of_it(base: Manifests, ov
 
 
 @pytest.mark.parametrize("program", ["agent", "controller"])
-def test_a_pod_monitor_finds_its_pods_and_their_port(overlay: Manifests, program: str) -> None:
+def test_pod_monitor_finds_its_pods_and_their_port(overlay: Manifests, program: str) -> None:
     spec = overlay.get("PodMonitor", f"toposcope-{program}")["spec"]
-    template = overlay.pod_template(program)
-    assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
-    other = overlay.pod_template({"agent": "controller", "controller": "agent"}[program])
-    assert not spec["selector"]["matchLabels"].items() <= other["metadata"]["labels"].items()
+    selected = spec["selector"]["matchLabels"]
+    labels = overlay.pod_template(program)["metadata"]["labels"]
+    assert selected.items() <= labels.items()
+    other_program = "controller" if program == "agent" else "agent"
+    other_labels = overlay.pod_template(other_program)["metadata"]["labels"]
+    assert not selected.items() <= other_labels.items()
     (endpoint,) = spec["podMetricsEndpoints"]
-    ports = [port["name"] for container in template["spec"]["containers"] for port in container["ports"]]
-    assert endpoint["port"] in ports
+    ports = overlay.container(program)["ports"]
+    assert endpoint["port"] in [port["name"] for port in ports]
     assert {"targetLabel": "job", "replacement": f"toposcope-{program}"} in endpoint["relabelings"]
 
 
-def test_the_agents_series_get_their_nodes_name(overlay: Manifests) -> None:
+def test_agents_series_get_their_nodes_name(overlay: Manifests) -> None:
     (endpoint,) = overlay.get("PodMonitor", "toposcope-agent")["spec"]["podMetricsEndpoints"]
     assert {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"} in endpoint["relabelings"]
 
 
-def test_the_dashboard_reaches_grafana_as_it_is(overlay: Manifests) -> None:
+def test_dashboard_reaches_grafana_as_it_is(overlay: Manifests) -> None:
     config_map: dict[str, Any] = overlay.get("ConfigMap", "toposcope-dashboard")
     assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
     (text,) = config_map["data"].values()

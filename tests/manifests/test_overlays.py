@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.manifests import rights
+from tests.manifests.prune_attempts import LIST_PROGRAMS
 from tests.manifests.support import built, run_kubectl, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
@@ -26,9 +27,39 @@ from toposcope.kube.confinement import FOREIGN_NODE_WRITES, Confinement
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_api]
 
-AGENT_MAY = rights.attempts("overlays", "agent may")
-AGENT_MAY_NOT = rights.attempts("overlays", "agent may not")
-CONTROLLER_MAY_NOT = rights.attempts("overlays", "controller may not")
+AGENT_WORK = (
+    rights.apply_node("label its Node", rights.OWN, labels={GPUS: "8"}),
+    rights.post("report on its Node", rights.EVENTS, rights.event("confined-own.1f")),
+)
+AGENT_FORBIDDEN = (
+    rights.merge_metadata(
+        "label its Node otherwise",
+        f"{rights.OWN}?dryRun=All",
+        "only write labels under gpu.topology/",
+        labels={"a": "b"},
+    ),
+    rights.apply_node("label another Node", rights.OTHER, "may not write node confined-other", labels={GPUS: "8"}),
+    rights.post(
+        "report on another Node",
+        f"{rights.EVENTS}?dryRun=All",
+        rights.event("a.1", about="confined-other"),
+        "may not write Events",
+    ),
+)
+CONTROLLER_FORBIDDEN = (
+    rights.post(
+        "make a topology",
+        f"{rights.TOPOLOGIES}?dryRun=All",
+        {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "a"}},
+        "that it made for segments",
+    ),
+    rights.post(
+        "speak for the kubelet",
+        f"{rights.EVENTS}?dryRun=All",
+        rights.event("a.2", by="kubelet"),
+        "only write Events of its own",
+    ),
+)
 SCHEDULERS = (
     "grove-clustertopologybindings-alpha10",
     "kai-topologies-v0.17",
@@ -47,39 +78,57 @@ class Overlay:
         folder = write_overlay(folder / "overlay", (), **fields)
         serve(api, kubectl)
         run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", folder)
-        nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
-        api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
+        runtime_class = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "nvidia"},
+            "handler": "nvidia",
+        }
+        api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", runtime_class)
         for path in (rights.OWN, rights.OTHER):
             rights.make_node(api, path)
-        self._found = built(kubectl, folder)
+        self._manifests = built(kubectl, folder)
 
     def token(self, program: str) -> str:
-        kind = {"agent": "DaemonSet", "controller": "Deployment"}[program]
-        (template,) = (o["spec"]["template"] for o in self._found if o["kind"] == kind)
-        (namespace,) = (o["metadata"]["name"] for o in self._found if o["kind"] == "Namespace")
-        spec = {**template["spec"], "nodeName": "confined-own"}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"a-{program}"}, "spec": spec}
-        return pod_token(self._api, self._api.create(f"/api/v1/namespaces/{namespace}/pods", pod))
+        """A token of a pod of the program, whatever the overlay calls it."""
+        (workload,) = self._manifests.of_kind("DaemonSet" if program == "agent" else "Deployment")
+        (namespace,) = self._manifests.of_kind("Namespace")
+        pods = f"/api/v1/namespaces/{namespace['metadata']['name']}/pods"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"a-{program}"},
+            "spec": {**workload["spec"]["template"]["spec"], "nodeName": "confined-own"},
+        }
+        return pod_token(self._api, self._api.create(pods, pod))
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("fields", [{"namespace": "gpu-fleet"}, {"namePrefix": "acme-", "nameSuffix": "-eu"}], ids=min)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"namespace": "gpu-fleet"}, id="namespace"),
+        pytest.param({"namePrefix": "acme-", "nameSuffix": "-eu"}, id="names"),
+    ],
+)
 def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]) -> None:
     overlay = Overlay(api, kubectl, tmp_path, **fields)
     agent, controller = overlay.token("agent"), overlay.token("controller")
-    rights.wait_for(api, AGENT_MAY, agent)
-    rights.wait_for(api, AGENT_MAY_NOT, agent)
-    rights.wait_for(api, CONTROLLER_MAY_NOT, controller)
+    rights.wait_for(api, AGENT_WORK, agent)
+    rights.wait_for(api, AGENT_FORBIDDEN, agent)
+    rights.wait_for(api, CONTROLLER_FORBIDDEN, controller)
 
 
 @pytest.mark.regression
-def test_the_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
+def test_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
     both = [os.path.relpath(MANIFESTS / name, tmp_path / "overlay") for name in ("base", "prune")]
     Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
     token = rights.unbound_token(api, "acme-toposcope-prune")
-    rights.wait_for(api, rights.attempts("prune", "may")[-1:], token)
-    assert main(["uninstall", "--yes", "--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path))]) == 0
-    assert api.get(rights.PLACES["AGENTS"])["items"] == api.get(rights.PLACES["CONTROLLERS"])["items"] == []
+    rights.wait_for(api, (LIST_PROGRAMS,), token)
+    kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
+    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)]) == 0
+    assert api.get(rights.AGENTS)["items"] == []
+    assert api.get(rights.CONTROLLERS)["items"] == []
 
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterrole"
@@ -107,7 +156,7 @@ def test_programs_notice_what_confines(
     target = {"kind": "ServiceAccount", "name": "toposcope-agent"}
     overlay = Overlay(api, kubectl, tmp_path, patches=[{"target": target, "patch": yaml.safe_dump(RENAMED)}])
     proofs = {}
-    for program, attempt in (("agent", AGENT_MAY[0]), ("controller", CONTROLLER_MAY_NOT[0])):
+    for program, attempt in (("agent", AGENT_WORK[0]), ("controller", CONTROLLER_FORBIDDEN[0])):
         token = overlay.token(program)
         rights.wait_for(api, (attempt,), token)
         client = ApiClient(load(str(rights.kubeconfig_with(api, token, tmp_path))))

@@ -60,18 +60,30 @@ def run(cluster: ApiUnderTest, kubectl: str, tmp_path: Path) -> Run:
 
 
 def ask(api: ApiUnderTest, **spec: Any) -> None:
-    api.patch(f"{rights.PLACES['TOPOLOGIES']}/cluster", {"spec": {"gracePeriod": "0s", **spec}})
+    api.patch(f"{rights.TOPOLOGIES}/cluster", {"spec": {"gracePeriod": "0s", **spec}})
 
 
 def carried(api: ApiUnderTest, name: str) -> tuple[str | None, str | None]:
+    """The unique value and Slinky's annotation of a Node."""
     metadata = api.get(f"{NODES}/{name}")["metadata"]
-    return metadata["labels"].get(RACKS), metadata["annotations"].get(SLINKY)
+    unique_rack = metadata["labels"].get(RACKS)
+    return unique_rack, metadata["annotations"].get(SLINKY)
+
+
+def versions(api: ApiUnderTest) -> list[str]:
+    """The resource versions of both Nodes."""
+    nodes = [api.get(f"{NODES}/{name}") for name in NAMES]
+    return [node["metadata"]["resourceVersion"] for node in nodes]
 
 
 def reasons(api: ApiUnderTest) -> dict[str, str]:
-    conditions = api.get(f"{rights.PLACES['TOPOLOGIES']}/cluster")["status"]["conditions"]
-    kinds = ("UniqueValuesWritten", "SlinkyAnnotated")
-    return {entry["type"]: entry["reason"] for entry in conditions if entry["type"] in kinds}
+    """The reasons of the conditions about what agents write."""
+    status = api.get(f"{rights.TOPOLOGIES}/cluster")["status"]
+    found = {}
+    for condition in status["conditions"]:
+        if condition["type"] in {"UniqueValuesWritten", "SlinkyAnnotated"}:
+            found[condition["type"]] = condition["reason"]
+    return found
 
 
 @pytest.mark.real_api("the admission policies")
@@ -84,13 +96,14 @@ def test_agents_write_what_is_asked_for_and_take_it_back(
     run()  # the levels are known once agents have labelled their nodes
     assert [carried(api, name) for name in NAMES] == [("z.b1.r1", UNIT)] * 2
     assert reasons(api) == {"UniqueValuesWritten": "InSync", "SlinkyAnnotated": "InSync"}
-    versions = [api.get(f"{NODES}/{name}")["metadata"]["resourceVersion"] for name in NAMES]
+    before = versions(api)
     run()
-    assert [api.get(f"{NODES}/{name}")["metadata"]["resourceVersion"] for name in NAMES] == versions
+    assert versions(api) == before
     ask(api, uniqueValues=[], publish={"slinky": "Never"})
     run()
     assert [carried(api, name) for name in NAMES] == [(None, None)] * 2
-    assert [record for record in caplog.records if record.levelno > logging.INFO and record.name == "agent"] == []
+    complaints = [record for record in caplog.records if record.levelno > logging.INFO]
+    assert [record for record in complaints if record.name == "agent"] == []
 
 
 @pytest.mark.real_api("the admission policies")

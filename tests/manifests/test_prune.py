@@ -1,48 +1,30 @@
 """The prune Job: what its token may do on a real API server; its program removes everything with no more."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import yaml
 from tests.manifests import rights
+from tests.manifests.prune_attempts import FORBIDDEN, IN_FORCE, OTHER_DAEMON_SETS, SLINKY, UNPUBLISHED, WORK
+from tests.manifests.rights import AGENTS, CONTROLLERS, OTHER, OWN
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
-from tests.support.api import MERGE, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
-from tests.support.tables import named_objects
 from toposcope import __version__
 from toposcope.agent.nvidia_labels import KEYS, MANAGER
 from toposcope.cli.main import main
 from toposcope.cli.removal import WRITERS
 
-AGENTS, CONTROLLERS = rights.PLACES["AGENTS"], rights.PLACES["CONTROLLERS"]
-ONLY_PUBLISHED = "the prune Job may only delete topologies that Toposcope published"
-FOREIGN = named_objects("rights/prune.yaml")["foreign"]
-# DaemonSets that are no program of ours which writes.
-OTHERS = {
-    "agent-of-others": {"name": "other", "component": "agent"},
-    "other": {},
-    "page": {"name": "toposcope", "component": "ui"},
-}
-MAY = (
-    *rights.attempts("prune", "may"),
-    *(rights.Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
-    *(rights.Attempt(f"look at {path}", "GET", f"{path}/theirs") for path in PUBLISHED),
-)
-MAY_NOT = (
-    *rights.attempts("prune", "may not"),
-    *(rights.Attempt(f"stop {name}", "DELETE", f"{AGENTS}/{name}", says="may only stop agents") for name in OTHERS),
-    *(
-        rights.Attempt(f"delete another's {path}/{name}", "DELETE", f"{path}/{name}", says=ONLY_PUBLISHED)
-        for path in PUBLISHED
-        for name in FOREIGN
-    ),
-    *(rights.merge(f"change {path}", f"{path}/theirs", {"spec": {}}, "cannot patch") for path in PUBLISHED),
-    *(rights.Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
-    *(rights.Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection") for path in PUBLISHED),
-    *rights.attempts("anyone", "may not", "toposcope-prune"),
-)
+COUNT = "nvidia.com/gpu.count"
+
+
+def apply_as(api: ApiUnderTest, manager: str, name: str, **metadata: Any) -> None:
+    """Apply metadata of a Node as a certain field manager."""
+    code, answer = api.apply(f"{NODES}/{name}", node(name, **metadata), manager)
+    assert code == 200, answer
 
 
 @pytest.fixture(scope="module")
@@ -51,74 +33,97 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     api = installed_once
     serve_all(api)
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "prune")
-    for path in (rights.OWN, rights.OTHER):
+    for path in (OWN, OTHER):
         rights.make_node(api, path)
-    annotations = {"gpu.topology/matrix": "{}"}
-    ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
-    api.patch(rights.OWN, {"metadata": {"labels": ours, "annotations": annotations}})
-    counted = node("confined-own", labels={"nvidia.com/gpu.count": "8"})
-    assert api.apply(rights.OWN, counted, MANAGER)[0] == 200
+    metadata = {
+        "labels": {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"},
+        "annotations": {"gpu.topology/matrix": "{}"},
+    }
+    api.patch(OWN, {"metadata": metadata})
     plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
     api.create(f"{NAMESPACE}/configmaps", plan)
-    placed = {"topology.slinky.slurm.net/spec": "a:b"}
-    assert api.apply(rights.OWN, node("confined-own", annotations=placed), "toposcope-controller")[0] == 200
-    assert api.apply(rights.OTHER, node("confined-other", annotations=placed), "slinky")[0] == 200
-    of_others = node("confined-other", labels={"nvidia.com/gpu.count": "8", "gpu.topology/gpus": "8"})
-    assert api.apply(rights.OTHER, of_others, "gpu-feature-discovery")[0] == 200
+
+    own, other = "confined-own", "confined-other"
+    apply_as(api, MANAGER, own, labels={COUNT: "8"})
+    apply_as(api, "toposcope-controller", own, annotations={SLINKY: "a:b"})
+    apply_as(api, "slinky", other, annotations={SLINKY: "a:b"})
+    apply_as(api, "gpu-feature-discovery", other, labels={COUNT: "8", "gpu.topology/gpus": "8"})
+
     for path in PUBLISHED:
-        for name, metadata in FOREIGN.items():
+        for name, metadata in UNPUBLISHED.items():
             api.create(path, published(path, name, **metadata))
     spec = api.get(f"{AGENTS}/toposcope-agent")["spec"]
-    for name, labels in OTHERS.items():
-        metadata = {"name": name, "labels": {f"app.kubernetes.io/{label}": value for label, value in labels.items()}}
-        api.create(AGENTS, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec})
+    for name, labels in OTHER_DAEMON_SETS.items():
+        daemon_set = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+        }
+        api.create(AGENTS, daemon_set)
     token = rights.unbound_token(api, "toposcope-prune")
-    theirs = f"{next(iter(PUBLISHED))}/theirs?dryRun=All"
-    published_only = rights.Attempt("only what was published", "DELETE", theirs, says=ONLY_PUBLISHED)
-    rights.wait_for(api, (*rights.attempts("prune", "in force"), published_only), token)
+    rights.wait_for(api, IN_FORCE, token)
     return token
 
 
-def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
+@pytest.mark.parametrize("kind", FORBIDDEN)
+def test_token_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kind: str) -> None:
     before = rights.untouched(installed_once)
-    assert rights.surprises(installed_once, MAY_NOT, token) == {}
+    rights.assert_answers(installed_once, FORBIDDEN[kind], token)
     assert rights.untouched(installed_once) == before
 
 
-def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
-    assert rights.surprises(installed_once, MAY, token) == {}
-    # And an admin's is nobody's business.
-    for path in (f"{AGENTS}/other", *(f"{path}/theirs" for path in PUBLISHED)):
-        assert installed_once.request("DELETE", f"{path}?dryRun=All")[0] == 200
+def test_token_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
+    rights.assert_answers(installed_once, WORK, token)
 
 
-def test_the_program_removes_everything_with_no_more_than_its_token(
+def test_policies_bind_no_administrator(installed_once: ApiUnderTest, token: str) -> None:
+    assert token
+    for path in (AGENTS + "/other", *(path + "/theirs" for path in PUBLISHED)):
+        code, answer = installed_once.request("DELETE", f"{path}?dryRun=All")
+        assert code == 200, answer
+
+
+def names(api: ApiUnderTest, path: str) -> list[str]:
+    """The names of the objects of a collection."""
+    return [item["metadata"]["name"] for item in api.get(path)["items"]]
+
+
+def test_program_removes_everything_with_no_more_than_its_token(
     installed_once: ApiUnderTest, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = installed_once
     assert rights.run_agent("confined-own", api.kubeconfig, "--nvidia-labels") == 0
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    api.request("PATCH", f"{rights.OWN}/status", ready, content_type=MERGE)
-    api.request("PATCH", rights.OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}}, content_type=MERGE)
+    ready = {"type": "Ready", "status": "True"}
+    api.patch(f"{OWN}/status", {"status": {"conditions": [ready]}})
+    api.patch(OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}})
     assert main(["controller", "--once", "--kubeconfig", str(api.kubeconfig)]) == 0
-    there = [path for path in PUBLISHED if api.request("GET", f"{path}/cluster")[0] == 200]
-    assert there
+    answers = [api.request("GET", f"{path}/cluster") for path in PUBLISHED]
+    assert 200 in [code for code, _ in answers]  # something was published
+
     capsys.readouterr()
-    assert main(["uninstall", "--yes", "--kubeconfig", str(rights.kubeconfig_with(api, token, tmp_path))]) == 0
+    kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
+    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)]) == 0
     output = capsys.readouterr().out
-    order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
-    assert [output.index(word) for word in order] == sorted(output.index(word) for word in order), output
-    assert [item["metadata"]["name"] for item in api.get(AGENTS)["items"]] == [*OTHERS]
-    assert api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
+    steps = ["stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned"]
+    assert sorted(steps, key=output.index) == steps, output
+
+    assert names(api, AGENTS) == list(OTHER_DAEMON_SETS)
+    assert names(api, CONTROLLERS) == []
+    assert names(api, TOPOLOGIES) == []
     for path in PUBLISHED:
-        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == list(FOREIGN)
-    left = api.get(rights.OWN)["metadata"]
-    foreign = rights.FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
-    assert (left["labels"], left["annotations"]) == (foreign, rights.FOREIGN["annotations"])
+        assert names(api, path) == list(UNPUBLISHED)
+    metadata = api.get(OWN)["metadata"]
+    assert metadata["labels"] == {
+        **rights.FOREIGN["labels"],
+        "nvidia.com/gpu.present": "true",
+        "kubernetes.io/hostname": "own",
+    }
+    assert metadata["annotations"] == rights.FOREIGN["annotations"]
 
 
 @pytest.mark.regression
-def test_it_waits_for_the_pods_that_write_and_for_no_other(
+def test_job_waits_for_the_pods_that_write_and_for_no_other(
     installed_once: ApiUnderTest, token: str, kubectl: str, base: Manifests, prune: Manifests, tmp_path: Path
 ) -> None:
     assert token  # its ServiceAccount is there
@@ -127,25 +132,25 @@ def test_it_waits_for_the_pods_that_write_and_for_no_other(
     pods = f"{NAMESPACE}/pods"
     for manifests, name in ((base, "agent"), (base, "controller"), (prune, "prune"), (built(kubectl, page), "ui")):
         installed_once.create(pods, manifests.pod(name, name, runtimeClassName=None))
-    held = installed_once.get(f"{pods}?labelSelector={quote(WRITERS)}")["items"]
-    assert [pod["metadata"]["name"] for pod in held] == ["agent", "controller"]
+    assert names(installed_once, f"{pods}?labelSelector={quote(WRITERS)}") == ["agent", "controller"]
 
 
-def test_its_manifests_agree_with_the_base(base: Manifests, prune: Manifests) -> None:
-    spec, agent = prune.pod_template("prune")["spec"], base.pod_template("agent")["spec"]
-    assert spec["securityContext"] == agent["securityContext"]
-    assert spec["tolerations"] == agent["tolerations"]
-    (container,), (other,) = spec["containers"], agent["containers"]
-    assert container["securityContext"] == other["securityContext"]
-    assert container["image"] == other["image"]
-    assert set(container["resources"]["limits"]) == {"memory"}
-    assert {o["metadata"]["labels"]["app.kubernetes.io/version"] for o in prune} == {__version__}
-    assert all(o["metadata"].get("namespace", "toposcope-system") == "toposcope-system" for o in prune)
-    ours = {(o["kind"], o["metadata"]["name"]) for o in base}
-    assert ours.isdisjoint((o["kind"], o["metadata"]["name"]) for o in prune)
+def test_manifests_of_the_job_agree_with_the_base(base: Manifests, prune: Manifests) -> None:
+    job_pod, agent_pod = prune.pod_spec("prune"), base.pod_spec("agent")
+    assert job_pod["securityContext"] == agent_pod["securityContext"]
+    assert job_pod["tolerations"] == agent_pod["tolerations"]
+    job, agent = prune.container("prune"), base.container("agent")
+    assert job["securityContext"] == agent["securityContext"]
+    assert job["image"] == agent["image"]
+    assert set(job["resources"]["limits"]) == {"memory"}
+    for item in prune:
+        metadata = item["metadata"]
+        assert metadata["labels"]["app.kubernetes.io/version"] == __version__
+        assert metadata.get("namespace", "toposcope-system") == "toposcope-system"
+    assert base.by_name().keys().isdisjoint(prune.by_name())
 
 
-def test_the_labels_that_it_may_take_are_those_that_an_agent_writes(prune: Manifests) -> None:
+def test_labels_that_it_may_take_are_those_that_an_agent_writes(prune: Manifests) -> None:
     spec = prune.get("ValidatingAdmissionPolicy", "toposcope-prune-nodes.gpu.topology")["spec"]
-    (more,) = (v["expression"] for v in spec["variables"] if v["name"] == "moreLabels")
-    assert set(yaml.safe_load(more)) == KEYS
+    expressions = {variable["name"]: variable["expression"] for variable in spec["variables"]}
+    assert set(yaml.safe_load(expressions["moreLabels"])) == KEYS

@@ -35,6 +35,7 @@ LIES: Final[Sequence[Mapping[str, str]]] = (
     {f"gpu.topology/l{number}": "x" * 63 for number in range(64)},
 )
 """What the token lets its holder write of its own Node, each in place of the one before."""
+READY: Final = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
 
 
 @dataclass
@@ -53,23 +54,43 @@ class Cluster:
         """Two passes with the grace period between them."""
         for _ in range(2):
             decode = NodeDecoder({ZONE, BLOCK, RACK, HOSTNAME, *TRUE})
-            nodes = [decode(msgspec.json.encode(node))[2] for node in self.api.get(NODES)["items"]]
-            self.reconciler.reconcile([read(self.api.get(f"{PATH}/cluster"))], nodes, NoWorkloads())
+            nodes = []
+            for document in self.api.get(NODES)["items"]:
+                _, _, node_facts = decode(msgspec.json.encode(document))
+                nodes.append(node_facts)
+            topology = read(self.api.get(f"{PATH}/cluster"))
+            self.reconciler.reconcile([topology], nodes, NoWorkloads())
             self.time.seconds += GRACE + 1
 
     def published(self) -> dict[str, Any]:
         """What schedulers read."""
-        objects = {path: found(self.api, f"{path}/cluster") for path in (BINDINGS, KUEUE)}
-        return {path: item and (item["metadata"]["uid"], item["spec"]) for path, item in objects.items()}
+        seen = {}
+        for path in (BINDINGS, KUEUE):
+            item = found(self.api, f"{path}/cluster")
+            seen[path] = item and (item["metadata"]["uid"], item["spec"])
+        return seen
+
+    def status(self) -> dict[str, Any]:
+        """The status of the ClusterTopology."""
+        return self.api.get(f"{PATH}/cluster")["status"]
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """One condition of the ClusterTopology."""
+        conditions = {condition["type"]: condition for condition in self.status()["conditions"]}
+        return conditions[kind]
 
     def others(self) -> list[Any]:
         """All that is not the thief's own Node."""
-        return [node["metadata"] for node in self.api.get(NODES)["items"] if node["metadata"]["name"] != STOLEN]
+        metadata = [item["metadata"] for item in self.api.get(NODES)["items"]]
+        return [entry for entry in metadata if entry["name"] != STOLEN]
 
     def write(self, labels: Mapping[str, str], name: str = STOLEN) -> int:
         """Apply labels with the stolen token; the answer's code."""
-        asked = apply_node("", f"{NODES}/{name}", labels=dict(labels))
-        return self.api.request(asked.method, asked.path, asked.body, content_type=asked.media, token=self.token)[0]
+        attempt = apply_node("write labels", f"{NODES}/{name}", labels=dict(labels))
+        code, _ = self.api.request(
+            attempt.method, attempt.path, attempt.body, content_type=attempt.media, token=self.token
+        )
+        return code
 
 
 @pytest.fixture(scope="module")
@@ -78,53 +99,62 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
     install(api, "grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
     for number in range(6):
         name = STOLEN if not number else f"honest-{number}"
-        places = {ZONE: "z", BLOCK: "b", RACK: f"r{number // 3}", HOSTNAME: name}
-        ours = {**TRUE, NVLINK_DOMAIN: f"{FABRIC}.{number // 3 + 1}", CHASSIS: str(number // 3 + 1)}
-        api.create(NODES, node(name, labels=places | ours))
-        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
-        status = {"status": {"conditions": [ready], "allocatable": {"nvidia.com/gpu": "8"}}}
-        api.patch(f"{NODES}/{name}/status", status)
-    api.patch(f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})  # the base brings it along
-    token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "stolen", nodeName=STOLEN)))
-    wait_for(api, (apply_node("label another node", f"{NODES}/honest-1", "may not write", labels={GPUS: "9"}),), token)
+        rack = number // 3
+        labels = {
+            ZONE: "z",
+            BLOCK: "b",
+            RACK: f"r{rack}",
+            HOSTNAME: name,
+            **TRUE,
+            NVLINK_DOMAIN: f"{FABRIC}.{rack + 1}",
+            CHASSIS: str(rack + 1),
+        }
+        api.create(NODES, node(name, labels=labels))
+        status = {"conditions": [READY], "allocatable": {"nvidia.com/gpu": "8"}}
+        api.patch(f"{NODES}/{name}/status", {"status": status})
+    # The base brings it along.
+    api.patch(f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})
+    pod = base.pod("agent", "stolen", nodeName=STOLEN)
+    token = pod_token(api, api.create(f"{NAMESPACE}/pods", pod))
+    another_node = apply_node("label another node", f"{NODES}/honest-1", "may not write", labels={GPUS: "9"})
+    wait_for(api, [another_node], token)
     client = ApiClient(load(str(api.kubeconfig)))
     yield Cluster(api, client, token)
     client.close()
 
 
-def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> None:
+def test_stolen_token_changes_nothing_about_other_nodes(cluster: Cluster) -> None:
     cluster.settle()
-    published, others = cluster.published(), cluster.others()
+    published = cluster.published()
+    others = cluster.others()
     assert all(published.values())
-    levels = [level["nodeLabel"] for level in cluster.api.get(f"{KUEUE}/cluster")["spec"]["levels"]]
-    assert levels == [ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME]
+    kueue_levels = cluster.api.get(f"{KUEUE}/cluster")["spec"]["levels"]
+    label_keys = [level["nodeLabel"] for level in kueue_levels]
+    assert label_keys == [ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME]
     for lie in LIES:
         assert cluster.write(lie) == 200
         cluster.settle()
         assert cluster.published() == published
         assert cluster.others() == others
-        status = cluster.api.get(f"{PATH}/cluster")["status"]
-        available = {level["domain"]: level["available"] for level in status["levels"]}
-        assert (available["rack"], available["nvlink-domain"]) == (True, True)
-        condition = next(
-            condition for condition in status["conditions"] if condition["type"] == "TopologyLevelsAvailable"
-        )
-        assert condition["status"] == "True"
+        levels = {level["domain"]: level for level in cluster.status()["levels"]}
+        assert levels["rack"]["available"] is True
+        assert levels["nvlink-domain"]["available"] is True
+        assert cluster.condition("TopologyLevelsAvailable")["status"] == "True"
     assert cluster.write({GPUS: "0"}, "honest-1") == 403
     assert cluster.write({**TRUE, GPUS: "2147483640"}) == 403
 
 
 @pytest.mark.regression
-def test_a_number_that_somebody_else_wrote_does_not_stop_the_status(cluster: Cluster) -> None:
+def test_implausible_number_does_not_stop_the_status(cluster: Cluster) -> None:
     """Without the policy, or by a writer whom it does not confine."""
     honest = sum(int(metadata["labels"][GPUS]) for metadata in cluster.others())
     for count in ("2147483640", "9" * 63):
         cluster.api.patch(f"{NODES}/{STOLEN}", {"metadata": {"labels": {GPUS: count}}})
         cluster.settle()
-        status = cluster.api.get(f"{PATH}/cluster")["status"]
-        assert status["gpus"] == honest + 8
-        reporting = next(c for c in status["conditions"] if c["type"] == "AgentsReporting")
-        assert (reporting["status"], reporting["reason"]) == ("False", "ImplausibleLabels")
+        assert cluster.status()["gpus"] == honest + 8
+        reporting = cluster.condition("AgentsReporting")
+        assert reporting["status"] == "False"
+        assert reporting["reason"] == "ImplausibleLabels"
         assert reporting["message"].startswith(
             f"1 node has a {GPUS} label that is not a number from 0 to 9999: {STOLEN}"
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.manifests import support
-from tests.manifests.rights import granted, grants, kubeconfig_with, unbound_token
+from tests.manifests.rights import granted_of, grants, kubeconfig_with, unbound_token
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY, of_cluster
@@ -21,6 +21,34 @@ OWN_LEVELS = {
     KEY: """{apiVersion: config.gpu.topology/v1alpha1, kind: ControllerConfig,
   catalogue: {domains: [{name: hall, after: block, keys: [example.com/hall]}]}}"""
 }
+GRANTS = grants(
+    get_list_watch=["nodes"],
+    list_watch=["pods", "clustertopologies.gpu.topology"],
+    list=[
+        "clustertopologybindings.grove.io",
+        "clustertopologies.grove.io",
+        "topologies.kai.scheduler",
+        "topologies.kueue.x-k8s.io",
+    ],
+    none=[
+        "nodes/proxy",
+        "nodes/status",
+        "pods/log",
+        "pods/exec",
+        "pods/eviction",
+        "secrets",
+        "configmaps",
+        "events",
+        "services/proxy",
+        "serviceaccounts/token",
+        "deployments.apps",
+        "jobs.batch",
+        "leases.coordination.k8s.io",
+        "events.events.k8s.io",
+        "clustertopologies/status.gpu.topology",
+        "clusterroles.rbac.authorization.k8s.io",
+    ],
+)
 
 
 @pytest.fixture
@@ -33,27 +61,27 @@ def found(kubectl: str, overlay: Path) -> support.Manifests:
     return support.built(kubectl, overlay)
 
 
-def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: support.Manifests) -> None:
-    (container,) = found.pod_template("ui")["spec"]["containers"]
+def test_pod_is_confined_and_listens_where_its_probes_ask(found: support.Manifests) -> None:
+    container = found.container("ui")
     support.assert_starts_quietly(container)
-    service = found.get("Service", "toposcope-ui")["spec"]
+    assert container["image"] == found.container("controller")["image"]
     labels = found.pod_template("ui")["metadata"]["labels"]
+    service = found.get("Service", "toposcope-ui")["spec"]
+    assert service["selector"].items() <= labels.items()
     policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
-    for selector in (service["selector"], policy["podSelector"]["matchLabels"]):
-        assert selector.items() <= labels.items()
-    controller = found.get("Deployment", "toposcope-controller")["spec"]["selector"]["matchLabels"]
-    assert not controller.items() <= labels.items()
-    assert container["image"] == found.pod_template("controller")["spec"]["containers"][0]["image"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    controllers = found.get("Deployment", "toposcope-controller")["spec"]["selector"]
+    assert not controllers["matchLabels"].items() <= labels.items()
 
 
-def test_it_listens_for_both_families() -> None:
+def test_page_listens_for_both_families() -> None:
     with listening("::", 0) as listener, listening("127.0.0.1", 0):
         assert listener.getsockname()[1]
 
 
 @pytest.mark.regression
 @pytest.mark.real_api("RBAC, TokenRequest and Pod Security admission")
-def test_the_token_reads_what_the_page_shows_and_nothing_else(
+def test_token_reads_what_the_page_shows_and_nothing_else(
     installed: ApiUnderTest, kubectl: str, overlay: Path, found: support.Manifests, tmp_path: Path
 ) -> None:
     api = installed
@@ -62,25 +90,37 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     assert code == 201, answer
     token = unbound_token(api, "toposcope-ui")
     wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
-    expected = grants("ui") | {(kind.group, kind.plural): {"list"} for kind in READ}
-    assert {resource: granted(api, token, *resource) for resource in expected} == expected
+    expected = dict(GRANTS)
+    for kind in READ:
+        expected[kind.group, kind.plural] = {"list"}
+    assert granted_of(api, token, expected) == expected
+
     # And it is enough for the program, with an admin's own levels.
     cluster = load(str(kubeconfig_with(api, token, tmp_path)))
     with contextlib.closing(ApiClient(cluster)) as client:
         for name in (CONFIG_MAP, "another"):
-            metadata = {"name": name, "namespace": HOME_NAMESPACE}
-            api.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": OWN_LEVELS})
-        assert api.request("GET", f"{CONFIG_MAPS}/another", token=token)[0] == 403
+            config_map = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": HOME_NAMESPACE},
+                "data": OWN_LEVELS,
+            }
+            api.create(CONFIG_MAPS, config_map)
+        code, _ = api.request("GET", f"{CONFIG_MAPS}/another", token=token)
+        assert code == 403
         assert "example.com/hall" in of_cluster(client).tracked
+
     api.create(NODES, node("seen"))
     facts = Facts("the real one", EXPECTED, lambda: None)
     source = LiveSource(cluster, facts)
     source.start()
     wait_until(lambda: facts.complete, "everything was read")
-    read = facts.snapshot()
-    assert (facts.stale(), read.warnings, read.pods is None) == (None, (), False)
-    assert [topology.name for topology in read.topologies] == ["cluster"]
-    seen = source.node("seen")
-    assert seen
-    assert (source.published().published, source.required().warnings) == ((), [])
+    snapshot = facts.snapshot()
+    assert facts.stale() is None
+    assert snapshot.warnings == ()
+    assert snapshot.pods is not None
+    assert [topology.name for topology in snapshot.topologies] == ["cluster"]
+    assert source.node("seen")
+    assert source.published().published == ()
+    assert source.required().warnings == []
     source.close()

@@ -31,8 +31,16 @@ def rule_groups() -> dict[str, Any]:
 
 def alerts() -> dict[str, dict[str, Any]]:
     """Every alerting rule by its name."""
-    rules = [rule for group in rule_groups()["groups"] for rule in group["rules"]]
-    return {rule["alert"]: rule for rule in rules}
+    return alerts_of(rule_groups())
+
+
+def alerts_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every alerting rule of a document by its name."""
+    rules = {}
+    for group in document["groups"]:
+        for rule in group["rules"]:
+            rules[rule["alert"]] = rule
+    return rules
 
 
 def dashboard() -> dict[str, Any]:
@@ -48,11 +56,12 @@ def panels() -> list[dict[str, Any]]:
 
 def panel_queries() -> dict[str, str]:
     """Every query of every panel as Prometheus gets it, by the panel's title and the query's letter."""
-    return {
-        f"{panel['title']} {target['refId']}": as_sent(target["expr"])
-        for panel in panels()
-        for target in panel["targets"]
-    }
+    queries = {}
+    for panel in panels():
+        for target in panel["targets"]:
+            name = f"{panel['title']} {target['refId']}"
+            queries[name] = as_sent(target["expr"])
+    return queries
 
 
 def as_sent(query: str) -> str:
@@ -75,9 +84,10 @@ def documented_metrics() -> set[str]:
 
 def documented(word: str) -> dict[str, Any]:
     """The one piece of YAML in docs/monitoring.md that holds a word."""
-    blocks = re.findall(r"```yaml\n(.*?)```", MONITORING.read_text(encoding="utf-8"), re.DOTALL)
-    (text,) = (textwrap.dedent(block) for block in blocks if word in block)
-    loaded: dict[str, Any] = yaml.safe_load(text)
+    page = MONITORING.read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (text,) = [block for block in blocks if word in block]
+    loaded: dict[str, Any] = yaml.safe_load(textwrap.dedent(text))
     return loaded
 
 
@@ -90,10 +100,14 @@ def unit_tests() -> Iterator[Mapping[str, Any]]:
 
 def parsed_by(promtool: str, queries: Sequence[str], folder: Path) -> None:
     """Have promtool parse queries, as the rules that it takes."""
-    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    rules = []
+    for number, query in enumerate(queries):
+        rules.append({"record": f"query:{number}", "expr": query})
+    document = {"groups": [{"name": "queries", "rules": rules}]}
     file = folder / "queries.yaml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
-    assert f"{len(queries)} rules found" in run_promtool(promtool, "check", "rules", file)
+    file.write_text(yaml.safe_dump(document))
+    printed = run_promtool(promtool, "check", "rules", file)
+    assert f"{len(queries)} rules found" in printed
 
 
 def run_promtool(promtool: str, *arguments: str | Path) -> str:

@@ -10,40 +10,66 @@ WIDTH = 24
 
 
 def test_promtool_parses_every_query(promtool: str, tmp_path: Path) -> None:
-    annotations = [support.as_sent(annotation["expr"]) for annotation in support.dashboard()["annotations"]["list"]]
-    support.parsed_by(promtool, [*support.panel_queries().values(), *annotations], tmp_path)
+    queries = list(support.panel_queries().values())
+    for annotation in support.dashboard()["annotations"]["list"]:
+        queries.append(support.as_sent(annotation["expr"]))
+    support.parsed_by(promtool, queries, tmp_path)
+
+
+def shown_metrics() -> set[str]:
+    """Our metrics in all queries of the dashboard."""
+    shown = set()
+    for query in support.panel_queries().values():
+        shown |= support.metrics_in(query)
+    return shown
 
 
 def test_every_metric_is_documented() -> None:
-    used = {name for query in support.panel_queries().values() for name in support.metrics_in(query)}
-    assert used <= support.documented_metrics()
+    assert shown_metrics() <= support.documented_metrics()
 
 
 def test_no_variable_is_left_unfilled() -> None:
-    known = {f"${{{variable['name']}}}" for variable in support.dashboard()["templating"]["list"]}
-    assert not [query for query in support.panel_queries().values() if "$" in query]
-    assert {panel["datasource"]["uid"] for panel in support.panels()} == {"${datasource}"} <= known
-    assert {target["datasource"]["uid"] for panel in support.panels() for target in panel["targets"]} == {
-        "${datasource}"
-    }
-    (topology,) = (variable for variable in support.dashboard()["templating"]["list"] if variable["type"] == "query")
+    for title, query in support.panel_queries().items():
+        assert "$" not in query, title
+
+
+def test_every_panel_asks_the_datasource_of_the_dashboard() -> None:
+    variables = support.dashboard()["templating"]["list"]
+    assert "datasource" in {variable["name"] for variable in variables}
+    for panel in support.panels():
+        assert panel["datasource"]["uid"] == "${datasource}"
+        for target in panel["targets"]:
+            assert target["datasource"]["uid"] == "${datasource}"
+
+
+def test_topologies_to_choose_from_come_from_a_documented_metric() -> None:
+    variables = support.dashboard()["templating"]["list"]
+    (topology,) = [variable for variable in variables if variable["type"] == "query"]
     assert support.metrics_in(topology["definition"]) <= support.documented_metrics()
 
 
-def test_panels_have_numbers_and_places_of_their_own() -> None:
-    every = support.dashboard()["panels"]
-    assert len({panel["id"] for panel in every}) == len(every)
-    taken: list[tuple[int, int]] = []
-    for at in (panel["gridPos"] for panel in every):
-        taken += itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"]))
-    assert len(set(taken)) == len(taken)
-    assert max(x for x, _ in taken) < WIDTH
+def test_panels_have_numbers_of_their_own() -> None:
+    numbers = [panel["id"] for panel in support.dashboard()["panels"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_panels_have_places_of_their_own() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in support.dashboard()["panels"]:
+        place = panel["gridPos"]
+        columns = range(place["x"], place["x"] + place["w"])
+        lines = range(place["y"], place["y"] + place["h"])
+        cells = set(itertools.product(columns, lines))
+        assert taken.isdisjoint(cells), panel["title"]
+        assert columns.stop <= WIDTH, panel["title"]
+        taken |= cells
 
 
 def test_every_panel_says_what_it_shows() -> None:
     titles = [panel["title"] for panel in support.panels()]
     assert len(set(titles)) == len(titles)
-    assert not [panel["title"] for panel in support.panels() if not panel["description"].endswith(".")]
+    for panel in support.panels():
+        assert panel["description"].endswith("."), panel["title"]
 
 
 def test_renamed_columns_are_columns_of_their_queries() -> None:
@@ -51,12 +77,15 @@ def test_renamed_columns_are_columns_of_their_queries() -> None:
     for panel in support.panels():
         columns = {f"Value #{target['refId']}" for target in panel["targets"]}
         for step in panel.get("transformations", []):
-            named = {name for name in step["options"].get("renameByName", {}) if name.startswith("Value #")}
-            assert named in (set(), columns)
+            renamed = step["options"].get("renameByName", {})
+            values = {name for name in renamed if name.startswith("Value #")}
+            assert values in (set(), columns), panel["title"]
 
 
 def test_what_alerts_ask_is_shown_too() -> None:
     """Who is woken by an alert about a topology finds its metrics on the dashboard."""
-    shown = {name for query in support.panel_queries().values() for name in support.metrics_in(query)}
-    asked = {name for rule in support.alerts().values() for name in support.metrics_in(rule["expr"])}
-    assert {name for name in asked if re.match(r"toposcope_(level|topology|published|condition)_?", name)} <= shown
+    shown = shown_metrics()
+    for alert, rule in support.alerts().items():
+        for name in support.metrics_in(rule["expr"]):
+            if re.match(r"toposcope_(level|topology|published|condition)_?", name):
+                assert name in shown, alert

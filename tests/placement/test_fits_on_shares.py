@@ -1,4 +1,4 @@
-"""What `check` says where a scheduler takes shares for GPUs: its verdict is the scheduler's, its words are not."""
+"""What `check` says where a scheduler counts shares as GPUs: it follows the scheduler, and warns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,13 +33,13 @@ def job(pods: int, gpus: int, *, resource: str = GPU, **spec: Any) -> Object:
 
 
 def checked(cluster: list[Object], workload: Mapping[str, Any]) -> Checked:
-    nodes = [node_of(one) for one in cluster if one["kind"] == "Node"]
-    pods = [pod_of(one) for one in cluster if one["kind"] == "Pod"]
+    nodes = [node_of(item) for item in cluster if item["kind"] == "Node"]
+    pods = [pod_of(item) for item in cluster if item["kind"] == "Pod"]
     (result,) = Checker(snapshot(nodes, pods, cluster_topology())).check(workload)
     return result
 
 
-def found(result: Checked) -> list[Finding]:
+def share_findings(result: Checked) -> list[Finding]:
     return [finding for finding in result.reading.findings if finding.rule == "gpus/shares"]
 
 
@@ -49,61 +49,61 @@ def notes(result: Checked) -> str:
 
 
 @pytest.mark.parametrize(("pods", "gpus"), [(4, 8), (1, 39), (8, 8), (12, 4)])
-def test_what_fits_on_shares_only_fits_with_a_warning_and_is_not_called_a_fit_of_gpus(pods: int, gpus: int) -> None:
+def test_job_that_fits_only_on_shares_is_warned_of(pods: int, gpus: int) -> None:
     result = checked(mixed_cluster(), job(pods, gpus))
     assert result.verdict
     assert result.verdict.kind == "fits"
     assert answer(result.verdict).endswith("on shares of GPUs and not on GPUs")
-    (warning,) = found(result)
+    (warning,) = share_findings(result)
     assert warning.severity == "warning"
     assert "nvidia.com/gpu is a share of a GPU on 2 nodes" in warning.message
     assert "mig-single, sliced" in warning.message
     assert result.well
 
 
-def test_what_fits_on_whole_gpus_fits_with_a_note() -> None:
+def test_job_that_fits_on_whole_gpus_is_noted() -> None:
     result = checked(mixed_cluster(), job(1, 8))
     assert result.verdict
     assert answer(result.verdict) == "fits: 1 pod on 1 node"
-    assert found(result) == []
+    assert share_findings(result) == []
     assert "it fits on whole GPUs too" in notes(result)
 
 
-def test_what_does_not_fit_is_told_what_was_counted() -> None:
+def test_job_that_does_not_fit_notes_that_shares_count() -> None:
     result = checked(mixed_cluster(), job(1, 80))
     assert result.verdict
     assert result.verdict.kind == "never"
     assert "these count here as they do for the scheduler" in notes(result)
 
 
-def test_a_selector_for_whole_gpus_leaves_nothing_to_say() -> None:
+def test_selector_for_whole_gpus_needs_no_warning() -> None:
     result = checked(mixed_cluster(), job(1, 8, nodeSelector={"kubernetes.io/hostname": "eight"}))
-    assert found(result) == []
+    assert share_findings(result) == []
     assert "share" not in notes(result)
 
 
-def test_a_selector_for_shares_is_warned_of_where_it_asks_for_one_already() -> None:
+def test_selector_for_shares_is_warned_of() -> None:
     result = checked(mixed_cluster(), job(1, 1, nodeSelector={"kubernetes.io/hostname": "sliced"}))
-    (warning,) = found(result)
+    (warning,) = share_findings(result)
     assert "on 1 node that it may use: sliced (time slices)" in warning.message
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "cpu"])
-def test_what_asks_for_shares_by_their_name_or_for_no_gpus_needs_no_warning(resource: str) -> None:
+def test_request_for_named_shares_needs_no_warning(resource: str) -> None:
     result = checked(mixed_cluster(), job(1, 2, resource=resource))
-    assert found(result) == []
+    assert share_findings(result) == []
     assert "share of a GPU" not in notes(result)
 
 
-def test_a_taint_that_keeps_it_off_shares_counts() -> None:
+def test_taint_that_keeps_a_job_off_shares_counts() -> None:
     tainted = sharing_node("hami", offers={GPU: 40})
     tainted["spec"]["taints"] = [{"key": "shared", "effect": "NoSchedule"}]
     result = checked([tainted, sharing_node("whole", offers={GPU: 4})], job(1, 4))
-    assert found(result) == []
+    assert share_findings(result) == []
     assert "share of a GPU" not in notes(result)
 
 
-def test_the_best_domain_of_shares_has_no_free_gpus() -> None:
+def test_best_domain_of_shares_counts_no_gpus() -> None:
     seen = snapshot([node_of(sharing_node("hami", offers={GPU: 40}))])
     nodes = list(nodes_of(seen, None, {}))
     gang = Group("train", (Pods("p", 2, ((GPU, 8),)),), required=HOST)

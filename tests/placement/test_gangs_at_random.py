@@ -1,4 +1,4 @@
-"""What the allocation of KAI's finds, on random nodes for random gangs, is a placement, and one that is possible."""
+"""What KAI's allocation finds for random gangs on random nodes is a placement, and a possible one."""
 
 import random
 import re
@@ -52,7 +52,7 @@ def asked(gang: Group, nodes: list[Node], *, at_once: bool = True) -> Question:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_kai_places(seed: int) -> None:
+def test_kai_places_random_gangs_only_where_it_is_possible(seed: int) -> None:
     rng = random.Random(seed)
     outcomes: Counter[tuple[str, str]] = Counter()
     for _ in range(CASES):

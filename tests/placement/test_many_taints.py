@@ -48,7 +48,7 @@ def test_few_of_many_taints_are_tried(count: int, tmp_path: Path, monkeypatch: p
     assert 0 < verdicts <= 34
 
 
-def test_the_taint_of_most_nodes_is_tried_first_among_many(tmp_path: Path) -> None:
+def test_taint_of_most_nodes_is_tried_first(tmp_path: Path) -> None:
     nodes = [node(f"n{number}", f"k{number}", "0") for number in range(40)]
     nodes += [node(f"m{number}", "common") for number in range(2)]
     assert "common" in answer(nodes, tmp_path)

@@ -37,7 +37,7 @@ def test_fittings_are_the_domains_with_room(seed: int) -> None:
             assert named == truth
 
 
-def test_the_fullest_domain_comes_first() -> None:
+def test_fullest_domain_comes_first() -> None:
     rng = random.Random(5)
     nodes = [node for _ in range(8) for node in cluster(rng)]
     nodes = [replace(node, name=f"n{i}") for i, node in enumerate(nodes)]
@@ -90,13 +90,13 @@ TOGETHER = Group("together", (Pods("p", 1, ((GPU, 8),)),), required=RACK)
 ANYWHERE = Group("anywhere", (Pods("q", 1, ((GPU, 8),)),))
 
 
-def test_a_topology_excludes_nodes_that_lack_a_level() -> None:
+def test_node_that_lacks_a_level_is_excluded_by_a_topology() -> None:
     verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES)
     assert verdict.kind == "never"
     assert verdict.excluded == (LeftOut(Exclusion(ExclusionKind.LEVEL, RACK.key), ("b",)),)
 
 
-def test_pod_affinity_leaves_them_to_unconstrained_pods() -> None:
+def test_node_that_lacks_a_level_takes_pods_without_affinity() -> None:
     verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES, partial=True)
     assert verdict.kind == "fits"
     assert {placed.group.name: placed.nodes for placed in verdict.placed} == {
@@ -106,12 +106,21 @@ def test_pod_affinity_leaves_them_to_unconstrained_pods() -> None:
     assert verdict.excluded == ()
 
 
-def test_fittings_are_of_one_copy_and_of_nodes_that_lack_a_narrower_level() -> None:
+def test_fittings_are_of_one_copy() -> None:
     mixed = replace(TOGETHER, pods=(*TOGETHER.pods, Pods("q", 1, ())), copies=2)
-    broad, nodes = replace(TOGETHER, required=BLOCK), [Node("a", {BLOCK.key: "b"}, FREE, FREE)]
-    tries = fittings([broad], (BLOCK, RACK), nodes, partial=True), fittings([broad], (BLOCK, RACK), nodes)
-    assert [len(tried.found) for tried in (fittings([mixed], (RACK,), NODES), *tries) if tried] == [1, 1, 0]
+    tried = fittings([mixed], (RACK,), NODES)
+    assert tried
+    assert [fitting.domain for fitting in tried.found] == [("r1",)]
 
 
-def test_they_are_still_no_domain() -> None:
+@pytest.mark.parametrize(("partial", "domains"), [(True, [("b",)]), (False, [])], ids=["affinity", "topology"])
+def test_node_that_lacks_a_narrower_level_fits_for_affinity(partial: bool, domains: list[tuple[str]]) -> None:
+    in_a_block = replace(TOGETHER, required=BLOCK)
+    nodes = [Node("a", {BLOCK.key: "b"}, FREE, FREE)]
+    tried = fittings([in_a_block], (BLOCK, RACK), nodes, partial=partial)
+    assert tried
+    assert [fitting.domain for fitting in tried.found] == domains
+
+
+def test_node_that_lacks_a_level_is_no_domain() -> None:
     assert judge((TOGETHER,), (RACK,), [node("b", None)], partial=True).kind == "never"

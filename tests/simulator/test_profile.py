@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-from tests.support.documents import DOCUMENTS
+from tests.support.paths import DOCUMENTS
 from toposcope.simulator.faults import CallFault, FaultError, load_faults
 from toposcope.simulator.machine import Machine, Remote
 from toposcope.simulator.profile import ProfileError, load_profile, profile_names

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.support.documents import DOCUMENTS
+from tests.support.paths import DOCUMENTS
 from toposcope.hardware.ranges import parse_list
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile, profile_names

@@ -1,6 +1,6 @@
 """Small clusters for tests of what follows from a snapshot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,24 +15,44 @@ from toposcope.snapshot.scope import Scope, select_scope
 DECODE = Decoder()
 
 
-def view(name: str, rack: str | None = "r1", *, block: str = "b1", gpus: int = 8, **other: Any) -> NodeView:
-    """A labelled Ready node; `ready`, `cordoned`, `taints`, `state` and `labels` differ on demand."""
-    labels = {
+def view(
+    name: str,
+    rack: str | None = "r1",
+    *,
+    block: str = "b1",
+    gpus: int = 8,
+    state: str = "ok",
+    ready: bool = True,
+    cordoned: bool = False,
+    taints: Sequence[Mapping[str, str]] = (),
+    labels: Mapping[str, str] | None = None,
+) -> NodeView:
+    """A labelled Ready node."""
+    all_labels = {
         label_keys.HOSTNAME: name,
         ZONE: "z",
         BLOCK: block,
         label_keys.NVLINK_DOMAIN: name,
         label_keys.GPUS: str(gpus),
-        label_keys.STATE: other.get("state", "ok"),
+        label_keys.STATE: state,
     }
-    labels |= {RACK: rack} if rack else {}
-    conditions = [{"type": "Ready", "status": "True" if other.get("ready", True) else "Unknown"}]
+    if rack:
+        all_labels[RACK] = rack
+    all_labels |= labels or {}
     document = {
-        "metadata": {"name": name, "uid": name, "labels": labels | other.get("labels", {})},
-        "spec": {"unschedulable": other.get("cordoned", False), "taints": other.get("taints", [])},
-        "status": {"allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "100", "pods": "110"}, "conditions": conditions},
+        "metadata": {"name": name, "uid": name, "labels": all_labels},
+        "spec": {"unschedulable": cordoned, "taints": list(taints)},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "100", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        },
     }
     return node_of(document)
+
+
+def names(found: Iterable[NodeView | PodView]) -> list[str]:
+    """The names of nodes or pods, in their order."""
+    return [each.name for each in found]
 
 
 def node_of(document: Mapping[str, Any]) -> NodeView:
@@ -48,11 +68,13 @@ def pod_of(document: Mapping[str, Any]) -> PodView | None:
 def snapshot(
     nodes: Sequence[NodeView], pods: Sequence[PodView | None] | None = (), *topologies: dict[str, Any]
 ) -> Snapshot:
-    """A cluster of these, with one ClusterTopology unless others are given."""
-    found = topologies or (cluster_topology(),)
+    """A cluster of these, with one ClusterTopology unless others are given; `pods=None`: they are unknown."""
+    read_topologies = tuple(map(read, topologies or [cluster_topology()]))
     in_order = tuple(sorted(nodes, key=lambda node: node.name))
-    running = None if pods is None else tuple(pod for pod in pods if pod)
-    return Snapshot("a test", None, in_order, running, tuple(map(read, found)))
+    if pods is None:
+        return Snapshot("a test", None, in_order, None, read_topologies)
+    running = tuple(pod for pod in pods if pod)
+    return Snapshot("a test", None, in_order, running, read_topologies)
 
 
 def scoped(*nodes: NodeView, **spec: Any) -> Scope:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.snapshot.clusters import names
 from tests.support.saved import demo_nodes, pod, saved
 from toposcope.kube.pod_resources import MOST, amount, pod_requests
 from toposcope.snapshot import packed
@@ -26,6 +27,11 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
 
 def read(content: str) -> Snapshot:
     return load_files(["-"], io.BytesIO(content.encode()))
+
+
+def names_in(content: str) -> list[str]:
+    """The nodes in this text."""
+    return names(read(content).nodes)
 
 
 def problems_in(content: str) -> list[str]:
@@ -55,22 +61,21 @@ class Counted:
 @pytest.mark.parametrize("line", ["# a license\r\n", "#\r\n", "\r\n", "---\r\n", "--- # a\r\n", "# a\n", "  \r\n"])
 def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
     head = line * 2000
-    assert [node.name for node in read(head + "kind: Node\r\napiVersion: v1\r\nmetadata: {name: a}\r\n").nodes] == ["a"]
-    assert [node.name for node in read(head + json.dumps(NODE)).nodes] == ["a"]
+    node = "kind: Node\r\napiVersion: v1\r\nmetadata: {name: a}\r\n"
     items = (
         "apiVersion: v1\r\nitems:\r\n- apiVersion: v1\r\n  kind: Node\r\n  metadata:\r\n    name: a\r\nkind: List\r\n"
     )
-    assert [node.name for node in read(head + items).nodes] == ["a"]
+    assert names_in(head + node) == ["a"]
+    assert names_in(head + json.dumps(NODE)) == ["a"]
+    assert names_in(head + items) == ["a"]
 
 
 @pytest.mark.regression
-def test_lines_without_an_object_are_looked_at_a_few_times_however_many_marks_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_lines_without_object_are_read_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     blank = Counted(packed_documents()._BLANK)
     monkeypatch.setattr(packed_documents(), "_BLANK", blank)
     text = "---\n#\n" * 20_000 + "kind: Node\napiVersion: v1\nmetadata: {name: a}\n"
-    assert [node.name for node in read(text).nodes] == ["a"]
+    assert names_in(text) == ["a"]
     assert blank.looked_at < 4 * len(text)
 
 
@@ -80,16 +85,17 @@ def packed_documents() -> Any:
     return module
 
 
-def test_lines_of_problems_are_those_of_the_file_with_marks_and_comments_before() -> None:
+def test_problem_has_its_line_after_marks_and_comments() -> None:
     text = "# one\r\n---\r\n# three\r\n---\r\n# five\r\nkind: Node\r\napiVersion: v1\r\nmetadata: {name: 7}\r\n"
     with pytest.raises(InputError, match=r"line 8: metadata\.name"):
         read(text)
 
 
-def test_an_indentation_that_no_program_writes_is_no_layout() -> None:
-    wide = " " * 60_000
-    items = f'{{\n{wide}"apiVersion": "v1",\n{wide}"items": [\n{wide}{json.dumps(NODE)}\n{wide}]\n}}\n'
-    assert [node.name for node in read(items).nodes] == ["a"]
+def test_unusual_indentation_is_no_layout() -> None:
+    lines = ['"apiVersion": "v1",', '"items": [', json.dumps(NODE), "]"]
+    indent = " " * 60_000
+    text = "\n".join(f"{indent}{line}" for line in lines)
+    assert names_in(f"{{\n{text}\n}}\n") == ["a"]
 
 
 @pytest.mark.parametrize("depth", [9, 300])
@@ -160,13 +166,13 @@ def as_saved(snapshot: Snapshot) -> bytes:
 @pytest.mark.parametrize(
     "form", [lambda text: text, lambda text: as_saved(read(text.decode()))], ids=["kubectl", "save"]
 )
-def test_a_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
+def test_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
     nodes = demo_nodes()
     text = saved([*nodes, pod("p", "gb200-01", 3)]).encode()
     with pipe(form(text)) as name:
         snapshot = load_files([name])
     assert len(snapshot.nodes) == len(nodes)
-    assert [each.name for each in snapshot.pods or ()] == ["p"]
+    assert names(snapshot.pods or ()) == ["p"]
 
 
 def test_two_pipes_of_different_forms() -> None:
@@ -176,7 +182,7 @@ def test_two_pipes_of_different_forms() -> None:
     assert len(snapshot.nodes) == 3
 
 
-def test_a_problem_in_a_pipe_has_its_line() -> None:
+def test_problem_in_a_pipe_has_its_line() -> None:
     bad = "kind: Node\napiVersion: v1\nmetadata: {name: 7}\n"
     with pipe(bad.encode()) as name, pytest.raises(InputError, match=rf"{name}, document 1, line 3: metadata\.name"):
         load_files([name])
@@ -187,29 +193,44 @@ def forged(tmp_path: Path) -> Callable[..., str]:
     """Writes a saved file of equal nodes whose pod count is forged: it holds one pod."""
 
     def write(nodes: int, pods: int | None = None, **changed: Any) -> str:
-        fields: dict[str, Any] = {"warnings": [], "topologies": [], "published": [], "objects": []}
-        fields |= {"taken_at": None, "catalogue": None, "served": {}, "scheduler_profiles": None, "pods": pods}
-        fields |= {"keys": [[]], "strings": [], "taints": [()], "allocatable": [{}], "conditions": [{}]}
-        row = packed._Node("a", "u", 0, [], True, True, 0, 0, 0, 0)
-        cluster = packed._Cluster(**(fields | {"nodes": [row] * nodes, "requested": [{}]} | changed))
+        fields: dict[str, Any] = {
+            "nodes": [packed._Node("a", "u", 0, [], True, True, 0, 0, 0, 0)] * nodes,
+            "pods": pods,
+            "requested": [{}],
+            "warnings": [],
+            "topologies": [],
+            "published": [],
+            "objects": [],
+            "taken_at": None,
+            "catalogue": None,
+            "served": {},
+            "scheduler_profiles": None,
+            "keys": [[]],
+            "strings": [],
+            "taints": [()],
+            "allocatable": [{}],
+            "conditions": [{}],
+        }
+        cluster = packed._Cluster(**{**fields, **changed})
         matrices = packed._Matrices([None], [0] * nodes)
         pod_row = packed._Pod("p", 0, 1, 2, 0, 0, 0, 0, 3, 3, 0, 0)
         all_pods = packed._Pods([pod_row], ["d", "a", "Running", ""], [{}], [None], [{}], [{}])
-        parts = packed._File(*map(packed._zipped, (cluster, matrices, all_pods)))
-        (tmp_path / "forged.toposcope").write_bytes(MAGIC + packed._VERSION + msgspec.msgpack.encode(parts))
-        return str(tmp_path / "forged.toposcope")
+        parts = packed._File(packed._zipped(cluster), packed._zipped(matrices), packed._zipped(all_pods))
+        file = tmp_path / "forged.toposcope"
+        file.write_bytes(MAGIC + packed._VERSION + msgspec.msgpack.encode(parts))
+        return str(file)
 
     return write
 
 
 @pytest.mark.regression
-def test_a_saved_file_has_no_more_nodes_than_the_limit_allows(forged: Callable[..., str]) -> None:
+def test_saved_file_has_no_more_nodes_than_the_limit_allows(forged: Callable[..., str]) -> None:
     with pytest.raises(InputError, match=r"forged\.toposcope: the snapshot has more than 4,096 nodes; .*limit"):
         load_files([forged(4097)], limit=1 << 20)
 
 
 @pytest.mark.parametrize("pods", [300_000_000, 10**15])
-def test_a_saved_file_has_no_more_pods_than_the_limit_allows(forged: Callable[..., str], pods: int) -> None:
+def test_saved_file_has_no_more_pods_than_the_limit_allows(forged: Callable[..., str], pods: int) -> None:
     with pytest.raises(InputError, match=r"the snapshot has more than 1,048,576 pods; .*--from-limit"):
         load_files([forged(1, pods)])
 
@@ -225,18 +246,18 @@ def test_pods_that_are_not_there_are_damage(forged: Callable[..., str]) -> None:
         list(snapshot.pods or ())
 
 
-def test_a_limit_of_its_own_holds_for_saved_files(forged: Callable[..., str]) -> None:
+def test_limit_of_its_own_holds_for_saved_files(forged: Callable[..., str]) -> None:
     with pytest.raises(InputError, match=r"has more than 4,096 nodes; .*raise --from-limit \(now 1\)"):
         load_files([forged(5000)], limit=1 << 20)
 
 
-def test_a_long_warning_of_a_saved_file_is_cut(forged: Callable[..., str]) -> None:
+def test_long_warning_of_a_saved_file_is_cut(forged: Callable[..., str]) -> None:
     (warning,) = load_files([forged(1, warnings=["x" * 10_000_000])]).warnings
     assert len(warning) < 40_000
     assert warning.endswith("(cut after 32 KiB of 10,000,000 characters)")
 
 
-def test_a_saved_file_that_nests_too_deeply_is_damage(
+def test_saved_file_that_nests_too_deeply_is_damage(
     forged: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoded = packed._encoded
@@ -254,35 +275,42 @@ def test_quantities_have_62_bits(quantity: str) -> None:
     assert pod_requests([{"cpu": MOST}, {"cpu": MOST}]) == {"cpu": MOST}
 
 
+def save_and_read(*objects: dict[str, Any]) -> Snapshot:
+    """A cluster of these objects, as it comes back from a saved file."""
+    content = as_saved(read(saved(list(objects))))
+    return packed.unpacked("f", io.BytesIO(content), degraded)
+
+
 @pytest.mark.regression
-@pytest.mark.parametrize("where", ["allocatable", "requests"])
-def test_a_cluster_with_a_quantity_beyond_all_bounds_can_be_saved(where: str) -> None:
-    node = {**NODE, "status": {"allocatable": {"cpu": "1e30"} if where == "allocatable" else {}}}
-    resources = {"requests": {"cpu": "1e30"}} if where == "requests" else {}
-    pods = [pod(name, "a", 0, containers=[{"name": "c", "resources": resources}]) for name in ("p", "q", "r", "s")]
-    snapshot = read(saved([node, *pods]))
-    again = packed.unpacked("f", io.BytesIO(as_saved(snapshot)), degraded)
-    (found,) = again.nodes
-    assert max([*found.allocatable.values(), *again.by_pods["a"].values()]) == MOST
+def test_node_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
+    node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
+    (again,) = save_and_read(node).nodes
+    assert again.allocatable["cpu"] == MOST
 
 
-def test_a_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
+@pytest.mark.regression
+def test_pods_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1e30"}}}]
+    pods = [pod(name, "a", 0, containers=containers) for name in ("p", "q", "r", "s")]
+    again = save_and_read({**NODE, "status": {"allocatable": {}}}, *pods)
+    assert again.by_pods["a"]["cpu"] == MOST
+
+
+def test_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
     topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t", "x": 10**30}}
-    snapshot = read(saved([NODE, topology]))
-    again = packed.unpacked("f", io.BytesIO(as_saved(snapshot)), degraded)
-    (published,) = again.published
+    (published,) = save_and_read(NODE, topology).published
     assert published.document["metadata"]["x"] == 1e30
 
 
 @pytest.mark.parametrize("priority", [10**30, 1 << 31])
-def test_a_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
+def test_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
     with pytest.raises(InputError, match=r"spec\.priority"):
         read(saved([NODE, pod("p", "a", 0, priority=priority)]))
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "a b", "a,b", "a[1]", "a'b", "a\tb", "x" * 64, "a#b", "a/b"])
-def test_a_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
+def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
     node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}
     with pytest.raises(InputError, match=r"metadata\.labels: .* cannot be the value of a label: those are of letters"):
         read(saved([node]))
@@ -290,7 +318,7 @@ def test_a_label_value_that_means_something_elsewhere_is_refused(value: str) -> 
         read(json.dumps({"kind": "List", "items": [node]}))
 
 
-def test_a_long_message_is_cut_and_the_cut_is_said() -> None:
+def test_long_message_is_cut_and_the_cut_is_said() -> None:
     message = "0/5 nodes are available: " + "1" * 60_000
     waiting = pod("p", None, 1, phase="Pending")
     waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
@@ -299,7 +327,7 @@ def test_a_long_message_is_cut_and_the_cut_is_said() -> None:
     assert found.waiting.endswith("... (cut after 32 KiB of 60,025 characters)")
 
 
-def test_an_amount_that_counts_as_less_is_said() -> None:
+def test_amount_that_counts_as_less_is_said() -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
     (warning,) = [text for text in read(saved([node, pod("p", "a", 0)])).warnings if "amount" in text]
     assert warning == (

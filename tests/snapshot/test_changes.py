@@ -1,41 +1,86 @@
-"""What is different between two looks at a cluster: tests/fixtures/changes.yaml."""
+"""What is different between two looks at a cluster."""
 
-from typing import Any
-
-import msgspec
 from tests.snapshot.clusters import snapshot, view
+from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
-from tests.support.tables import each_row
 from toposcope.api.levels import Level
-from toposcope.snapshot.changes import Change, changes
-from toposcope.snapshot.model import Published
-from toposcope.snapshot.scope import select_scope
+from toposcope.snapshot.changes import Change, Kind, changes
+from toposcope.snapshot.model import NodeView, Published
+from toposcope.snapshot.scope import Scope, select_scope
 
 
-class Seen(msgspec.Struct, forbid_unknown_fields=True):
-    nodes: list[dict[str, Any]]
-    """What `view` takes."""
-    ready: str | None = None
-    """Whether the ClusterTopology is."""
-    levels: list[str] = []
-    """Of what was published."""
+def scope(*nodes: NodeView, ready: str = "") -> Scope:
+    """The nodes under a ClusterTopology, which may say whether it is Ready."""
+    conditions = [{"type": "Ready", "status": ready, "reason": "Because"}] if ready else []
+    return select_scope(snapshot(nodes, (), cluster_topology({"conditions": conditions})))
 
 
-class Compared(msgspec.Struct, forbid_unknown_fields=True):
-    case: str
-    before: Seen
-    after: Seen
-    changes: list[Change]
+def published(*domains: str) -> Published:
+    """KAI's Topology `cluster` with these levels."""
+    levels = tuple(Level("", domain) for domain in domains)
+    return Published("kai.scheduler/v1alpha1", "Topology", "cluster", levels, {})
 
 
-@each_row("changes.yaml", Compared, ids=lambda row: row.case)
-def test_what_has_changed(row: Compared) -> None:
-    scopes, published = [], []
-    for seen in (row.before, row.after):
-        conditions = [{"type": "Ready", "status": seen.ready, "reason": "Because"}] if seen.ready else []
-        nodes = [view(**node) for node in seen.nodes]
-        scopes.append(select_scope(snapshot(nodes, (), cluster_topology({"conditions": conditions}))))
-        levels = tuple(Level("", key) for key in seen.levels)
-        published.append([Published("kai.scheduler/v1alpha1", "Topology", "cluster", levels, {})] if levels else [])
-    (before, after), (old, new) = scopes, published
-    assert changes(before, after, old, new) == row.changes
+def test_same_cluster_has_not_changed() -> None:
+    assert changes(scope(view("a")), scope(view("a")), [], []) == []
+
+
+def test_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
+    before = scope(
+        view("a0"),
+        view("a1"),
+        view("a2"),
+        view("b0", "r2"),
+        view("b1", "r2"),
+        view("b2", "r2"),
+    )
+    after = scope(
+        view("a0"),
+        view("a1"),
+        view("c0", "r3"),
+        view("a9"),
+    )
+    assert changes(before, after, [], []) == [
+        Change(Kind.DOMAIN_GONE, "rack", "z/b1/r2", "", ("b0", "b1", "b2")),
+        Change(Kind.NODE_GONE, "node", "z/b1/r1", "", ("a2",)),
+        Change(Kind.DOMAIN_NEW, "rack", "", "z/b1/r3", ("c0",)),
+        Change(Kind.NODE_NEW, "node", "", "z/b1/r1", ("a9",)),
+    ]
+
+
+def test_broadest_domain_that_is_gone_stands_for_what_was_in_it() -> None:
+    before = scope(view("a"), view("b", "x", block="b2"), view("c", "y", block="b2"))
+    assert changes(before, scope(view("a")), [], []) == [Change(Kind.DOMAIN_GONE, "block", "z/b2", "", ("b", "c"))]
+
+
+def test_nodes_that_move_together_are_one_change_at_the_broadest_level() -> None:
+    before = scope(view("a"), view("b"), view("c"))
+    after = scope(
+        view("a", "r7", block="b2"),
+        view("b", "r8", block="b2"),
+        view("c"),
+    )
+    moved = Change(Kind.MOVED, "block", "b1", "b2", ("a", "b"))
+    assert changes(before, after, [], []) == [moved]
+
+
+def test_state_hardware_levels_and_published_resources_change() -> None:
+    before = scope(view("a"), view("b"))
+    sick = view("a", state="degraded", labels={"gpu.topology/shape": "ffff"}, gpus=7)
+    after = scope(sick, view("b", None, ready=False))
+    assert changes(before, after, [published("zone", "rack")], [published("zone")]) == [
+        Change(Kind.LEVEL, "rack", RACK, ""),
+        Change(Kind.PUBLISHED, "topology.kai.scheduler/cluster", "zone > rack", "zone"),
+        Change(Kind.MOVED, "rack", "r1", "", ("b",)),
+        Change(Kind.STATE, "state", "ok", "degraded", ("a",)),
+        Change(Kind.STATE, "state", "ok", "not-ready", ("b",)),
+        Change(Kind.HARDWARE, "gpus", "8", "7", ("a",)),
+        Change(Kind.HARDWARE, "shape", "", "ffff", ("a",)),
+        Change(Kind.HARDWARE, "allocatable GPUs", "8", "7", ("a",)),
+    ]
+
+
+def test_condition_that_turns_is_a_change() -> None:
+    before = scope(view("a"), ready="True")
+    after = scope(view("a"), ready="False")
+    assert changes(before, after, [], []) == [Change(Kind.CONDITION, "Ready", "True (Because)", "False (Because)")]

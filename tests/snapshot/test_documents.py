@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from tests.snapshot.clusters import names
+from tests.support.manifests import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from tests.support.tables import each_case, named_objects
 from toposcope.snapshot import cutter
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.documents import documents
@@ -20,7 +21,12 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
 
 ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]
-LIST = {"apiVersion": "v1", "items": ITEMS, "kind": "List", "metadata": {"resourceVersion": ""}}
+LIST = {
+    "apiVersion": "v1",
+    "items": ITEMS,
+    "kind": "List",
+    "metadata": {"resourceVersion": ""},
+}
 
 
 class Dumper(yaml.CSafeDumper):
@@ -33,44 +39,68 @@ def as_yaml(document: Any) -> str:
 
 
 def typed_list() -> str:
-    bare = [{key: value for key, value in node.items() if key not in ("kind", "apiVersion")} for node in ITEMS[:5]]
-    nodes = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": bare})
-    return nodes + "\n" + saved(ITEMS[5:])
+    """Nodes as an API server lists them, without their kind."""
+    nodes = []
+    for node in ITEMS[:5]:
+        bare = dict(node)
+        del bare["kind"]
+        del bare["apiVersion"]
+        nodes.append(bare)
+    node_list = {
+        "kind": "NodeList",
+        "apiVersion": "v1",
+        "metadata": {},
+        "items": nodes,
+    }
+    return f"{json.dumps(node_list)}\n{saved(ITEMS[5:])}"
+
+
+def json_texts(indent: int | str | None = 2) -> list[str]:
+    """Each object as JSON."""
+    return [json.dumps(item, indent=indent) for item in ITEMS]
+
+
+def json_and_yaml_by_turns(*, yaml_first: bool) -> str:
+    """Objects in both languages, between marks."""
+    texts = []
+    is_yaml = yaml_first
+    for item in ITEMS:
+        texts.append(as_yaml(item) if is_yaml else json.dumps(item, indent=2))
+        is_yaml = not is_yaml
+    return "\n---\n".join(texts)
 
 
 LAYOUTS: dict[str, Callable[[], str]] = {
-    "kubectl -o json": lambda: saved(ITEMS),
-    "windows line ends": lambda: saved(ITEMS).replace("\n", "\r\n"),
-    "one line": lambda: json.dumps(LIST),
-    "jq, other order": lambda: json.dumps({"kind": "List", "items": ITEMS, "apiVersion": "v1"}, indent=2),
-    "lines": lambda: "\n".join(map(json.dumps, ITEMS)),
-    "several on one line": lambda: "".join(map(json.dumps, ITEMS)),
-    "several, indented": lambda: "\n".join(json.dumps(item, indent=2) for item in ITEMS),
-    "two lists": lambda: saved(ITEMS[:2]) + saved(ITEMS[2:]),
-    "typed list": typed_list,
-    "kubectl -o yaml": lambda: as_yaml(LIST),
-    "yaml documents": lambda: "---\n".join(map(as_yaml, ITEMS)),
-    "yaml with marks at both ends": lambda: "---\n" + "---\n".join(map(as_yaml, ITEMS)) + "---\n",
-    "yaml and a list": lambda: as_yaml(ITEMS[0]) + "---\n" + as_yaml({**LIST, "items": ITEMS[1:]}),
-    "json within yaml marks": lambda: "\n---\n".join(["# a comment", *map(json.dumps, ITEMS)]),
-    "yaml list, other order": lambda: yaml.dump(
-        {"kind": "List", "apiVersion": "v1", "items": ITEMS}, Dumper=Dumper, sort_keys=False
+    "kubectl-json": lambda: saved(ITEMS),
+    "windows": lambda: saved(ITEMS).replace("\n", "\r\n"),
+    "one-line": lambda: json.dumps(LIST),
+    "jq-order": lambda: json.dumps({"kind": "List", "items": ITEMS, "apiVersion": "v1"}, indent=2),
+    "lines": lambda: "\n".join(json_texts(None)),
+    "several-on-one-line": lambda: "".join(json_texts(None)),
+    "several-indented": lambda: "\n".join(json_texts()),
+    "two-lists": lambda: saved(ITEMS[:2]) + saved(ITEMS[2:]),
+    "typed-list": typed_list,
+    "kubectl-yaml": lambda: as_yaml(LIST),
+    "yaml-documents": lambda: "---\n".join(map(as_yaml, ITEMS)),
+    "yaml-with-marks-at-both-ends": lambda: "---\n" + "---\n".join(map(as_yaml, ITEMS)) + "---\n",
+    "yaml-and-a-list": lambda: as_yaml(ITEMS[0]) + "---\n" + as_yaml({**LIST, "items": ITEMS[1:]}),
+    "json-within-yaml-marks": lambda: "\n---\n".join(["# a comment", *json_texts(None)]),
+    "yaml-list-in-other-order": lambda: yaml.dump(
+        {"kind": "List", "apiVersion": "v1", "items": ITEMS},
+        Dumper=Dumper,
+        sort_keys=False,
     ),
-    "json with marks": lambda: "\n---\n".join(json.dumps(item, indent=2) for item in ITEMS),
-    "json with marks, windows, comments, a mark at the end": lambda: (
-        "# c\n---\n" + "\n# d\n--- # e\n\n".join(json.dumps(item, indent=1) for item in ITEMS) + "\n---\n"
+    "json-with-marks": lambda: "\n---\n".join(json_texts()),
+    "json-with-marks-and-comments-on-windows": lambda: (
+        "# c\n---\n" + "\n# d\n--- # e\n\n".join(json_texts(1)) + "\n---\n"
     ).replace("\n", "\r\n"),
-    "json indented by tabs": lambda: "\n".join(json.dumps(item, indent="\t") for item in ITEMS),
-    "json lists with marks": lambda: saved(ITEMS[:2]) + "---\n" + saved(ITEMS[2:]) + "---",
-    "json, an item on each line": lambda: '{"kind": "List", "items": [\n' + ",\n".join(map(json.dumps, ITEMS)) + "\n]}",
-    "json and yaml by turns": lambda: "\n---\n".join(
-        as_yaml(item) if number % 2 else json.dumps(item, indent=2) for number, item in enumerate(ITEMS)
-    ),
-    "yaml and json by turns": lambda: "\n---\n".join(
-        json.dumps(item, indent=2) if number % 2 else as_yaml(item) for number, item in enumerate(ITEMS)
-    ),
-    "yaml in braces": lambda: "\n---\n".join(yaml.dump(i, Dumper=Dumper, default_flow_style=True) for i in ITEMS),
-    "byte order mark": lambda: "\ufeff" + saved(ITEMS),
+    "json-indented-by-tabs": lambda: "\n".join(json_texts("\t")),
+    "json-lists-with-marks": lambda: saved(ITEMS[:2]) + "---\n" + saved(ITEMS[2:]) + "---",
+    "json-item-on-each-line": lambda: '{"kind": "List", "items": [\n' + ",\n".join(json_texts(None)) + "\n]}",
+    "json-and-yaml-by-turns": lambda: json_and_yaml_by_turns(yaml_first=False),
+    "yaml-and-json-by-turns": lambda: json_and_yaml_by_turns(yaml_first=True),
+    "yaml-in-braces": lambda: "\n---\n".join(yaml.dump(item, Dumper=Dumper, default_flow_style=True) for item in ITEMS),
+    "byte-order-mark": lambda: "\ufeff" + saved(ITEMS),
 }
 
 
@@ -91,35 +121,87 @@ def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_
     file = tmp_path / "cluster"
     file.write_bytes(LAYOUTS[layout]().encode())
     found = load_files([str(file)])
-    assert [node.name for node in found.nodes] == [f"gb200-0{i}" for i in range(1, 6)]
+    assert names(found.nodes) == ["gb200-01", "gb200-02", "gb200-03", "gb200-04", "gb200-05"]
     assert facts(found) == expected
 
 
+STREAMS = [
+    pytest.param('{\n"kind": "A"\n}\n---\n{"kind": "B"}\n---\n', {"A": (1, 1), "B": (2, 5)}, [], id="marks"),
+    pytest.param('{\n"kind": "A"\n}\n{"kind":\n "B"}', {"A": (1, 1), "B": (2, 4)}, [], id="nothing-between"),
+    pytest.param(
+        '\n\n{"kind": "A"} {"kind": "B"}\n{"kind": "C"}', {"A": (1, 3), "B": (2, 3), "C": (3, 4)}, [], id="one-line"
+    ),
+    pytest.param(
+        '# one\n{"kind": "A"} # two\n# three\n\n{"kind": "B"}\n--- # four\nkind: C\n',
+        {"A": (1, 2), "B": (2, 5), "C": (3, 6)},
+        [],
+        id="comments",
+    ),
+    pytest.param(
+        '\ufeff{"kind": "A"}\n---\nkind: B\nmetadata: {}\n---\n\t{"kind": "C"}\n{"kind": "D"}\n---',
+        {
+            "A": (1, 1),
+            "B": (2, 2),
+            "C": (3, 6),
+            "D": (4, 7),
+        },
+        [],
+        id="yaml-between",
+    ),
+    pytest.param(
+        'kind: A\n---\n{"kind": "B", "items":\n{"x": [\n{}\n]}}\n---\n# no more\n',
+        {"A": (1, 1), "B": (2, 3)},
+        [],
+        id="yaml-first",
+    ),
+    pytest.param(
+        '{kind: A}\n---\n{kind: B,\n "x": [1, 2,]}\n---\nkind: C',
+        {"A": (1, 1), "B": (2, 3), "C": (3, 5)},
+        [],
+        id="yaml-in-braces",
+    ),
+    pytest.param(
+        '{"kind": "A"}\n---\n{"kind":\n"B",,\n}\n---\n{"kind": "C"}\n',
+        {"A": (1, 1), "C": (3, 7)},
+        [(2, 4)],
+        id="malformed",
+    ),
+    pytest.param(
+        '{"kind": "A"}\n---\n{"kind": [\n{},\n---\n{"kind": "C"}\n',
+        {"A": (1, 1), "C": (3, 6)},
+        [(2, 3)],
+        id="without-end",
+    ),
+]
+
+
 @pytest.mark.regression
-@pytest.mark.parametrize("windows", [False, True])
-@each_case("snapshot.yaml")
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["unix", "windows"])
+@pytest.mark.parametrize(("text", "kinds", "malformed"), STREAMS)
 def test_documents_have_their_lines(
-    text: str, found: dict[str, list[int]], malformed: list[list[int]], windows: bool, tmp_path: Path
+    text: str, kinds: dict[str, tuple[int, int]], malformed: list[tuple[int, int]], line_end: str, tmp_path: Path
 ) -> None:
     """Documents by their kinds, and those that are none, each with its number and its line."""
     file = tmp_path / "stream"
-    file.write_bytes((text.replace("\n", "\r\n") if windows else text).encode())
+    file.write_bytes(text.replace("\n", line_end).encode())
     problems: list[Problem] = []
-    read = {
-        document.kind: [document.place.document, document.place.line]
-        for document in documents([str(file)], problems.append)
-    }
-    assert read == found
-    assert [[problem.place.document, problem.place.line] for problem in problems] == malformed
+    places = {}
+    for document in documents([str(file)], problems.append):
+        places[document.kind] = (document.place.document, document.place.line)
+    assert places == kinds
+    assert [(problem.place.document, problem.place.line) for problem in problems] == malformed
 
 
 def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "nodes.json.gz").write_bytes(gzip.compress(saved(ITEMS[:4]).encode()))
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    nodes = gzip.compress(saved(ITEMS[:4]).encode())
+    (folder / "nodes.json.gz").write_bytes(nodes)
     (tmp_path / "more.yaml").write_text(as_yaml(ITEMS[4]))
     (tmp_path / "README.md").write_text("{not a cluster")
-    rest = io.BytesIO(gzip.compress(saved(ITEMS[5:]).encode()))
-    assert facts(load_files([str(tmp_path), "-"], rest)) == expected
+    others = gzip.compress(saved(ITEMS[5:]).encode())
+    loaded = load_files([str(tmp_path), "-"], io.BytesIO(others))
+    assert facts(loaded) == expected
 
 
 def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
@@ -128,9 +210,11 @@ def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
     file.write_text("".join(one.format(i) for i in range(10_000)))
     problems: list[Problem] = []
     found = list(documents([str(file)], problems.append))
-    assert not problems
+    assert problems == []
     assert len(found) == 10_000
-    assert (found[-1].place.document, found[-1].place.line) == (10_000, 9_999 * 5)
+    last = found[-1].place
+    assert last.document == 10_000
+    assert last.line == 9_999 * 5
 
 
 def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
@@ -188,7 +272,7 @@ def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"])
-def test_an_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
+def test_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.write_bytes(text)
     found = load_files([str(file)])
@@ -200,7 +284,14 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
     script = "#!/bin/sh\nimages:\n- one\n"
     file = tmp_path / "f.yaml"
     file.write_text(
-        as_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"s": script}})
+        as_yaml(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "c"},
+                "data": {"s": script},
+            }
+        )
     )
     problems: list[Problem] = []
     [found] = documents([str(file)], problems.append)
@@ -210,12 +301,15 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
 
 # Lists are taken many items at a time: the result must be that of reading them one by one.
 
-OBJECTS: Final = named_objects("snapshot_objects.yaml")
-KUEUE: Final = OBJECTS["kueue topology"]
-PODS: Final = [pod("runs", "gb200-01", 3), pod("over", "gb200-02", 3, phase="Succeeded"), OBJECTS["waiting pod"]]
+KUEUE: Final = read_manifest("snapshot/kueue-topology.yaml")
+PODS: Final = [
+    pod("runs", "gb200-01", 3),
+    pod("over", "gb200-02", 3, phase="Succeeded"),
+    read_manifest("snapshot/waiting-pod.yaml"),
+]
 PLAIN: Final = [*demo_nodes(most=7), *PODS]
 MIXED: Final = [KUEUE, *PLAIN[:4], cluster_topology(required=["rack"]), *PLAIN[4:], KUEUE]
-FOREIGN: Final = OBJECTS["foreign node"]
+FOREIGN: Final = {"apiVersion": "other.io/v1", "kind": "Node", "metadata": {"name": "not-ours"}}
 
 
 class WantsNodes:
@@ -254,7 +348,7 @@ def check_either_way(tmp_path: Path, text: str | bytes) -> object:
 @pytest.mark.usefixtures("chunk")
 @pytest.mark.parametrize("items", [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_the_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
+def test_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
     check_either_way(tmp_path, saved(items).replace("\n", newline))
     check_either_way(tmp_path, (saved(items[:3]) + saved(items[2:])).replace("\n", newline))
 

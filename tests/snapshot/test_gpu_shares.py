@@ -1,6 +1,7 @@
 """What a node's GPU resources are: whole GPUs, or shares of them under the name of GPUs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,209 +13,234 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.snapshot.tree import shared_gpus, tree
 
-REPLICAS = {"nvidia.com/gpu.replicas": "10"}
-GKE = "cloud.google.com/"
+GPU = "nvidia.com/gpu"
+COUNT = "nvidia.com/gpu.count"
+PRODUCT = "nvidia.com/gpu.product"
+REPLICAS = "nvidia.com/gpu.replicas"
+STRATEGY = "nvidia.com/gpu.sharing-strategy"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+MIG_CONFIG = "nvidia.com/mig.config"
+GKE_STRATEGY = "cloud.google.com/gke-gpu-sharing-strategy"
+GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
+GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"
 H100 = "NVIDIA-H100-80GB-HBM3"
+TEN_REPLICAS = {REPLICAS: "10"}
 
 
 def cluster(*objects: Mapping[str, Any]) -> Snapshot:
-    nodes = [node_of(one) for one in objects if one["kind"] == "Node"]
-    pods = [pod_of(one) for one in objects if one["kind"] == "Pod"]
+    """These nodes and pods under a ClusterTopology."""
+    nodes = [node_of(document) for document in objects if document["kind"] == "Node"]
+    pods = [pod_of(document) for document in objects if document["kind"] == "Pod"]
     return snapshot(nodes, pods, cluster_topology())
 
 
-def offered(node: dict[str, Any]) -> tuple[int, int | None, list[tuple[str, str, int]]]:
-    """GPUs, free whole GPUs, and shares by resource, kind and number."""
-    seen = cluster(node)
-    (view,) = seen.nodes
-    shares = [(one.resource, one.described, one.total) for one in seen.shares.get(view.name, ())]
-    return view.gpus, seen.free_gpus(view), shares
+@dataclass(frozen=True)
+class Shares:
+    """Shares of one resource."""
+
+    resource: str
+    kind: str
+    total: int
 
 
-SHARED = {
-    "time slicing, by the product": (
+@dataclass(frozen=True)
+class Offered:
+    """The GPUs of a node, the whole ones of them that are free, and its shares."""
+
+    gpus: int
+    free: int | None
+    shares: list[Shares] = field(default_factory=list)
+
+
+def offered(node: Mapping[str, Any]) -> Offered:
+    """What is made of a Node object."""
+    alone = cluster(node)
+    (view,) = alone.nodes
+    shares = []
+    for share in alone.shares.get(view.name, ()):
+        shares.append(Shares(share.resource, share.described, share.total))
+    return Offered(view.gpus, alone.free_gpus(view), shares)
+
+
+SHARED = [
+    pytest.param(
         4,
         40,
-        REPLICAS | {"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.sharing-strategy": "time-slicing"},
+        {REPLICAS: "10", PRODUCT: "Tesla-T4-SHARED", STRATEGY: "time-slicing"},
         "time slices",
+        id="time-slicing-by-product",
     ),
-    "time slicing, by the number of replicas alone": (4, 40, REPLICAS, "time slices"),
-    "time slicing of an old GFD without a strategy": (
+    pytest.param(4, 40, TEN_REPLICAS, "time slices", id="time-slicing-by-replicas"),
+    pytest.param(
         2,
         6,
-        {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "3", "nvidia.com/gpu.product": "RTX-2000-Ada-SHARED"},
+        {COUNT: "2", REPLICAS: "3", PRODUCT: "RTX-2000-Ada-SHARED"},
         "time slices",
+        id="time-slicing-of-an-old-gfd",
     ),
-    "time slices of fewer GPUs than the agent counts": (
+    pytest.param(
         4,
         3,
-        {"nvidia.com/gpu.replicas": "3", "nvidia.com/gpu.product": "A100-SHARED"},
+        {REPLICAS: "3", PRODUCT: "A100-SHARED"},
         "time slices",
+        id="time-slicing-of-fewer-gpus",
     ),
-    "only some GPUs are sliced, under one name": (4, 13, REPLICAS, "time slices"),
-    "MPS": (8, 16, {"nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.sharing-strategy": "mps"}, "MPS clients"),
-    "MIG single": (
+    pytest.param(4, 13, TEN_REPLICAS, "time slices", id="time-slicing-of-some-gpus"),
+    pytest.param(8, 16, {REPLICAS: "2", STRATEGY: "mps"}, "MPS clients", id="mps"),
+    pytest.param(
         4,
         28,
-        {"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb"},
+        {MIG_STRATEGY: "single", PRODUCT: "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb"},
         "1g.5gb MIG devices",
+        id="mig-single",
     ),
-    "MIG single, one device a GPU": (
+    pytest.param(
         8,
         8,
-        {"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-7g.80gb"},
+        {MIG_STRATEGY: "single", PRODUCT: "NVIDIA-A100-SXM4-80GB-MIG-7g.80gb"},
         "7g.80gb MIG devices",
+        id="mig-single-one-device-a-gpu",
     ),
-    "MIG single with media extensions": (
+    pytest.param(
         1,
         1,
-        {"nvidia.com/gpu.product": f"{H100}-MIG-1g.10gb.me", "nvidia.com/mig.strategy": "single"},
+        {MIG_STRATEGY: "single", PRODUCT: f"{H100}-MIG-1g.10gb.me"},
         "1g.10gb.me MIG device",
+        id="mig-single-with-media-extensions",
     ),
-    "MIG single, sliced in time as well": (
+    pytest.param(
         4,
         56,
-        {"nvidia.com/gpu.product": "NVIDIA-A30-MIG-1g.6gb-SHARED", "nvidia.com/gpu.replicas": "2"},
+        {REPLICAS: "2", PRODUCT: "NVIDIA-A30-MIG-1g.6gb-SHARED"},
         "time slices of 1g.6gb MIG devices",
+        id="mig-single-time-sliced",
     ),
-    "MIG single without a product": (
+    pytest.param(
         4,
         28,
-        {"nvidia.com/mig.strategy": "single", "nvidia.com/mig.config": "all-1g.5gb"},
+        {MIG_STRATEGY: "single", MIG_CONFIG: "all-1g.5gb"},
         "1g.5gb MIG devices",
+        id="mig-single-without-product",
     ),
-    "MIG single of a layout with a name of its own": (4, 12, {"nvidia.com/mig.strategy": "single"}, "MIG devices"),
-    "HAMi, which labels nothing": (4, 40, {}, "shares"),
-    "HAMi beside GFD": (4, 40, {"nvidia.com/gpu.count": "4", "nvidia.com/gpu.replicas": "1"}, "shares"),
-    "HAMi on one GPU": (1, 2, {}, "shares"),
-    "GKE, time sharing": (
+    pytest.param(4, 12, {MIG_STRATEGY: "single"}, "MIG devices", id="mig-single-of-a-named-layout"),
+    pytest.param(4, 40, {}, "shares", id="hami"),
+    pytest.param(4, 40, {COUNT: "4", REPLICAS: "1"}, "shares", id="hami-beside-gfd"),
+    pytest.param(1, 2, {}, "shares", id="hami-on-one-gpu"),
+    pytest.param(
         2,
         20,
-        {GKE + "gke-gpu-sharing-strategy": "time-sharing", GKE + "gke-max-shared-clients-per-gpu": "10"},
+        {GKE_STRATEGY: "time-sharing", GKE_CLIENTS: "10"},
         "time slices",
+        id="gke-time-sharing",
     ),
-    "GKE, MPS": (
-        1,
-        3,
-        {GKE + "gke-gpu-sharing-strategy": "mps", GKE + "gke-max-shared-clients-per-gpu": "3"},
-        "MPS clients",
-    ),
-    "GKE, partitions": (1, 7, {GKE + "gke-gpu-partition-size": "1g.5gb"}, "1g.5gb MIG devices"),
-    "GKE, partitions that are shared": (
+    pytest.param(1, 3, {GKE_STRATEGY: "mps", GKE_CLIENTS: "3"}, "MPS clients", id="gke-mps"),
+    pytest.param(1, 7, {GKE_PARTITION: "1g.5gb"}, "1g.5gb MIG devices", id="gke-partitions"),
+    pytest.param(
         1,
         21,
-        {
-            GKE + "gke-gpu-partition-size": "1g.5gb",
-            GKE + "gke-gpu-sharing-strategy": "time-sharing",
-            GKE + "gke-max-shared-clients-per-gpu": "3",
-        },
+        {GKE_PARTITION: "1g.5gb", GKE_STRATEGY: "time-sharing", GKE_CLIENTS: "3"},
         "time slices of 1g.5gb MIG devices",
+        id="gke-shared-partitions",
     ),
-}
+]
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize(("gpus", "offers", "labels", "kind"), SHARED.values(), ids=SHARED)
-def test_shares_under_the_name_of_gpus(gpus: int, offers: int, labels: dict[str, str], kind: str) -> None:
-    node = sharing_node("n", agent=gpus, offers={"nvidia.com/gpu": offers}, labels=labels)
-    assert offered(node) == (gpus, 0, [("nvidia.com/gpu", kind, offers)])
+@pytest.mark.parametrize(("gpus", "offers", "labels", "kind"), SHARED)
+def test_shares_go_under_the_name_of_gpus(gpus: int, offers: int, labels: dict[str, str], kind: str) -> None:
+    node = sharing_node("n", agent=gpus, offers={GPU: offers}, labels=labels)
+    assert offered(node) == Offered(gpus, free=0, shares=[Shares(GPU, kind, offers)])
 
 
-WHOLE = {
-    "nothing is shared": (8, 8, {}),
-    "GFD says that nothing is shared": (
-        8,
-        8,
-        {"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.product": H100},
-    ),
-    "the MIG strategy is single and MIG is off": (
-        8,
-        8,
-        {"nvidia.com/mig.strategy": "single", "nvidia.com/mig.config": "all-disabled", "nvidia.com/gpu.product": H100},
-    ),
-    "one GPU is unhealthy": (8, 7, {}),
-    "no replicas are left": (4, 4, {"nvidia.com/gpu.replicas": "0"}),
-    "a label is no number": (4, 4, {"nvidia.com/gpu.replicas": "many"}),
-}
-
-
-@pytest.mark.parametrize(("gpus", "offers", "labels"), WHOLE.values(), ids=WHOLE)
-def test_whole_gpus(gpus: int, offers: int, labels: dict[str, str]) -> None:
-    node = sharing_node("n", agent=gpus, offers={"nvidia.com/gpu": offers}, labels=labels)
-    assert offered(node) == (gpus, offers, [])
-
-
-LOST = {
-    "one of eight": (7, 8, {}),
-    "all but one, as GFD still counts them": (1, 2, {"nvidia.com/gpu.count": "2"}),
-    "all but one, and the agent says so": (1, 2, {}),
-    "seven of eight": (1, 8, {}),
-}
+@pytest.mark.parametrize(
+    ("gpus", "offers", "labels"),
+    [
+        pytest.param(8, 8, {}, id="no-labels"),
+        pytest.param(8, 8, {REPLICAS: "1", STRATEGY: "none", PRODUCT: H100}, id="not-shared-by-gfd"),
+        pytest.param(
+            8,
+            8,
+            {MIG_STRATEGY: "single", MIG_CONFIG: "all-disabled", PRODUCT: H100},
+            id="mig-disabled",
+        ),
+        pytest.param(8, 7, {}, id="unhealthy-gpu"),
+        pytest.param(4, 4, {REPLICAS: "0"}, id="no-replicas"),
+        pytest.param(4, 4, {REPLICAS: "many"}, id="malformed-replicas"),
+    ],
+)
+def test_gpus_that_are_not_shared_are_whole(gpus: int, offers: int, labels: dict[str, str]) -> None:
+    node = sharing_node("n", agent=gpus, offers={GPU: offers}, labels=labels)
+    assert offered(node) == Offered(gpus, free=offers)
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize(("left", "offers", "labels"), LOST.values(), ids=LOST)
-def test_gpus_that_a_device_plugin_still_offers_after_they_were_lost_are_no_shares(
-    left: int, offers: int, labels: dict[str, str]
-) -> None:
-    node = sharing_node("n", agent=left, offers={"nvidia.com/gpu": offers}, labels=labels, state="degraded")
-    assert offered(node) == (left, left, [])
+@pytest.mark.parametrize(
+    ("gpus", "offers", "labels"),
+    [
+        pytest.param(7, 8, {}, id="one-of-eight"),
+        pytest.param(1, 2, {COUNT: "2"}, id="one-of-two-that-gfd-counts"),
+        pytest.param(1, 2, {}, id="one-of-two"),
+        pytest.param(1, 8, {}, id="seven-of-eight"),
+    ],
+)
+def test_lost_gpus_that_are_still_offered_are_no_shares(gpus: int, offers: int, labels: dict[str, str]) -> None:
+    node = sharing_node("n", agent=gpus, offers={GPU: offers}, labels=labels, state="degraded")
+    assert offered(node) == Offered(gpus, free=gpus)
 
 
-def test_a_degraded_node_may_still_share() -> None:
-    node = sharing_node("n", agent=3, offers={"nvidia.com/gpu": 40}, state="degraded")
-    assert offered(node) == (3, 0, [("nvidia.com/gpu", "shares", 40)])
+def test_degraded_node_may_still_share() -> None:
+    node = sharing_node("n", agent=3, offers={GPU: 40}, state="degraded")
+    assert offered(node) == Offered(3, free=0, shares=[Shares(GPU, "shares", 40)])
 
 
-def test_shares_with_a_name_of_their_own_leave_the_others_whole() -> None:
-    node = sharing_node("n", offers={"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 20}, labels=REPLICAS)
-    assert offered(node) == (4, 2, [("nvidia.com/gpu.shared", "time slices", 20)])
+def test_renamed_shares_leave_the_other_gpus_whole() -> None:
+    node = sharing_node("n", offers={GPU: 2, "nvidia.com/gpu.shared": 20}, labels=TEN_REPLICAS)
+    assert offered(node) == Offered(4, free=2, shares=[Shares("nvidia.com/gpu.shared", "time slices", 20)])
 
 
-def test_shared_mig_devices_with_a_name_of_their_own_are_called_what_they_are() -> None:
-    labels = {"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.replicas": "2"}
-    node = sharing_node("n", offers={"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb.shared": 56}, labels=labels)
-    assert offered(node) == (4, 0, [("nvidia.com/mig-1g.5gb.shared", "time slices of 1g.5gb MIG devices", 56)])
+def test_renamed_mig_shares_keep_their_name() -> None:
+    name = "nvidia.com/mig-1g.5gb.shared"
+    node = sharing_node("n", offers={GPU: 0, name: 56}, labels={MIG_STRATEGY: "mixed", REPLICAS: "2"})
+    assert offered(node) == Offered(4, free=0, shares=[Shares(name, "time slices of 1g.5gb MIG devices", 56)])
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu-small", "nvidia.com/shared"])
-def test_shares_may_have_a_name_that_somebody_chose(name: str) -> None:
-    node = sharing_node("n", offers={"nvidia.com/gpu": 0, name: 40}, labels=REPLICAS)
-    assert offered(node) == (4, 0, [(name, "time slices", 40)])
+def test_shares_may_have_a_chosen_name(name: str) -> None:
+    node = sharing_node("n", offers={GPU: 0, name: 40}, labels=TEN_REPLICAS)
+    assert offered(node) == Offered(4, free=0, shares=[Shares(name, "time slices", 40)])
 
 
 def test_memory_and_cores_of_hami_are_no_shares() -> None:
-    offers = {"nvidia.com/gpu": 40, "nvidia.com/gpumem": 163840, "nvidia.com/gpucores": 400}
-    node = sharing_node("n", offers=offers, labels=REPLICAS)
-    assert offered(node) == (4, 0, [("nvidia.com/gpu", "time slices", 40)])
+    offers = {GPU: 40, "nvidia.com/gpumem": 163840, "nvidia.com/gpucores": 400}
+    node = sharing_node("n", offers=offers, labels=TEN_REPLICAS)
+    assert offered(node) == Offered(4, free=0, shares=[Shares(GPU, "time slices", 40)])
 
 
 @pytest.mark.parametrize(
     ("offers", "labels", "gpus"),
     [
-        pytest.param(40, {**REPLICAS, "nvidia.com/gpu.count": "4"}, 4, id="GFD counts GPUs"),
-        pytest.param(40, REPLICAS, 4, id="replicas divide what is offered"),
-        pytest.param(41, REPLICAS, 41, id="and where they do not, it stands"),
-        pytest.param(8, {}, 8, id="nothing says more than the device plugin"),
-        pytest.param(0, {"nvidia.com/gpu.count": "8"}, 8, id="a device plugin that offers nothing yet"),
-        pytest.param(
-            28,
-            {"nvidia.com/gpu.count": "28", "nvidia.com/gpu.product": "A100-MIG-1g.5gb"},
-            28,
-            id="with MIG, GFD counts MIG devices: how many GPUs is unknown, and not zero",
-        ),
+        pytest.param(40, {REPLICAS: "10", COUNT: "4"}, 4, id="counted-by-gfd"),
+        pytest.param(40, TEN_REPLICAS, 4, id="divided-by-replicas"),
+        pytest.param(41, TEN_REPLICAS, 41, id="not-divisible-by-replicas"),
+        pytest.param(8, {}, 8, id="device-plugin-alone"),
+        pytest.param(0, {COUNT: "8"}, 8, id="device-plugin-that-offers-nothing-yet"),
+        # GFD counts MIG devices here: how many GPUs there are is unknown, and not zero.
+        pytest.param(28, {COUNT: "28", PRODUCT: "A100-MIG-1g.5gb"}, 28, id="mig-devices-counted-by-gfd"),
     ],
 )
-def test_gpus_without_an_agent(offers: int, labels: dict[str, str], gpus: int) -> None:
-    assert offered(sharing_node("n", agent=None, offers={"nvidia.com/gpu": offers}, labels=labels))[0] == gpus
+def test_gpus_are_counted_without_an_agent(offers: int, labels: dict[str, str], gpus: int) -> None:
+    node = sharing_node("n", agent=None, offers={GPU: offers}, labels=labels)
+    assert offered(node).gpus == gpus
 
 
-def test_a_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
-    seen = cluster(*mixed_cluster())
-    scope = select_scope(seen)
-    root = tree(seen, scope)
-    assert (root.gpus, root.free) == (28, 11)
-    assert [(one.nodes, one.gpus, one.described, one.free, one.total) for one in shared_gpus(seen, scope)] == [
+def test_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
+    mixed = cluster(*mixed_cluster())
+    scope = select_scope(mixed)
+    root = tree(mixed, scope)
+    assert root.gpus == 28
+    assert root.free == 11
+    shared = [(one.nodes, one.gpus, one.described, one.free, one.total) for one in shared_gpus(mixed, scope)]
+    assert shared == [
         (("mig-single",), 4, "1g.5gb MIG devices", 28, 28),
         (("sliced",), 4, "time slices", 39, 40),
         (("renamed",), 4, "time slices", 39, 40),
@@ -222,31 +248,43 @@ def test_a_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
     ]
 
 
-def test_nodes_that_differ_in_their_labels_only_are_counted_apart_in_a_tree() -> None:
-    seen = cluster(
-        sharing_node("a", agent=None, offers={"nvidia.com/gpu": 40}, labels={"nvidia.com/gpu.replicas": "10"}),
-        sharing_node("b", agent=None, offers={"nvidia.com/gpu": 40}, labels={"nvidia.com/gpu.replicas": "20"}),
+def two_sliced_nodes() -> Snapshot:
+    """Nodes without an agent whose GPUs are sliced 10 and 20 times."""
+    return cluster(
+        sharing_node("a", agent=None, offers={GPU: 40}, labels={REPLICAS: "10"}),
+        sharing_node("b", agent=None, offers={GPU: 40}, labels={REPLICAS: "20"}),
     )
-    root = tree(seen, select_scope(snapshot(seen.nodes, ())))
-    assert (root.gpus, root.free) == (0, 0)  # its ClusterTopology selects nodes with an agent
-    bare = Snapshot("a test", None, seen.nodes, ())
-    root = tree(bare, select_scope(bare))
-    assert (root.gpus, root.free) == (6, 0)
-    assert select_scope(bare).table() is not None
 
 
-def test_free_shares_where_no_pod_may_go_and_where_pods_are_unknown() -> None:
-    node = node_of(sharing_node("n", offers={"nvidia.com/gpu": 40}))
-    seen = snapshot([node], [pod_of(running("p", "n", {"nvidia.com/gpu": 3}))])
-    ((shares,),) = seen.shares.values()
-    assert (shares.unit, seen.free_shares(node, shares)) == (Unit.SHARE, 37)
+def test_topology_selects_no_nodes_without_an_agent() -> None:
+    sliced = two_sliced_nodes()
+    root = tree(sliced, select_scope(snapshot(sliced.nodes, ())))
+    assert root.gpus == 0
+    assert root.free == 0
+
+
+def test_nodes_with_different_labels_are_counted_apart() -> None:
+    without_topology = Snapshot("a test", None, two_sliced_nodes().nodes, ())
+    scope = select_scope(without_topology)
+    root = tree(without_topology, scope)
+    assert root.gpus == 6
+    assert root.free == 0
+    assert scope.table() is not None
+
+
+def test_free_shares_are_what_pods_leave() -> None:
+    node = node_of(sharing_node("n", offers={GPU: 40}))
+    known = snapshot([node], [pod_of(running("p", "n", {GPU: 3}))])
+    ((shares,),) = known.shares.values()
+    assert shares.unit == Unit.SHARE
+    assert known.free_shares(node, shares) == 37
     assert snapshot([node], None).free_shares(node, shares) is None
 
 
-def test_in_whole_gpus_no_share_is_called_a_gpu() -> None:
-    seen = cluster(*mixed_cluster())
-    whole = seen.in_whole_gpus
-    assert {node.name: node.allocatable.get("nvidia.com/gpu", 0) for node in whole.nodes} == {
+def test_shares_are_not_called_gpus() -> None:
+    whole = cluster(*mixed_cluster()).in_whole_gpus
+    gpus = {node.name: node.allocatable.get(GPU, 0) for node in whole.nodes}
+    assert gpus == {
         "eight": 8,
         "mig-mixed": 0,
         "mig-single": 0,
@@ -256,10 +294,10 @@ def test_in_whole_gpus_no_share_is_called_a_gpu() -> None:
     }
     assert whole.by_name["sliced"].allocatable["nvidia.com/gpu.shared"] == 40
     requests = {pod.name: dict(pod.requests) for pod in whole.pods or ()}
-    assert requests["a"] == {"nvidia.com/gpu": 1}
+    assert requests["a"] == {GPU: 1}
     assert requests["b"] == {"nvidia.com/gpu.shared": 1}
 
 
-def test_a_cluster_without_shares_is_left_as_it_is() -> None:
-    seen = cluster(sharing_node("n", offers={"nvidia.com/gpu": 4}))
-    assert seen.in_whole_gpus is seen
+def test_cluster_without_shares_is_unchanged() -> None:
+    without_shares = cluster(sharing_node("n", offers={GPU: 4}))
+    assert without_shares.in_whole_gpus is without_shares

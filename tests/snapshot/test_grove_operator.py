@@ -2,65 +2,92 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.api import ApiUnderTest, Clients
-from tests.support.saved import saved
-from tests.support.tables import each_case, named_objects
+from tests.support.manifests import read_manifest
+from tests.support.saved import Object, saved
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.live import Wanted, load_live
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import read_packed, write_packed
 
 KUBE, KAI = "default-scheduler", "kai-scheduler"
-OBJECTS = named_objects("snapshot_objects.yaml")
 
 
-def config_map(default: str = "", enabled: str = "true", name: str = "grove-operator-cm-1") -> dict[str, Any]:
-    made = named_objects("snapshot_objects.yaml")["grove operator"]
-    made["metadata"]["name"] = name
-    default = f"defaultProfileName: {default}\n  " if default else ""
-    text = made["data"]["config.yaml"].replace("enabled: true", f"enabled: {enabled}")
-    made["data"]["config.yaml"] = text.replace("profiles:", f"{default}profiles:")
-    return made
+def config_map(default: str = "", *, name: str = "grove-operator-cm-1", is_topology_aware: bool = True) -> Object:
+    """The operator's ConfigMap with both schedulers, and one of them as the default."""
+    document = read_manifest("snapshot/grove-operator.yaml")
+    document["metadata"]["name"] = name
+    text = document["data"]["config.yaml"]
+    if not is_topology_aware:
+        text = text.replace("enabled: true", "enabled: false")
+    if default:
+        text = text.replace("profiles:", f"defaultProfileName: {default}\n  profiles:")
+    document["data"]["config.yaml"] = text
+    return document
 
 
-OTHERS = {
-    "broken": config_map(name="broken") | {"data": {"a": "kind: [OperatorConfiguration", "b": 1}},
-    "other": config_map(name="other") | {"data": None},
-}
+def with_data(name: str, data: object) -> Object:
+    """A ConfigMap of the operator that holds something else."""
+    return {**config_map(name=name), "data": data}
 
 
-def profiles(known: list[Any] | None) -> SchedulerProfiles | None:
-    """With both schedulers, by the default one and whether it is known."""
-    return SchedulerProfiles((KUBE, KAI), *known) if known else None
+NOT_CONFIGURATIONS = [with_data("broken", {"a": "kind: [OperatorConfiguration", "b": 1}), with_data("other", None)]
 
 
-@each_case("tables/snapshot.yaml")
-def test_of_files_and_of_a_saved_snapshot(
-    maps: list[list[str]], kept: list[str], known: list[Any] | None, tmp_path: Path
-) -> None:
-    documents = [*(config_map(*words) for words in maps), *(OTHERS[name] for name in kept)]
-    (tmp_path / "cluster.json").write_text(saved(documents))
-    snapshot = load_files([str(tmp_path / "cluster.json")])
-    assert snapshot.scheduler_profiles == profiles(known)
-    with (tmp_path / "saved").open("wb") as out:
+def load(folder: Path, *documents: Object) -> Snapshot:
+    """A cluster of these objects, from a file."""
+    file = folder / "cluster.json"
+    file.write_text(saved(list(documents)))
+    return load_files([str(file)])
+
+
+def profiles_in(folder: Path, *documents: Object) -> SchedulerProfiles | None:
+    """What is known of the schedulers, from files; from a saved snapshot it is the same."""
+    snapshot = load(folder, *documents)
+    with (folder / "saved").open("wb") as out:
         write_packed(snapshot, out)
-    assert read_packed(tmp_path / "saved", lambda _name, _not_ok: False).scheduler_profiles == profiles(known)
+    packed = read_packed(folder / "saved", lambda _name, _not_ok: False)
+    assert packed.scheduler_profiles == snapshot.scheduler_profiles
+    return snapshot.scheduler_profiles
 
 
-def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Clients) -> None:
-    maps = "/api/v1/namespaces/default/configmaps"
-    api.create(maps, config_map(KAI))
-    api.create(maps, config_map(name="unlabelled") | {"metadata": {"name": "unlabelled"}})
+def test_profiles_default_to_the_scheduler_of_kubernetes(tmp_path: Path) -> None:
+    assert profiles_in(tmp_path, config_map()) == SchedulerProfiles((KUBE, KAI), KUBE, True)
+
+
+def test_profiles_have_the_configured_default(tmp_path: Path) -> None:
+    document = config_map(KAI, is_topology_aware=False)
+    assert profiles_in(tmp_path, document) == SchedulerProfiles((KUBE, KAI), KAI, False)
+
+
+def test_config_maps_that_are_no_configuration_are_ignored(tmp_path: Path) -> None:
+    documents = [config_map(KAI), *NOT_CONFIGURATIONS]
+    assert profiles_in(tmp_path, *documents) == SchedulerProfiles((KUBE, KAI), KAI, True)
+
+
+def test_profiles_are_unknown_without_a_configuration(tmp_path: Path) -> None:
+    assert profiles_in(tmp_path, *NOT_CONFIGURATIONS) is None
+
+
+def test_profiles_are_unknown_where_an_upgrade_left_a_configuration_behind(tmp_path: Path) -> None:
+    assert profiles_in(tmp_path, config_map(KAI), config_map(name="grove-operator-cm-2")) is None
+
+
+def test_profiles_of_a_cluster_are_read_where_grove_is_installed(api: ApiUnderTest, clients: Clients) -> None:
+    config_maps = "/api/v1/namespaces/default/configmaps"
+    api.create(config_maps, config_map(KAI))
+    unlabelled = config_map()
+    unlabelled["metadata"] = {"name": "unlabelled"}
+    api.create(config_maps, unlabelled)
 
     def look() -> SchedulerProfiles | None:
-        return load_live(
-            clients(), "s", datetime(2026, 1, 1, tzinfo=UTC), Wanted(pods=False, published=True)
-        ).scheduler_profiles
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        return load_live(clients(), "s", now, Wanted(pods=False, published=True)).scheduler_profiles
 
     assert look() is None
     api.install_crd(stand_in("grove.io", "v1alpha1", "ClusterTopologyBinding", "clustertopologybindings"))
@@ -68,10 +95,19 @@ def test_of_a_cluster_that_has_grove(api: ApiUnderTest, clients: Clients) -> Non
 
 
 @pytest.mark.regression
-@each_case("tables/snapshot.yaml")
-def test_check_knows_who_schedules(maps: list[list[str]], rules: list[str], placeable: bool, tmp_path: Path) -> None:
-    (tmp_path / "cluster.json").write_text(saved([OBJECTS["grove binding"], *(config_map(*words) for words in maps)]))
-    (checked,) = Checker(load_files([str(tmp_path / "cluster.json")])).check(OBJECTS["pod clique set"])
+@pytest.mark.parametrize(
+    ("config_maps", "rules", "is_placeable"),
+    [
+        pytest.param([], ["grove/scheduler-default"], True, id="unknown-scheduler"),
+        pytest.param([config_map()], ["grove/scheduler-name"], False, id="kubernetes"),
+        pytest.param([config_map(KAI)], [], True, id="kai"),
+    ],
+)
+def test_check_knows_who_schedules(
+    config_maps: list[Object], rules: list[str], *, is_placeable: bool, tmp_path: Path
+) -> None:
+    snapshot = load(tmp_path, read_manifest("snapshot/grove-binding.yaml"), *config_maps)
+    (checked,) = Checker(snapshot).check(read_manifest("snapshot/pod-clique-set.yaml"))
     assert [finding.rule for finding in checked.reading.findings] == rules
     assert checked.reading.workload
-    assert checked.reading.workload.placeable is placeable
+    assert checked.reading.workload.placeable is is_placeable

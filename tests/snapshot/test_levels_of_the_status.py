@@ -12,7 +12,12 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
 
 OBSERVED = 3
-KEYS = {"zone": ZONE, "block": BLOCK, "rack": RACK, "host": "kubernetes.io/hostname"}
+KEYS = {
+    "zone": ZONE,
+    "block": BLOCK,
+    "rack": RACK,
+    "host": "kubernetes.io/hostname",
+}
 BY_LABELS = "zone > block > rack > host"
 
 
@@ -69,7 +74,12 @@ def test_a_status_of_an_earlier_spec_is_not_shown_but_noted() -> None:
 
 
 def test_a_status_that_the_server_refused_is_not_shown() -> None:
-    refused = {"type": "Ready", "status": "False", "reason": "StatusRefused", "message": "too long"}
+    refused = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "StatusRefused",
+        "message": "too long",
+    }
     scope = scope_of(topology("zone", "rack", conditions=[refused]))
     assert "block" in shown(scope)
 
@@ -96,7 +106,12 @@ def test_what_would_be_is_computed() -> None:
 def test_the_controller_decides_whether_crossed_names_are_a_problem(
     status: str, observed: int, problems: int, notes: int
 ) -> None:
-    verdict = {"type": "HierarchyConsistent", "status": status, "reason": "LevelsNest", "message": "as it says"}
+    verdict = {
+        "type": "HierarchyConsistent",
+        "status": status,
+        "reason": "LevelsNest",
+        "message": "as it says",
+    }
     nodes = [view("a"), view("b", block="b2"), view("c", rack="r2")]
     document = topology("zone", "block", "rack", "host", observed=observed, conditions=[verdict])
     crossings = crossings_of(select_scope(snapshot(nodes, (), document)))
@@ -104,7 +119,12 @@ def test_the_controller_decides_whether_crossed_names_are_a_problem(
 
 
 def test_what_only_the_controller_finds_is_a_problem() -> None:
-    verdict = {"type": "HierarchyConsistent", "status": "False", "reason": "ValuesReadAlike", "message": "r.1 and r-1"}
+    verdict = {
+        "type": "HierarchyConsistent",
+        "status": "False",
+        "reason": "ValuesReadAlike",
+        "message": "r.1 and r-1",
+    }
     document = topology("zone", "block", "rack", "host", conditions=[verdict])
     crossings = crossings_of(scope_of(document))
     assert (crossings.problems, crossings.notes) == (["r.1 and r-1"], [])

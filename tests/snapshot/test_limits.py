@@ -10,7 +10,6 @@ import pytest
 import yaml
 from tests.cli.conftest import write_cluster
 from tests.support.saved import demo_nodes, saved
-from tests.support.tables import each_case
 from toposcope.snapshot.decode import degraded
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
@@ -24,36 +23,55 @@ class Endless(io.RawIOBase):
     """Begins with `head`, then `unit` for ever; counts what was read."""
 
     def __init__(self, unit: bytes, head: bytes = b"") -> None:
-        self._head, self._unit, self.count = head, unit, 0
+        self._head = head
+        self._unit = unit
+        self.count = 0
 
     def read(self, size: int = -1) -> bytes:
-        head, self._head = self._head[:size], self._head[size:]
         self.count += size
-        return head + (self._unit * (size // len(self._unit) + 1))[: size - len(head)]
+        head = self._head[:size]
+        self._head = self._head[size:]
+        units = self._unit * (size // len(self._unit) + 1)
+        return head + units[: size - len(head)]
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("take_list", [None, lambda _place, _text: 0], ids=["one by one", "lists"])
-@each_case("tables/snapshot.yaml")
-def test_a_document_without_end_is_refused_at_the_limit(unit: str, head: str, take_list: object) -> None:
+@pytest.mark.parametrize("take_list", [None, lambda _place, _text: 0], ids=["one-by-one", "lists"])
+@pytest.mark.parametrize(
+    ("unit", "head"),
+    [
+        pytest.param(b"\0", b"", id="zeros"),
+        pytest.param(b" ", b"", id="spaces"),
+        pytest.param(b"\n", b"", id="empty-lines"),
+        pytest.param(b"# x\n", b"", id="comments"),
+        pytest.param(b"[", b"", id="brackets"),
+        pytest.param(b"x\n", b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n', id="json-list"),
+        pytest.param(b"  a\n", b"apiVersion: v1\nitems:\n- x: |\n", id="yaml-list"),
+        pytest.param(b'"', b"", id="quotes"),
+    ],
+)
+def test_document_without_end_is_refused_at_the_limit(unit: bytes, head: bytes, take_list: object) -> None:
     problems: list[Problem] = []
-    stream = Endless(unit.encode(), head.encode())
+    stream = Endless(unit, head)
     tracemalloc.start()
     try:
-        assert not [*documents(["-"], problems.append, stream, take_list=take_list, limit=LIMIT)]  # type: ignore[arg-type]
+        read = list(documents(["-"], problems.append, stream, take_list=take_list, limit=LIMIT))  # type: ignore[arg-type]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    said = "one document has more than 1 MiB; if it is really that large, raise --from-limit (now 1)"
-    assert said in str(problems[-1])
+    assert read == []
+    message = "one document has more than 1 MiB; if it is really that large, raise --from-limit (now 1)"
+    assert message in str(problems[-1])
     assert stream.count < 5 * LIMIT
     assert peak < 40 << 20  # a pattern keeps a state for each of a chunk's line ends
 
 
 @pytest.mark.regression
-def test_a_file_of_many_documents_without_end_is_refused() -> None:
+def test_file_of_many_documents_without_end_is_refused() -> None:
     problems: list[Problem] = []
-    assert not [*documents(["-"], problems.append, Endless(b"---\n" + b"#" * 99_000 + b"\n"), limit=LIMIT)]  # type: ignore[arg-type]
+    stream = Endless(b"---\n" + b"#" * 99_000 + b"\n")
+    read = list(documents(["-"], problems.append, stream, limit=LIMIT))  # type: ignore[arg-type]
+    assert read == []
     assert "the file, unpacked, has more than 32 MiB" in str(problems[-1])
 
 
@@ -61,7 +79,7 @@ def test_a_file_of_many_documents_without_end_is_refused() -> None:
 @pytest.mark.regression
 @pytest.mark.parametrize("layout", ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'])
 @pytest.mark.parametrize("item", ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'])
-def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
+def test_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
     text = layout % ",\n".join([item] * (LIMIT // (len(item) + 2) - 20))
     (tmp_path / "list.json").write_text(text)
     tracemalloc.start()
@@ -75,7 +93,7 @@ def test_a_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path:
 
 
 @pytest.mark.regression
-def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+def test_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (4 * LIMIT)))
     with pytest.raises(InputError, match=r"bomb\.json\.gz: one document has more than 1 MiB"):
         load_files([str(tmp_path / "bomb.json.gz")], limit=LIMIT)
@@ -83,7 +101,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("text", [json.dumps, yaml.safe_dump])
-def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
+def test_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
     node = demo_nodes(most=1)[0]
     node["metadata"]["annotations"] = {"x": "y" * (LIMIT // 3)}
     (tmp_path / "node.yaml").write_text((json.dumps if text is json.dumps else yaml.safe_dump)(node))
@@ -92,9 +110,12 @@ def test_an_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None
 
 
 @pytest.mark.regression
-def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
-    demo = enumerate(demo_nodes())
-    nodes = [{**node, "metadata": node["metadata"] | {"name": f"n{i}-{k}"}} for i, node in demo for k in range(4)]
+def test_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
+    nodes = []
+    for copy in range(4):
+        for number, node in enumerate(demo_nodes()):
+            node["metadata"]["name"] = f"n{number}-{copy}"
+            nodes.append(node)
     file = tmp_path / "cluster.json"
     file.write_text(saved(nodes))
     assert file.stat().st_size > 2 * LIMIT
@@ -102,7 +123,7 @@ def test_a_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.regression
-def test_a_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
+def test_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
     file = tmp_path / "demo.toposcope"
     with file.open("wb") as out:
         write_packed(load_files([write_cluster(tmp_path / "cluster.json", *demo_nodes())]), out)

@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from tests.snapshot.clusters import names
 from tests.support.api import (
     NODES,
     RBAC,
@@ -37,44 +37,73 @@ def look(client: ApiClient, wanted: Wanted | None = None) -> Snapshot:
 def fill(api: ApiUnderTest) -> None:
     """Three nodes, two pods; what the API server itself fills in is not sent."""
     for node in demo_nodes(most=3, faulty=("gb200-02",)):
-        metadata = {key: value for key, value in node["metadata"].items() if key in ("name", "labels", "annotations")}
-        made = api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}})
-        status = {"allocatable": node["status"]["allocatable"], "capacity": node["status"]["capacity"]}
-        ready = [{"type": "Ready", "status": "True"}]
-        reported = made | {"status": status | {"conditions": ready}}
-        code, answer = api.request("PUT", f"{NODES}/{metadata['name']}/status", reported)
+        metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
+        created = api.create(
+            NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": metadata,
+                "spec": {},
+            },
+        )
+        created["status"] = {
+            "allocatable": node["status"]["allocatable"],
+            "capacity": node["status"]["capacity"],
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        code, answer = api.request("PUT", f"{NODES}/{metadata['name']}/status", created)
         assert code == 200, answer
     create_namespace(api, "train")
     create_service_account(api, "train", "default")
-    for name, where in (("one", "gb200-01"), ("two", "gb200-03")):
-        document: dict[str, Any] = pod(name, where, 3)
-        api.create("/api/v1/namespaces/train/pods", document | {"status": {}})
+    create_pod(api, "one", "gb200-01")
+    create_pod(api, "two", "gb200-03")
 
 
-def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
+def create_pod(api: ApiUnderTest, name: str, node: str) -> None:
+    """A pod with three GPUs."""
+    document = pod(name, node, 3)
+    document["status"] = {}
+    api.create("/api/v1/namespaces/train/pods", document)
+
+
+def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     api.create(TOPOLOGIES, cluster_topology(required=["rack"]) | {"metadata": {"name": "cluster"}, "status": {}})
     seen = look(clients())
-    assert (seen.source, seen.taken_at, seen.warnings) == ("a server", NOW, ())
-    assert [node.name for node in seen.nodes] == ["gb200-01", "gb200-02", "gb200-03"]
+    assert seen.source == "a server"
+    assert seen.taken_at == NOW
+    assert seen.warnings == ()
+    assert names(seen.nodes) == ["gb200-01", "gb200-02", "gb200-03"]
     assert [seen.free_gpus(node) for node in seen.nodes] == [1, 4, 1]
     assert [node.matrix is not None for node in seen.nodes] == [False, True, False]
-    found = select_scope(seen)
-    assert (found.name, found.path) == ("cluster", "zone > block > rack > nvlink-domain > host")
-    [topology] = seen.topologies
+    scope = select_scope(seen)
+    assert scope.name == "cluster"
+    assert scope.path == "zone > block > rack > nvlink-domain > host"
+    (topology,) = seen.topologies
     assert topology.required == ("rack",)
 
 
 def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
-    wanted = Wanted(pods=False, published=True, node="gb200-03", keep_matrix=lambda _name, _not_ok: True)
+    wanted = Wanted(
+        pods=False,
+        published=True,
+        node="gb200-03",
+        keep_matrix=lambda _name, _not_ok: True,
+    )
     seen = look(clients(), wanted)
-    assert [(node.name, node.matrix is not None) for node in seen.nodes] == [("gb200-03", True)]
-    assert (seen.pods, seen.topologies, seen.published, seen.warnings) == (None, (), (), ())
+    (node,) = seen.nodes
+    assert node.name == "gb200-03"
+    assert node.matrix is not None
+    assert seen.pods is None
+    assert seen.topologies == ()
+    assert seen.published == ()
+    assert seen.warnings == ()
 
 
-def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients: Clients) -> None:
+def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     wanted = Wanted(pods=False, published=True)
     before = look(clients(), wanted)
@@ -90,7 +119,12 @@ def test_what_else_decides_is_read_where_it_is_served(api: ApiUnderTest, clients
     path = f"/apis/{group}/v1beta2/namespaces/train"
     api.create(f"{path}/localqueues", queue)
     api.create(f"{path}/workloads", {**made, "kind": "Workload", "spec": {"podSets": []}})
-    held = {**made, "kind": "Workload", "metadata": {"name": "held"}, "spec": {"podSets": []}}
+    held = {
+        **made,
+        "kind": "Workload",
+        "metadata": {"name": "held"},
+        "spec": {"podSets": []},
+    }
     api.create(f"{path}/workloads", {**held, "status": {"admission": admission}})
     seen = look(clients(), wanted)
     assert (seen.warnings, seen.served["workloads.kueue.x-k8s.io"]) == ((), True)
@@ -107,12 +141,12 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pyte
     seen = load_live(
         clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: progress.append((what, count))
     )
-    assert [node.name for node in seen.nodes] == [f"n{i}" for i in range(5)]
+    assert names(seen.nodes) == [f"n{i}" for i in range(5)]
     assert progress[:5] == [("ClusterTopologies", 0), ("nodes", 0), ("nodes", 2), ("nodes", 4), ("nodes", 5)]
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
-def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: ApiUnderTest) -> None:
+def test_forbidden_list_is_a_warning_but_of_nodes_an_error(api: ApiUnderTest) -> None:
     fill(api)
     create_service_account(api, "train", "viewer")
     token = account_token(api, "train", "viewer")
@@ -155,7 +189,7 @@ def _once_allowed(client: ApiClient) -> Snapshot:
     pytest.fail("the binding never took effect")
 
 
-def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
@@ -173,5 +207,5 @@ def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.M
 
         seen = load_live(client, "s", NOW, Wanted(pods=False), expire)
         client.close()
-    assert [node.name for node in seen.nodes] == ["n0", "n1", "n2", "n9"]
+    assert names(seen.nodes) == ["n0", "n1", "n2", "n9"]
     assert pages == [2, 2, 4]

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.manifests import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from tests.support.tables import named_objects
 from toposcope.cli.main import main
 from toposcope.snapshot import packed
 from toposcope.snapshot.cutter import LIMIT
@@ -24,19 +24,25 @@ from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.sources import sources
 
-OBJECTS = named_objects("snapshot_objects.yaml")
-
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nodes and pods with something special each, and what schedulers read."""
     nodes = demo_nodes(most=22, faulty=("gb200-05",))
     nodes[1]["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
     nodes[2]["metadata"]["labels"] = {"note": "ünïcode"}
     nodes[3]["spec"]["unschedulable"] = True
-    pods = [pod("a", "gb200-01", 4), pod("b", "gb200-01", 1), pod("waits", None, 8, phase="Pending")]
-    others = [OBJECTS[name] for name in ("segment", "kai topology", "local queue")]
+    others = [
+        pod("a", "gb200-01", 4),
+        pod("b", "gb200-01", 1),
+        pod("waits", None, 8, phase="Pending"),
+        cluster_topology({"nodes": 22}, required=["rack"]),
+        read_manifest("snapshot/segment.yaml"),
+        read_manifest("snapshot/kai-topology.yaml"),
+        read_manifest("snapshot/local-queue.yaml"),
+    ]
     file = tmp_path_factory.mktemp("packed") / "cluster.json"
-    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), *others]))
+    file.write_text(saved([*nodes, *others]))
     return file
 
 
@@ -46,27 +52,37 @@ def save(snapshot: Snapshot, path: Path) -> Path:
     return path
 
 
-def test_the_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
-    whole = dataclasses.replace(load_files([str(demo)], keep_matrix=every), served={"topologies.kai.scheduler": True})
+def with_matrix(snapshot: Snapshot) -> list[str]:
+    """The nodes whose matrix is known."""
+    return [node.name for node in snapshot.nodes if node.matrix]
+
+
+def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
+    loaded = load_files([str(demo)], keep_matrix=every)
+    whole = dataclasses.replace(loaded, served={"topologies.kai.scheduler": True})
     assert [document["kind"] for document in whole.objects] == ["LocalQueue"]
-    assert sum(node.matrix is not None for node in whole.nodes) == 22
+    assert len(with_matrix(whole)) == 22
+
     file = save(whole, tmp_path / "saved")
-    found = read_packed(file, every)
-    assert found.nodes == whole.nodes
-    assert found.requested == {name: whole.requested.get(name, {}) for name in whole.by_name}
-    assert [found.free_gpus(node) for node in found.nodes] == [whole.free_gpus(node) for node in whole.nodes]
-    assert found.pods is not None
-    assert tuple(found.pods) == whole.pods
-    assert (found.topologies, found.published) == (whole.topologies, whole.published)
-    assert len(file.read_bytes()) * 20 < demo.stat().st_size
+    packed_again = read_packed(file, every)
+    assert packed_again.nodes == whole.nodes
+    assert list(packed_again.requested) == list(whole.by_name)
+    for node in whole.nodes:
+        assert packed_again.requested[node.name] == whole.requested.get(node.name, {})
+        assert packed_again.free_gpus(node) == whole.free_gpus(node)
+    assert packed_again.pods is not None
+    assert tuple(packed_again.pods) == whole.pods
+    assert packed_again.topologies == whole.topologies
+    assert packed_again.published == whole.published
+    assert file.stat().st_size * 20 < demo.stat().st_size
 
 
 def test_only_the_matrices_that_are_asked_for_are_read(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)], keep_matrix=every), tmp_path / "saved")
     few = read_packed(file, degraded)
-    assert [node.name for node in few.nodes if node.matrix] == ["gb200-05"]
+    assert with_matrix(few) == ["gb200-05"]
     one = read_packed(file, lambda name, _: name == "gb200-01")
-    assert [node.name for node in one.nodes if node.matrix] == ["gb200-01"]
+    assert with_matrix(one) == ["gb200-01"]
 
 
 def test_pods_that_are_not_known_stay_unknown(demo: Path, tmp_path: Path) -> None:
@@ -83,22 +99,42 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
     changed = tmp_path / "changed.json"
     bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gb200-01"}}
     changed.write_text(saved([bare, pod("a", "gb200-02", 1), pod("c", "gb200-02", 1)]))
-    found = load_files([str(file), str(changed)])
-    assert found.by_name["gb200-01"].labels == {}
-    assert len(found.nodes) == 22
-    assert {pod.name: pod.node for pod in found.pods or ()} == {
-        "a": "gb200-02", "b": "gb200-01", "c": "gb200-02", "waits": "",
-    }  # fmt: skip
-    alone = load_files([str(file), str(file)])
-    assert (alone.nodes, alone.pods) == (whole.nodes, whole.pods)
+    together = load_files([str(file), str(changed)])
+    assert together.by_name["gb200-01"].labels == {}
+    assert len(together.nodes) == 22
+    places = {pod.name: pod.node for pod in together.pods or ()}
+    assert places == {
+        "a": "gb200-02",
+        "b": "gb200-01",
+        "c": "gb200-02",
+        "waits": "",
+    }
+
+
+def test_file_given_twice_counts_once(demo: Path, tmp_path: Path) -> None:
+    whole = load_files([str(demo)])
+    file = save(whole, tmp_path / "saved")
+    twice = load_files([str(file), str(file)])
+    assert twice.nodes == whole.nodes
+    assert twice.pods == whole.pods
 
 
 @pytest.mark.regression
-def test_saved_objects_of_every_kind_stay_as_they_are_beside_other_files(tmp_path: Path) -> None:
+def test_saved_objects_stay_as_they_are_beside_other_files(tmp_path: Path) -> None:
     named = {"metadata": {"name": "train", "namespace": "ml"}}
-    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **named, "pods": ["a"]}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        **named,
+        "pods": ["a"],
+    }
     gangs = [
-        {"apiVersion": f"{group}/v", "kind": kind, **named, "spec": {}}
+        {
+            "apiVersion": f"{group}/v",
+            "kind": kind,
+            **named,
+            "spec": {},
+        }
         for group, kind in [
             ("scheduler.grove.io", "PodGang"),
             ("scheduling.run.ai", "PodGroup"),
@@ -107,7 +143,12 @@ def test_saved_objects_of_every_kind_stay_as_they_are_beside_other_files(tmp_pat
         ]
     ]
     pod_set = {"name": "main", "count": 2, "requests": {"nvidia.com/gpu": 8}}
-    admitted = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", **named, "spec": {"podSets": [pod_set]}}
+    admitted = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Workload",
+        **named,
+        "spec": {"podSets": [pod_set]},
+    }
     admitted["status"] = {"admission": {"clusterQueue": "gpus"}}
     objects = (budget, *gangs, admitted)
     file = save(Snapshot("live", None, (), (), objects=objects), tmp_path / "saved")
@@ -117,7 +158,7 @@ def test_saved_objects_of_every_kind_stay_as_they_are_beside_other_files(tmp_pat
 
 
 @pytest.mark.regression
-def test_check_takes_a_saved_budget_beside_a_budget_in_other_files(
+def test_check_takes_a_saved_budget_beside_other_files(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}}
@@ -130,11 +171,12 @@ def test_check_takes_a_saved_budget_beside_a_budget_in_other_files(
     assert "fits" in capsys.readouterr().out
 
 
-def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
+def test_snapshot_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
-    with ExitStack() as keep:
-        found = sources([str(file), str(demo), str(tmp_path), str(tmp_path / "gone"), "-"], keep)
-    assert [source.packed for source in found] == [True, False, False, False, False]
+    missing = tmp_path / "gone"
+    with ExitStack() as stack:
+        opened = sources([str(file), str(demo), str(tmp_path), str(missing), "-"], stack)
+    assert [source.packed for source in opened] == [True, False, False, False, False]
     with pytest.raises(InputError, match="written by toposcope save: give it as a file of its own"):
         load_files(["-"], io.BytesIO(file.read_bytes()))
 
@@ -177,14 +219,19 @@ def facts(snapshot: Snapshot) -> tuple[object, ...]:
     return (snapshot.nodes, tuple(snapshot.pods or ()), dict(snapshot.requested), *others)
 
 
-def test_a_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
+def test_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     whole = dataclasses.replace(load_files([str(demo)]), taken_at=moment, warnings=("pods could not be seen",))
     file = save(whole, tmp_path / "saved")
-    before, content = read_packed(file, degraded), file.read_bytes()
-    assert (before.warnings, before.taken_at) == (whole.warnings, moment)
+    before = read_packed(file, degraded)
+    assert before.warnings == whole.warnings
+    assert before.taken_at == moment
+
+    content = file.read_bytes()
     for at in range(len(MAGIC) + 2, len(content), 7):
-        file.write_bytes(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :])
+        damaged = bytearray(content)
+        damaged[at] ^= 0x10
+        file.write_bytes(damaged)
         with contextlib.suppress(InputError):
             assert facts(read_packed(file, degraded)) == facts(before)
 
@@ -214,21 +261,21 @@ def test_rows_and_tables_that_do_not_fit_together_are_reported(demo: Path, tmp_p
 
 
 @pytest.mark.parametrize("table", ["keys", "strings", "taints", "allocatable", "conditions", "requested"])
-def test_a_place_that_its_table_does_not_have_is_damage(demo: Path, tmp_path: Path, table: str) -> None:
+def test_index_beyond_its_table_is_damage(demo: Path, tmp_path: Path, table: str) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     forge(file, "cluster", **{table: lambda _values: []})
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
 
 
-def test_a_missing_pod_is_damage(demo: Path, tmp_path: Path) -> None:
+def test_missing_pod_is_damage(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     forge(file, "pods", pods=lambda pods: pods[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):
         list(read_packed(file, degraded).pods or ())
 
 
-def test_a_missing_node_is_damage(demo: Path, tmp_path: Path) -> None:
+def test_missing_node_is_damage(demo: Path, tmp_path: Path) -> None:
     file = save(load_files([str(demo)]), tmp_path / "saved")
     forge(file, "cluster", nodes=lambda nodes: nodes[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):

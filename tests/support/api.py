@@ -56,8 +56,11 @@ class ApiUnderTest(AdminApi):
 
     def stored(self) -> list[tuple[str, str]]:
         """What a real server stores: the folder of each object (its kind, and perhaps namespace) and its name."""
-        found = (key.removeprefix("/registry/").rpartition("/") for key in self.keys())
-        return [(folder, name) for folder, _, name in found]
+        stored = []
+        for key in self.keys():
+            folder, _, name = key.removeprefix("/registry/").rpartition("/")
+            stored.append((folder, name))
+        return stored
 
     def ensure_crd(self, crd: dict[str, Any]) -> None:
         """Have a CRD served that stays for other tests: a new one takes a real server two seconds to accept objects.
@@ -71,13 +74,17 @@ class ApiUnderTest(AdminApi):
         self._keep_crd(crd, self.module)
 
     def _keep_crd(self, crd: dict[str, Any], owner: str) -> None:
-        if self.request("GET", f"{CRDS}/{crd['metadata']['name']}")[0] != 200:
-            self.install_crd({**crd, "metadata": {**crd["metadata"], "labels": {KEPT: owner}}})
+        metadata = crd["metadata"]
+        status, _ = self.request("GET", f"{CRDS}/{metadata['name']}")
+        if status != 200:
+            self.install_crd(crd | {"metadata": metadata | {"labels": {KEPT: owner}}})
 
 
 def error_of(said: str | list[Any]) -> KubeError:
     """By status, reason, message and perhaps seconds to wait; a text alone: the server cannot be reached."""
-    return UnreachableError(said) if isinstance(said, str) else ApiError(*said)
+    if isinstance(said, str):
+        return UnreachableError(said)
+    return ApiError(*said)
 
 
 def node(name: str, **metadata: Any) -> dict[str, Any]:
@@ -92,27 +99,58 @@ def create_namespace(api: ApiUnderTest, name: str) -> None:
 
 def create_service_account(api: ApiUnderTest, namespace: str, name: str) -> None:
     """Create a service account, `default` too where a pod needs it: no controller does."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name},
+    }
     api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
 
 
 def account_token(api: ApiUnderTest, namespace: str, name: str) -> str:
     """A token as `kubectl create token` gets it: bound to no pod, so that it names no node."""
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", asked)
+    token_request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {},
+    }
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+    answer = api.create(f"{account}/token", token_request)
     return answer["status"]["token"]
 
 
 def bind(api: ApiUnderTest, role: dict[str, Any], namespace: str, name: str) -> None:
-    """Give a service account all that a ClusterRole says, which is made."""
-    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+    """Create a ClusterRole, and bind a service account to it."""
+    metadata = role["metadata"]
+    binding = {
+        "apiVersion": role["apiVersion"],
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": metadata["name"],
+        },
+        "subjects": [
+            {
+                "kind": "ServiceAccount",
+                "namespace": namespace,
+                "name": name,
+            }
+        ],
+    }
     api.create(f"{RBAC}/clusterroles", role)
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
-    binding = {"apiVersion": role["apiVersion"], "kind": "ClusterRoleBinding", "metadata": role["metadata"]}
-    api.create(f"{RBAC}/clusterrolebindings", {**binding, "roleRef": ref, "subjects": [subject]})
+    api.create(f"{RBAC}/clusterrolebindings", binding)
 
 
 def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
     """A ClusterRole, with the label by which it is removed after the test."""
-    metadata = {"name": name, "labels": {"app.kubernetes.io/part-of": "toposcope"}}
-    return {"apiVersion": RBAC.removeprefix("/apis/"), "kind": "ClusterRole", "metadata": metadata, "rules": [*rules]}
+    return {
+        "apiVersion": RBAC.removeprefix("/apis/"),
+        "kind": "ClusterRole",
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/part-of": "toposcope"},
+        },
+        "rules": list(rules),
+    }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,18 @@ def machine(
     }
     if modules:
         about["modules"] = list(modules)
-    roots = [
-        {"numa": gpu * 2 // gpus, "bus": f"0000:{16 + 8 * gpu:02x}", "ports": [f"gpu{gpu}"]} for gpu in range(gpus)
-    ]
+    roots: list[dict[str, Any]] = []
+    for gpu in range(gpus):
+        roots.append(
+            {
+                "numa": gpu * 2 // gpus,
+                "bus": f"0000:{16 + 8 * gpu:02x}",
+                "ports": [f"gpu{gpu}"],
+            }
+        )
     if switches:
-        ports = [[f"nvswitch{switch}" for switch in range(switches)]]
-        roots.append({"numa": 1, "bus": "0000:e0", "ports": ports})
+        ports = [f"nvswitch{switch}" for switch in range(switches)]
+        roots.append({"numa": 1, "bus": "0000:e0", "ports": [ports]})
     profile: dict[str, Any] = {
         "name": name,
         "description": f"{gpus} x {product}",
@@ -57,7 +64,12 @@ def machine(
     }
     if nvlink is not None:
         version = _VERSIONS[architecture]
-        profile["nvlink"] = {"version": version, "mbps": _MBPS[version], "switch_pci_id": 0x22A3, **nvlink}
+        profile["nvlink"] = {
+            "version": version,
+            "mbps": _MBPS[version],
+            "switch_pci_id": 0x22A3,
+            **nvlink,
+        }
     file = folder / f"{name}.yaml"
     file.write_text(_yaml(profile), encoding="utf-8")
     return load_profile(file)
@@ -66,12 +78,14 @@ def machine(
 def _yaml(value: Any) -> str:
     """Flow style: JSON, but for keys that are numbers."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
+        fields = [f"{key}: {_yaml(item)}" for key, item in value.items()]
+        return "{" + ", ".join(fields) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_yaml, value)) + "]"
+        items = [_yaml(item) for item in value]
+        return "[" + ", ".join(items) + "]"
     return json.dumps(value)
 
 
 def mesh(gpus: int, links: int) -> list[list[int]]:
     """Direct links of every GPU to every other one."""
-    return [[a, b, links] for a in range(gpus) for b in range(a + 1, gpus)]
+    return [[first, second, links] for first, second in combinations(range(gpus), 2)]

@@ -3,12 +3,32 @@
 import re
 from typing import Any
 
-from tests.support.api import ALL, CRDS, KEPT, ApiUnderTest
-from tests.support.tables import named_objects
+from tests.support.api import ALL, CRDS, KEPT, NODES, RBAC, ApiUnderTest
 from toposcope.kube.client import METADATA_LIST
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
-_COLLECTIONS, _AMONG_OTHERS = named_objects("collections.yaml").values()
+
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_COLLECTIONS = {
+    "validatingadmissionpolicybindings": f"{_ADMISSION}/validatingadmissionpolicybindings",
+    "validatingadmissionpolicies": f"{_ADMISSION}/validatingadmissionpolicies",
+    "configmaps/default": "/api/v1/namespaces/default/configmaps",
+    "events/default": "/api/v1/namespaces/default/events",
+    "pods/default": "/api/v1/namespaces/default/pods",
+    "serviceaccounts/default": "/api/v1/namespaces/default/serviceaccounts",
+    "leases/default": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+    "minions": NODES,
+}
+"""Where a kube-apiserver stores what tests make outside of namespaces of their own, besides CRDs; its collection."""
+
+_COLLECTIONS_SHARED_WITH_THE_SERVER = {
+    "clusterrolebindings": f"{RBAC}/clusterrolebindings",
+    "clusterroles": f"{RBAC}/clusterroles",
+    "rolebindings/default": f"{RBAC}/namespaces/default/rolebindings",
+    "roles/default": f"{RBAC}/namespaces/default/roles",
+}
+"""The same for kinds of which the server itself brings some along."""
+
 # By default a deleted Job waits for a garbage collector, which is not here.
 _AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -26,32 +46,52 @@ def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
     """
     stored = api.stored()
     folders = {folder for folder, name in stored if not _BROUGHT_ALONG.fullmatch(name)}
-    for path in (path for folder, path in _AMONG_OTHERS.items() if folder in folders):
-        code, answer = api.request("DELETE", f"{path}?{_OURS}")
-        assert code == 200, answer
-    for path in (path for folder, path in _COLLECTIONS.items() if folder in folders):
-        code, answer = api.request("DELETE", path, _AT_ONCE)
-        assert code == 200, answer
-        held = [item["metadata"] for item in answer.get("items") or () if item["metadata"].get("finalizers")]
-        assert not held, f"these stay in the way of other tests: take their finalizers off, {held}"
+    for folder, path in _COLLECTIONS_SHARED_WITH_THE_SERVER.items():
+        if folder in folders:
+            code, answer = api.request("DELETE", f"{path}?{_OURS}")
+            assert code == 200, answer
+    for folder, path in _COLLECTIONS.items():
+        if folder in folders:
+            _delete_collection(api, path)
     if _CRD in folders:
         _clean_crds(api, folders, unshare=unshare)
     _empty_namespaces(api, stored)
 
 
+def _delete_collection(api: ApiUnderTest, path: str) -> None:
+    code, answer = api.request("DELETE", path, _AT_ONCE)
+    assert code == 200, answer
+    held = []
+    for item in answer.get("items") or ():
+        metadata = item["metadata"]
+        if metadata.get("finalizers"):
+            held.append(metadata)
+    assert not held, f"these stay in the way of other tests: take their finalizers off, {held}"
+
+
 def _clean_crds(api: ApiUnderTest, folders: set[str], *, unshare: bool) -> None:
-    gone = []
+    removed = []
     for crd in api.ask("GET", CRDS, accept=METADATA_LIST).body["items"]:
-        name, owner = crd["metadata"]["name"], crd["metadata"].get("labels", {}).get(KEPT)
-        plural, _, group = name.partition(".")
-        if not (owner == ALL or (owner and not unshare)):
-            gone.append(name)
-            api.request("DELETE", f"{CRDS}/{name}")
-        elif any(f"{folder}/".startswith(f"{group}/{plural}/") for folder in folders):
-            version = api.get(f"{CRDS}/{name}")["spec"]["versions"][0]["name"]
-            api.request("DELETE", f"/apis/{group}/{version}/{plural}")
-    for name in gone:  # the server removes them side by side
+        metadata = crd["metadata"]
+        name = metadata["name"]
+        owner = metadata.get("labels", {}).get(KEPT)
+        is_kept = owner == ALL or (owner and not unshare)
+        if is_kept:
+            _delete_objects_of_crd(api, name, folders)
+            continue
+        removed.append(name)
+        api.request("DELETE", f"{CRDS}/{name}")
+    for name in removed:  # the server removes them side by side
         api.remove_crd(name)
+
+
+def _delete_objects_of_crd(api: ApiUnderTest, name: str, folders: set[str]) -> None:
+    plural, _, group = name.partition(".")
+    folder_of_kind = f"{group}/{plural}/"
+    if any(f"{folder}/".startswith(folder_of_kind) for folder in folders):
+        crd = api.get(f"{CRDS}/{name}")
+        version = crd["spec"]["versions"][0]["name"]
+        api.request("DELETE", f"/apis/{group}/{version}/{plural}")
 
 
 def empty_namespaces(api: ApiUnderTest) -> None:
@@ -60,12 +100,21 @@ def empty_namespaces(api: ApiUnderTest) -> None:
 
 
 def _empty_namespaces(api: ApiUnderTest, stored: list[tuple[str, str]]) -> None:
-    if made := [name for folder, name in stored if folder == "namespaces" and name not in _STARTING_NAMESPACES]:
-        kinds = _namespaced_kinds(api)
-        for name in made:
-            within = [folder.split("/") for folder, _ in stored if folder.endswith(f"/{name}")]
-            parts = {part for folder in within for part in folder[:-1]}
-            remove_namespace(api, name, [(root, plural) for root, plural in kinds if plural in parts])
+    namespaces = []
+    for folder, name in stored:
+        if folder == "namespaces" and name not in _STARTING_NAMESPACES:
+            namespaces.append(name)
+    if not namespaces:
+        return
+
+    kinds = _namespaced_kinds(api)
+    for namespace in namespaces:
+        stored_kinds: set[str] = set()
+        for folder, _ in stored:
+            if folder.endswith(f"/{namespace}"):
+                stored_kinds.update(folder.split("/")[:-1])
+        present = [(root, plural) for root, plural in kinds if plural in stored_kinds]
+        remove_namespace(api, namespace, present)
 
 
 def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:
@@ -73,17 +122,15 @@ def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:
 
     All in two answers: asked for one by one, a group may go between two requests.
     """
-    return [
-        (f"/apis/{group['metadata']['name']}/{served['version']}" if "name" in group["metadata"] else "/api/v1", plural)
-        for root in ("/api", "/apis")
-        for group in _discovered(api, root)
-        for served in group["versions"][:1]
-        for plural in (
-            kind["resource"]
-            for kind in served["resources"]
-            if kind["scope"] == "Namespaced" and "deletecollection" in kind["verbs"]
-        )
-    ]
+    kinds = []
+    for group in [*_discovered(api, "/api"), *_discovered(api, "/apis")]:
+        group_name = group["metadata"].get("name")
+        for served in group["versions"][:1]:
+            root = f"/apis/{group_name}/{served['version']}" if group_name else "/api/v1"
+            for resource in served["resources"]:
+                if resource["scope"] == "Namespaced" and "deletecollection" in resource["verbs"]:
+                    kinds.append((root, resource["resource"]))
+    return kinds
 
 
 def _discovered(api: ApiUnderTest, root: str) -> list[dict[str, Any]]:

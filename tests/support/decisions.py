@@ -4,20 +4,22 @@ tests/test_sentences.py compares them with those of a build whose sentences are 
 """
 
 import contextlib
-import io
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
 from tests.agent import test_recordings
-from tests.controller import test_assess
-from tests.explain.causes import CAUSES, QUESTIONS
-from tests.explain.test_observed import Message
+from tests.explain import test_diagnosis
+from tests.explain.causes import CAUSES
+from tests.explain.explained import Explained, explain_in
+from tests.explain.test_message_meanings import MESSAGES
+from tests.explain.waiting import WaitingCluster
 from tests.integrations import test_recorded_answers
 from tests.support.agent_stories import stories
 from tests.support.checking import checker_of, reading_of
@@ -25,16 +27,14 @@ from tests.support.cluster import History
 from tests.support.machines import probed
 from tests.support.paths import ROOT
 from tests.support.recorded import CheckQuestion, Question, ReadQuestion, recorded
+from tests.support.recorded_looks import recorded_looks, repeat_changes
 from tests.support.runtime import ManualRuntime
-from tests.support.saved import saved
 from tests.support.sentences import blanked
 from tests.support.simulated_node import Activity, SimulatedNode
-from tests.support.tables import rows
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
-from toposcope.cli.main import main as toposcope
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.agents import AgentReports, agent_reports, agents_condition
 from toposcope.explain.diagnosis import meaning
@@ -58,9 +58,16 @@ def _understood(reading: Reading | None) -> Any:
     """Findings without their words, and the workload without its notes."""
     if reading is None:
         return None
-    found = [[str(finding.severity), finding.rule, finding.field, bool(finding.fix)] for finding in reading.findings]
-    workloads = [reading.workload, *reading.stages] if reading.workload else []
-    return {"findings": found, "workloads": [_shown(workload) for workload in workloads]}
+    findings = []
+    for finding in reading.findings:
+        has_fix = bool(finding.fix)
+        findings.append([str(finding.severity), finding.rule, finding.field, has_fix])
+
+    workloads = []
+    if reading.workload:
+        for workload in [reading.workload, *reading.stages]:
+            workloads.append(_shown(workload))
+    return {"findings": findings, "workloads": workloads}
 
 
 def _shown(value: Any) -> Any:
@@ -76,11 +83,22 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _checked(answered: tuple[Checked, ...]) -> Any:
-    document = document_of([Answer(Document(Place("work.yaml"), "", "", b""), answered)], ())
-    read = [_understood(each.reading) for each in answered]
-    verdicts = [each.verdict and [str(each.verdict.kind), len(each.verdict.excluded)] for each in answered]
-    return {"document": document, "read": read, "verdicts": verdicts}
+def _checked(results: tuple[Checked, ...]) -> Any:
+    """What `check` prints as JSON, how it read the workload, and its verdict."""
+    workload = Document(Place("work.yaml"), "", "", b"")
+    answer = Answer(workload, results)
+    return {
+        "document": document_of([answer], ()),
+        "read": [_understood(result.reading) for result in results],
+        "verdicts": [_verdict(result) for result in results],
+    }
+
+
+def _verdict(result: Checked) -> Any:
+    if result.verdict is None:
+        return None
+    kind = str(result.verdict.kind)
+    return [kind, len(result.verdict.excluded)]
 
 
 def documents_read(asked: Questions) -> Cases:
@@ -95,57 +113,113 @@ def documents_without_a_cluster(asked: Questions) -> Cases:
     """What `check` says of a document alone."""
     for name, question in asked.items():
         if isinstance(question, ReadQuestion) and isinstance(question.document, dict):
-            alone = WithoutCluster(BUILT_IN, [question.document])
-            yield name, _checked(alone.check(question.document))
+            document = question.document
+            alone = WithoutCluster(BUILT_IN, [document])
+            results = alone.check(document)
+            yield name, _checked(results)
 
 
 def workloads_checked(asked: Questions) -> Cases:
     """Verdicts on workloads, on the clusters of their tests."""
     for name, question in asked.items():
         if isinstance(question, CheckQuestion):
-            yield name, _checked(checker_of(question).check(question.workload))
+            checker = checker_of(question)
+            results = checker.check(question.workload)
+            yield name, _checked(results)
 
 
 def recorded_answers() -> Cases:
     """Verdicts where webhooks and schedulers answered."""
-    of = test_recorded_answers
-    for case in of.DYNAMO["cases"]:
-        yield f"Dynamo {case['name']}", _checked((of.checked(of.DYNAMOS, case["object"], case["old"]),))
-    for case in [*of.GROVE["create"], *of.GROVE["update"]]:
+    yield from _answers_of_webhooks()
+    yield from _answers_of_kai()
+    yield from _answers_of_kueue()
+
+
+def _answers_of_webhooks() -> Cases:
+    answers = test_recorded_answers
+    for case in answers.DYNAMO["cases"]:
+        result = answers.checked(answers.DYNAMOS, case["object"], case["old"])
+        yield f"Dynamo {case['name']}", _checked((result,))
+    for case in [*answers.GROVE["create"], *answers.GROVE["update"]]:
         document = case.get("object") or case["new"]
-        yield f"Grove {case['name']}", _checked((of.checked(of.GROVES, document, case.get("old")),))
-    for state in of.KAI["states"]:
+        result = answers.checked(answers.GROVES, document, case.get("old"))
+        yield f"Grove {case['name']}", _checked((result,))
+
+
+def _answers_of_kai() -> Cases:
+    answers = test_recorded_answers
+    for state in answers.KAI["states"]:
+        objects = [*answers.KAI["cluster"], *state["nodes"], *state["pods"]]
         for case in state["cases"]:
-            snapshot = of.cluster(*of.KAI["cluster"], *state["nodes"], *state["pods"], *of.pods_of(case))
-            yield (
-                f"KAI {state['seed']} {case['workload']['metadata']['name']}",
-                _checked((of.checked(snapshot, case["workload"]),)),
-            )
-    for state in of.KUEUE["states"]:
-        snapshot = of.cluster(*of.KUEUE["cluster"], *state["nodes"], *state["pods"])
+            workload = case["workload"]
+            name = workload["metadata"]["name"]
+            snapshot = answers.cluster(*objects, *answers.pods_of(case))
+            result = answers.checked(snapshot, workload)
+            yield f"KAI {state['seed']} {name}", _checked((result,))
+
+
+def _answers_of_kueue() -> Cases:
+    answers = test_recorded_answers
+    beside = answers.KUEUE["cluster"]
+    for state in answers.KUEUE["states"]:
+        snapshot = answers.cluster(*beside, *state["nodes"], *state["pods"])
         for case in state["cases"]:
-            found = of.checked(snapshot, case["workload"], None, *of.KUEUE["cluster"])
-            yield f"Kueue {state['seed']} {case['workload']['metadata']['name']}", _checked((found,))
+            workload = case["workload"]
+            name = workload["metadata"]["name"]
+            result = answers.checked(snapshot, workload, None, *beside)
+            yield f"Kueue {state['seed']} {name}", _checked((result,))
 
 
 def waiting_workloads_explained() -> Cases:
     """Exit code, step that failed and answer for scripts of `explain`."""
-    asked = [(cause.name, cause) for cause in CAUSES]
-    asked += [(str(question.id), question.values[0]) for question in QUESTIONS]  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "cluster.json"
-        for name, cause in asked:
-            file.write_text(saved(cause.objects()), encoding="utf-8")
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-                code = toposcope(["explain", cause.subject, "--from", str(file), "-o", "json"])
-            yield name, [code, json.loads(said.getvalue())]
+        for cause in CAUSES:
+            explained = explain_in(Path(folder), cause.build(), cause.subject)
+            yield cause.name, [explained.code, explained.document]
+        for name, asks in _tests_of(test_diagnosis):
+            explained = _explained_by(asks, Path(folder))
+            yield name, [explained.code, explained.document]
+
+
+def _tests_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., None]]]:
+    """Each test of a module, with the arguments of its parameters."""
+    for name, test in vars(module).items():
+        if not name.startswith("test_"):
+            continue
+        for case, arguments in _parameters(test):
+            yield f"{name} {case}", partial(test, **arguments)
+
+
+def _parameters(test: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    if not marks:
+        yield "", {}
+        return
+    (mark,) = marks
+    names, parameters = mark.args
+    for parameter in parameters:
+        yield str(parameter.id), dict(zip(names, parameter.values, strict=True))
+
+
+def _explained_by(test: Callable[..., None], folder: Path) -> Explained:
+    """What a test is told that asks once; it fails where it expects a sentence."""
+    told: list[Explained] = []
+
+    def explain(cluster: WaitingCluster, subject: str) -> Explained:
+        told.append(explain_in(folder, cluster, subject))
+        return told[-1]
+
+    with contextlib.suppress(AssertionError):
+        test(explain=explain)
+    (explained,) = told
+    return explained
 
 
 def messages_of_schedulers() -> Cases:
     """Whether it is known what a message means."""
-    for row in rows("scheduler_messages.yaml", Message):
-        yield row.text or "no text", bool(meaning(row.text))
+    for parameter in MESSAGES:
+        message = str(parameter.values[0])
+        yield str(parameter.id), bool(meaning(message))
 
 
 def _looked(history: History, found: Any) -> Any:
@@ -157,32 +231,15 @@ def _looked(history: History, found: Any) -> Any:
 
 def nodes_assessed() -> Cases:
     """Status, levels and Events of topologies over time, also of a controller that has just started at each look."""
-    for row in rows("assessed.yaml", test_assess.Assessed):
+    for name, looks in recorded_looks().items():
         for restarting in (False, True):
-            history, nodes = History(), []
-            for number, look in enumerate((row, *row.then)):
-                test_assess.change(history, look)
+            history = History()
+            for number, look in enumerate(looks):
+                repeat_changes(history, look)
                 if restarting:
-                    history.restart()
-                if look.nodes is not None:
-                    nodes = [node for group in look.nodes for node in group.nodes()]
-                found = history.look(nodes, look.after)
-                yield f"{row.case} {number} {restarting}", _looked(history, found)
-
-
-def required_levels() -> Cases:
-    """Whether a required level is available over time, with restarts in between."""
-    for row in rows("availability.yaml", test_assess.Course):
-        history = History(required=["rack"], gracePeriod="1m")
-        for number, step in enumerate(row.steps.split(", ")):
-            match step.split():
-                case ["restart"]:
-                    history.restart()
-                case ["retain"]:
-                    history.spec["removalPolicy"] = "Retain"
-                case [name, seconds, *_]:
-                    found = history.look(test_assess.NODES[name], after=float(seconds))
-                    yield f"{row.case} {number}", _looked(history, found)
+                    history.restart(single_look=look.is_single)
+                found = history.look(look.nodes, look.after, look.children)
+                yield f"{name} {number} {restarting}", _looked(history, found)
 
 
 class _DaemonSets:
@@ -202,21 +259,20 @@ class _DaemonSets:
 
 def agents_without_pods() -> Cases:
     """`AgentsReporting` with what the agents' DaemonSet tells, over all that is said of nodes."""
-    for row in rows("assessed.yaml", test_assess.Assessed):
-        history, nodes = History(), []
-        for number, look in enumerate((row, *row.then)):
-            test_assess.change(history, look)
-            if look.nodes is not None:
-                nodes = [node for group in look.nodes for node in group.nodes()]
-            reports = agent_reports(table_of(nodes, history.catalogue.placeholders))
+    for name, looks in recorded_looks().items():
+        for number, look in enumerate(looks):
+            reports = agent_reports(table_of(look.nodes, look.catalogue.placeholders))
             for refused in (False, True):
-                yield f"{row.case} {number} {refused}", _with_pods(reports, refused=refused)
+                yield f"{name} {number} {refused}", _with_pods(reports, refused=refused)
 
 
 def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
-    pods = AgentPods(_DaemonSets(refused=refused), ManualRuntime(), "home").look()
-    plain, explained = agents_condition(reports), agents_condition(reports, pods)
-    return [explained.status, explained.reason, explained.message != plain.message]
+    daemon_sets = _DaemonSets(refused=refused)
+    pods = AgentPods(daemon_sets, ManualRuntime(), "home").look()
+    plain = agents_condition(reports)
+    explained = agents_condition(reports, pods)
+    is_explained = explained.message != plain.message
+    return [explained.status, explained.reason, is_explained]
 
 
 def _described(description: Description) -> Any:
@@ -230,21 +286,34 @@ def _described(description: Description) -> Any:
 def machines_described() -> Cases:
     """Labels of simulated and recorded machines."""
     for profile in sorted((ROOT / "toposcope/simulator/profiles").glob("*.yaml")):
+        machine = load_profile(profile.stem)
         with tempfile.TemporaryDirectory() as folder:
-            yield profile.stem, _described(describe(probed(load_profile(profile.stem), Path(folder)), "node"))
+            raw = probed(machine, Path(folder))
+            yield profile.stem, _described(describe(raw, "node"))
     for name in test_recordings.RECORDINGS:
+        recording = load_recording(test_recordings.HERE / f"{name}.json")
         with tempfile.TemporaryDirectory() as folder:
-            recording = load_recording(test_recordings.HERE / f"{name}.json")
-            write_recorded_sysfs(recording, Path(folder) / "sys")
+            root = Path(folder) / "sys"
+            write_recorded_sysfs(recording, root)
             nvml = Nvml(ReplayedNvml(recording))
-            yield name, _described(describe(probe(nvml, Sysfs(Path(folder) / "sys"), nvml.start()), "node"))
+            raw = probe(nvml, Sysfs(root), nvml.start())
+            yield name, _described(describe(raw, "node"))
 
 
 def _lived(node: SimulatedNode, activity: Activity) -> Any:
-    writes = [_described(description) for description in node.api.writes]
-    counts = [activity.reads, activity.writes, activity.refused, activity.probes]
-    is_unwell = [bool(node.agent.healthy()), bool(node.agent.ready())]
-    return [node.labels, activity.events, writes, counts, is_unwell, node.agent.seconds_until_sync()]
+    agent = node.agent
+    return {
+        "labels": node.labels,
+        "events": activity.events,
+        "written": [_described(description) for description in node.api.writes],
+        "reads": activity.reads,
+        "writes": activity.writes,
+        "refused": activity.refused,
+        "probes": activity.probes,
+        "is_unhealthy": bool(agent.healthy()),
+        "is_unready": bool(agent.ready()),
+        "seconds_until_sync": agent.seconds_until_sync(),
+    }
 
 
 def stories_of_agents() -> Cases:
@@ -265,7 +334,6 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
     waiting_workloads_explained,
     messages_of_schedulers,
     nodes_assessed,
-    required_levels,
     agents_without_pods,
     machines_described,
     stories_of_agents,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.documents import DOCUMENTS
-from tests.support.paths import SHARED
+from tests.support.paths import DOCUMENTS, SHARED
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe

@@ -12,7 +12,11 @@ PROFILE = "l40s-4"
 
 def faulty(faults: Path) -> SimulatedNvml:
     """Does what the file says; a crash is one by SIGKILL."""
-    return SimulatedNvml(load_profile(PROFILE), faults_file=faults, crash=lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    def crash() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return SimulatedNvml(load_profile(PROFILE), faults_file=faults, crash=crash)
 
 
 def missing() -> SimulatedNvml:

@@ -9,6 +9,8 @@ DOCS = ROOT / "docs"
 MANIFESTS = ROOT / "manifests"
 CRD = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
 FIXTURES = ROOT / "tests" / "fixtures"
+DOCUMENTS = ROOT / "tests" / "documents"
+"""Kubernetes objects, recorded answers and expected pages, in a folder for each room."""
 
 SHARED = Path(os.environ.get("TOPOSCOPE_SHARED") or ROOT.parent / "shared")
 """Captures of machines and other projects' CRDs beside the repository: where they are, tests cover them as well."""

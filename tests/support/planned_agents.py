@@ -16,7 +16,8 @@ def follow_the_plan(api: ApiUnderTest) -> None:
     plan = decode(found["data"][FIELD])
     for there in api.get(NODES)["items"]:
         metadata = there["metadata"]
-        planner = Planner(metadata["name"], unique=True, slinky=True)
+        name = metadata["name"]
+        planner = Planner(name, unique=True, slinky=True)
         planner.follow(plan)
         wanted = planner.wanted(metadata, metadata.get("labels") or {})
         if wanted.keys == planner.present(metadata):
@@ -24,6 +25,7 @@ def follow_the_plan(api: ApiUnderTest) -> None:
         annotations = dict(wanted.keys.annotations)
         if wanted.foreign:
             annotations.pop(SLINKY, None)
-        applied = node(metadata["name"], labels=dict(wanted.keys.labels), annotations=annotations)
-        answer = api.apply(f"{NODES}/{metadata['name']}", applied, MANAGER)
-        assert answer[0] == 200, answer
+        labels = dict(wanted.keys.labels)
+        applied = node(name, labels=labels, annotations=annotations)
+        status, answer = api.apply(f"{NODES}/{name}", applied, MANAGER)
+        assert status == 200, answer

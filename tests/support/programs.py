@@ -18,9 +18,11 @@ _MODULES = {
 
 def lacking(what: str, why: object) -> NoReturn:
     """Skip the test, or fail it where TOPOSCOPE_REQUIRE_`what` is 1, as in CI."""
-    if os.environ.get(f"TOPOSCOPE_REQUIRE_{what}") == "1":
-        pytest.fail(str(why), pytrace=False)
-    pytest.skip(str(why))
+    reason = str(why)
+    is_required = os.environ.get(f"TOPOSCOPE_REQUIRE_{what}") == "1"
+    if is_required:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 def nvml_in_c() -> Path:
@@ -36,13 +38,19 @@ def find(name: str) -> str:
     path = shutil.which(name)
     if path is not None:
         return path
-    folder = cache_root() / name / _MODULES[name].rpartition("@")[2]
+    module = _MODULES[name]
+    version = module.rpartition("@")[2]
+    folder = cache_root() / name / version
 
-    def make(made: Path) -> None:
-        run_go([usable_go(), "install", "-trimpath", _MODULES[name]], GOBIN=str(made))
+    def is_built(built: Path) -> bool:
+        return os.access(built / name, os.X_OK)
+
+    def build(target: Path) -> None:
+        run_go([usable_go(), "install", "-trimpath", module], GOBIN=str(target))
 
     try:
-        return str(made_once(folder, lambda made: os.access(made / name, os.X_OK), make) / name)
+        built = made_once(folder, is_built, build)
+        return str(built / name)
     except BuildError as error:
         lacking("HELM", f"no {name} on PATH and it cannot be built: {error}")
 

@@ -13,9 +13,9 @@ from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request, Response
 
 _FORWARDED = ("accept", "content-type", "user-agent")
-_PIECE = 1 << 16
-_PATIENCE = 30.0
-_LONG = 3600.0
+_PIECE_BYTES = 1 << 16
+_PATIENCE_SECONDS = 30.0
+_LONG_SECONDS = 3600.0
 
 
 class RecordingProxy(EmbeddedApiServer):
@@ -26,19 +26,22 @@ class RecordingProxy(EmbeddedApiServer):
         self.api.handle = self._forward  # type: ignore[method-assign]  # the one place that every request passes
         self.writes: list[tuple[str, str]] = []
         """Method and path of every request so far that may change something, in order."""
-        self._client, self._token = HttpClient(api.url, api.ca_file, _LONG), api.admin_token
+        self._client = HttpClient(api.url, api.ca_file, _LONG_SECONDS)
+        self._token = api.admin_token
         self._gate = ("", "")
-        self._held, self._released = threading.Event(), threading.Event()
+        self._held = threading.Event()
+        self._released = threading.Event()
         self._open: set[http.client.HTTPConnection] = set()
 
     def hold(self, method: str, path: str) -> None:
         """Let the next such request stand before it is forwarded."""
-        self._held, self._released = threading.Event(), threading.Event()
+        self._held = threading.Event()
+        self._released = threading.Event()
         self._gate = method, path
 
     def wait_until_held(self) -> None:
         """Wait until it has come."""
-        assert self._held.wait(_PATIENCE), f"never asked: {self._gate}"
+        assert self._held.wait(_PATIENCE_SECONDS), f"never asked: {self._gate}"
 
     def release(self) -> None:
         """Let it go on."""
@@ -53,26 +56,46 @@ class RecordingProxy(EmbeddedApiServer):
         super().stop()
 
     def _forward(self, request: Request) -> Response:
-        entry, released = (request.method, request.path), self._released
+        entry = (request.method, request.path)
+        released = self._released
         if request.method != "GET":
             self.writes.append(entry)
         if entry == self._gate:
             self._gate = ("", "")
             self._held.set()
             released.wait()
-        headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
-        headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
+
         connection = self._client._connect()
         self._open.add(connection)
-        connection.request(request.method, f"{request.path}?{urlencode(request.query)}", request.body or None, headers)
+        connection.request(
+            method=request.method,
+            url=f"{request.path}?{urlencode(request.query)}",
+            body=request.body or None,
+            headers=self._forwarded_headers(request),
+        )
         answer = connection.getresponse()
-        kind, again = answer.getheader("Content-Type", ""), answer.getheader("Retry-After")
-        more = {"Retry-After": again} if again else {}
-        return Response(answer.status, self._passed_on(connection, answer), kind, more, stream=answer.length is None)
+
+        headers = {}
+        retry_after = answer.getheader("Retry-After")
+        if retry_after:
+            headers["Retry-After"] = retry_after
+        return Response(
+            answer.status,
+            self._passed_on(connection, answer),
+            answer.getheader("Content-Type", ""),
+            headers,
+            stream=answer.length is None,
+        )
+
+    def _forwarded_headers(self, request: Request) -> dict[str, str]:
+        headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return headers
 
     def _passed_on(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         """An answer as it comes: a watch has no end."""
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-            while piece := answer.read1(_PIECE):
+            while piece := answer.read1(_PIECE_BYTES):
                 yield piece
         self._open.discard(connection)

@@ -100,7 +100,12 @@ def make_publishers(time: Time) -> Callable[[Caller], Sequence[Publisher]]:
 
 def levels(*keys: str) -> tuple[Level, ...]:
     """Levels with these keys, each with its usual domain."""
-    return tuple(Level(_DOMAINS.get(key, key.rpartition("/")[2]), key) for key in keys)
+    found = []
+    for key in keys:
+        name = key.rpartition("/")[2]
+        domain = _DOMAINS.get(key, name)
+        found.append(Level(domain, key))
+    return tuple(found)
 
 
 def spec_levels(*keys: str) -> list[dict[str, str]]:
@@ -110,25 +115,43 @@ def spec_levels(*keys: str) -> list[dict[str, str]]:
 
 def kai_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
     """KAI's Topology `cluster` with these levels, as others write it."""
-    head = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "cluster", **metadata}}
-    return {**head, "spec": {"levels": [{"nodeLabel": key} for key in keys]}}
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster", **metadata},
+        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
+    }
 
 
 def kueue_topology(*keys: str) -> dict[str, Any]:
     """Kueue's Topology `cluster` with these levels, as others write it."""
-    return {**kai_topology(*keys), "apiVersion": "kueue.x-k8s.io/v1beta2"}
+    return kai_topology(*keys) | {"apiVersion": "kueue.x-k8s.io/v1beta2"}
 
 
 def binding(*pairs: tuple[str, str], kind: str = "ClusterTopologyBinding", **spec: Any) -> dict[str, Any]:
     """Grove's binding `cluster` with these levels, as others write it."""
-    levels = [{"domain": domain, "key": key} for domain, key in pairs or (("rack", RACK),)]
-    head = {"apiVersion": "grove.io/v1alpha1", "kind": kind, "metadata": {"name": "cluster"}}
-    return {**head, "spec": {"levels": levels, **spec}}
+    levels = pairs or (("rack", RACK),)
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "cluster"},
+        "spec": {
+            "levels": [{"domain": domain, "key": key} for domain, key in levels],
+            **spec,
+        },
+    }
 
 
 def made_by_grove(uid: str, kind: str = "ClusterTopologyBinding") -> list[dict[str, Any]]:
     """The ownerReferences of a KAI Topology that Grove makes of `cluster`."""
-    return [{"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": "cluster", "uid": uid, "controller": True}]
+    reference = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": kind,
+        "name": "cluster",
+        "uid": uid,
+        "controller": True,
+    }
+    return [reference]
 
 
 def install(api: ApiUnderTest, *names: str) -> None:
@@ -187,7 +210,10 @@ def serve_all(api: ApiUnderTest) -> None:
 
 def published(path: str, name: str, **metadata: Any) -> dict[str, Any]:
     """An object of one of the kinds; without labels and owners it is somebody else's."""
-    spec = {"levels": [{"nodeLabel": HOSTNAME}]}
-    api_version = path.removeprefix("/apis/").rpartition("/")[0]
-    metadata = {"name": name, **metadata}
-    return {"apiVersion": api_version, "kind": PUBLISHED[path], "metadata": metadata, "spec": spec}
+    api_version, _, _ = path.removeprefix("/apis/").rpartition("/")
+    return {
+        "apiVersion": api_version,
+        "kind": PUBLISHED[path],
+        "metadata": {"name": name, **metadata},
+        "spec": {"levels": [{"nodeLabel": HOSTNAME}]},
+    }

@@ -14,10 +14,13 @@ GUIDES = ROOT / "docs" / "integrations"
 FOLLOWS = frozenset({"list", "watch"})
 WRITES = frozenset({"get", "list", "watch", "create", "patch", "delete"})
 
+Rights = dict[tuple[str, str], set[str]]
+"""Verbs by API group and plural."""
+
 
 def missing_steps(plugin: Plugin) -> list[str]:
     """`Step 6: rights: the controller may not watch gangs.slotwise.example.com`, one for each omission."""
-    return [f"{_heading(step)}: {what}" for step, what in _missing(plugin)]
+    return [f"{_heading(step)}: {omission}" for step, omission in _missing(plugin)]
 
 
 def _heading(step: int) -> str:
@@ -29,37 +32,49 @@ def _heading(step: int) -> str:
 
 
 def _missing(plugin: Plugin) -> Iterator[tuple[int, str]]:
+    """The number of a step, and what it leaves out."""
     if plugin.watched and plugin.part(Part.WORKLOAD) is None:
-        yield 2, f"nobody reads {plugin.watched[0].kind}s"
+        watched = plugin.watched[0]
+        yield 2, f"nobody reads {watched.kind}s"
     if plugin.published and plugin.part(Part.PUBLISHER) is None:
-        yield 4, f"nobody writes {plugin.published[0].kind}s"
-    yield from _missing_rights(plugin)
+        published = plugin.published[0]
+        yield 4, f"nobody writes {published.kind}s"
+    for omission in _missing_rights(plugin):
+        yield 6, omission
     options = _publish_options()
     for kind in plugin.published:
         if kind.option not in options:
             yield 7, f"spec.publish has no field {kind.option}"
-    if (plugin.watched or plugin.published) and not _is_documented(plugin.title):
+    has_kinds = plugin.watched or plugin.published
+    if has_kinds and not _is_documented(plugin.title):
         yield 8, f"no page of docs/integrations/ is about {plugin.title}"
 
 
-def _missing_rights(plugin: Plugin) -> Iterator[tuple[int, str]]:
+def _missing_rights(plugin: Plugin) -> Iterator[str]:
     controller = _rights("base/controller-rbac.yaml")
-    for kinds, verbs in ((plugin.watched, FOLLOWS), (plugin.followed, FOLLOWS), (plugin.published, WRITES)):
-        for kind in kinds:
-            lacking = verbs - controller.get((kind.group, kind.plural), set())
-            if lacking:
-                yield 6, f"the controller may not {', '.join(sorted(lacking))} {kind.name}"
+    for kind in [*plugin.watched, *plugin.followed]:
+        yield from _missing_verbs(controller, kind, FOLLOWS)
+    for kind in plugin.published:
+        yield from _missing_verbs(controller, kind, WRITES)
+
     page = _rights("components/ui/rbac.yaml")
     for kind in plugin.published:
         if "list" not in page.get((kind.group, kind.plural), set()):
-            yield 6, f"the page may not list {kind.name}"
+            yield f"the page may not list {kind.name}"
         if not _is_confined(kind):
-            yield 6, f"no policy confines the controller's {kind.name}"
+            yield f"no policy confines the controller's {kind.name}"
 
 
-def _rights(file: str) -> dict[tuple[str, str], set[str]]:
-    """The verbs of the ClusterRole in a manifest, by API group and plural."""
-    rights: dict[tuple[str, str], set[str]] = {}
+def _missing_verbs(rights: Rights, kind: Kind, verbs: frozenset[str]) -> Iterator[str]:
+    granted = rights.get((kind.group, kind.plural), set())
+    missing = ", ".join(sorted(verbs - granted))
+    if missing:
+        yield f"the controller may not {missing} {kind.name}"
+
+
+def _rights(file: str) -> Rights:
+    """What the ClusterRole in a manifest grants."""
+    rights: Rights = {}
     for rule in _rules(file, "ClusterRole"):
         for group in rule["apiGroups"]:
             for plural in rule["resources"]:
@@ -74,7 +89,8 @@ def _rules(file: str, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _documents(file: str) -> Iterable[dict[str, Any]]:
-    return [*yaml.safe_load_all((MANIFESTS / file).read_text(encoding="utf-8"))]
+    text = (MANIFESTS / file).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
 
 
 def _is_confined(kind: Kind) -> bool:
@@ -88,8 +104,11 @@ def _is_confined(kind: Kind) -> bool:
 def _publish_options() -> set[str]:
     """The fields of `spec.publish`."""
     crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
-    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return set(schema["properties"]["spec"]["properties"]["publish"]["properties"])
+    version = crd["spec"]["versions"][0]
+    schema = version["schema"]["openAPIV3Schema"]
+    spec = schema["properties"]["spec"]
+    publish = spec["properties"]["publish"]
+    return set(publish["properties"])
 
 
 def _is_documented(title: str) -> bool:

@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,20 +15,35 @@ from toposcope.simulator.faults import Faults
 
 Object = dict[str, Any]
 
+_LINK_OF_GPU_1_DOWN = Faults(links_down={1: frozenset({3})})
+
+
+@dataclass(frozen=True)
+class _AgentKeys:
+    """What an agent writes on its Node."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
 
 @functools.cache
-def _described(name: str, *, faulty: bool) -> tuple[dict[str, str], dict[str, str]]:
+def _described(name: str, *, faulty: bool) -> _AgentKeys:
     node = next(machine for machine in _machines() if machine.name == name)
-    faults = Faults(links_down={1: frozenset({3})}) if faulty else None
+    faults = _LINK_OF_GPU_1_DOWN if faulty else None
     with TemporaryDirectory() as folder:
-        found = describe(probed(node.machine, Path(folder), faults), name)
-    return {key: str(value) for key, value in found.labels.known.items()}, dict(found.annotations)
+        raw = probed(node.machine, Path(folder), faults)
+    description = describe(raw, name)
+    labels = {key: str(value) for key, value in description.labels.known.items()}
+    return _AgentKeys(labels, dict(description.annotations))
 
 
 def demo_nodes(*, most: int = 30, faulty: tuple[str, ...] = (), of: Collection[str] | None = None) -> list[Object]:
     """The first Node objects of the demo, or those `of` these names; on `faulty` ones a link of GPU 1 is down."""
-    machines = _machines()[:most]
-    return [_node(node, faulty=node.name in faulty) for node in machines if of is None or node.name in of]
+    nodes = []
+    for machine in _machines()[:most]:
+        if of is None or machine.name in of:
+            nodes.append(_node(machine, faulty=machine.name in faulty))
+    return nodes
 
 
 @functools.cache
@@ -35,31 +51,52 @@ def _machines() -> tuple[SimulatedNode, ...]:
     return demo_cluster()
 
 
-def _node(node: SimulatedNode, *, faulty: bool) -> Object:
-    labels, annotations = _described(node.name, faulty=faulty)
-    found = node.node_object()
-    about = found["metadata"]
-    ours = {"labels": about["labels"] | labels, "annotations": about["annotations"] | annotations}
-    return found | {"metadata": about | ours}
+def _node(machine: SimulatedNode, *, faulty: bool) -> Object:
+    keys = _described(machine.name, faulty=faulty)
+    node = machine.node_object()
+    metadata = node["metadata"]
+    metadata = metadata | {
+        "labels": metadata["labels"] | keys.labels,
+        "annotations": metadata["annotations"] | keys.annotations,
+    }
+    return node | {"metadata": metadata}
 
 
 def pod(name: str, node: str | None, gpus: int, *, phase: str = "Running", **spec: Any) -> Object:
     """A pod in the namespace `train` that asks for whole GPUs."""
-    limits = {"limits": {"nvidia.com/gpu": str(gpus)}}
-    container = {"name": "main", "image": "example.invalid/train", "resources": limits}
-    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "train"}}
-    where = {"nodeName": node} if node else {}
-    return {**head, "spec": {"containers": [container], **where, **spec}, "status": {"phase": phase}}
+    container = {
+        "name": "main",
+        "image": "example.invalid/train",
+        "resources": {"limits": {"nvidia.com/gpu": str(gpus)}},
+    }
+    if node:
+        spec = {"nodeName": node, **spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "train"},
+        "spec": {"containers": [container], **spec},
+        "status": {"phase": phase},
+    }
 
 
 def cluster_topology(status: Object | None = None, **spec: Any) -> Object:
     """A ClusterTopology called `cluster`."""
-    metadata = {"name": "cluster", "uid": "1", "generation": 1}
-    head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
-    return {**head, "spec": spec, "status": status or {}}
+    return {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "cluster", "uid": "1", "generation": 1},
+        "spec": spec,
+        "status": status or {},
+    }
 
 
 def saved(items: list[Object]) -> str:
     """As `kubectl get -o json` prints several objects."""
-    document = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+    document = {
+        "apiVersion": "v1",
+        "items": items,
+        "kind": "List",
+        "metadata": {"resourceVersion": ""},
+    }
     return json.dumps(document, indent=4) + "\n"

@@ -48,6 +48,9 @@ _COMPARING = {
 }
 _SAYING = {"format", "join"}
 """Methods of a constant that make a sentence of it."""
+_EQUALITY = (ast.Eq, ast.NotEq)
+_MEMBERSHIP = (ast.In, ast.NotIn)
+
 _WORD = re.compile(r"[a-z]{2,}")
 _FIELD = "Value"
 _TOKEN = re.compile(r"[A-Za-z]{2,}")
@@ -57,11 +60,12 @@ _BRACES = re.compile(r"{[^{}]*}")
 
 def _literals() -> frozenset[str]:
     """The members of all `Literal` types of the product."""
-    found: set[str] = set()
+    literals: set[str] = set()
     for file in (ROOT / "toposcope").rglob("*.py"):
-        for members in re.findall(r"Literal\[([^\]]*)\]", file.read_text(encoding="utf-8")):
-            found.update(re.findall(r'"([^"]*)"', members))
-    return frozenset(found)
+        source = file.read_text(encoding="utf-8")
+        for members in re.findall(r"Literal\[([^\]]*)\]", source):
+            literals.update(re.findall(r'"([^"]*)"', members))
+    return frozenset(literals)
 
 
 _LITERALS = _literals()
@@ -72,18 +76,20 @@ _written: dict[str, str] = {}
 def is_sentence(text: str) -> bool:
     """Whether it has two words in a row, one of them in lower-case letters; what is filled in counts as a word."""
     words = [word.strip("\"'`,;:.()") for word in text.split(" ")]
-    return any(
-        _TOKEN.fullmatch(one) and _TOKEN.fullmatch(other) and (_WORD.fullmatch(one) or _WORD.fullmatch(other))
-        for one, other in pairwise(words)
-    )
+    for first, second in pairwise(words):
+        are_words = _TOKEN.fullmatch(first) and _TOKEN.fullmatch(second)
+        if are_words and (_WORD.fullmatch(first) or _WORD.fullmatch(second)):
+            return True
+    return False
 
 
 def as_written(value: Any) -> Any:
     """What a code, or each of several codes, stands for; other values as they are."""
     if isinstance(value, str):
         return _written.get(value, value)
-    if type(value) in (tuple, list, set, frozenset) and any(isinstance(part, str) for part in value):
-        return type(value)(as_written(part) for part in value)
+    collection = type(value)
+    if collection in (tuple, list, set, frozenset) and any(isinstance(part, str) for part in value):
+        return collection(as_written(part) for part in value)
     return value
 
 
@@ -98,15 +104,21 @@ builtins.__as_written__ = as_written  # type: ignore[attr-defined]  # what coded
 
 def _fields(text: str) -> list[str]:
     """The places of a template that `format` or `%` fill in."""
-    found = [match[0] for match in _PERCENT.finditer(text)]
+    fields = [match[0] for match in _PERCENT.finditer(text)]
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError:
-        return found
+        return fields
     for _, name, spec, conversion in parts:
-        if name is not None:
-            found.append("{" + name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}")
-    return found
+        if name is None:
+            continue
+        field = name
+        if conversion:
+            field += f"!{conversion}"
+        if spec:
+            field += f":{spec}"
+        fields.append("{" + field + "}")
+    return fields
 
 
 class _Coding(ast.NodeTransformer):
@@ -116,21 +128,25 @@ class _Coding(ast.NodeTransformer):
         self._module = module
 
     def _code(self, node: ast.AST) -> str:
-        return f"<{self._module.removeprefix(_PRODUCT)}:{node.lineno}:{node.col_offset}>"  # type: ignore[attr-defined]
+        module = self._module.removeprefix(_PRODUCT)
+        return f"<{module}:{node.lineno}:{node.col_offset}>"  # type: ignore[attr-defined]
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         text = node.value
         if not isinstance(text, str) or text in _LITERALS:
             return node
-        if not is_sentence(_PERCENT.sub(_FIELD, _BRACES.sub(_FIELD, text))):
+        filled_in = _PERCENT.sub(_FIELD, _BRACES.sub(_FIELD, text))
+        if not is_sentence(filled_in):
             return node
-        code = self._code(node) + "".join(f"|{field}" for field in _fields(text))
+        code = "|".join([self._code(node), *_fields(text)])
         _written[code] = text
         return ast.copy_location(ast.Constant(code), node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        texts = [part.value if isinstance(part, ast.Constant) else _FIELD for part in node.values]
-        if not is_sentence("".join(map(str, texts))):
+        filled_in = ""
+        for part in node.values:
+            filled_in += str(part.value) if isinstance(part, ast.Constant) else _FIELD
+        if not is_sentence(filled_in):
             return self.generic_visit(node)
         parts: list[ast.expr] = [ast.Constant(self._code(node))]
         for part in node.values:
@@ -139,7 +155,9 @@ class _Coding(ast.NodeTransformer):
         return ast.copy_location(ast.JoinedStr(parts), node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        return node if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+        if isinstance(node.value, ast.Constant):
+            return node
+        return self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:
@@ -150,13 +168,15 @@ class _Coding(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        returns, node.returns = node.returns, None
+        returns = node.returns
+        node.returns = None
         self.generic_visit(node)
         node.returns = returns
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        if any(isinstance(base, ast.Name) and base.id.endswith("Enum") for base in node.bases):
+        bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+        if any(base.endswith("Enum") for base in bases):
             return node
         return self.generic_visit(node)
 
@@ -169,39 +189,42 @@ class _Coding(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if not any(isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) for op in node.ops):
+        if not any(isinstance(op, (*_EQUALITY, *_MEMBERSHIP)) for op in node.ops):
             return self.generic_visit(node)
+
         sides = [node.left, *node.comparators]
-        is_equal = isinstance(node.ops[0], (ast.Eq, ast.NotEq)) and any(map(_is_constant, sides))
-        is_one_of = isinstance(node.ops[0], (ast.In, ast.NotIn)) and _is_constant(sides[1])
-        if is_equal or is_one_of:
-            # By its name: it is the same constant whatever its words are.
-            written = [_call("__as_written__", self._compared(side)) for side in sides]
-            node.left, node.comparators = written[0], [*written[1:]]
-            return node
-        sides = [self._compared(side) for side in sides]
-        node.left, node.comparators = sides[0], sides[1:]
-        if isinstance(node.left, ast.Name) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            node.left = _call("__as_looked_for__", node.left, node.comparators[0])
+        compared = [self._compared(side) for side in sides]
+        is_membership = isinstance(node.ops[0], _MEMBERSHIP)
+        if _names_a_constant(node.ops[0], sides):
+            # It is the same constant whatever its words are.
+            compared = [_call("__as_written__", side) for side in compared]
+        elif is_membership and len(node.ops) == 1 and isinstance(compared[0], ast.Name):
+            compared[0] = _call("__as_looked_for__", *compared)
+        node.left, *node.comparators = compared
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        method = node.func
-        if isinstance(method, ast.Attribute):
-            if isinstance(method.value, ast.Name) and method.value.id == "re":
-                pattern, *others = node.args
-                node.args = [self._compared(pattern, sought=True), *map(self.visit, others)]
-                return node
-            if method.attr in _COMPARING:
-                node.args = [self._compared(argument, sought=True) for argument in node.args]
-                if not isinstance(method.value, ast.Constant):
-                    method.value = self.visit(method.value)
-                return node
-            if isinstance(method.value, ast.Constant) and method.attr not in _SAYING:
-                node.args = [self.visit(argument) for argument in node.args]
-                return node
-        if isinstance(method, ast.Name) and method.id == "cast":
-            node.args = [node.args[0], self.visit(node.args[1])]
+        if isinstance(node.func, ast.Attribute):
+            return self._method_call(node, node.func)
+        if _name_of(node.func) == "cast":
+            type_, value = node.args
+            node.args = [type_, self.visit(value)]
+            return node
+        return self.generic_visit(node)
+
+    def _method_call(self, node: ast.Call, method: ast.Attribute) -> ast.AST:
+        is_constant = isinstance(method.value, ast.Constant)
+        if isinstance(method.value, ast.Name) and method.value.id == "re":
+            pattern, *others = node.args
+            node.args = [self._compared(pattern, sought=True), *map(self.visit, others)]
+            return node
+        if method.attr in _COMPARING:
+            node.args = [self._compared(argument, sought=True) for argument in node.args]
+            if not is_constant:
+                method.value = self.visit(method.value)
+            return node
+        if is_constant and method.attr not in _SAYING:
+            node.args = [self.visit(argument) for argument in node.args]
             return node
         return self.generic_visit(node)
 
@@ -222,13 +245,26 @@ class _Coding(ast.NodeTransformer):
         visited: ast.expr = self.visit(node)
         if isinstance(visited, ast.Call) and sought:
             visited.args = [self._compared(part, sought=sought) for part in visited.args]
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        return _call("__as_written__", visited) if name and (sought or name.isupper()) else visited
+        name = _name_of(node)
+        if name and (sought or name.isupper()):
+            return _call("__as_written__", visited)
+        return visited
 
 
-def _is_constant(node: ast.expr) -> bool:
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    return name.isupper()
+def _name_of(node: ast.expr) -> str:
+    """The name of a variable or attribute; empty for other expressions."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return ""
+
+
+def _names_a_constant(operator: ast.cmpop, sides: Sequence[ast.expr]) -> bool:
+    """Whether something is compared with a constant by its name, or looked for in one."""
+    if isinstance(operator, _EQUALITY):
+        return any(_name_of(side).isupper() for side in sides)
+    return isinstance(operator, _MEMBERSHIP) and _name_of(sides[1]).isupper()
 
 
 def _call(function: str, *arguments: ast.expr) -> ast.Call:
@@ -270,14 +306,26 @@ def install() -> None:
 def blanked(value: Any) -> Any:
     """A document without its sentences: a text of several words, or with a code in it, is only that."""
     if isinstance(value, str):
-        return "..." if " " in value or CODE.search(value) else value
+        is_text = " " in value or CODE.search(value)
+        return "..." if is_text else value
     if isinstance(value, dict):
-        named = {key: blanked(part) for key, part in value.items() if blanked(key) == key}
-        others = [blanked(part) for key, part in value.items() if blanked(key) != key]
-        return named | ({"...": sorted(others, key=repr)} if others else {})
+        return _blanked_fields(value)
     if isinstance(value, (list, tuple)):
         return [blanked(part) for part in value]
     return value
+
+
+def _blanked_fields(document: dict[Any, Any]) -> dict[Any, Any]:
+    blanked_fields = {}
+    below_sentences = []
+    for key, part in document.items():
+        if blanked(key) == key:
+            blanked_fields[key] = blanked(part)
+        else:
+            below_sentences.append(blanked(part))
+    if below_sentences:
+        blanked_fields["..."] = sorted(below_sentences, key=repr)
+    return blanked_fields
 
 
 def differences(plain: Any, other: Any, at: str = "") -> Iterator[str]:
@@ -285,8 +333,10 @@ def differences(plain: Any, other: Any, at: str = "") -> Iterator[str]:
     if isinstance(plain, dict) and isinstance(other, dict):
         for key in sorted(plain.keys() | other.keys()):
             yield from differences(plain.get(key), other.get(key), f"{at}/{key}")
-    elif isinstance(plain, list) and isinstance(other, list) and len(plain) == len(other):
-        for number, parts in enumerate(zip(plain, other, strict=True)):
-            yield from differences(*parts, f"{at}/{number}")
-    elif plain != other:
+        return
+    if isinstance(plain, list) and isinstance(other, list) and len(plain) == len(other):
+        for number, (plain_part, other_part) in enumerate(zip(plain, other, strict=True)):
+            yield from differences(plain_part, other_part, f"{at}/{number}")
+        return
+    if plain != other:
         yield f"{at}: {plain!r}, with codes {other!r}"

@@ -22,7 +22,13 @@ def sharing_node(
         own[label_keys.GPUS] = str(agent)
         own[label_keys.NVLINK_DOMAIN] = name
         own[label_keys.STATE] = state
-    resources = {"cpu": "64", "memory": "512Gi", "pods": "110", **{key: str(count) for key, count in offers.items()}}
+    resources = {
+        "cpu": "64",
+        "memory": "512Gi",
+        "pods": "110",
+    }
+    for resource, count in offers.items():
+        resources[resource] = str(count)
     return {
         "apiVersion": "v1",
         "kind": "Node",

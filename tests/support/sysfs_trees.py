@@ -35,22 +35,36 @@ class LivingMachine:
     def function(self, name: str) -> Path:
         """The folder of the PCI function of an RDMA device, also of one that is hidden."""
         nic = next(nic for nic in self.machine.nics if nic.name == name)
-        return (self.root / "bus" / "pci" / "devices" / nic.function.address).resolve()
+        devices = self.root / "bus" / "pci" / "devices"
+        link = devices / nic.function.address
+        return link.resolve()
 
     def hide(self, name: str) -> None:
         """A pod takes the RDMA device along into its network namespace."""
-        (self.root / "class" / "infiniband" / name).unlink()
-        shutil.move(self.function(name) / "infiniband" / name, self.root.parent / f"hidden-{name}")
+        self._class_link(name).unlink()
+        home = self.function(name) / "infiniband" / name
+        hidden = self._hidden(name)
+        shutil.move(home, hidden)
 
     def show(self, name: str) -> None:
         """The pod has ended."""
         home = self.function(name) / "infiniband" / name
-        shutil.move(self.root.parent / f"hidden-{name}", home)
-        (self.root / "class" / "infiniband" / name).symlink_to(home)
+        hidden = self._hidden(name)
+        shutil.move(hidden, home)
+        link = self._class_link(name)
+        link.symlink_to(home)
+
+    def _class_link(self, name: str) -> Path:
+        return self.root / "class" / "infiniband" / name
+
+    def _hidden(self, name: str) -> Path:
+        """Where the folder of a hidden RDMA device is."""
+        return self.root.parent / f"hidden-{name}"
 
     def bind(self, name: str, driver: str) -> None:
         """Have a driver hold the PCI function of an RDMA device."""
-        home = self.root / "bus" / "pci" / "drivers" / driver
+        drivers = self.root / "bus" / "pci" / "drivers"
+        home = drivers / driver
         home.mkdir(parents=True, exist_ok=True)
         link = self.function(name) / "driver"
         link.unlink(missing_ok=True)

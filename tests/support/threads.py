@@ -13,6 +13,10 @@ def still_running(threads: Iterable[threading.Thread]) -> list[str]:
     alive = []
     for thread in threads:
         thread.join(PATIENCE)
-        if thread.is_alive() and (frame := sys._current_frames().get(thread.ident or 0)):
-            alive.append(f"{thread.name}:\n{''.join(traceback.format_stack(frame))}")
+        if not thread.is_alive():
+            continue
+        frame = sys._current_frames().get(thread.ident or 0)
+        if frame:
+            stack = "".join(traceback.format_stack(frame))
+            alive.append(f"{thread.name}:\n{stack}")
     return alive

@@ -10,6 +10,7 @@ import functools
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,17 @@ def published(name: str) -> Object | None:
     file = SHARED / "crds" / f"{name}.yaml"
     if not file.is_file():
         file = _downloaded() / f"{name}.yaml"
-    return yaml.load(file.read_bytes(), yaml.CSafeLoader) if file.is_file() else None
+    if not file.is_file():
+        return None
+    crd: Object = yaml.load(file.read_bytes(), yaml.CSafeLoader)
+    return crd
 
 
 @functools.cache
 def _downloaded() -> Path:
     """The folder of the CRDs that come from Go modules; empty without Go or its module proxy."""
-    folder = cache_root() / "crds" / "-".join(checksum[3:9].replace("/", "_") for checksum, _ in _MODULES.values())
+    digests = [checksum[3:9].replace("/", "_") for checksum, _ in _MODULES.values()]
+    folder = cache_root() / "crds" / "-".join(digests)
     try:
         return made_once(folder, Path.is_dir, _download)
     except BuildError:
@@ -54,16 +59,27 @@ def _downloaded() -> Path:
 
 def _download(folder: Path) -> None:
     command = [usable_go(), "mod", "download", "-json", *_MODULES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    decoder, rest = json.JSONDecoder(), done.stdout.strip()
-    while rest:
-        module, end = decoder.raw_decode(rest)
-        rest = rest[end:].strip()
-        checksum, files = _MODULES[f"{module['Path']}@{module['Version']}"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    for module in _documents(process.stdout):
+        path = module["Path"]
+        version = module["Version"]
+        checksum, files = _MODULES[f"{path}@{version}"]
         if module.get("Sum") != checksum:
-            raise BuildError(f"{module['Path']}: {module.get('Error') or 'another checksum than the pinned one'}")
-        for name, path in files.items():
-            shutil.copy(Path(module["Dir"]) / path, folder / f"{name}.yaml")
+            reason = module.get("Error") or "another checksum than the pinned one"
+            raise BuildError(f"{path}: {reason}")
+        source = Path(module["Dir"])
+        for name, file in files.items():
+            shutil.copy(source / file, folder / f"{name}.yaml")
+
+
+def _documents(text: str) -> Iterator[Object]:
+    """The JSON documents that stand one behind the other."""
+    decoder = json.JSONDecoder()
+    rest = text.strip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        yield document
+        rest = rest[end:].strip()
 
 
 # In this project's words.
@@ -79,12 +95,36 @@ def described(name: str) -> Object:
 
 def stand_in(group: str, versions: str, kind: str, plural: str, *, namespaced: bool = True) -> Object:
     """A CRD that takes anything in each of these versions, the first of which is stored."""
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    # A group under k8s.io needs the approval of its API; upstream's CRDs carry it too.
-    approval = {"annotations": {"api-approved.kubernetes.io": "unapproved"}} if group.endswith("k8s.io") else {}
-    names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
-    scope, served = "Namespaced" if namespaced else "Cluster", enumerate(versions.split())
-    each = [{"name": name, "served": True, "storage": i == 0, "schema": copy.deepcopy(schema)} for i, name in served]
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    spec = {"group": group, "scope": scope, "names": names, "versions": each}
-    return {**head, "metadata": {"name": f"{plural}.{group}", **approval}, "spec": spec}
+    metadata: Object = {"name": f"{plural}.{group}"}
+    if group.endswith("k8s.io"):
+        # Such a group needs the approval of its API; upstream's CRDs carry it too.
+        metadata["annotations"] = {"api-approved.kubernetes.io": "unapproved"}
+
+    described_versions = []
+    for number, version in enumerate(versions.split()):
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        described_versions.append(
+            {
+                "name": version,
+                "served": True,
+                "storage": number == 0,
+                "schema": {"openAPIV3Schema": schema},
+            }
+        )
+
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": group,
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+            },
+            "versions": described_versions,
+        },
+    }

@@ -9,7 +9,8 @@ from toposcope.integrations.framework.system import ClusterFacts, Reading
 
 Object = dict[str, Any]
 
-ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
+ZONE = Level("zone", "topology.kubernetes.io/zone")
+RACK = Level("rack", "example.com/rack")
 HOST = Level("host", "kubernetes.io/hostname")
 LEVELS = (ZONE, RACK, HOST)
 KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", LEVELS)}, frozenset(level.key for level in LEVELS))
@@ -18,19 +19,43 @@ GPU = "nvidia.com/gpu"
 
 def template(gpus: int = 8, annotations: Object | None = None, **spec: Any) -> Object:
     """A pod template."""
-    container = {"name": "c", "image": "example.invalid/c", "resources": {"limits": {GPU: str(gpus)}}}
-    return {"metadata": {"annotations": annotations or {}}, "spec": {"containers": [container], **spec}}
+    container = {
+        "name": "c",
+        "image": "example.invalid/c",
+        "resources": {"limits": {GPU: str(gpus)}},
+    }
+    return {
+        "metadata": {"annotations": annotations or {}},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def _kai_template(gpus: int, annotations: Object | None = None) -> Object:
+    return template(gpus, annotations, schedulerName="kai-scheduler")
 
 
 def workload(version: str, kind: str, spec: Any, annotations: Object | None = None, **labels: str) -> Object:
     """An object called `ml/train`."""
-    metadata = {"name": "train", "namespace": "ml", "annotations": annotations or {}, "labels": labels}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": "train",
+            "namespace": "ml",
+            "annotations": annotations or {},
+            "labels": labels,
+        },
+        "spec": spec,
+    }
 
 
 def job(pods: int = 4, annotations: Object | None = None, on_pods: Object | None = None, **spec: Any) -> Object:
     """A Job for KAI."""
-    body = {"parallelism": pods, "completions": pods, "template": template(8, on_pods, schedulerName="kai-scheduler")}
+    body = {
+        "parallelism": pods,
+        "completions": pods,
+        "template": _kai_template(8, on_pods),
+    }
     return workload("batch/v1", "Job", body | spec, annotations)
 
 
@@ -39,11 +64,21 @@ def jobset(*replicated: Object, annotations: Object | None = None, version: str 
 
 
 def replicated(
-    name: str, jobs: int, pods: int, annotations: Object | None = None, on_pods: Object | None = None
+    name: str,
+    jobs: int,
+    pods: int,
+    annotations: Object | None = None,
+    on_pods: Object | None = None,
 ) -> Object:
     """One of a JobSet's kinds of Jobs."""
-    spec = {"parallelism": pods, "template": template(8, on_pods, schedulerName="kai-scheduler")}
-    return {"name": name, "replicas": jobs, "template": {"metadata": {"annotations": annotations or {}}, "spec": spec}}
+    return {
+        "name": name,
+        "replicas": jobs,
+        "template": {
+            "metadata": {"annotations": annotations or {}},
+            "spec": {"parallelism": pods, "template": _kai_template(8, on_pods)},
+        },
+    }
 
 
 def leader_worker_set(
@@ -55,21 +90,41 @@ def leader_worker_set(
     leader: bool = True,
     **more: Any,
 ) -> Object:
-    body: Object = {"size": size, "workerTemplate": template(8, on_workers, schedulerName="kai-scheduler"), **more}
+    body: Object = {
+        "size": size,
+        "workerTemplate": _kai_template(8, on_workers),
+        **more,
+    }
     if leader:
-        body["leaderTemplate"] = template(1, schedulerName="kai-scheduler")
+        body["leaderTemplate"] = _kai_template(1)
     spec = {"replicas": replicas, "leaderWorkerTemplate": body}
     return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations)
 
 
 def pod_clique_set(name: str, pods: int, level: str = "rack") -> Object:
     """A PodCliqueSet for KAI, so many pods of eight GPUs, kept together."""
-    pod = {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "resources": {"limits": {GPU: 8}}}]}
-    cliques = [{"name": "worker", "spec": {"roleName": "worker", "replicas": pods, "podSpec": pod}}]
-    constraint = {"topologyName": "cluster", "pack": {"required": level}}
-    spec = {"replicas": 1, "template": {"topologyConstraint": constraint, "cliques": cliques}}
-    made = workload("grove.io/v1alpha1", "PodCliqueSet", spec)
-    return made | {"metadata": made["metadata"] | {"name": name, "labels": {"kai.scheduler/queue": "research"}}}
+    pod = {
+        "schedulerName": "kai-scheduler",
+        "containers": [{"name": "main", "resources": {"limits": {GPU: 8}}}],
+    }
+    clique = {
+        "name": "worker",
+        "spec": {"roleName": "worker", "replicas": pods, "podSpec": pod},
+    }
+    spec = {
+        "replicas": 1,
+        "template": {
+            "topologyConstraint": {
+                "topologyName": "cluster",
+                "pack": {"required": level},
+            },
+            "cliques": [clique],
+        },
+    }
+    document = workload("grove.io/v1alpha1", "PodCliqueSet", spec)
+    document["metadata"]["name"] = name
+    document["metadata"]["labels"] = {"kai.scheduler/queue": "research"}
+    return document
 
 
 def reported(reading: Reading) -> list[tuple[str, str, str]]:

@@ -49,7 +49,7 @@ def test_what_is_safe_passes_in_every_lock(tmp_path: Path, capsys: pytest.Captur
     ]
 
 
-def test_an_index_that_does_not_answer_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_index_that_does_not_answer_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     errors = "Traceback ...\nConnectionError: Could not connect to PyPI's vulnerability feed\n"
     command = pip_audit_that_prints(tmp_path, "", errors)
     assert main(["a.lock", "--", *command]) == 0
@@ -59,14 +59,14 @@ def test_an_index_that_does_not_answer_is_said(tmp_path: Path, capsys: pytest.Ca
     ]
 
 
-def test_an_index_without_advisories_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_index_without_advisories_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = pip_audit_that_prints(tmp_path, json.dumps({"dependencies": REPORT["dependencies"][3:]}))
     assert main(["a.lock", "--", *command]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("audit: nothing was checked")
 
 
 @pytest.mark.parametrize("output", ["", "[]", "{}", "null", "3", '{"dependencies"'])
-def test_a_report_that_is_none_is_no_clean_bill(output: str) -> None:
+def test_report_that_is_none_is_no_clean_bill(output: str) -> None:
     result = result_of("a.lock", output, "")
     assert result.failed == "pip-audit said nothing"
     assert result.checked == 0

@@ -52,7 +52,7 @@ def test_functions_in_a_function_count_for_themselves() -> None:
     assert messages(outer) == []
 
 
-def test_a_function_may_say_why_it_is_dense() -> None:
+def test_function_may_say_why_it_is_dense() -> None:
     assert messages("def f(a):  # dense: measured\n    return [x for y in a for x in y]\n") == []
 
 
@@ -64,7 +64,7 @@ def test_findings_name_the_place_and_end_with_1(tmp_path: Path, capsys: pytest.C
     assert main([str(tmp_path)]) == 0
 
 
-def test_a_single_file_is_taken_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_file_is_taken_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dense = tmp_path / "dense.py"
     dense.write_text("def f(a):\n    return [x for y in a for x in y]\n")
     plain = tmp_path / "plain.py"

@@ -15,7 +15,7 @@ def test_no_page_differs_from_the_code() -> None:
     assert outdated().keys() == set(), "run `make reference`"
 
 
-def test_a_changed_page_is_found_and_put_right(
+def test_changed_page_is_found_and_put_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docs = tmp_path / "docs"
@@ -33,7 +33,7 @@ def test_a_changed_page_is_found_and_put_right(
     assert main(["--chek"]) == 2
 
 
-def test_the_examples_show_every_label() -> None:
+def test_examples_show_every_label() -> None:
     assert tables.meanings().keys() == {*ALL, *tables.ANNOTATIONS, UNIQUE}
     seen: set[str] = set()
     for profile in tables.EXAMPLES.values():
@@ -42,7 +42,7 @@ def test_the_examples_show_every_label() -> None:
     assert tables.described("gb200-nvl72-tray").labels.known[NVLINK_DOMAIN].endswith(".32766")
 
 
-def test_a_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     notes = tmp_path / "metrics.toml"
     notes.write_text('[toposcope_leadr]\nseries = "1"\n')
     monkeypatch.setattr(metrics, "NOTES", notes)

@@ -38,7 +38,7 @@ def test_growth_is_judged_by_two_sizes(cost: Callable[[int], float], grows: bool
     assert measure(read, [UNIT], clock=clock).grows is grows
 
 
-def test_the_unit_that_grows_is_found_among_others() -> None:
+def test_unit_that_grows_is_found_among_others() -> None:
     now = 0.0
 
     def read(text: str) -> None:
@@ -84,7 +84,7 @@ json.dump((found.unit, found.small, found.large), sys.stdout)
 @pytest.mark.parametrize(
     ("name", "said"), [("hangs", "hangs: still at it after"), ("fails", "IndexError"), ("well", "")]
 )
-def test_a_child_that_hangs_or_fails_is_named_with_its_unit(
+def test_child_that_hangs_or_fails_is_named_with_its_unit(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "planted_growth.py").write_text(PLANTED)
@@ -96,7 +96,7 @@ def test_a_child_that_hangs_or_fails_is_named_with_its_unit(
         assert finding.endswith(r"'' + '#\r\n' * n + ''")
 
 
-def test_a_finding_is_one_line() -> None:
+def test_finding_is_one_line() -> None:
     quadratic = Measured(UNIT, 0.1, 0.1 * (MOST_GROWTH + 1))
     assert quadratic.grows
     assert shown(quadratic.unit) == "'head ' + 'ab' * n + ' tail'"

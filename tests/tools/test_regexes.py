@@ -90,7 +90,7 @@ def test_flags_count() -> None:
 
 
 @pytest.mark.slow
-def test_the_product_has_none() -> None:
+def test_product_has_none() -> None:
     assert complaints(ROOT, "toposcope") == []
 
 
@@ -102,7 +102,7 @@ def lint(folder: Path, **modules: str) -> list[str]:
     return complaints(folder, "package")
 
 
-def test_a_pattern_counts_as_it_is_applied(tmp_path: Path) -> None:
+def test_pattern_counts_as_it_is_applied(tmp_path: Path) -> None:
     found = lint(
         tmp_path,
         a="""
@@ -123,7 +123,7 @@ def test_a_pattern_counts_as_it_is_applied(tmp_path: Path) -> None:
     assert "(search): quadratic or worse in the length of the text" in found[0]
 
 
-def test_a_pattern_that_another_module_searches_for(tmp_path: Path) -> None:
+def test_pattern_that_another_module_searches_for(tmp_path: Path) -> None:
     found = lint(
         tmp_path,
         a='import re\nNAME = re.compile(r"a+b")\nNAME.match("")\n',
@@ -149,7 +149,7 @@ def test_constants_are_put_together(tmp_path: Path) -> None:
     assert "exponential" in found[0]
 
 
-def test_a_pattern_from_elsewhere_needs_a_reason(tmp_path: Path) -> None:
+def test_pattern_from_elsewhere_needs_a_reason(tmp_path: Path) -> None:
     found = lint(
         tmp_path,
         a="""
@@ -165,7 +165,7 @@ def test_a_pattern_from_elsewhere_needs_a_reason(tmp_path: Path) -> None:
     assert "is not a constant" in found[0]
 
 
-def test_a_reason_that_nothing_needs_is_refused(tmp_path: Path) -> None:
+def test_reason_that_nothing_needs_is_refused(tmp_path: Path) -> None:
     found = lint(tmp_path, a='import re\nre.match(r"a+b", "")  # linear: because\n')
     assert found == ["package/a.py:2: 'a+b': is linear by itself; remove `# linear: because`"]
 

@@ -150,12 +150,15 @@ class Served:
         """Status, headers (lower case) and the body, decoded where it is JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         with contextlib.closing(connection):
-            connection.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
+            sent = {name.replace("_", "-"): text for name, text in headers.items()}
+            connection.request(method, path, body, sent)
             answer = connection.getresponse()
             data = answer.read()
-            found = {name.lower(): text for name, text in answer.getheaders()}
-            is_json = found.get("content-type") == "application/json" and "content-encoding" not in found
-            return answer.status, found, json.loads(data) if is_json and data else data
+            received = {name.lower(): text for name, text in answer.getheaders()}
+            is_json = received.get("content-type") == "application/json" and "content-encoding" not in received
+            if is_json and data:
+                return answer.status, received, json.loads(data)
+            return answer.status, received, data
 
     def check(self, text: str) -> tuple[int, Any]:
         """Have a workload checked."""

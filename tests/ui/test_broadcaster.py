@@ -17,7 +17,12 @@ from toposcope.api.cluster_topology import read
 from toposcope.ui.broadcaster import MIN_PAUSE_SECONDS, Broadcaster
 from toposcope.ui.facts import Facts
 
-CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
+CONDITION = {
+    "type": "LevelsCovered",
+    "status": "False",
+    "reason": "NodesMissingLevels",
+    "message": "n0 lacks rack",
+}
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ def _turn(rng: random.Random, facts: Facts) -> None:
             facts.put_catalogue(replace(facts.catalogue, placeholders=frozenset({rng.choice(["r0", "r9"])})))
 
 
-def test_a_state_is_what_a_full_read_says() -> None:
+def test_state_is_what_a_full_read_says() -> None:
     rng = random.Random(8)
     facts = facts_of(rack_nodes(8))
     broadcaster = broadcaster_of(facts)
@@ -68,9 +73,11 @@ def test_a_state_is_what_a_full_read_says() -> None:
         for _ in range(rng.randrange(4)):
             _turn(rng, facts)
         broadcaster.tick()
-        shown, new = fetched(broadcaster), fetched(broadcaster_of(facts))
-        assert decoded(shown) == decoded(new)
-        assert [shown[name] for name in ("views", "otherNodes")] == [new[name] for name in ("views", "otherNodes")]
+        shown = fetched(broadcaster)
+        read_anew = fetched(broadcaster_of(facts))
+        assert decoded(shown) == decoded(read_anew)
+        assert shown["views"] == read_anew["views"]
+        assert shown["otherNodes"] == read_anew["otherNodes"]
 
 
 def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) -> None:
@@ -84,7 +91,8 @@ def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) 
     broadcaster.tick()
     _put(facts, "n0", "r7")
     broadcaster.tick()
-    assert [(change["text"], change["bad"]) for change in fetched(broadcaster)["changes"]] == [
+    changes = [(change["text"], change["bad"]) for change in fetched(broadcaster)["changes"]]
+    assert changes == [
         ("1 node moved from rack r0 to r7: n0", False),
         ("rack z/b1/r1 is gone with 2 nodes: n2, n3", True),
         ("1 node: state degraded -> ok: n1", False),
@@ -93,7 +101,7 @@ def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) 
     assert broadcaster.recent.since == {"n1": "2026-01-02T03:04:05Z"}
 
 
-def test_a_level_that_goes_and_comes_back() -> None:
+def test_level_that_goes_and_comes_back() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
     broadcaster = broadcaster_of(facts)
@@ -136,8 +144,9 @@ def test_only_what_a_page_could_show_makes_a_new_state(facts: Facts, broadcaster
         broadcaster.tick()
         assert (broadcaster.state is not before) == shown
     found = fetched(broadcaster)
-    assert {row["free"] for row in decoded(found).values()} == {None}
-    assert (found["placeholders"], found["status"]["warnings"]) == (["r0"], ["pods may not be read"])
+    assert [row["free"] for row in decoded(found).values()] == [None] * 4
+    assert found["placeholders"] == ["r0"]
+    assert found["status"]["warnings"] == ["pods may not be read"]
 
 
 def test_stale_says_since_when_and_why() -> None:
@@ -153,13 +162,14 @@ def test_stale_says_since_when_and_why() -> None:
     clock.seconds = 95
     status = broadcaster.news().status
     assert status.stale is not None
-    assert (status.stale.seconds, status.stale.why) == (45, ["all: https://cluster.test does not answer"])
+    assert status.stale.seconds == 45
+    assert status.stale.why == ["all: https://cluster.test does not answer"]
     assert status.as_of == "2026-01-02T03:03:20Z"
     facts.mark_synced("all")
     assert broadcaster.news().status.stale is None
 
 
-def test_a_snapshot_is_built_once_for_each_state_and_before_pages_hear_of_it(
+def test_snapshot_is_built_once_before_pages_are_told(
     facts: Facts, broadcaster: Broadcaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = broadcaster.packed()
@@ -196,9 +206,7 @@ class Pauses:
         return self.is_set()
 
 
-def test_a_pause_is_twice_as_long_as_the_work_and_an_error_ends_nothing(
-    facts: Facts, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pause_is_twice_the_work_and_errors_end_nothing(facts: Facts, caplog: pytest.LogCaptureFixture) -> None:
     clock, pauses, work = ManualRuntime(), Pauses(3), iter([0.1, 3.0, 0.0])
     broadcaster = Broadcaster(facts, "cluster", "e1", clock)
     wake = threading.Event()

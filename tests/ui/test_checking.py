@@ -9,7 +9,6 @@ import pytest
 import yaml
 from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
-from tests.support.tables import at, each_case
 from tests.support.workloads import pod_clique_set
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
@@ -19,10 +18,11 @@ from toposcope.ui.checking import expanded_size
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Two racks of four nodes; one pod occupies a node of the first."""
-    facts = facts_of(view(f"h{i}", f"rack-{i // 4}") for i in range(8))
+    nodes = [view(f"h{number}", f"rack-{number // 4}") for number in range(8)]
+    facts = facts_of(nodes)
     facts.put_pod("train/a", pod_of(pod("a", "h1", 8)))
-    with served(tmp_path_factory.mktemp("page"), facts) as found:
-        yield found
+    with served(tmp_path_factory.mktemp("page"), facts) as server:
+        yield server
 
 
 def _one(server: Served, document: Any) -> dict[str, Any]:
@@ -34,20 +34,60 @@ def _one(server: Served, document: Any) -> dict[str, Any]:
     return dict(check)
 
 
-@each_case("tables/ui.yaml")
-def test_what_the_page_says_of_a_workload(server: Served, pods: int, level: str, says: dict[str, Any]) -> None:
-    found = _one(server, pod_clique_set("model", pods, level))
-    assert {place: at(found, place) for place in says} == says
+def test_workload_that_fits_has_domains_with_room_by_their_paths(server: Served) -> None:
+    found = _one(server, pod_clique_set("model", 3, "rack"))
+    assert found["verdict"] == "fits"
+    assert found["view"] == "cluster"
+    assert found["group"] == "model"
+    assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
+    assert found["fits"] == [
+        {"path": ["z", "b1", "rack-0"], "nodes": 4, "free": 24},
+        {"path": ["z", "b1", "rack-1"], "nodes": 4, "free": 32},
+    ]
+    assert found["fitsExact"] is True
+
+
+def test_workload_that_is_too_large_for_any_rack_never_fits(server: Served) -> None:
+    found = _one(server, pod_clique_set("model", 5, "rack"))
+    assert found["verdict"] == "never"
+    assert found["well"] is False
+    assert found["fits"] == []
+    assert found["answer"] == "cannot fit: model needs 40 GPUs in one rack, largest has 32 (rack-0)"
+
+
+def test_workload_with_an_unknown_level_is_refused(server: Served) -> None:
+    found = _one(server, pod_clique_set("model", 1, "superpod"))
+    assert found["verdict"] == "refused"
+    finding = found["findings"][0]
+    assert finding["severity"] == "error"
+    assert finding["field"] == "spec.template.topologyConstraint.pack.required"
+    assert finding["message"] == (
+        "topology domain 'superpod' does not exist in cluster topology [zone block rack nvlink-domain host]"
+    )
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
-    status, found = server.check(yaml.safe_dump_all(pod_clique_set("model", pods) for pods in (1, 2)))
+    documents = [pod_clique_set("model", 1), pod_clique_set("model", 2)]
+    status, found = server.check(yaml.safe_dump_all(documents))
     assert status == 200
     assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
 
-@each_case("tables/ui.yaml")
-def test_text_that_is_not_a_workload(server: Served, text: str, problem: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "there is no object in the text; paste a workload as for kubectl apply", id="empty"),
+        pytest.param("spec: {}", "kind: is missing; what object is this?", id="without-kind"),
+        pytest.param("a: [", "not YAML", id="no-yaml"),
+        pytest.param("just words", "not a Kubernetes object", id="words"),
+        pytest.param(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+            "nothing to check: no supported system",
+            id="config-map",
+        ),
+    ],
+)
+def test_text_that_is_no_workload_is_a_problem(server: Served, text: str, problem: str) -> None:
     status, found = server.check(text)
     assert status == 200
     assert found["checks"] == []
@@ -55,15 +95,17 @@ def test_text_that_is_not_a_workload(server: Served, text: str, problem: str) ->
 
 
 def test_yaml_alias_bombs_are_not_expanded(server: Served) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 5)]
-    bomb = "\n".join(("apiVersion: batch/v1", "kind: Job", "metadata: {name: x}", *lines))
-    status, found = server.check(bomb)
+    lines = ["apiVersion: batch/v1", "kind: Job", "metadata: {name: x}"]
+    lines.append("a0: &a0 [x, x, x, x, x, x, x, x, x, x]")
+    for number in range(1, 5):
+        aliases = ", ".join([f"*a{number - 1}"] * 10)
+        lines.append(f"a{number}: &a{number} [{aliases}]")
+    status, found = server.check("\n".join(lines))
     assert status == 200
     assert "has more than 100,000 values when its YAML aliases are expanded" in found["problems"][0]
 
 
-def test_an_alias_of_itself_has_no_end() -> None:
+def test_alias_of_itself_has_no_end() -> None:
     loop: list[Any] = []
     loop.append(loop)
     shared = {"a": [1, 2]}
@@ -71,7 +113,7 @@ def test_an_alias_of_itself_has_no_end() -> None:
     assert expanded_size([shared, shared, 3]) == 1 + 2 * (1 + 3) + 1
 
 
-def test_the_number_of_objects_is_limited(server: Served) -> None:
+def test_number_of_objects_is_limited(server: Served) -> None:
     status, found = server.check("---\n".join([yaml.safe_dump(pod_clique_set("model", 1))] * 51))
     assert status == 200
     assert len(found["checks"]) == 50
@@ -86,7 +128,7 @@ def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
     )
 
 
-def test_the_request_size_is_limited(tmp_path: Path) -> None:
+def test_request_size_is_limited(tmp_path: Path) -> None:
     with served(tmp_path) as found:
         status, answer = found.check("x" * (300 << 10))
     assert status == 413

@@ -63,7 +63,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("text", ["hang", "wait", "freeze"])
-def test_a_question_without_end_is_ended_and_the_next_one_is_answered(at_work: Computing, text: str) -> None:
+def test_endless_question_is_ended_and_the_next_is_answered(at_work: Computing, text: str) -> None:
     assert said(at_work, "first") == ["first"]
     before = at_work.worker
     assert before
@@ -83,7 +83,7 @@ def test_a_question_without_end_is_ended_and_the_next_one_is_answered(at_work: C
         ("overflow", "sent no answer: a message has 34,603,"),
     ],
 )
-def test_a_worker_that_ends_fails_one_question(at_work: Computing, text: str, how: str) -> None:
+def test_worker_that_ends_fails_one_question(at_work: Computing, text: str, how: str) -> None:
     with pytest.raises(CrashError, match=f"the process that computed it {how}"):
         said(at_work, text)
     assert said(at_work, "next") == ["next"]
@@ -99,7 +99,7 @@ def test_memory_is_limited(at_work: Computing) -> None:
     assert said(at_work, "next") == ["next"]
 
 
-def test_a_defect_fails_one_question_and_is_in_the_log(at_work: Computing, caplog: pytest.LogCaptureFixture) -> None:
+def test_defect_fails_one_question_and_is_in_the_log(at_work: Computing, caplog: pytest.LogCaptureFixture) -> None:
     assert said(at_work, "first") == ["first"]
     before = at_work.worker
     with caplog.at_level(logging.ERROR), pytest.raises(DefectError, match="the server's log says where"):
@@ -108,7 +108,7 @@ def test_a_defect_fails_one_question_and_is_in_the_log(at_work: Computing, caplo
     assert at_work.worker == before
 
 
-def test_a_worker_that_ends_between_questions_is_replaced_and_leaves_no_zombie(at_work: Computing) -> None:
+def test_worker_that_ends_when_idle_is_replaced_without_zombie(at_work: Computing) -> None:
     assert said(at_work, "first") == ["first"]
     before = at_work.worker
     assert before
@@ -117,7 +117,7 @@ def test_a_worker_that_ends_between_questions_is_replaced_and_leaves_no_zombie(a
     assert said(at_work, "next") == ["next"]
 
 
-def test_an_idle_worker_ends() -> None:
+def test_idle_worker_ends() -> None:
     ticks = ManualRuntime()
     with computing_of(start=misbehaving, runtime=ticks) as found:
         said(found, "first")
@@ -128,7 +128,7 @@ def test_an_idle_worker_ends() -> None:
         assert said(found, "next") == ["next"]
 
 
-def test_the_end_waits_for_no_question() -> None:
+def test_end_waits_for_no_question() -> None:
     with computing_of(start=misbehaving) as found:
         said(found, "first")
         before = found.worker
@@ -141,7 +141,7 @@ def test_the_end_waits_for_no_question() -> None:
         wait_until(lambda: is_gone(before), "the worker has ended")
 
 
-def test_a_worker_that_cannot_be_started() -> None:
+def test_worker_that_cannot_be_started_is_reported() -> None:
     def full() -> Worker:
         raise BlockingIOError("no more processes")
 
@@ -149,7 +149,7 @@ def test_a_worker_that_cannot_be_started() -> None:
         said(found, "x")
 
 
-def test_the_kernel_ends_a_worker_whose_server_forgot_it() -> None:
+def test_kernel_ends_a_worker_whose_server_forgot_it() -> None:
     worker = forgotten()
     handle = os.pidfd_open(worker.pid)
     try:
@@ -176,7 +176,7 @@ computing.submit(Check("hang")).result(600)
 """
 
 
-def test_a_worker_ends_with_its_server() -> None:
+def test_worker_ends_with_its_server() -> None:
     """Even one that never reads whether the server is still there."""
     with subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
@@ -188,7 +188,7 @@ def test_a_worker_ends_with_its_server() -> None:
         os.close(handle)
 
 
-def test_what_the_cluster_does_not_answer_fails_one_question() -> None:
+def test_cluster_that_does_not_answer_fails_one_question() -> None:
     def away() -> Snapshot:
         raise UnreachableError("https://cluster.test does not answer")
 
@@ -206,7 +206,7 @@ GANG_PODS = [
 ]
 
 
-def test_a_drain_goes_by_what_the_gang_s_object_requires_now() -> None:
+def test_drain_goes_by_what_the_gang_s_object_requires_now() -> None:
     """It is read again after ten seconds, and for a new worker."""
     running = cluster(RACKS, [*GANG_PODS, *pods("others", "n3", "n5", "n7")])
     required = [RequiredLevels()]
@@ -236,10 +236,17 @@ def _requiring_a_rack() -> RequiredLevels:
     required = RequiredLevels()
     metadata, constraint = {"namespace": "ml", "name": "g"}, {"packConstraint": {"required": RACK}}
     spec = {"topologyConstraint": constraint}
-    required.put({"apiVersion": f"{GANG.group}/v1alpha1", "kind": GANG.kind, "metadata": metadata, "spec": spec})
+    required.put(
+        {
+            "apiVersion": f"{GANG.group}/v1alpha1",
+            "kind": GANG.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+    )
     return required
 
 
-def test_a_question_without_an_answer_says_why() -> None:
+def test_question_without_an_answer_says_why() -> None:
     with computing_of(cluster(RACKS, ())) as found, pytest.raises(NoPlanError, match="choose one"):
         found.submit(Overview("cluster/segment")).result(LONG)

@@ -62,7 +62,7 @@ def test_half_open_connections_keep_nobody_out(server: Served, open_to: Connecti
         assert server.ask(path)[0] == 200
 
 
-def test_the_one_goes_that_has_been_idle_for_longest(server: Served, open_to: Connections) -> None:
+def test_longest_idle_connection_is_closed(server: Served, open_to: Connections) -> None:
     oldest, stream, kept = open_to(), open_to(REQUEST % b"/api/events"), open_to()
     assert stream.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
     others = [open_to() for _ in range(MOST - 4)]
@@ -81,7 +81,7 @@ def test_the_one_goes_that_has_been_idle_for_longest(server: Served, open_to: Co
     assert not any(map(is_closed, (stream, *newest)))
 
 
-def test_where_all_are_in_use_the_oldest_one_goes(server: Served, open_to: Connections) -> None:
+def test_oldest_connection_is_closed_where_all_are_in_use(server: Served, open_to: Connections) -> None:
     streams = []
     for _ in range(MOST):
         streams.append(open_to(REQUEST % b"/api/events"))

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from tests.support.tables import each_case
 from tests.ui.serving import bundle, rack_nodes
 from toposcope.api import label_keys
 from toposcope.cli.main import main
@@ -30,24 +29,32 @@ def _tags(page: str, tag: str) -> list[tuple[str, str]]:
 
 
 def _hostile() -> Snapshot:
-    reason = json.dumps({"version": 1, "reasons": [HOSTILE]})
-    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=reason)
-    status = {"conditions": [{"type": "LevelsCovered", "status": "False", "reason": HOSTILE, "message": HOSTILE}]}
-    return replace(snapshot((node, *rack_nodes()[1:]), (), cluster_topology(status)), source=HOSTILE)
+    """A cluster whose texts are markup."""
+    annotation = json.dumps({"version": 1, "reasons": [HOSTILE]})
+    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=annotation)
+    condition = {
+        "type": "LevelsCovered",
+        "status": "False",
+        "reason": HOSTILE,
+        "message": HOSTILE,
+    }
+    nodes = [node, *rack_nodes()[1:]]
+    cluster = snapshot(nodes, (), cluster_topology({"conditions": [condition]}))
+    return replace(cluster, source=HOSTILE)
 
 
-def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) -> None:
+def test_export_runs_only_its_own_script_and_style(tmp_path: Path) -> None:
     page = export(_hostile(), "cluster", bundle(tmp_path / "b"))
     (data, text), (script, code) = _tags(page, "script")
-    assert (data, script, code) == (f' type="application/json" id="{DATA}"', "", '"use strict";\n')
+    assert data == f' type="application/json" id="{DATA}"'
+    assert script == ""
+    assert code == '"use strict";\n'
     assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
     assert msgspec.json.decode(text, type=protocol.Export).snapshot.source_name == HOSTILE
 
-    def hashed(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
+    ((_, style),) = _tags(page, "style")
     policy = (
-        f"default-src 'none'; script-src {hashed(code)}; style-src {hashed(_tags(page, 'style')[0][1])}; "
+        f"default-src 'none'; script-src {_hash(code)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     # Right behind <head>: before anything that could load.
@@ -55,14 +62,21 @@ def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) ->
     assert "<link" not in page
 
 
-def test_what_means_something_to_html_is_written_otherwise_and_means_the_same() -> None:
+def _hash(text: str) -> str:
+    """As a Content-Security-Policy names a script or style."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest())
+    return f"'sha256-{digest.decode()}'"
+
+
+def test_escaped_html_means_the_same() -> None:
     assert json.loads(escaped(json.dumps({"a": HOSTILE}))) == {"a": HOSTILE}
 
 
-def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> None:
+def test_degraded_nodes_come_first_when_not_all_fit() -> None:
     nodes = (*rack_nodes(20), view("sick", state="degraded"))
     whole = document(snapshot(nodes), "cluster")
-    assert (len(whole.nodes), whole.left_out) == (21, 0)
+    assert len(whole.nodes) == 21
+    assert whole.left_out == 0
     some = document(snapshot(nodes), "cluster", 8 << 10)
     assert next(iter(some.nodes)) == "sick"
     assert 2 <= len(some.nodes) < 20
@@ -71,12 +85,12 @@ def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> N
 
 
 @pytest.mark.parametrize("script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"])
-def test_a_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
+def test_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
     with pytest.raises(ValueError, match="would end its tag"):
         export(_hostile(), "cluster", bundle(tmp_path / "b", script))
 
 
-def test_a_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
+def test_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
     with pytest.raises(PageNotBuiltError, match="this installation has no page"):
         export(_hostile(), "cluster", Bundle(tmp_path))
     built = bundle(tmp_path / "b")
@@ -85,7 +99,7 @@ def test_a_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
         export(_hostile(), "cluster", built)
 
 
-def test_the_command_writes_the_file(
+def test_command_writes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = bundle(tmp_path / "b")
@@ -101,13 +115,22 @@ def test_the_command_writes_the_file(
     assert folder.page()
 
 
-@each_case("tables/ui.yaml")
-def test_errors_of_the_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ui", *arguments]) == 2
-    assert words in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param("--from a --kubeconfig b", "give one or the other", id="two-sources"),
+        pytest.param("--from -", "standard input cannot be read again", id="standard-input"),
+        pytest.param("--from not-there.json --port 0", "1 problem in the input", id="missing-file"),
+        pytest.param("--from not-there.json --export x", "1 problem in the input", id="export-of-a-missing-file"),
+        pytest.param("--kubeconfig not-there", "not-there", id="missing-kubeconfig"),
+    ],
+)
+def test_source_that_cannot_be_read_is_an_error(flags: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ui", *flags.split()]) == 2
+    assert message in capsys.readouterr().err
 
 
-def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_in_use_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "cluster.json"
     source.write_text(saved(demo_nodes(most=1)))
     with listening("127.0.0.1", 0) as taken:
@@ -116,7 +139,7 @@ def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_an_invalid_port(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ui", "--port", "70000"])
     assert "is not a port; give a number from 0 to 65535" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.snapshot.clusters import pod_of, snapshot, view
+from tests.snapshot.clusters import names, pod_of, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from tests.ui.serving import ManualRuntime
 from toposcope.api.cluster_topology import read
@@ -14,7 +14,7 @@ def _facts(clock: ManualRuntime | None = None) -> tuple[Facts, list[int]]:
     return Facts("a test", ("nodes", "pods"), lambda: calls.append(1), clock or ManualRuntime()), calls
 
 
-def test_whoever_follows_hears_of_every_change_and_of_nothing_else() -> None:
+def test_follower_hears_of_every_change_and_nothing_else() -> None:
     facts, calls = _facts()
     held = pod_of(pod("x", "a", 1))
     puts: tuple[Callable[[], None], ...] = (
@@ -33,7 +33,7 @@ def test_whoever_follows_hears_of_every_change_and_of_nothing_else() -> None:
         put()
         put()
         assert calls == [1]
-    assert [node.name for node in facts.snapshot().nodes] == ["b"]
+    assert names(facts.snapshot().nodes) == ["b"]
 
 
 def test_complete_once_everything_was_read() -> None:
@@ -66,13 +66,13 @@ def test_stale_counts_from_the_last_sign_of_life() -> None:
     assert facts.stale() is None
 
 
-def test_a_snapshot_has_what_the_other_commands_need() -> None:
+def test_snapshot_has_what_the_other_commands_need() -> None:
     facts, _ = _facts()
     facts.replace_nodes({"b": (view("b"), ""), "a": (view("a"), "")})
     facts.replace_topologies({topology.name: topology for topology in snapshot(()).topologies})
     facts.warn("pods", "pods may not be listed")
     facts.replace_pods(None)
     found = facts.snapshot()
-    assert [node.name for node in found.nodes] == ["a", "b"]
+    assert names(found.nodes) == ["a", "b"]
     assert (found.pods, found.warnings) == (None, ("pods may not be listed",))
     assert [topology.name for topology in found.topologies] == ["cluster"]

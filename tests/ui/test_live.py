@@ -19,7 +19,12 @@ from toposcope.ui.facts import Facts
 from toposcope.ui.live import EXPECTED, GetClient, LiveSource
 
 POD = "/api/v1/namespaces/default/pods"
-LABELS = {label_keys.GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: "n1", "example.com/rack": "r1"}
+LABELS = {
+    label_keys.GPUS: "8",
+    label_keys.STATE: "ok",
+    label_keys.HOSTNAME: "n1",
+    "example.com/rack": "r1",
+}
 
 
 class Watching:
@@ -54,7 +59,7 @@ def watching(api: ApiUnderTest) -> Iterator[Watching]:
     found.source.close()
 
 
-def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
+def test_change_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
     shown = fetched(watching.broadcaster)
     assert decoded(shown)["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
     assert [view["id"] for view in shown["views"]] == ["c"]
@@ -91,7 +96,7 @@ def test_pods_take_gpus_until_they_finish(api: ApiUnderTest, watching: Watching)
 
 
 @pytest.mark.embedded_api("counts requests")
-def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
+def test_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
     client = GetClient(load(str(api.kubeconfig)))
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         with pytest.raises(KubeError, match="toposcope ui only reads"):
@@ -118,7 +123,15 @@ def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
     api.embedded.faults.stop_rejecting()
     # A watch is known to be well when the server says something: soon a bookmark, here an event.
     api.create(NODES, node("n1"))
-    api.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}})
+    api.create(
+        POD,
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": []},
+        },
+    )
     found.until(lambda: found.broadcaster.status().stale is None, "it is back")
     found.source.close()
 

@@ -58,11 +58,10 @@ def test_metrics_of_scores_and_slots() -> None:
 
 
 def test_schedulers_and_named_gangs_are_few() -> None:
-    many = [
-        msgspec.structs.replace(pod, scheduler=f"s{job}")
-        for job in range(12)
-        for pod in pods(f"g{job}", "n0", "n2", gpus=1)
-    ]
+    many = []
+    for job in range(12):
+        for pod in pods(f"g{job}", "n0", "n2", gpus=1):
+            many.append(msgspec.structs.replace(pod, scheduler=f"s{job}"))
     running = cluster([node(f"n{i}", "b", f"r{i}", 32) for i in range(4)], many)
     metrics = PlanningMetrics(InThisProcess(lambda: running), 0)
     metrics.count()
@@ -72,7 +71,7 @@ def test_schedulers_and_named_gangs_are_few() -> None:
     assert not [key for key in samples(metrics) if key[0] == "worst_gang_score"]
 
 
-def test_without_pods_there_are_no_plans() -> None:
+def test_cluster_without_pods_has_no_plans() -> None:
     unknown = Snapshot("test", None, tuple(RACKS), None, APART.topologies)
     with pytest.raises(NoPlanError, match="pods cannot be read"):
         PlanningMetrics(InThisProcess(lambda: unknown)).count()
@@ -81,21 +80,29 @@ def test_without_pods_there_are_no_plans() -> None:
 
 
 @pytest.mark.regression
-def test_a_drain_goes_by_what_the_gang_s_object_requires() -> None:
+def test_drain_goes_by_what_the_gang_s_object_requires() -> None:
     required = RequiredLevels()
-    gang = [msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}) for pod in pods("g", "n0", "n1")]
+    gang = []
+    for pod in pods("g", "n0", "n1"):
+        gang.append(msgspec.structs.replace(pod, owner=None, labels={"grove.io/podgang": "g"}))
     running = cluster(RACKS, [*gang, *pods("others", "n3", "n5", "n7")])
-    assert "spreads" in drained(plan_of(running, "cluster", required), (), "n0").gangs[0].text
-    metadata, constraint = {"namespace": "ml", "name": "g"}, {"packConstraint": {"required": RACK}}
-    spec = {"topologyConstraint": constraint}
-    required.put({"apiVersion": f"{GANG.group}/v1alpha1", "kind": GANG.kind, "metadata": metadata, "spec": spec})
+    before = drained(plan_of(running, "cluster", required), (), "n0")
+    assert "spreads" in before.gangs[0].text
+
+    pod_gang = {
+        "apiVersion": f"{GANG.group}/v1alpha1",
+        "kind": GANG.kind,
+        "metadata": {"namespace": "ml", "name": "g"},
+        "spec": {"topologyConstraint": {"packConstraint": {"required": RACK}}},
+    }
+    required.put(pod_gang)
     required.warnings.append("something must not be listed")
     after = drained(plan_of(running, "cluster", required), (), "n0")
     assert "waits, as no rack has room" in after.gangs[0].text
     assert after.warnings == required.warnings
 
 
-def test_what_the_page_asks(tmp_path: Path) -> None:
+def test_page_asks_for_a_plan(tmp_path: Path) -> None:
     facts = Facts("test", EXPECTED, lambda: None)
     facts.replace_nodes({node.name: (node, "") for node in APART.nodes})
     facts.replace_pods({f"{pod.namespace}/{pod.name}": pod for pod in APART.pods or ()})
@@ -104,7 +111,9 @@ def test_what_the_page_asks(tmp_path: Path) -> None:
         facts.mark_synced(name)
     with served(tmp_path, facts, Nodes()) as server:
         status, _, planning = server.ask("/api/planning?view=cluster")
-        assert (status, planning["perPod"], planning["scored"]) == (200, 8, 2)
+        assert status == 200
+        assert planning["perPod"] == 8
+        assert planning["scored"] == 2
         assert planning["gangs"] == [
             {
                 "kind": "Job",
@@ -115,21 +124,33 @@ def test_what_the_page_asks(tmp_path: Path) -> None:
                 "spans": "rack 2, could be 1",
             }
         ]
-        assert {"gpus": 16, "domain": "rack", "now": 1, "ended": 4, "empty": 4, "unusable": 0.5} in planning["slots"]
+        assert {
+            "gpus": 16,
+            "domain": "rack",
+            "now": 1,
+            "ended": 4,
+            "empty": 4,
+            "unusable": 0.5,
+        } in planning["slots"]
         _, _, gang = server.ask("/api/gang?view=cluster&kind=Job&name=ml/apart")
         assert gang == {"nodes": ["n0", "n2"], "level": "rack", "better": [["b0", "r0"]]}
         _, _, drain = server.ask("/api/drain?view=cluster&in=b0/r0")
         assert drain["nodes"] == 2
         fate = "ml/apart (Job, 16 GPUs, 1 of 2 pods): finds other nodes in the same block"
         assert drain["gangs"] == [{"text": fate, "worse": False}]
-        assert {"gpus": 16, "domain": "block", "before": 2, "after": 1} in drain["slots"]
+        assert {
+            "gpus": 16,
+            "domain": "block",
+            "before": 2,
+            "after": 1,
+        } in drain["slots"]
         assert server.ask("/api/drain?view=cluster&node=n7")[2]["nodes"] == 1
         for question in ("gang?view=cluster&kind=Job&name=ml/gone", "drain?view=cluster&in=b9", "planning?view=x/y"):
             assert server.ask(f"/api/{question}")[0] == 404
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: int) -> None:
+def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: int) -> None:
     table, gangs = capacity(at_random(random.Random(seed)))
     for score in scores(table, gangs):
         place = better_place(table, score)

@@ -19,11 +19,17 @@ from tests.support.saved import cluster_topology, demo_nodes, saved
 from toposcope.cli import COMMANDS, module_of
 
 
-def test_the_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Path) -> None:
+def test_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Path) -> None:
     source = tmp_path / "cluster.json"
     source.write_text(saved([*demo_nodes(most=2), cluster_topology()]))
     command = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", "ui", "--from", str(source), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
         assert program.stdout
         assert program.stderr
         line = program.stdout.readline()
@@ -59,11 +65,17 @@ Program(source, facts, wake, computing=computing).serve(listener, started=lambda
 
 @pytest.mark.regression
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_program_in_the_middle_of_a_question(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_ends_the_program_in_the_middle_of_a_question(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "cluster.json"
     file.write_text(saved([*demo_nodes(most=2), cluster_topology()]))
     command = [sys.executable, "-c", PROGRAM, str(file)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as program:
         assert program.stdout
         port = int(program.stdout.readline())
         wait_until(lambda: _status(port, "/readyz") == 200, "the files have been read")

@@ -44,7 +44,7 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     assert facts.node("gb200-01") is None
 
 
-def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
+def test_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     clock = ManualRuntime()
     _write(path, demo_nodes(most=2), 1)

@@ -8,7 +8,7 @@ from toposcope.ui.facts import Facts
 from toposcope.ui.saved import EXPECTED, SavedSource
 
 
-def test_a_pipe_stays_as_it_was_read() -> None:
+def test_pipe_stays_as_it_was_read() -> None:
     node = demo_nodes(most=1)
     reading, writing = os.pipe()
     os.write(writing, saved(node).encode())

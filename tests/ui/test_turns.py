@@ -64,12 +64,15 @@ def server(tmp_path: Path, held: Held) -> Iterator[Served]:
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image", "Sec_Fetch_Mode": "no-cors"},
-        {"Sec_Fetch_Site": "same-site"},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Referer": "http://evil.example/page"},
-        {"Sec_Fetch_Site": "none", "Origin": "http://evil.example"},
+        pytest.param(
+            {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image", "Sec_Fetch_Mode": "no-cors"},
+            id="image",
+        ),
+        pytest.param({"Sec_Fetch_Site": "same-site"}, id="same-site"),
+        pytest.param({"Origin": "http://evil.example"}, id="origin"),
+        pytest.param({"Origin": "null"}, id="null-origin"),
+        pytest.param({"Referer": "http://evil.example/page"}, id="referer"),
+        pytest.param({"Sec_Fetch_Site": "none", "Origin": "http://evil.example"}, id="none-with-origin"),
     ],
 )
 @pytest.mark.parametrize("path", [*COMPUTING, *OTHERS])
@@ -84,14 +87,14 @@ def test_pages_of_other_sites_get_nothing(server: Served, held: Held, path: str,
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
-        {"Sec_Fetch_Site": "same-origin"},
-        {"Sec_Fetch_Site": "none"},
-        {"Sec_Fetch_Site": "same-origin", "Origin": "http://127.0.0.1:{port}"},
-        {"Referer": "http://127.0.0.1:{port}/#view"},
+        pytest.param({}, id="program"),
+        pytest.param({"Sec_Fetch_Site": "same-origin"}, id="page"),
+        pytest.param({"Sec_Fetch_Site": "none"}, id="address-bar"),
+        pytest.param({"Sec_Fetch_Site": "same-origin", "Origin": "http://127.0.0.1:{port}"}, id="origin"),
+        pytest.param({"Referer": "http://127.0.0.1:{port}/#view"}, id="referer"),
     ],
 )
-def test_the_page_and_programs_are_answered(server: Served, held: Held, headers: dict[str, str]) -> None:
+def test_page_and_programs_are_answered(server: Served, held: Held, headers: dict[str, str]) -> None:
     held.may_answer.set()
     sent = {name: text.format(port=server.port) for name, text in headers.items()}
     for path in COMPUTING:
@@ -103,21 +106,23 @@ def test_another_site_may_link_to_the_page(server: Served) -> None:
 
 
 @pytest.mark.regression
-def test_a_hundred_images_of_another_site_take_no_place(server: Served, held: Held) -> None:
+def test_images_of_another_site_take_no_place(server: Served, held: Held) -> None:
     with ThreadPoolExecutor(100) as browsers:
         asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="cross-site") for _ in range(100)]
-        assert {future.result()[0] for future in asked} == {403}
+        for future in asked:
+            assert future.result()[0] == 403
     assert held.asked == []
 
 
 @pytest.mark.regression
-def test_one_question_runs_some_wait_and_the_rest_is_refused_at_once(server: Served, held: Held) -> None:
+def test_one_question_runs_some_wait_and_the_rest_are_refused(server: Served, held: Held) -> None:
     count = 101
     with ThreadPoolExecutor(count) as browsers:
         asked = [browsers.submit(server.ask, COMPUTING[0], Sec_Fetch_Site="same-origin") for _ in range(count)]
         refused = [future.result() for future in islice(as_completed(asked, timeout=60), count - PLACES)]
-        assert {answer[0] for answer in refused} == {429}
-        assert {answer[1]["retry-after"] for answer in refused} == {"5"}
+        for status, headers, _ in refused:
+            assert status == 429
+            assert headers["retry-after"] == "5"
         assert "try again" in refused[0][2]["error"]
 
         assert len(held.asked) == 1
@@ -144,7 +149,7 @@ def test_one_question_runs_some_wait_and_the_rest_is_refused_at_once(server: Ser
     ],
 )
 @pytest.mark.parametrize("path", COMPUTING)
-def test_a_question_that_fails_says_why_and_gives_its_place_back(
+def test_question_that_fails_says_why_and_gives_its_place_back(
     server: Served, held: Held, path: str, failure: Exception, status: int, error: str
 ) -> None:
     held.may_answer.set()
@@ -154,7 +159,7 @@ def test_a_question_that_fails_says_why_and_gives_its_place_back(
         assert (found, body) == (status, {"error": error})
 
 
-def test_a_question_is_dropped_whose_page_is_gone_before_its_turn(server: Served, held: Held) -> None:
+def test_question_of_a_lost_page_is_dropped(server: Served, held: Held) -> None:
     with ThreadPoolExecutor(1) as browser:
         first = browser.submit(server.ask, COMPUTING[0])
         wait_until(lambda: len(held.asked) == 1, "the first question runs")
@@ -169,7 +174,7 @@ def test_a_question_is_dropped_whose_page_is_gone_before_its_turn(server: Served
 
 
 @pytest.mark.regression
-def test_the_page_goes_on_while_a_question_never_ends(tmp_path: Path) -> None:
+def test_page_goes_on_while_a_question_never_ends(tmp_path: Path) -> None:
     """The question holds the interpreter's lock of its process, as a regular expression does that has no end."""
     facts = facts_of(rack_nodes())
     computing = Computing(facts.snapshot, lambda: NOTHING, RequiredLevels, seconds=2.0, start=misbehaving)

@@ -1,109 +1,233 @@
-"""What is written, put to API servers: by other projects' CRDs in every version, and suggestions by our controller."""
+"""Exports put to API servers: other projects' CRDs in every version, and suggestions before our controller."""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from tests.integrations.export.test_levels import a_hierarchy
+from tests.integrations.export.hierarchies import random_hierarchy
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import full_controller, make_node
 from tests.support.publishing import Time, install, spec_levels
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from tests.support.tables import each_case
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRODUCT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
 from toposcope.simulator import manifests
 
+DEMO_LEVELS = spec_levels(ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
+LEVELS_OF_V1ALPHA1 = 8
 
-@each_case("tables/integrations-export.yaml")
-def test_what_is_exported_is_taken_and_read_back(
-    api: ApiUnderTest,
-    tmp_path_factory: pytest.TempPathFactory,
-    capsys: pytest.CaptureFixture[str],
-    crd: str,
-    system: str,
-    variant: str,
-    plural: str,
+
+def random_levels(seed: int) -> list[dict[str, str]]:
+    return [{"domain": level.domain, "key": level.key} for level in random_hierarchy(seed).levels]
+
+
+@dataclass
+class Exporter:
+    """`toposcope export --convert`, on files in a folder."""
+
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def convert(self, document: dict[str, Any], *arguments: str) -> tuple[int, str]:
+        """The exit code, and what was printed; the errors where it failed."""
+        source = self.folder / "source.json"
+        text = json.dumps(document)
+        source.write_text(text)
+        code = main(["export", "--convert", str(source), *arguments])
+        printed = self.capsys.readouterr()
+        if code == 0:
+            return code, printed.out
+        return code, printed.err
+
+    def keys(self, document: dict[str, Any]) -> list[str]:
+        """The label keys of a document, by Run:ai's format, which has nothing else."""
+        code, text = self.convert(document, "--format", "runai")
+        assert code == 0, text
+        keys: list[str] = json.loads(text)["levels"]
+        return keys
+
+
+@pytest.fixture
+def exporter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Exporter:
+    return Exporter(tmp_path, capsys)
+
+
+def stored(api: ApiUnderTest, plural: str, document: dict[str, Any]) -> dict[str, Any]:
+    """The document as an API server with its CRD stores it. Fails if it has a field that the CRD lacks."""
+    version = document["apiVersion"]
+    name = document["metadata"]["name"]
+    path = f"/apis/{version}/{plural}"
+    status, answer = api.request("POST", f"{path}?fieldValidation=Strict", document)
+    assert status == 201, answer
+    return api.get(f"{path}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("crd", "variant"),
+    [
+        pytest.param("grove-clustertopologybindings-alpha9", "binding", id="grove-alpha9"),
+        pytest.param("grove-clustertopologybindings-alpha10", "binding", id="grove-alpha10"),
+        pytest.param("kai-topologies-v0.12", "plain", id="kai-v0.12"),
+        pytest.param("kai-topologies-v0.14", "plain", id="kai-v0.14"),
+        pytest.param("kai-topologies-v0.17", "plain", id="kai-v0.17"),
+        pytest.param("kai-topologies-v0.17", "aliases", id="kai-v0.17-aliases"),
+        pytest.param("kueue-topologies-v0.9", "v1alpha1", id="kueue-v0.9"),
+        pytest.param("kueue-topologies-v0.13", "v1alpha1", id="kueue-v0.13"),
+        pytest.param("kueue-topologies-v0.14", "v1beta1", id="kueue-v0.14"),
+        pytest.param("kueue-topologies-v0.19", "v1beta1", id="kueue-v0.19-v1beta1"),
+        pytest.param("kueue-topologies-v0.19", "v1beta2", id="kueue-v0.19-v1beta2"),
+        pytest.param("kueue-topologies-main", "v1beta2", id="kueue-main"),
+    ],
+)
+def test_exported_document_is_accepted_and_read_back(
+    api: ApiUnderTest, exporter: Exporter, crd: str, variant: str
 ) -> None:
+    system, plural, _ = crd.split("-", 2)
     install(api, crd)
-    files = tmp_path_factory.mktemp("files")
-    older = variant == "clustertopology"
-    for number, levels in enumerate([_demo_levels(), *([] if older else map(_random_levels, range(8)))]):
-        source = files / "source.json"
-        source.write_text(json.dumps(cluster_topology(levels=levels)))
-        name = f"t-{number}"
-        given = ["--convert", str(source), "--format", system, "--variant", variant, "--name", name]
-        given += ["--without", "nvlink-domain"] if older else []
-        code = main(["export", *given])
-        written = capsys.readouterr()
-        if variant == "v1alpha1" and len(levels) > 8:
+    hierarchies = [DEMO_LEVELS, *(random_levels(seed) for seed in range(8))]
+    for number, levels in enumerate(hierarchies):
+        code, text = exporter.convert(
+            cluster_topology(levels=levels),
+            "--format",
+            system,
+            "--variant",
+            variant,
+            "--name",
+            f"t-{number}",
+        )
+        if variant == "v1alpha1" and len(levels) > LEVELS_OF_V1ALPHA1:
             assert code == 1, "too many levels for it"
             continue
-        assert code == 0, written.err
-        document = yaml.safe_load(written.out)
-        path = f"/apis/{document['apiVersion']}/{plural}"
-        answer, body = api.request("POST", f"{path}?fieldValidation=Strict", document)
-        assert answer == 201, body
-        stored = files / "stored.json"
-        stored.write_text(json.dumps(api.get(f"{path}/{document['metadata']['name']}")))
-        assert main(["export", "--convert", str(stored), "--format", "runai"]) == 0
-        keys = [level["key"] for level in levels if not (older and level["domain"] == "nvlink-domain")]
-        assert json.loads(capsys.readouterr().out)["levels"] == keys
+        assert code == 0, text
+        document = stored(api, plural, yaml.safe_load(text))
+        assert exporter.keys(document) == [level["key"] for level in levels]
 
 
-def _demo_levels() -> list[dict[str, str]]:
-    return spec_levels(ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
+def test_exported_topology_of_older_grove_is_accepted_and_read_back(api: ApiUnderTest, exporter: Exporter) -> None:
+    """It knows no NVLink domains."""
+    install(api, "grove-clustertopologies-alpha4")
+
+    code, text = exporter.convert(
+        cluster_topology(levels=DEMO_LEVELS),
+        "--format",
+        "grove",
+        "--variant",
+        "clustertopology",
+        "--name",
+        "t-0",
+        "--without",
+        "nvlink-domain",
+    )
+
+    assert code == 0, text
+    document = stored(api, "clustertopologies", yaml.safe_load(text))
+    assert exporter.keys(document) == [ZONE, BLOCK, RACK, HOSTNAME]
 
 
-def _random_levels(seed: int) -> list[dict[str, str]]:
-    return [{"domain": level.domain, "key": level.key} for level in a_hierarchy(seed).levels]
+@dataclass
+class SuggestingCluster:
+    """`toposcope suggest` on an API server, and what the controller makes of the suggestions."""
+
+    api: ApiUnderTest
+    clients: Clients
+    capsys: pytest.CaptureFixture[str]
+
+    def suggest(self) -> tuple[int, list[dict[str, Any]]]:
+        """The exit code and the suggested ClusterTopologies."""
+        kubeconfig = str(self.api.kubeconfig)
+        code = main(["suggest", "--kubeconfig", kubeconfig])
+        printed = self.capsys.readouterr()
+        assert code in (0, 1), printed.err
+        suggestions = list(yaml.safe_load_all(printed.out))
+        return code, suggestions
+
+    def ready_nodes(self, suggestions: list[dict[str, Any]]) -> int:
+        """Apply the suggestions, run the controller, and count their nodes. Fails if one does not become Ready."""
+        for document in suggestions:
+            status, answer = self.api.request("POST", f"{PATH}?fieldValidation=Strict", document)
+            assert status == 201, answer
+        controller = full_controller(self.clients(), Time())
+        controller.once()
+        return sum(self._ready_nodes_of(document) for document in suggestions)
+
+    def _ready_nodes_of(self, document: dict[str, Any]) -> int:
+        name = document["metadata"]["name"]
+        topology = self.api.get(f"{PATH}/{name}")
+        status = topology["status"]
+        conditions = {condition["type"]: condition for condition in status["conditions"]}
+        ready = conditions["Ready"]
+        assert ready["status"] == "True", ready["message"]
+
+        levels = document["spec"]["levels"]
+        missing = [level["missing"] for level in status["levels"]]
+        assert missing == [0] * len(levels)
+        nodes: int = status["nodes"]
+        return nodes
 
 
-CLUSTERS = {
-    "one kind": {f"n{i}": {ZONE: "z", RACK: f"r{i // 2}"} for i in range(4)},
-    "two kinds": {f"g{i}": {ZONE: "z", RACK: f"r{i}", GPU_PRODUCT: "NVIDIA-GB200"} for i in range(3)}
-    | {f"h{i}": {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"} for i in range(2)},
-    "levels that do not nest": {f"n{i:02}": {BLOCK: f"b{i // 10}", RACK: f"r{i // 7}"} for i in range(20)},
-    "a placeholder": {"a": {ZONE: "z", RACK: "r"}, "b": {ZONE: "z", RACK: "no-topology"}},
-}
-
-
-@pytest.mark.parametrize("cluster", CLUSTERS)
-def test_every_suggestion_is_taken_and_becomes_ready(
-    api: ApiUnderTest, clients: Clients, capsys: pytest.CaptureFixture[str], cluster: str
-) -> None:
+@pytest.fixture
+def cluster(api: ApiUnderTest, clients: Clients, capsys: pytest.CaptureFixture[str]) -> SuggestingCluster:
     api.share_crd(manifests.cluster_topology_crd())
     api.install_crd(manifests.crd("kai/topology"))
-    for name, labels in CLUSTERS[cluster].items():
-        make_node(api, name, labels)
-    code = main(["suggest", "--kubeconfig", str(api.kubeconfig)])
-    printed = capsys.readouterr()
-    assert code == (1 if cluster == "a placeholder" else 0), printed.err
-    suggestions = list(yaml.safe_load_all(printed.out))
-    assert len(suggestions) == (2 if cluster == "two kinds" else 1)
-    for document in suggestions:
-        answer, body = api.request("POST", f"{PATH}?fieldValidation=Strict", document)
-        assert answer == 201, body
-    full_controller(clients(), Time()).once()
-    nodes = 0
-    for document in suggestions:
-        status = api.get(f"{PATH}/{document['metadata']['name']}")["status"]
-        conditions = {
-            condition["type"]: (condition["status"], condition["message"]) for condition in status["conditions"]
-        }
-        assert conditions["Ready"][0] == "True", conditions
-        assert [level["missing"] for level in status["levels"]] == [0] * len(document["spec"]["levels"])
-        nodes += status["nodes"]
-    assert nodes == len(CLUSTERS[cluster]) - (cluster == "a placeholder")
+    return SuggestingCluster(api, clients, capsys)
 
 
-def test_the_demo_needs_one_topology(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path_factory.mktemp("saved") / "demo.json"
+def test_suggestion_for_one_kind_of_nodes_becomes_ready(cluster: SuggestingCluster) -> None:
+    for number in range(4):
+        make_node(cluster.api, f"n{number}", {ZONE: "z", RACK: f"r{number // 2}"})
+
+    code, suggestions = cluster.suggest()
+
+    assert code == 0
+    assert len(suggestions) == 1
+    assert cluster.ready_nodes(suggestions) == 4
+
+
+def test_suggestions_for_two_kinds_of_nodes_become_ready(cluster: SuggestingCluster) -> None:
+    for number in range(3):
+        make_node(cluster.api, f"g{number}", {ZONE: "z", RACK: f"r{number}", GPU_PRODUCT: "NVIDIA-GB200"})
+    for number in range(2):
+        make_node(cluster.api, f"h{number}", {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"})
+
+    code, suggestions = cluster.suggest()
+
+    assert code == 0
+    assert len(suggestions) == 2
+    assert cluster.ready_nodes(suggestions) == 5
+
+
+def test_suggestion_when_levels_do_not_nest_becomes_ready(cluster: SuggestingCluster) -> None:
+    for number in range(20):
+        make_node(cluster.api, f"n{number:02}", {BLOCK: f"b{number // 10}", RACK: f"r{number // 7}"})
+
+    code, suggestions = cluster.suggest()
+
+    assert code == 0
+    assert len(suggestions) == 1
+    assert cluster.ready_nodes(suggestions) == 20
+
+
+def test_suggestion_beside_a_placeholder_becomes_ready_without_it(cluster: SuggestingCluster) -> None:
+    make_node(cluster.api, "a", {ZONE: "z", RACK: "r"})
+    make_node(cluster.api, "b", {ZONE: "z", RACK: "no-topology"})
+
+    code, suggestions = cluster.suggest()
+
+    assert code == 1
+    assert len(suggestions) == 1
+    assert cluster.ready_nodes(suggestions) == 1
+
+
+def test_suggestion_for_the_demo_is_one_topology(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "demo.json"
     file.write_text(saved(demo_nodes()))
+
     assert main(["suggest", "--from", str(file)]) == 0
-    (only,) = yaml.safe_load_all(capsys.readouterr().out)
-    assert only["spec"] == {"levels": _demo_levels()}
+
+    (topology,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert topology["spec"] == {"levels": DEMO_LEVELS}

@@ -1,19 +1,18 @@
 """Whose turn it was, from lines as a kube-apiserver writes them."""
 
 import json
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.tables import each_case
 from tools.chaos.audit import AuditLog, PublishedWrites, Turns, Write
 from tools.chaos.violations import Findings
 
 CONTROLLER = "system:serviceaccount:toposcope-system:toposcope-controller"
 AGENT = "system:serviceaccount:toposcope-system:toposcope-agent"
 STATUS = {"apiGroup": "gpu.topology", "resource": "clustertopologies", "subresource": "status", "name": "cluster"}
+A_WROTE = "a did patch clustertopologies/status/cluster"
 LEASE = {"apiGroup": "coordination.k8s.io", "resource": "leases", "name": "toposcope-controller"}
 
 
@@ -26,8 +25,9 @@ class Log:
         self.reader = AuditLog(file)
 
     def add(self, pod: str, about: dict[str, str], second: int, *, lost: bool = False, **more: Any) -> None:
+        """A request of a pod; `lost`: the server died before it answered."""
         account = AGENT if pod.startswith("agent") else CONTROLLER
-        line = {
+        received = {
             "auditID": f"{len(self.lines)}",
             "stage": "RequestReceived",
             "objectRef": about,
@@ -37,94 +37,210 @@ class Log:
             "requestReceivedTimestamp": f"2026-01-01T12:00:{second:02}.000000Z",
             "stageTimestamp": f"2026-01-01T12:00:{second:02}.500000Z",
         }
-        status = {"code": more.get("code", 200)}
-        done = {"stage": "ResponseComplete", "responseStatus": status, "requestObject": more.get("body")}
-        self.lines += [json.dumps(line), *([] if lost else [json.dumps({**line, **done})])]
+        self.lines.append(json.dumps(received))
+        if not lost:
+            completed = {
+                **received,
+                "stage": "ResponseComplete",
+                "responseStatus": {"code": more.get("code", 200)},
+                "requestObject": more.get("body"),
+            }
+            self.lines.append(json.dumps(completed))
 
-    def claim(self, pod: str, second: int, **more: Any) -> None:
-        self.add(pod, LEASE, second, verb="update", **{"body": {"spec": {"holderIdentity": f"{pod}_1"}}, **more})
+    def claim(self, pod: str, second: int, holder: str | None = None, **more: Any) -> None:
+        """Write the Lease, by default with the pod as its holder."""
+        identity = f"{pod}_1" if holder is None else holder
+        body = {"spec": {"holderIdentity": identity}}
+        self.add(pod, LEASE, second, verb="update", body=body, **more)
+
+    def write(self, pod: str, second: int, **more: Any) -> None:
+        """Write the status of the topology."""
+        self.add(pod, STATUS, second, **more)
 
     def read(self) -> tuple[list[Write], list[Write]]:
+        """What was written to the log since it was last read."""
         self.file.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
         return self.reader.read()
 
-
-CLAIMS: dict[str, dict[str, Any]] = {
-    "claims": {},
-    "claims-in-vain": {"code": 409},
-    "claims-as-the-server-dies": {"lost": True},
-    "gives-back": {"body": {"spec": {"holderIdentity": ""}}},
-}
-WRITES: dict[str, dict[str, Any]] = {
-    "writes": {},
-    "writes-in-vain": {"code": 409},
-    "dry-runs": {"uri": "/x?dryRun=All"},
-}
+    def out_of_turn(self) -> list[str]:
+        """The writes that were out of turn, if a term lasts 8 seconds."""
+        findings = Findings()
+        Turns(findings, term=8.0).judge(*self.read())
+        return [violation.what for violation in findings.take() if violation.invariant == "writer"]
 
 
-@each_case("tables/tools.yaml")
-def test_a_write_out_of_turn_is_found(tmp_path: Path, script: str, problem: str) -> None:
-    log = Log(tmp_path / "log")
-    for line in script.split(", "):
-        pod, act, second = line.split()
-        if act in CLAIMS:
-            log.claim(pod, int(second), **CLAIMS[act])
-        else:
-            log.add(pod, STATUS, int(second), **WRITES[act])
-    findings = Findings()
-    Turns(findings, term=8.0).judge(*log.read())
-    violations = [violation.what for violation in findings.take() if violation.invariant == "writer"]
-    assert len(violations) == bool(problem)
-    assert all(
-        re.fullmatch(f"a did patch clustertopologies/status/cluster at .*{problem}", what) for what in violations
-    )
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+def test_writes_in_turn_are_none(log: Log) -> None:
+    log.claim("a", 1)
+    log.write("a", 2)
+    log.claim("b", 10)
+    log.write("b", 11)
+    assert log.out_of_turn() == []
+
+
+def test_write_after_the_term_is_out_of_turn(log: Log) -> None:
+    log.claim("a", 1)
+    log.claim("b", 10)
+    log.write("a", 11)
+    (violation,) = log.out_of_turn()
+    assert violation.startswith(f"{A_WROTE} at 2026-01-01T12:00:11.000000Z")
+    assert violation.endswith("; its last claim was at 2026-01-01T12:00:01.500000Z")
+
+
+def test_write_after_another_wrote_is_out_of_turn(log: Log) -> None:
+    log.claim("a", 1)
+    log.claim("b", 2)
+    log.write("b", 3)
+    log.write("a", 4)
+    (violation,) = log.out_of_turn()
+    assert violation.startswith(f"{A_WROTE} at 2026-01-01T12:00:04.000000Z")
+    assert " after another wrote; " in violation
+
+
+def test_claim_of_another_ends_no_term(log: Log) -> None:
+    """Whoever makes a deleted Lease anew waits for its old holder."""
+    log.claim("a", 1)
+    log.claim("b", 2)
+    log.write("a", 3)
+    assert log.out_of_turn() == []
+
+
+def test_write_without_any_claim_is_out_of_turn(log: Log) -> None:
+    log.write("a", 3)
+    (violation,) = log.out_of_turn()
+    assert violation.startswith(f"{A_WROTE} at 2026-01-01T12:00:03.000000Z")
+    assert violation.endswith(" and had never claimed the Lease")
+
+
+def test_refused_and_dry_writes_do_not_count(log: Log) -> None:
+    log.claim("b", 1)
+    log.write("a", 2, code=409)
+    log.write("a", 3, uri="/x?dryRun=All")
+    log.claim("a", 4, code=409)
+    log.write("b", 5)
+    assert log.out_of_turn() == []
+
+
+def test_lease_that_another_gives_back_ends_no_term(log: Log) -> None:
+    log.claim("a", 1)
+    log.claim("b", 2, holder="")
+    log.write("a", 3)
+    assert log.out_of_turn() == []
+
+
+def test_claim_without_answer_counts_as_one(log: Log) -> None:
+    log.claim("a", 1)
+    log.claim("b", 10, lost=True)
+    log.write("b", 11)
+    assert log.out_of_turn() == []
 
 
 @pytest.mark.regression
-def test_what_was_sent_to_a_server_that_stood_still_is_late_and_not_out_of_turn(tmp_path: Path) -> None:
-    def judged_after(stop: int, last: int) -> list[str]:
-        findings = Findings()
-        turns = Turns(findings, term=8.0)
-        turns.server_stops(datetime(2026, 1, 1, 12, 0, stop, tzinfo=UTC))
-        for second in (30, 50):  # healing may come twice
-            turns.server_goes_on(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC))
-        log = Log(tmp_path / "log")
-        log.claim("a", 1)
-        log.add("a", STATUS, last)
-        turns.judge(*log.read())
-        return [violation.what for violation in findings.take()]
-
-    assert judged_after(stop=3, last=30) == []
-    assert judged_after(stop=3, last=38) != []  # 1.5 seconds before and 8 after it
-    assert judged_after(stop=10, last=30) != []  # its term was over before
-
-
-def test_the_log_is_read_as_it_grows_and_half_a_line_waits(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log")
-    log.claim("a", 1)
-    assert len(log.read()[0]) == 1
-    log.add("a", STATUS, 2)
-    whole = "".join(f"{line}\n" for line in log.lines)
-    log.file.write_text(whole[:-20], encoding="utf-8")
-    assert log.reader.read()[0] == []
-    log.file.write_text(whole, encoding="utf-8")
-    assert [write.what for write in log.reader.read()[0]] == [
-        "patch clustertopologies/status/cluster at 2026-01-01T12:00:02.000000Z"
-    ]
-
-
-@each_case("tables/tools.yaml")
-def test_published_objects_say_what_is_desired_and_an_agent_writes_its_own_node(
-    tmp_path: Path, pod: str, about: dict[str, str], write: dict[str, Any], deletion_expected: bool, problem: str
+@pytest.mark.parametrize(
+    ("stopped", "written", "is_out_of_turn"),
+    [
+        pytest.param(3, 30, False, id="late-answer"),
+        pytest.param(3, 38, True, id="too-late"),  # 1.5 seconds before and 8 after it
+        pytest.param(10, 30, True, id="term-over-before"),
+    ],
+)
+def test_request_to_a_server_that_stood_still_is_late_and_not_out_of_turn(
+    log: Log, stopped: int, written: int, is_out_of_turn: bool
 ) -> None:
-    log = Log(tmp_path / "log")
-    log.add(pod, about, 1, **write)
+    findings = Findings()
+    turns = Turns(findings, term=8.0)
+    turns.server_stops(datetime(2026, 1, 1, 12, 0, stopped, tzinfo=UTC))
+    for second in (30, 50):  # healing may come twice
+        turns.server_goes_on(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC))
+    log.claim("a", 1)
+    log.write("a", written)
+    turns.judge(*log.read())
+    assert bool(findings.take()) == is_out_of_turn
+
+
+def test_log_is_read_as_it_grows_and_half_a_line_waits(log: Log) -> None:
+    log.claim("a", 1)
+    claims, _ = log.read()
+    assert len(claims) == 1
+
+    log.write("a", 2)
+    text = "".join(f"{line}\n" for line in log.lines)
+    log.file.write_text(text[:-20], encoding="utf-8")
+    writes, _ = log.reader.read()
+    assert writes == []
+
+    log.file.write_text(text, encoding="utf-8")
+    writes, _ = log.reader.read()
+    assert [write.what for write in writes] == ["patch clustertopologies/status/cluster at 2026-01-01T12:00:02.000000Z"]
+
+
+BINDING = {"apiGroup": "grove.io", "resource": "things", "name": "cluster"}
+DESIRED_LEVELS = [{"key": "rack"}, {"key": "lost"}, {"key": "host"}]
+
+
+def judged(log: Log, *, deletion_expected: bool = False) -> list[str]:
+    """What is wrong with the published objects in a log: `lost` may be lacking, and KAI's `lent` be written."""
     findings = Findings()
     judge = PublishedWrites(findings)
-    judge.levels["grove.io", "cluster"] = [{"key": key} for key in ("rack", "lost", "host")]
+    judge.levels["grove.io", "cluster"] = DESIRED_LEVELS
     judge.may_lack = lambda _name: {"lost"}
     judge.deletion_expected = deletion_expected
     judge.allowed = {("kai.scheduler", "lent")}
-    judge.judge(log.read()[0])
-    found = [str(violation) for violation in findings.take()]
-    assert problem in found[0] if problem else found == []
+    writes, _ = log.read()
+    judge.judge(writes)
+    return [str(violation) for violation in findings.take()]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [pytest.param(["rack", "lost", "host"], id="all"), pytest.param(["rack", "host"], id="without-the-lost-one")],
+)
+def test_published_object_may_say_what_is_desired(log: Log, keys: list[str]) -> None:
+    levels = [{"key": key} for key in keys]
+    log.add("a", BINDING, 1, body={"spec": {"levels": levels}})
+    assert judged(log) == []
+
+
+def test_published_object_with_other_levels_is_found(log: Log) -> None:
+    log.add("a", BINDING, 1, body={"spec": {"levels": [{"key": "host"}]}})
+    (violation,) = judged(log)
+    assert f"should be {DESIRED_LEVELS}" in violation
+
+
+def test_delete_of_a_published_object_needs_a_cause(log: Log) -> None:
+    log.add("a", BINDING, 1, verb="delete")
+    (violation,) = judged(log)
+    assert "without a cause" in violation
+
+
+def test_expected_delete_of_a_published_object_is_right(log: Log) -> None:
+    log.add("a", BINDING, 1, verb="delete")
+    assert judged(log, deletion_expected=True) == []
+
+
+def test_write_of_a_lent_object_is_right(log: Log) -> None:
+    lent = {"apiGroup": "kai.scheduler", "resource": "things", "name": "lent"}
+    log.add("a", lent, 1, body={"spec": {"levels": ["rack", "host"]}})
+    assert judged(log) == []
+
+
+@pytest.mark.parametrize("name", [pytest.param("somebodys", id="other-name"), pytest.param("lent", id="other-group")])
+def test_write_of_a_foreign_object_is_found(log: Log, name: str) -> None:
+    log.add("a", BINDING | {"name": name}, 1, body={"spec": {"levels": ["rack", "host"]}})
+    (violation,) = judged(log)
+    assert "foreign" in violation
+
+
+def test_agent_may_write_its_own_node(log: Log) -> None:
+    log.add("agent-n1", {"resource": "nodes", "name": "n1"}, 1)
+    assert judged(log) == []
+
+
+def test_agent_that_writes_another_node_is_found(log: Log) -> None:
+    log.add("agent-n1", {"resource": "nodes", "name": "n2"}, 1)
+    (violation,) = judged(log)
+    assert "not its own Node" in violation

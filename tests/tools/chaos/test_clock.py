@@ -55,6 +55,6 @@ def test_waits_are_shorter_and_the_clock_knows() -> None:
     run(FAST, CHAOS_SPEED="100")
 
 
-def test_the_wall_steps_and_nothing_else_does(tmp_path: Path) -> None:
+def test_wall_steps_and_nothing_else_does(tmp_path: Path) -> None:
     wall = tmp_path / "wall"
     run(STEPPED, str(wall), CHAOS_WALL=str(wall))

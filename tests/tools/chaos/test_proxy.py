@@ -84,7 +84,7 @@ def test_it_refuses_what_comes(place: Place) -> None:
         place.client().request("GET", "/version")
 
 
-def test_a_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -> None:
+def test_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -> None:
     client = place.used_client(timeout=0.3)
     place.switch(Mode.SILENT)
     place.switch(Mode.PASS)

@@ -4,7 +4,6 @@ from random import Random
 from typing import cast
 
 import pytest
-from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS
 from tools.chaos.processes import Program, Size
 from tools.chaos.report import tables
@@ -36,30 +35,45 @@ class Sized:
     """A program that grows by a step from rest to rest."""
 
     def __init__(self, name: str, step: Size) -> None:
-        self.name, self.pid, self._step, self._rests = name, 7, step, 0
+        self.name = name
+        self.pid = 7
+        self._step = step
+        self._rests = 0
 
     def size(self) -> Size:
-        i, step, self._rests = self._rests, self._step, self._rests + 1
-        return Size(40.0 + i * step.memory, 16 + i * step.descriptors, 3 + i * step.threads, 400 + i * step.maps)
+        size = Size(
+            memory=40.0 + self._rests * self._step.memory,
+            descriptors=16 + self._rests * self._step.descriptors,
+            threads=3 + self._rests * self._step.threads,
+            maps=400 + self._rests * self._step.maps,
+        )
+        self._rests += 1
+        return size
 
 
 @pytest.mark.parametrize(
-    ("step", "found"),
+    ("step", "expected"),
     [
-        (Size(0, 0, 0, 0), []),
-        (Size(1.0, 0, 0, 0), ["agent-n1: memory 44 → 64 in 30 rests"]),
-        (Size(0, 1, 0, 0), ["agent-n1: descriptors 20 → 40 in 30 rests"]),
-        (Size(0, 0, 1, 4), ["agent-n1: threads 8 → 28 in 30 rests", "agent-n1: maps 418 → 498 in 30 rests"]),
+        pytest.param(Size(0, 0, 0, 0), [], id="none"),
+        pytest.param(Size(1.0, 0, 0, 0), ["agent-n1: memory 44 → 64 in 30 rests"], id="memory"),
+        pytest.param(Size(0, 1, 0, 0), ["agent-n1: descriptors 20 → 40 in 30 rests"], id="descriptors"),
+        pytest.param(
+            Size(0, 0, 1, 4),
+            ["agent-n1: threads 8 → 28 in 30 rests", "agent-n1: maps 418 → 498 in 30 rests"],
+            id="threads-and-maps",
+        ),
     ],
 )
-def test_what_grows_is_found_and_shown_with_the_hours_of_its_clock(step: Size, found: list[str]) -> None:
+def test_growth_is_found_and_shown_with_the_hours_of_its_clock(step: Size, expected: list[str]) -> None:
     leaks, findings = Leaks(), Findings()
-    agent, controller = Sized("agent-n1", step), Sized("controller-0", Size(0, 0, 0, 0))
+    agent = Sized("agent-n1", step)
+    controller = Sized("controller-0", Size(0, 0, 0, 0))
     for rest in range(30):
-        for program in (agent, controller) if rest % 2 else (agent,):
-            leaks.take(cast("Program", program))
+        leaks.take(cast("Program", agent))
+        if rest % 2:
+            leaks.take(cast("Program", controller))
     leaks.judge(findings)
-    assert [violation.what for violation in findings.take()] == found
+    assert [violation.what for violation in findings.take()] == expected
     speeds = {"agent-n1": 12.0, "controller-0": 4.0}
     rows = tables([], Counter(), leaks.trends(), speeds, 1800)["processes"][1:]
     assert [row[:3] for row in rows] == [["agent-n1", "6.0", "30"], ["controller-0", "1.0", "15"]]
@@ -74,6 +88,17 @@ def test_noise_is_no_growth_and_a_leak_is_seen_through_it(seed: int) -> None:
     assert grows([value + 20 * hour for hour, value in enumerate(series)], 40.0)
 
 
-@each_case("tables/tools.yaml")
-def test_what_comes_back_or_stays_is_no_growth(series: list[float]) -> None:
+@pytest.mark.parametrize(
+    "series",
+    [
+        pytest.param([100.0] * 24, id="flat"),
+        pytest.param([100.0, 500.0, 900.0, 1300.0, 1700.0, 2100.0] * 4, id="saw"),
+        pytest.param([100.0, 400.0, 700.0] + [1000.0] * 21, id="fills-up"),
+        pytest.param([1000.0 - 10 * hour for hour in range(24)], id="shrinks"),
+        pytest.param([0.0] * 23 + [5000.0], id="one-peak-at-the-end"),
+        pytest.param([2000.0 + hour for hour in range(24)], id="less-than-the-slack"),
+        pytest.param([1.0, 200.0, 900.0], id="few"),
+    ],
+)
+def test_size_that_comes_back_or_stays_is_no_growth(series: list[float]) -> None:
     assert not grows(series, 40.0)

@@ -1,7 +1,6 @@
 import random
 
 import pytest
-from tests.support.tables import each_case
 from tools.chaos.faults import FAULTS, Scope
 from tools.chaos.schedule import ScheduleError, draw, each_alone, read, shrink, written
 
@@ -9,24 +8,58 @@ ACTORS = ("agent-machine-0", "agent-machine-1", "controller-0", "controller-1")
 EVERY = list(FAULTS.values())
 
 
-def test_drawn_schedules_overlap_repeat_by_seed_and_are_read_as_they_are_written() -> None:
-    drawn = [draw(rng, EVERY, ACTORS) for rng in [random.Random(1)] for _ in range(300)]
+def test_drawn_schedules_overlap_and_are_read_as_they_are_written() -> None:
+    rng = random.Random(1)
+    drawn = [draw(rng, EVERY, ACTORS) for _ in range(300)]
     assert drawn[0] == draw(random.Random(1), EVERY, ACTORS)
     assert drawn[0] != draw(random.Random(2), EVERY, ACTORS)
-    assert sum(len(schedule) > 1 for schedule in drawn) > 200
+    overlapping = [schedule for schedule in drawn if len(schedule) > 1]
+    assert len(overlapping) > 200
     for schedule in drawn:
-        assert len({step.fault for step in schedule}) == len(schedule)
-        assert read(f" {written(schedule).replace(',', ' , ')},", ACTORS) == schedule
-        for step in schedule:
+        faults = {step.fault for step in schedule}
+        assert len(faults) == len(schedule)
+        spaced = written(schedule).replace(",", " , ")
+        assert read(f" {spaced},", ACTORS) == schedule
+
+
+def test_drawn_steps_last_as_long_and_aim_where_their_fault_may() -> None:
+    rng = random.Random(1)
+    for _ in range(300):
+        for step in draw(rng, EVERY, ACTORS):
             fault = FAULTS[step.fault]
-            assert fault.seconds[0] <= step.seconds <= fault.seconds[1]
-            aimed = {Scope.CLUSTER: ("",), Scope.PROGRAM: ACTORS}.get(fault.scope)
-            assert step.target in aimed if aimed else step.target.startswith(fault.scope.value)
-    assert sorted(step.fault for (step,) in each_alone(random.Random(1), EVERY, ACTORS)) == sorted(FAULTS)
+            shortest, longest = fault.seconds
+            assert shortest <= step.seconds <= longest
+            if fault.scope is Scope.CLUSTER:
+                assert step.target == ""
+            elif fault.scope is Scope.PROGRAM:
+                assert step.target in ACTORS
+            else:
+                assert step.target.startswith(fault.scope.value)
 
 
-@each_case("tables/tools.yaml")
-def test_a_wrong_schedule_is_refused_with_what_to_write(text: str, says: str) -> None:
+def test_each_fault_is_drawn_alone_once() -> None:
+    alone = each_alone(random.Random(1), EVERY, ACTORS)
+    assert sorted(step.fault for (step,) in alone) == sorted(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("", "names no fault", id="empty"),
+        pytest.param("api-killed", "write FAULT@START+SECONDS", id="without-time"),
+        pytest.param("api-eaten@1+2", "there is no fault api-eaten", id="unknown-fault"),
+        pytest.param(
+            "api-killed@1+2:controller-0", "cannot be aimed at 'controller-0', only at", id="target-of-the-cluster"
+        ),
+        pytest.param(
+            "stalled@1+2", "only at agent-machine-0, agent-machine-1, controller-0, controller-1", id="without-program"
+        ),
+        pytest.param(
+            "gpu-lost@1+2:controller-0", "only at agent-machine-0, agent-machine-1", id="controller-has-no-gpu"
+        ),
+    ],
+)
+def test_wrong_schedule_is_refused_with_what_to_write(text: str, says: str) -> None:
     with pytest.raises(ScheduleError) as error:
         read(text, ACTORS)
     assert says in str(error.value)
@@ -35,9 +68,9 @@ def test_a_wrong_schedule_is_refused_with_what_to_write(text: str, says: str) ->
 @pytest.mark.parametrize(
     ("count", "culprits"), [(1, (0,)), (2, (1,)), (3, (0, 2)), (8, (0, 7)), (9, (2, 4, 8)), (4, (0, 1, 2, 3))]
 )
-def test_shrinking_leaves_what_it_takes_in_its_order(count: int, culprits: tuple[int, ...]) -> None:
+def test_shrinking_leaves_the_culprits_in_their_order(count: int, culprits: tuple[int, ...]) -> None:
     assert shrink(range(count), lambda items: set(culprits) <= set(items)) == culprits
 
 
-def test_a_failure_that_does_not_come_again_leaves_the_whole() -> None:
+def test_failure_that_does_not_come_again_is_not_shrunk() -> None:
     assert shrink("abc", lambda _: False) == ("a", "b", "c")

@@ -84,12 +84,14 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ("labels", "tools.fuzz.subjects.agent.label_safe", str.strip, "is no label value"),
     ("labels", "tools.fuzz.subjects.agent.short_name", lambda text: text[:63].rstrip("-."), "become one value"),
     (
-        *("annotations", "toposcope.agent.baseline.encode"),
+        "annotations",
+        "toposcope.agent.baseline.encode",
         lambda reference: _ENCODE(reference._replace(fabric=False)),
         "does not survive its own writing",
     ),
     (
-        *("annotations", "tools.fuzz.subjects.agent.parse"),
+        "annotations",
+        "tools.fuzz.subjects.agent.parse",
         lambda text: dataclasses.replace(toposcope.hardware.matrix_annotation.parse(text), reasons=()),
         "reasons are not those",
     ),
@@ -101,32 +103,37 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ("profiles", "toposcope.simulator.document._in_words", lambda message: f"KeyError: {message}", "words of Python"),
     ("captures", "tools.fuzz.subjects.files.machine_from_capture", _takes_anything, "2 GPUs of []"),
     (
-        *("workloads", "toposcope.integrations.framework.document.Field.__truediv__"),
+        "workloads",
+        "toposcope.integrations.framework.document.Field.__truediv__",
         lambda field, name: Field(field.value and field.value.get(name), name, field.findings, field),
         "Error",
     ),
     ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
     ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),
     (
-        *("answers", "toposcope.kube.client._body"),
+        "answers",
+        "toposcope.kube.client._body",
         lambda response, _largest: response.read(1 << 20),
         "half an answer is taken for a whole one",
     ),
     ("nvml", "toposcope.agent.describe.labels_for", _product_as_it_is, "is no label value"),
     (
-        *("sysfs", "toposcope.agent.sysfs.Files.text"),
+        "sysfs",
+        "toposcope.agent.sysfs.Files.text",
         lambda _files, path: Path(path).read_text(encoding="ascii").strip(),
         "Error",
     ),
     ("hostile", "toposcope.controller.assess.assessment.effective_levels", _only_where_all_have_it, "published were"),
     (
-        *("hostile", "toposcope.controller.segments._names"),
+        "hostile",
+        "toposcope.controller.segments._names",
         lambda listed, *_: {segment.levels: f"segment-{number}" for number, segment in enumerate(listed)},
         "segment",
     ),
     ("hostile", "toposcope.hierarchy.segments._Division._lacks", lambda *_: (), "segment"),
     (
-        *("messages", "toposcope.agent.nvml.channel.Channel.receive"),
+        "messages",
+        "toposcope.agent.nvml.channel.Channel.receive",
         lambda channel: (channel._socket.recv(1), ""),
         "of the unknown kind",
     ),
@@ -146,7 +153,7 @@ What Hypothesis draws from a seed changes with the constants of the modules that
 @pytest.mark.parametrize(
     ("name", "target", "defect", "words"), DEFECTS, ids=["-".join(defect[:2]) for defect in DEFECTS]
 )
-def test_a_planted_defect_is_found(
+def test_planted_defect_is_found(
     name: str, target: str, defect: Callable[..., Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, defect)

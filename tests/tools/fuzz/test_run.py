@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 from tests.support.paths import ROOT
-from tests.support.tables import each_case
 from tools.fuzz.run import fuzz
 from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, refusal
 
@@ -23,7 +22,7 @@ def below_a_thousand(case: int) -> Outcome:
     return "taken"
 
 
-def test_the_smallest_case_that_fails_is_named_with_its_seed() -> None:
+def test_smallest_case_that_fails_is_named_with_its_seed() -> None:
     result = fuzz(subject(below_a_thousand), 60.0, 5, 1)
     assert result.finding.startswith("case: 1000\n")
     assert "too large" in result.finding
@@ -48,7 +47,7 @@ fuzz(hanging, 60.0, 5, 1, note=noted(pathlib.Path(sys.argv[1]), 0.05))
 """
 
 
-def test_an_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_path: Path) -> None:
+def test_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_path: Path) -> None:
     note = tmp_path / "case"
     command = [sys.executable, "-c", HANG, str(note)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -57,8 +56,21 @@ def test_an_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_pat
     assert note.read_text() == "5\n'it'"
 
 
-@each_case("tables/tools.yaml")
-def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
-    with pytest.raises(BrokenInvariantError, match=why):
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        pytest.param("", "without a word", id="empty"),
+        pytest.param("no", "no sentence", id="one-word"),
+        pytest.param("field: KeyError: 'name'", "words of Python", id="exception"),
+        pytest.param("it is 'NoneType' object has no attribute 'get'", "words of Python", id="type"),
+        pytest.param("row \x1b[31m is not a cell of a matrix", "control character", id="escape"),
+        pytest.param("word " * 1000, "characters", id="too-long"),
+    ],
+)
+def test_refusal_that_helps_nobody_is_broken(message: str, reason: str) -> None:
+    with pytest.raises(BrokenInvariantError, match=reason):
         refusal(message)
+
+
+def test_refusal_that_says_what_to_write_is_one() -> None:
     assert refusal("spec.levels[0].key: 'x y' is not a label key; write PREFIX/NAME") == "refused"

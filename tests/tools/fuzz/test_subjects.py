@@ -16,13 +16,13 @@ from tools.fuzz.subjects import SUBJECTS
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_a_few_cases(name: str) -> None:
+def test_few_cases(name: str) -> None:
     result = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
     assert not result.finding
     assert result.cases
 
 
-def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         with open(command[-1], "w") as note:  # noqa: PTH123 - a path as the child gets it
             note.write("7\n'the case'")
@@ -34,7 +34,7 @@ def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.Monkey
     assert result.seed == 7
 
 
-def test_the_table_says_what_broke_and_how_to_see_it_again(
+def test_table_says_what_broke_and_how_to_see_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(name: str, *_: object) -> Result:
@@ -48,7 +48,7 @@ def test_the_table_says_what_broke_and_how_to_see_it_again(
     assert out.endswith('labels: case: 1\nagain: make fuzz ARGS="labels --seed 77 --batches 1"\n')
 
 
-def test_a_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = iter(
         [
             SizeRun(result="taken", seconds=1.0, peak_mib=50.0),

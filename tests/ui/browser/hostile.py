@@ -7,14 +7,31 @@ a text from one field to another (a node's name, a view's id), both hold the sam
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-from tests.support.tables import named_objects
 from toposcope.ui import protocol
 
 BREAKOUT: Final = (
     "\"'><img src=x onerror=hacked()></title></style></textarea></script><script>hacked()</script>"
     '<svg onload=hacked()><a href="javascript:hacked()">x</a>\u2028'
 )
-_SAME: Final[dict[str, str]] = named_objects("ui_same_texts.yaml")
+_SAME: Final = {
+    "Nodes.labels key": "LevelView.key",
+    "Nodes.views": "View.id",
+    "Node.domains key": "View.id",
+    "Lacking.view": "View.id",
+    "Check.view": "View.id",
+    "News.id": "Snapshot.id",
+    "Change.view": "View.id",
+    "Node.name": "Nodes.name",
+    "Export.nodes key": "Nodes.name",
+    "Change.nodes": "Nodes.name",
+    "Gpu.node": "Nodes.name",
+    "Fit.path": "Nodes.labels",
+    "Device.rails": "Device.label",
+    "Numa.devices": "Device.label",
+    "Node.nvlink_domains": "Device.label",
+    "CellClass.cell": "Node.matrix",
+}
+"""Texts that the page follows from one field to another, to the field that holds the same."""
 _ROWS: Final = 3
 """Nodes of a snapshot: one is in the map, one lacks a level, one is in no view."""
 _FACTS: Final = ("product", "shape")
@@ -45,16 +62,20 @@ def hostile(wanted: Any, path: str = "") -> Any:  # noqa: PLR0911 - one for each
         return _listed(of[0], path)
     if origin is dict:
         return {hostile(of[0], f"{path} key"): hostile(of[1], path)}
-    made = wanted(**{name: hostile(kind, f"{wanted.__name__}.{name}") for name, kind in get_type_hints(wanted).items()})
-    return _arranged(made, path)
+    fields = {}
+    for name, kind in get_type_hints(wanted).items():
+        fields[name] = hostile(kind, f"{wanted.__name__}.{name}")
+    return _arranged(wanted(**fields), path)
 
 
 def _listed(of: Any, path: str) -> list[Any]:
-    fields = get_type_hints(of) if isinstance(of, type) and issubclass(of, msgspec.Struct) else {}
-    field = next((name for name, kind in fields.items() if get_origin(kind) is Literal), None)
-    if field is None:
+    if not isinstance(of, type) or not issubclass(of, msgspec.Struct):
         return [hostile(of, path)]
-    return [msgspec.structs.replace(hostile(of, path), **{field: value}) for value in get_args(fields[field])]
+    for name, kind in get_type_hints(of).items():
+        if get_origin(kind) is Literal:
+            values = get_args(kind)
+            return [msgspec.structs.replace(hostile(of, path), **{name: value}) for value in values]
+    return [hostile(of, path)]
 
 
 def _arranged(made: Any, path: str) -> Any:

@@ -41,7 +41,13 @@ def script(name: str) -> str:
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
     """A condition as a status has it."""
     since = "2026-01-01T00:00:00Z"
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+    }
 
 
 def demo_objects() -> list[Object]:

@@ -4,13 +4,13 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.support.paths import FIXTURES
+from tests.support.paths import DOCUMENTS
 from tests.ui.browser.shown import Shown
 from tests.ui.browser.test_map import colours_of, domain, tone
 
 pytestmark = pytest.mark.slow
 
-JOB = (FIXTURES / "kueue_job.yaml").read_text(encoding="utf-8")
+JOB = (DOCUMENTS / "ui" / "kueue-job.yaml").read_text(encoding="utf-8")
 
 
 def _ask(page: Page, text: str) -> None:
@@ -19,7 +19,7 @@ def _ask(page: Page, text: str) -> None:
     page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True).click()
 
 
-def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
+def test_domains_with_room_are_listed_and_marked(page: Page, demo: Shown) -> None:
     answer = demo.ask("check", {"workload": JOB})["checks"][0]
     assert answer["verdict"] == "fits"
     assert {tuple(fit["path"]) for fit in answer["fits"]} == {
@@ -42,7 +42,7 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
 
 
 @pytest.mark.parametrize("text", ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"])
-def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Shown, text: str) -> None:
+def test_unreadable_workload_is_told_in_the_servers_words(page: Page, demo: Shown, text: str) -> None:
     answer = demo.ask("check", {"workload": text})
     words = [*answer["problems"], *answer["warnings"]]
     assert words
@@ -52,7 +52,7 @@ def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Show
         expect(page.get_by_role("tabpanel")).to_contain_text(sentence)
 
 
-def test_the_button_can_be_read(page: Page, demo: Shown) -> None:
+def test_button_can_be_read(page: Page, demo: Shown) -> None:
     # Letters of the colour of their ground are no finding of axe's: it cannot tell whether they are meant to be seen.
     page.goto(demo.address)
     page.get_by_role("tab", name="Check").click()

@@ -31,7 +31,7 @@ def asked(page: Page) -> list[str]:
     return found
 
 
-def test_a_report_shows_the_cluster_without_a_server(page: Page, tmp_path: Path, asked: list[str]) -> None:
+def test_report_shows_the_cluster_without_a_server(page: Page, tmp_path: Path, asked: list[str]) -> None:
     address = _exported(tmp_path, demo_objects())
     page.goto(address)
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("6 nodes, 48 GPUs"))

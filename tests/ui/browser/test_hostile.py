@@ -155,7 +155,7 @@ def test_every_text_in_an_exported_file_is_shown_as_text(judged: Judged, tmp_pat
 
 
 @pytest.mark.parametrize("address", ["api/node/{}", "api/search?q={}", "{}", "assets/{}"])
-def test_an_answer_that_is_opened_by_itself_is_no_page(judged: Judged, server: Shown, address: str) -> None:
+def test_answer_opened_by_itself_is_no_page(judged: Judged, server: Shown, address: str) -> None:
     judged.page.goto(server.address + address.format(quote(BREAKOUT, safe="")))
     assert judged.page.locator("img, svg, a").count() == 0
     assert judged.verdicts == []
@@ -169,7 +169,7 @@ def test_nothing_runs_from_a_link(judged: Judged, server: Shown) -> None:
     assert judged.verdicts == []
 
 
-def test_the_judge_sees_what_a_page_lets_in(browser: Browser, server: Shown) -> None:
+def test_judge_sees_what_a_page_lets_in(browser: Browser, server: Shown) -> None:
     with browser.new_context() as context:
         judged = Judged(context.new_page())
         judged.page.goto(server.address)

@@ -18,7 +18,7 @@ def live(tmp_path: Path) -> Iterator[Shown]:
         yield found
 
 
-def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> None:
+def test_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> None:
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
     expect(node(page, "h200-6")).to_have_accessible_name("node h200-6: 8 GPUs, 8 free, well")
     objects = demo_objects()
@@ -35,7 +35,7 @@ def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> N
     expect(page.get_by_role("main").get_by_text("✓ well")).to_be_visible()
 
 
-def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
+def test_change_is_marked_for_a_moment(page: Page, live: Shown) -> None:
     page.clock.install()
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
     marked = script("marked")
@@ -51,7 +51,7 @@ def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
     page.wait_for_function(f"() => !({marked})()")
 
 
-def test_a_newer_snapshot_leaves_the_viewer_where_he_is(page: Page, live: Shown) -> None:
+def test_newer_snapshot_keeps_the_viewers_place(page: Page, live: Shown) -> None:
     page.set_viewport_size({"width": 800, "height": 400})
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4&by=free")
     expect(node(page, "h200-5")).to_be_attached()
@@ -73,7 +73,7 @@ def test_a_newer_snapshot_leaves_the_viewer_where_he_is(page: Page, live: Shown)
     assert (page.evaluate("scrollY"), page.url) == where
 
 
-def test_a_tab_that_nobody_sees_fetches_nothing_until_somebody_does(page: Page, live: Shown) -> None:
+def test_hidden_tab_fetches_nothing_until_it_is_shown(page: Page, live: Shown) -> None:
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
     expect(node(page, "h200-6")).to_have_accessible_name(re.compile("well"))
     hide = "hidden => Object.defineProperty(document, 'hidden', {value: hidden, configurable: true})"
@@ -105,7 +105,7 @@ def _maps(page: Page, session: CDPSession) -> int:
     return count
 
 
-def test_an_open_page_keeps_one_state_of_the_cluster_and_no_older_one(page: Page, live: Shown) -> None:
+def test_open_page_keeps_only_the_newest_state(page: Page, live: Shown) -> None:
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
     expect(node(page, "h200-6")).to_be_attached()
     session = page.context.new_cdp_session(page)
@@ -126,7 +126,7 @@ def test_an_open_page_keeps_one_state_of_the_cluster_and_no_older_one(page: Page
     assert min(held[1:]) <= before, held
 
 
-def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> None:
+def test_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> None:
     page.goto(live.address)
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("6 nodes"))
     objects = demo_objects()
@@ -150,7 +150,7 @@ def test_stale_data_says_so_and_why(page: Page, live: Shown) -> None:
     expect(banner).not_to_be_attached()
 
 
-def test_a_server_that_is_gone_is_missed(page: Page, live: Shown) -> None:
+def test_lost_server_is_reported(page: Page, live: Shown) -> None:
     page.clock.install()
     page.goto(live.address)
     expect(domain(page, "block block-2")).to_be_attached()

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from tests.support.saved import Object, cluster_topology
-from tests.support.tables import each_case
 from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, script, shown
 from tests.ui.browser.test_map import colours_of, node, tone
 
@@ -42,7 +41,7 @@ def test_no_word_is_broken(page: Page, trouble: Shown, width: int) -> None:
     assert page.evaluate(script("broken_words")) == []
 
 
-def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(page: Page, trouble: Shown) -> None:
+def test_telephone_shows_conditions_in_brief_and_nodes_left_out(page: Page, trouble: Shown) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(trouble.address)
     conditions = page.get_by_role("region", name="Conditions that are not True")
@@ -58,25 +57,57 @@ def test_a_telephone_shows_conditions_in_brief_and_the_map_with_who_is_left_out(
         assert box["height"] >= 40, "room for a name"
 
 
-@each_case("tables/ui-browser.yaml")
-def test_a_node_that_gets_no_pods_does_not_look_well(
+@pytest.mark.parametrize(
+    ("name", "colour", "words"),
+    [
+        pytest.param(
+            "l40s-4",
+            "left-out",
+            "4 GPUs, 4 free, left out: without a rack label (cloud.google.com/gce-topology-subblock)",
+            id="without-rack",
+        ),
+        pytest.param(
+            "h200-2",
+            "left-out",
+            'left out: whose rack label says "no-topology", which names no rack '
+            "(cloud.google.com/gce-topology-subblock)",
+            id="placeholder",
+        ),
+        pytest.param("l40s-3", "no-agent", "no-agent: without an agent's label gpu.topology/gpus", id="no-agent"),
+        pytest.param("h200-5", "tainted", "tainted", id="tainted"),
+        pytest.param("h200-6", "cordoned", "cordoned", id="cordoned"),
+    ],
+)
+def test_node_that_gets_no_pods_does_not_look_well(
     page: Page, trouble: Shown, name: str, colour: str, words: str
 ) -> None:
-    # Those that stand apart are shown with the whole.
-    page.goto(trouble.address + ("#in=zone-1/block-2/rack-4" if name in {"h200-5", "h200-6"} else ""))
-    expect(node(page, name)).to_be_attached()
-    assert words in (node(page, name).get_attribute("aria-label") or "")
-    assert colours_of(node(page, name))[0] == tone(page, f"--health-{colour}") != tone(page, "--health-ok")
+    if name in {"h200-5", "h200-6"}:
+        page.goto(f"{trouble.address}#in=zone-1/block-2/rack-4")
+    else:  # those that stand apart are shown with the whole
+        page.goto(trouble.address)
+    shown_node = node(page, name)
+    expect(shown_node).to_be_attached()
+    label = shown_node.get_attribute("aria-label") or ""
+    assert words in label
+    shown_colour = colours_of(shown_node)[0]
+    assert shown_colour == tone(page, f"--health-{colour}")
+    assert shown_colour != tone(page, "--health-ok")
 
 
-def test_counts_are_those_of_the_topology_and_who_is_left_out_is_counted_apart(page: Page, trouble: Shown) -> None:
+def test_counts_are_the_topologys_with_nodes_left_out_apart(page: Page, trouble: Shown) -> None:
     page.goto(trouble.address)
     figures = page.get_by_role("tabpanel").locator("dl").first
     assert trouble.broadcaster.state
     view = trouble.broadcaster.state.views[0].summary
     assert (view.nodes, view.gpus, view.left_out) == (12, 72, 2)
     lost = f"left out, with {view.left_out_gpus} GPUs"
-    counts = {"GPUs": view.gpus, "nodes": view.nodes, lost: 2, "without an agent": 1, "in trouble": 2}
+    counts = {
+        "GPUs": view.gpus,
+        "nodes": view.nodes,
+        lost: 2,
+        "without an agent": 1,
+        "in trouble": 2,
+    }
     for name, value in counts.items():
         expect(figures.locator("div").filter(has=page.get_by_text(name, exact=True))).to_have_text(f"{name}{value}")
     for sentence in ("1 node whose rack label says", "1 node without an agent", "1 node without a rack label"):
@@ -97,7 +128,7 @@ def test_paper_is_light_and_has_all_of_it(page: Page, trouble: Shown) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_a_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -> None:
+def test_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     expect(page.get_by_text("free GPU taken")).to_be_visible()
     help_ = page.get_by_role("dialog", name="Keys and signs")
@@ -113,7 +144,7 @@ def test_a_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -
     expect(help_).not_to_be_visible()
 
 
-def test_an_empty_page_says_what_is_missing_and_what_to_do(page: Page, tmp_path: Path) -> None:
+def test_empty_page_says_what_is_missing_and_what_to_do(page: Page, tmp_path: Path) -> None:
     with shown(tmp_path, [cluster_topology()]) as served:
         page.goto(served.address)
         steps = page.get_by_role("region", name="What to do next")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.support.saved import cluster_topology, demo_nodes
-from tests.support.tables import each_case
 from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown
 
 pytestmark = pytest.mark.slow
@@ -47,7 +46,7 @@ def tone(page: Page, name: str) -> str:
     return page.evaluate("name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", name)
 
 
-def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
+def test_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     expect(domain(page, "block block-1")).to_have_accessible_name("block block-1: 5 nodes, 20 GPUs, 17 free")
     expect(domain(page, "block block-2")).to_have_accessible_name(
@@ -64,7 +63,7 @@ def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
     expect(chip(page, "degraded")).to_contain_text("1")
 
 
-def test_who_is_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -> None:
+def test_node_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     expect(node(page, "l40s-4")).to_have_accessible_name(re.compile(rf"left out: without a rack label \({RACK}\)"))
     expect(node(page, "l40s-3")).to_have_accessible_name(re.compile("no-agent"))
@@ -75,7 +74,7 @@ def test_who_is_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -
     assert apart["y"] > lowest["y"] + lowest["height"]
 
 
-def test_a_click_goes_in_and_the_browser_goes_back(page: Page, demo: Shown) -> None:
+def test_click_goes_in_and_the_browser_goes_back(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     click_head(page, domain(page, "block block-2"))
     expect(page).to_have_url(f"{demo.address}#in=zone-1/block-2")
@@ -115,14 +114,14 @@ def test_everything_by_keyboard(page: Page, demo: Shown) -> None:
     expect(domain(page, "block block-2")).to_be_focused()
 
 
-def test_a_link_shows_a_colleague_the_same(page: Page, demo: Shown) -> None:
+def test_link_shows_a_colleague_the_same(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3&by=free&only=all")
     expect(node(page, FAULTY)).to_be_attached()
     expect(page.get_by_role("combobox", name="Colour by")).to_have_value("free")
     expect(chip(page, "all free")).to_have_attribute("aria-pressed", "true")
 
 
-def test_a_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Shown) -> None:
+def test_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
     sick, well = colours_of(node(page, FAULTY)), colours_of(node(page, "h200-1"))
     assert sick[0] == tone(page, "--health-degraded")
@@ -130,8 +129,19 @@ def test_a_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Show
     assert len(sick) > len(well) + 5, "the strokes of the pattern are colours of their own"
 
 
-@each_case("tables/ui-browser.yaml")
-def test_colours_by_what_the_viewer_picks_and_only_one_kind_of_them(
+KINDS = ["--kind-1", "--kind-2", "--kind-3"]
+
+
+@pytest.mark.parametrize(
+    ("lens", "category", "tones"),
+    [
+        pytest.param("free", "all free", ["--free-4"], id="free"),
+        pytest.param("coverage", "carries every level", ["--cover-whole"], id="coverage"),
+        pytest.param("product", "NVIDIA-GB200", KINDS, id="product"),
+        pytest.param("shape", "NVIDIA-GB200", KINDS, id="shape"),
+    ],
+)
+def test_viewer_picks_what_colours_nodes_and_one_kind_of_them(
     page: Page, demo: Shown, lens: str, category: str, tones: list[str]
 ) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-1/rack-1")
@@ -145,7 +155,7 @@ def test_colours_by_what_the_viewer_picks_and_only_one_kind_of_them(
     expect(chosen).to_have_attribute("aria-pressed", "false")
 
 
-def test_what_is_filtered_out_fades(page: Page, demo: Shown) -> None:
+def test_filtered_nodes_fade(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
     chip(page, "degraded").click()
     expect(chip(page, "degraded")).to_have_attribute("aria-pressed", "true")

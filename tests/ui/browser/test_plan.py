@@ -13,8 +13,14 @@ from tests.ui.browser.test_map import colours_of, domain, tone
 pytestmark = pytest.mark.slow
 
 
-def test_a_gang_and_a_drain(page: Page, tmp_path: Path) -> None:
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "uid": "1", "name": "apart"}
+def test_gang_and_a_drain(page: Page, tmp_path: Path) -> None:
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "controller": True,
+        "uid": "1",
+        "name": "apart",
+    }
     pods = [pod(f"apart-{number}", node, 8) for number, node in enumerate(("h200-1", "h200-6"))]
     for running in pods:
         running["metadata"]["ownerReferences"] = [owner]

@@ -4,7 +4,6 @@ import re
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from tests.support.tables import each_case
 from tests.ui.browser.shown import Shown
 
 pytestmark = pytest.mark.slow
@@ -14,7 +13,14 @@ def found(page: Page) -> Locator:
     return page.get_by_role("listbox", name="What was found")
 
 
-@each_case("tables/ui-browser.yaml")
+@pytest.mark.parametrize(
+    ("text", "kind", "address"),
+    [
+        pytest.param("l40s-2", "node", "in=zone-1/block-1/rack-2&node=l40s-2", id="node"),
+        pytest.param("rack-4", "rack", "view=cluster&in=zone-1/block-2/rack-4", id="rack"),
+        pytest.param("BLOCK-2", "block", "view=cluster&in=zone-1/block-2", id="upper-case"),
+    ],
+)
 def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: str, address: str) -> None:
     page.goto(demo.address)
     box = page.get_by_role("combobox", name=re.compile("^Search"))
@@ -28,7 +34,7 @@ def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: s
     expect(box).to_have_value("")
 
 
-def test_a_gpu_is_found_by_its_uuid(page: Page, demo: Shown) -> None:
+def test_gpu_is_found_by_its_uuid(page: Page, demo: Shown) -> None:
     seen = demo.source.node("h200-5")
     assert seen
     assert seen.node.matrix
