@@ -198,6 +198,7 @@ def forged(tmp_path: Path) -> Callable[..., str]:
             "pods": pods,
             "requested": [{}],
             "warnings": [],
+            "lacks_pods": pods is None,
             "topologies": [],
             "published": [],
             "objects": [],

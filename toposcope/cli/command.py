@@ -16,7 +16,7 @@ from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.decode import degraded, every, paused_gc
-from toposcope.snapshot.model import NO_PODS, Collector, Snapshot
+from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import Scope
 from toposcope.text import plural
@@ -234,9 +234,9 @@ def load_snapshot(
     if catalogue:
         snapshot = replace(snapshot, catalogue=catalogue)
 
-    for warning in snapshot.warnings:
-        if pods or warning != NO_PODS:
-            complain(f"warning: {warning}")
+    warnings = snapshot.warnings_about_pods_too if pods else snapshot.warnings
+    for warning in warnings:
+        complain(f"warning: {warning}")
     return snapshot
 
 

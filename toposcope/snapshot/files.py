@@ -18,7 +18,6 @@ from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.documents import Document, TakeList, check_text, documents
 from toposcope.snapshot.kinds import CONFIGURED, OBJECT_KEYS, PUBLISHED_KEYS, keepers
 from toposcope.snapshot.model import (
-    NO_PODS,
     SAVE,
     Collector,
     NodeView,
@@ -204,8 +203,6 @@ class _Builder:
         """The snapshot of everything that was added."""
         warnings = self.decoder.warnings()
         pods = self._all_pods()
-        if pods is None:
-            warnings.append(NO_PODS)
         if not self._nodes:
             warnings.append("there are no Nodes in the files; save them with: " + SAVE)
 
@@ -220,6 +217,7 @@ class _Builder:
             scheduler_profiles=decode.only(self._profiles),
             objects=tuple(objects),
             warnings=tuple(warnings),
+            lacks_pods=pods is None,
             catalogue=self._catalogue,
         )
         return with_devices(snapshot)

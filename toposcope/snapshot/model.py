@@ -195,8 +195,7 @@ class SummedPods(Sequence[PodView]):
 
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
-NO_PODS: Final = f"there are no Pods in the files, so free GPUs are unknown; save them too: {SAVE}"
-"""A warning of files that commands leave out which need no pods."""
+_NO_PODS: Final = f"there are no Pods in the files, so free GPUs are unknown; save them too: {SAVE}"
 
 
 @dataclass(frozen=True)
@@ -214,6 +213,8 @@ class Snapshot:
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()
     """A sentence, with the fix, about each thing that could not be read."""
+    lacks_pods: bool = False
+    """Whether it comes from files without Pods, which is fine for commands that need none."""
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
     served: Mapping[str, bool] = field(default_factory=dict)
@@ -232,6 +233,13 @@ class Snapshot:
     def inventory(self) -> Inventory:
         """The devices of ResourceSlices, and the claims that hold them."""
         return inventory(self.objects)
+
+    @property
+    def warnings_about_pods_too(self) -> tuple[str, ...]:
+        """The warnings for a command that needs pods."""
+        if self.lacks_pods:
+            return (*self.warnings, _NO_PODS)
+        return self.warnings
 
     @cached_property
     def compute_domains(self) -> tuple[ComputeDomain, ...]:

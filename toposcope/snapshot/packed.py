@@ -117,6 +117,7 @@ class _Cluster(msgspec.Struct, frozen=True):
 
     taken_at: datetime | None
     warnings: list[str]
+    lacks_pods: bool
     topologies: list[dict[str, Any]]
     published: list[Published]
     catalogue: Catalogue | None
@@ -251,6 +252,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
     return _Cluster(
         taken_at=snapshot.taken_at,
         warnings=list(snapshot.warnings),
+        lacks_pods=snapshot.lacks_pods,
         topologies=[_document(topology) for topology in snapshot.topologies],
         published=list(snapshot.published),
         catalogue=None if catalogue == BUILT_IN else catalogue,
@@ -429,6 +431,7 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
         scheduler_profiles=cluster.scheduler_profiles,
         objects=tuple(cluster.objects),
         warnings=tuple(map(bounded, cluster.warnings)),
+        lacks_pods=cluster.lacks_pods,
         catalogue=cluster.catalogue or BUILT_IN,
     )
 

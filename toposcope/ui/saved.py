@@ -112,7 +112,7 @@ class SavedSource:
                 matrix = node.matrix.encode(errors="replace")
                 self._matrices[node.name] = zlib.compress(matrix, 1)
 
-        self._published = replace(snapshot, nodes=(), pods=None, warnings=())
+        self._published = replace(snapshot, nodes=(), pods=None, warnings=(), lacks_pods=False)
         fill(self._facts, snapshot)
         self._facts.mark_synced(_FILES)
 
@@ -165,7 +165,8 @@ def fill(facts: Facts, snapshot: Snapshot) -> None:
         nodes[node.name] = cached_view(node), uuids
     facts.replace_nodes(nodes)
 
-    count = len(snapshot.warnings)
-    for number, warning in enumerate(snapshot.warnings):
+    warnings = snapshot.warnings_about_pods_too
+    count = len(warnings)
+    for number, warning in enumerate(warnings):
         facts.warn(f"files {number}", warning)
     facts.warn(f"files {count}", "")
