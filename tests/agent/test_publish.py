@@ -204,12 +204,15 @@ def test_events_of_a_moment_have_names_of_two_digits_until_they_run_out(api: Api
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
     publisher = Publisher(clients(), "n1", runtime=ManualRuntime(moment))
     publisher.refresh()
-    for _event in range(4):
-        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+    recorded = 0
     with pytest.raises(ApiError, match="409 AlreadyExists"):
-        publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+        for _event in range(5):
+            publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+            recorded += 1
 
+    # Four moments are tried; two of them may have one name, which depends on the Node's UID.
+    assert 2 <= recorded <= 4
     names = [event["metadata"]["name"] for event in events_of(api, "NodeHealthy")]
-    assert len(names) == 4
+    assert len(names) == recorded
     for name in names:
         assert re.fullmatch("n1[.][0-9a-f]{2}", name)
