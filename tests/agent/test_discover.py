@@ -54,6 +54,15 @@ def failing_call(call: str, error: int, gpu: int | None = None) -> Faults:
     return Faults(calls=(CallFault(call=call, error=error, gpu=gpu),))
 
 
+@pytest.mark.parametrize(("others", "label"), [(3, "NVIDIA-H200"), (5, "NVIDIA-H100-NVL")])
+def test_product_label_of_a_mixed_node_is_that_of_most_gpus(find: Finder, others: int, label: str) -> None:
+    topology = find("dgx-h200")
+    gpus = [gpu._replace(product="NVIDIA H100 NVL") for gpu in topology.gpus[:others]]
+    mixed = topology._replace(gpus=(*gpus, *topology.gpus[others:]))
+
+    assert labels_of(mixed)["gpu-product"] == label
+
+
 # Whole machines
 
 LABELS = {

@@ -259,6 +259,16 @@ def test_kube_scheduler_gang_waits_for_room(explain: Explain) -> None:
     assert explained.answer.message == "does not fit now: train needs 32 GPUs in one rack, largest has 24 (rack-3)"
 
 
+def test_kube_scheduler_gang_finds_every_node_of_its_level_cordoned(explain: Explain) -> None:
+    cluster = gang_in_a_rack()
+    cluster.cordon("h200-1", "h200-2", "h200-3", "h200-4", "h200-5", "h200-6", "h200-7", "h200-8")
+    explained = explain(cluster, "podgroup/train")
+
+    assert explained.code == 1
+    assert explained.answer is not None
+    assert explained.answer.message == "none of 8 nodes with level rack takes pods: each is cordoned or not Ready"
+
+
 def test_kube_scheduler_condition_has_an_earlier_name_too(explain: Explain) -> None:
     cluster = kube_scheduler_gang()
     cluster["PodGroup/train"]["status"]["conditions"][0]["type"] = "PodGroupInitiallyScheduled"
