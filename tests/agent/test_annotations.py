@@ -70,7 +70,7 @@ def test_faults_are_the_first_to_make_room(words: int, has_faults: bool, tmp_pat
 
 
 def large_node(gpus: int, nics: int, folder: Path) -> NodeTopology:
-    """A node of so many devices, with a reason about each GPU."""
+    """A node with this many GPUs and NICs, and a reason for each GPU."""
     base = discovered(load_profile("dgx-h200"), folder)
     gpu = base.gpus[0]._replace(rails=("mlx5_bond_10",))
     nic = base.nics[0]

@@ -49,7 +49,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def all_down(gpus: int) -> dict[int, str]:
-    """Every link of so many GPUs."""
+    """All links of the first `gpus` GPUs are down."""
     return dict.fromkeys(range(gpus), "all")
 
 

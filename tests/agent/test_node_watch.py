@@ -28,7 +28,7 @@ def line(kind: str, node: Mapping[str, Any]) -> bytes:
 
 
 def watched_node(gpus: str) -> dict[str, Any]:
-    """The Node whose label says so many GPUs."""
+    """The Node with `gpu.topology/gpus` set to this count."""
     return {"metadata": {"name": "n1", "uid": "u", "labels": {GPUS: gpus, "example.com/a": "b"}}}
 
 

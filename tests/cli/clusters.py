@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.support.manifests import read_manifests
+from tests.support.documents import read_manifests
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
 from tests.support.slices import slices_of
 

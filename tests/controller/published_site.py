@@ -75,7 +75,7 @@ class Site:
         publishing.install(self.api, *crds)
 
     def serve_narrowed(self, crd: str, most_levels: int) -> None:
-        """Have the server serve a CRD that takes only so many levels."""
+        """Install the CRD with a lower limit on levels."""
         publishing.install_narrowed(self.api, crd, most_levels)
 
     def serves(self, publisher: str) -> bool:
@@ -147,7 +147,7 @@ class Site:
         return controller_of(self._client, Reconciler(wiring))
 
     def run_passes(self, *seconds_before: float) -> None:
-        """Make passes of the controller, each so many seconds after the last."""
+        """Run passes of the controller, each after a pause in seconds."""
         for seconds in seconds_before:
             self.time.seconds += seconds
             self.controller.once()

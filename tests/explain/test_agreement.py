@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.explain.waiting import Object, binding, cluster_topology, kai_topology, levels_of, pod
-from tests.support.manifests import read_manifest
+from tests.support.documents import read_manifest
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, saved
 from tests.support.saved import pod as running_pod

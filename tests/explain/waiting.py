@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.support.manifests import read_manifests
+from tests.support.documents import read_manifests
 from tests.support.saved import demo_nodes, saved
 
 Object = dict[str, Any]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.documents import DOCUMENTS, document
+from tests.support.documents import document
+from tests.support.paths import DOCUMENTS
 from toposcope.integrations.framework.level_requests import (
     MAX_LEVEL_REQUESTS,
     LevelRequest,

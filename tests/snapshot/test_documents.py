@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 from tests.snapshot.clusters import names
-from tests.support.manifests import read_manifest
+from tests.support.documents import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.snapshot import cutter
 from toposcope.snapshot.decode import every

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.api import ApiUnderTest, Clients
-from tests.support.manifests import read_manifest
+from tests.support.documents import read_manifest
 from tests.support.saved import Object, saved
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles

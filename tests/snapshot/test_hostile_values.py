@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.snapshot.clusters import names
-from tests.support.manifests import read_manifests
+from tests.support.documents import read_manifests
 from tests.support.saved import Object
 from toposcope.errors import ToposcopeError
 from toposcope.placement.check import Checker

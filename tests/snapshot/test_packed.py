@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.manifests import read_manifest
+from tests.support.documents import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.cli.main import main
 from toposcope.snapshot import packed

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 from tests.support.checking import CheckedWorkload, check
-from tests.support.documents import DOCUMENTS, edited
+from tests.support.documents import edited
+from tests.support.paths import DOCUMENTS
 
 GPU = "nvidia.com/gpu"
 Object = dict[str, Any]

@@ -6,18 +6,30 @@ import re
 from textwrap import dedent
 from typing import Any
 
-from tests.support.paths import ROOT
+import yaml
+from tests.support.paths import DOCUMENTS
+from tests.support.saved import Object
 from toposcope.api.yaml_text import load
 
 Edits = dict[str, Any]
 """A value by its place: `spec.template.cliques[0].name`, as findings name it; None leaves nothing there."""
-DOCUMENTS = ROOT / "tests" / "documents"
 _STEP = re.compile(r"\[([^\]]+)\]|([^.\[]+)")
 
 
 def document(name: str, edits: Edits | None = None) -> Any:
     """A new copy of tests/documents/NAME.yaml, with other values in some places."""
     return edited(_document(name), edits or {})
+
+
+def read_manifests(name: str) -> list[Object]:
+    """New objects of a file of several, such as `cli/claims.yaml`."""
+    return list(yaml.safe_load_all((DOCUMENTS / name).read_text(encoding="utf-8")))
+
+
+def read_manifest(name: str) -> Object:
+    """The only object of a file."""
+    (manifest,) = read_manifests(name)
+    return manifest
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.snapshot.clusters import pod_of, snapshot
-from tests.support.manifests import read_manifest
+from tests.support.documents import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from toposcope.api import label_keys
 from toposcope.snapshot.decode import Decoder
