@@ -57,23 +57,27 @@ def test_what_it_needs_and_what_everybody_may_is_nothing_beyond() -> None:
 @pytest.mark.parametrize(
     ("granted", "named"),
     [
-        (rule("get", "secrets"), "get secrets"),
-        (rule("get", "secrets", "", "one"), "get secrets"),
-        (rule("list", "nodes"), "list nodes"),
-        (rule("patch", "nodes/status"), "patch nodes/status"),
-        (rule("*", "nodes"), "do anything with nodes"),
-        (rule("get", "*"), "get all resources of the core group"),
-        (rule("*", "*", "*"), "do anything with all resources"),
-        (rule("create", "pods/exec"), "create pods/exec"),
-        (rule("delete", "daemonsets", "apps"), "delete daemonsets.apps"),
-        (rule("impersonate", "users"), "impersonate users"),
-        (rule("bind", "roles", "rbac.authorization.k8s.io"), "bind roles.rbac.authorization.k8s.io"),
-        (
+        pytest.param(rule("get", "secrets"), "get secrets", id="get-secrets"),
+        pytest.param(rule("get", "secrets", "", "one"), "get secrets", id="get-one-secret"),
+        pytest.param(rule("list", "nodes"), "list nodes", id="list-nodes"),
+        pytest.param(rule("patch", "nodes/status"), "patch nodes/status", id="patch-node-status"),
+        pytest.param(rule("*", "nodes"), "do anything with nodes", id="all-verbs"),
+        pytest.param(rule("get", "*"), "get all resources of the core group", id="all-of-core"),
+        pytest.param(rule("*", "*", "*"), "do anything with all resources", id="everything"),
+        pytest.param(rule("create", "pods/exec"), "create pods/exec", id="exec"),
+        pytest.param(rule("delete", "daemonsets", "apps"), "delete daemonsets.apps", id="delete-daemonsets"),
+        pytest.param(rule("impersonate", "users"), "impersonate users", id="impersonate"),
+        pytest.param(
+            rule("bind", "roles", "rbac.authorization.k8s.io"),
+            "bind roles.rbac.authorization.k8s.io",
+            id="bind-roles",
+        ),
+        pytest.param(
             rule("delete", "validatingadmissionpolicies", "admissionregistration.k8s.io"),
             "delete validatingadmissionpolicies.admissionregistration.k8s.io",
+            id="delete-policies",
         ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_beyond_is_named(granted: dict[str, Any], named: str) -> None:
     assert excess(Server(granted)) == [named]
