@@ -52,11 +52,11 @@ def test_a_diff_in_a_status_is_cut_at_a_line_and_says_so() -> None:
 
 def versions(api: ApiUnderTest) -> list[str]:
     """The resource versions of the topology and a node."""
-    found = []
+    numbers = []
     for path in (f"{PATH}/cluster", f"{NODES}/n0"):
         metadata = api.get(path)["metadata"]
-        found.append(metadata["resourceVersion"])
-    return found
+        numbers.append(metadata["resourceVersion"])
+    return numbers
 
 
 def added(diff: str) -> str:
