@@ -53,7 +53,7 @@ class Course:
         assert self._server.codes == [], "it does not ask for each write"
         for request in self._server.asked:
             assert request.query == {"dryRun": "All"}
-        reason = None
+        reason: str | None = None
         if news is not None:
             _, reason, _ = news
         return self._confinement.confined, reason
