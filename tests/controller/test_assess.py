@@ -265,7 +265,7 @@ def test_each_topology_counts_the_nodes_it_shares_with_each_other(
         owned_by = "all" if name == owner else ""
         selecting.append(replace(named(name, labels), owner=owned_by))
     assert overlaps(selecting, SIXTEEN) == shared
-    nothing_shared = {name: {} for name in topologies}
+    nothing_shared: dict[str, dict[str, int]] = {name: {} for name in topologies}
     assert overlaps(selecting, Table(())) == nothing_shared
 
 

@@ -253,7 +253,7 @@ class Lagging:
 def writer_of(client: Lagging, time: Time) -> NodePlanWriter:
     return NodePlanWriter(
         client,  # type: ignore[arg-type]
-        client,  # type: ignore[arg-type]
+        client,
         "toposcope-system",
         time,
     )

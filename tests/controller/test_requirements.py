@@ -567,7 +567,7 @@ def asked_of(
     levels = {}
     for name, domains in topologies.items():
         levels[name] = [Level(domain, LEVELS[domain]) for domain in domains]
-    by_workload = {}
+    by_workload: dict[WorkloadRef, list[LevelRequest]] = {}
     by_workload = {}
     for name, of_workload in requests.items():
         workload = WorkloadRef("example.com/v1", "Job", "ns", name, f"uid-{name}")
