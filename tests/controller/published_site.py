@@ -59,13 +59,19 @@ class Site:
         self._publishing = registry.publishing(PublishSettings(runtime=self.time, delay=delay))
         self._dry_run = DryRun(watched, self._publishing.dry_run_publishers, self.time)
         through = publishing.backoff_on(watched, self.time)
-        self._publishers = {publisher.name: publisher for publisher in self._publishing.publishers(through)}
+        publishers = {}
+        for publisher in self._publishing.publishers(through):
+            publishers[publisher.name] = publisher
+        self._publishers = publishers
 
     def _note(self, request: Request) -> None:
         self.before(request)
-        if request.method != "GET" and request.query.get("dryRun") != "All":
-            self.writes.append(f"{request.method} {request.path.rsplit('/', 2)[1]}")
-            self.time.seconds += self.seconds_per_write
+        is_trial = request.query.get("dryRun") == "All"
+        if request.method == "GET" or is_trial:
+            return
+        _, resource, _ = request.path.rsplit("/", 2)
+        self.writes.append(f"{request.method} {resource}")
+        self.time.seconds += self.seconds_per_write
 
     def advance(self, seconds: float) -> None:
         self.time.seconds += seconds
@@ -91,7 +97,10 @@ class Site:
         self._held.close()
 
     def ask(
-        self, *publishers: str, levels: tuple[str, ...] = FOUR, modes: Mapping[str, str] | None = None
+        self,
+        *publishers: str,
+        levels: tuple[str, ...] = FOUR,
+        modes: Mapping[str, str] | None = None,
     ) -> list[Published]:
         """What comes of asking publishers whose kinds are served.
 
@@ -112,7 +121,10 @@ class Site:
         return results
 
     def publish(
-        self, *publishers: str, levels: tuple[str, ...] = FOUR, modes: Mapping[str, str] | None = None
+        self,
+        *publishers: str,
+        levels: tuple[str, ...] = FOUR,
+        modes: Mapping[str, str] | None = None,
     ) -> list[Published]:
         """Ask publishers, after which all must be in sync."""
         results = self.ask(*publishers, levels=levels, modes=modes)
@@ -121,7 +133,10 @@ class Site:
         return results
 
     def pending(
-        self, *publishers: str, levels: tuple[str, ...] = FOUR, modes: Mapping[str, str] | None = None
+        self,
+        *publishers: str,
+        levels: tuple[str, ...] = FOUR,
+        modes: Mapping[str, str] | None = None,
     ) -> Published:
         """Ask publishers, after which exactly one is not in sync: its outcome."""
         results = self.ask(*publishers, levels=levels, modes=modes)
@@ -143,7 +158,13 @@ class Site:
     def controller(self) -> Controller:
         """One that begins with the first pass."""
         publishers = tuple(self._publishers.values())
-        wiring = Wiring(self._client, publishers, self.time, dry_run=self._dry_run, publishing=self._publishing)
+        wiring = Wiring(
+            self._client,
+            publishers,
+            self.time,
+            dry_run=self._dry_run,
+            publishing=self._publishing,
+        )
         return controller_of(self._client, Reconciler(wiring))
 
     def run_passes(self, *seconds_before: float) -> None:
@@ -176,7 +197,8 @@ class Site:
 
     def names(self, collection: str) -> list[str]:
         """The names of all objects of a collection, sorted."""
-        return sorted(item["metadata"]["name"] for item in self.api.get(collection)["items"])
+        items = self.api.get(collection)["items"]
+        return sorted(item["metadata"]["name"] for item in items)
 
     def entries(self) -> list[dict[str, str]] | None:
         """How the binding names the topologies of schedulers; None where it has no such list."""
@@ -204,7 +226,12 @@ THREE_LEVELS = labelled(*publishing.THREE)
 
 def owned_by_cluster(uid: str = "uid-cluster") -> dict[str, Any]:
     """Metadata of what this project makes for the ClusterTopology `cluster`."""
-    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": "cluster", "uid": uid}
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": "cluster",
+        "uid": uid,
+    }
     return {"labels": OURS, "ownerReferences": [owner]}
 
 

@@ -1,7 +1,6 @@
 """What `AgentsReporting` says where the agents' DaemonSet cannot create pods."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
@@ -31,8 +30,9 @@ class Confined(ApiClient):
     reads = 0
 
     def _about_to_send(self, request: Request) -> None:
-        self.reads += request.path.startswith((DAEMON_SETS, EVENTS))
-        if any(request.path.startswith(path) for path in self.refused):
+        if request.path.startswith((DAEMON_SETS, EVENTS)):
+            self.reads += 1
+        if request.path.startswith(tuple(self.refused)):
             raise ApiError(403, "Forbidden", "no right")
 
 
@@ -48,7 +48,8 @@ def client(clients: Clients) -> Confined:
 def controller(api: ApiUnderTest, client: Confined, time: Time) -> Controller:
     share_crd(api)
     create_namespace(api, HOME_NAMESPACE)
-    api.create(NODES, node("silent", labels={"nvidia.com/gpu.present": "true"}))
+    silent = node("silent", labels={"nvidia.com/gpu.present": "true"})
+    api.create(NODES, silent)
     make_topology(api)
     return controller_of(client, Reconciler(Wiring(client, runtime=time)))
 
@@ -56,24 +57,73 @@ def controller(api: ApiUnderTest, client: Confined, time: Time) -> Controller:
 def install(api: ApiUnderTest, current: int) -> str:
     """The agents' DaemonSet, which should run on two nodes; its uid."""
     labels = {"app": "agent"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "agent", "image": "none"}]}}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    ours = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "agent"}
+    container = {"name": "agent", "image": "none"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [container]},
+    }
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": template,
+    }
+    ours = {
+        "app.kubernetes.io/name": "toposcope",
+        "app.kubernetes.io/component": "agent",
+    }
     metadata = {"name": "east-toposcope-agent", "labels": ours}  # as an overlay with namePrefix names it
-    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata,
+        "spec": spec,
+    }
     uid: str = api.create(DAEMON_SETS, body)["metadata"]["uid"]
-    counts = {"desiredNumberScheduled": 2, "currentNumberScheduled": current, "numberReady": 0, "numberMisscheduled": 0}
+    counts = {
+        "desiredNumberScheduled": 2,
+        "currentNumberScheduled": current,
+        "numberReady": 0,
+        "numberMisscheduled": 0,
+    }
     path = f"{DAEMON_SETS}/east-toposcope-agent/status"
-    assert api.request("PATCH", path, {"status": counts}, content_type=MERGE)[0] == 200
+    status, _ = api.request("PATCH", path, {"status": counts}, content_type=MERGE)
+    assert status == 200
     return uid
 
 
-def report(api: ApiUnderTest, name: str, about: str, message: str, reason: str = "FailedCreate", hour: int = 1) -> None:
-    metadata = {"name": name, "namespace": HOME_NAMESPACE}
-    daemon_set = {"kind": "DaemonSet", "namespace": HOME_NAMESPACE, "name": "toposcope-agent", "uid": about}
-    last = {"lastTimestamp": f"2026-01-01T{hour:02}:00:00Z", "type": "Warning"}
-    event: dict[str, Any] = {"metadata": metadata, "involvedObject": daemon_set, "reason": reason, "message": message}
-    api.create(EVENTS, {"apiVersion": "v1", "kind": "Event"} | event | last)
+def report(
+    api: ApiUnderTest,
+    name: str,
+    about: str,
+    message: str,
+    *,
+    reason: str = "FailedCreate",
+    hour: int = 1,
+) -> None:
+    """Make an Event about a DaemonSet."""
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": name,
+            "namespace": HOME_NAMESPACE,
+        },
+        "involvedObject": {
+            "kind": "DaemonSet",
+            "namespace": HOME_NAMESPACE,
+            "name": "toposcope-agent",
+            "uid": about,
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-01-01T{hour:02}:00:00Z",
+    }
+    api.create(EVENTS, event)
+
+
+def report_missing(api: ApiUnderTest, uid: str) -> None:
+    """That pods are refused for a RuntimeClass that does not exist."""
+    report(api, "a.1", uid, FORBIDDEN.format("") + MISSING)
 
 
 def said(api: ApiUnderTest) -> tuple[str, str]:
@@ -85,12 +135,24 @@ def said(api: ApiUnderTest) -> tuple[str, str]:
 @pytest.mark.regression
 def test_a_runtime_class_that_does_not_exist_is_named(api: ApiUnderTest, controller: Controller) -> None:
     uid = install(api, 0)
-    report(api, "a.1", uid, FORBIDDEN.format("") + "exceeded quota: gpu")
-    report(api, "a.2", uid, FORBIDDEN.format("x7k2p") + MISSING, hour=2)
-    report(api, "a.3", uid, "Created pod: toposcope-agent-x7k2p", "SuccessfulCreate", 3)
-    report(api, "a.4", "of-an-earlier-one", FORBIDDEN.format("") + "what was wrong then", hour=4)
+    over_quota = FORBIDDEN.format("") + "exceeded quota: gpu"
+    missing_class = FORBIDDEN.format("x7k2p") + MISSING
+    of_earlier_one = FORBIDDEN.format("") + "what was wrong then"
+    report(api, "a.1", uid, over_quota)
+    report(api, "a.2", uid, missing_class, hour=2)
+    report(
+        api,
+        "a.3",
+        uid,
+        "Created pod: toposcope-agent-x7k2p",
+        reason="SuccessfulCreate",
+        hour=3,
+    )
+    report(api, "a.4", "of-an-earlier-one", of_earlier_one, hour=4)
     controller.once()
-    assert said(api) == (f"{SILENT}the agent's DaemonSet cannot create pods: {MISSING}", "AgentPodsNotCreated")
+    message, reason = said(api)
+    assert message == f"{SILENT}the agent's DaemonSet cannot create pods: {MISSING}"
+    assert reason == "AgentPodsNotCreated"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +178,8 @@ def test_a_runtime_class_that_does_not_exist_is_named(api: ApiUnderTest, control
 def test_without_a_right_it_says_what_it_knows(
     api: ApiUnderTest, client: Confined, controller: Controller, refused: Sequence[str], message: str
 ) -> None:
-    report(api, "a.1", install(api, 1), FORBIDDEN.format("") + MISSING)
+    uid = install(api, 1)
+    report_missing(api, uid)
     client.refused = refused
     controller.once()
     text, reason = said(api)
@@ -127,7 +190,8 @@ def test_without_a_right_it_says_what_it_knows(
 def test_without_a_daemon_set_or_with_all_pods_it_asks(api: ApiUnderTest, controller: Controller, time: Time) -> None:
     controller.once()
     assert said(api) == UNKNOWN
-    report(api, "a.1", install(api, 2), FORBIDDEN.format("") + MISSING)  # and then it could
+    uid = install(api, 2)
+    report_missing(api, uid)  # and then it could
     time.seconds += 60
     controller.once()
     assert said(api) == UNKNOWN
@@ -136,17 +200,17 @@ def test_without_a_daemon_set_or_with_all_pods_it_asks(api: ApiUnderTest, contro
 @pytest.mark.regression
 def test_labels_that_former_agents_left_do_not_hide_it(api: ApiUnderTest, controller: Controller, time: Time) -> None:
     api.request("DELETE", f"{NODES}/silent")
-    api.create(NODES, node("labelled", labels={"gpu.topology/gpus": "8"}))
+    labelled = node("labelled", labels={"gpu.topology/gpus": "8"})
+    api.create(NODES, labelled)
     uid = install(api, 1)
     controller.once()  # a roll-out also has fewer pods for a moment
     assert condition(api, "AgentsReporting")["status"] == "True"
-    report(api, "a.1", uid, FORBIDDEN.format("") + MISSING)
+    report_missing(api, uid)
     time.seconds += 15
     controller.once()
-    assert said(api) == (
-        f"labels may be old; the agent's DaemonSet cannot create pods: {MISSING}",
-        "AgentPodsNotCreated",
-    )
+    message, reason = said(api)
+    assert message == f"labels may be old; the agent's DaemonSet cannot create pods: {MISSING}"
+    assert reason == "AgentPodsNotCreated"
 
 
 def test_it_reads_rarely(api: ApiUnderTest, client: Confined, controller: Controller, time: Time) -> None:
@@ -158,4 +222,5 @@ def test_it_reads_rarely(api: ApiUnderTest, client: Confined, controller: Contro
     api.request("DELETE", f"{NODES}/silent")
     time.seconds += 60
     controller.once()
-    assert (condition(api, "AgentsReporting")["status"], client.reads) == ("True", 6)
+    assert condition(api, "AgentsReporting")["status"] == "True"
+    assert client.reads == 6

@@ -28,11 +28,17 @@ def available(history: History) -> dict[str, Any]:
 
 
 def condition(found: Assessment, kind: str) -> Condition:
-    return next(c for c in found.conditions if c.type == kind)
+    for of_assessment in found.conditions:
+        if of_assessment.type == kind:
+            return of_assessment
+    raise AssertionError(f"no condition {kind}")
 
 
 def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
-    return [gpu_node(f"n{i}", labels) for i in range(count)]
+    made = []
+    for i in range(count):
+        made.append(gpu_node(f"n{i}", labels))
+    return made
 
 
 @pytest.mark.regression
@@ -41,13 +47,19 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     history = History(required=["rack"])
     history.look(nodes())
     for number in range(5):
-        history.spec = {"required": [f"level-{number}"], "levels": [{"domain": "x", "key": f"example.com/{number}"}]}
+        unknown_level = {"domain": "x", "key": f"example.com/{number}"}
+        history.spec = {
+            "required": [f"level-{number}"],
+            "levels": [unknown_level],
+        }
         history.look(nodes(), after=1.0)
-        assert [len(timers._since) for timers in (history.memory.levels.gone, history.memory.unavailable)] == [1, 1]
+        assert len(history.memory.levels.gone._since) == 1
+        assert len(history.memory.unavailable._since) == 1
     history.spec = {}
     for _ in range(2):
         history.look(nodes(), after=100000.0)
-    assert history.memory.next_deadline(600.0, history.now) is None
+    deadline = history.memory.next_deadline(600.0, history.now)
+    assert deadline is None
 
 
 @pytest.mark.regression
@@ -66,38 +78,66 @@ def test_levels_that_are_no_longer_required_are_forgotten() -> None:
 )
 def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percent: int | None, level: bool) -> None:
     spec = {} if percent is None else {"minCoveragePercent": percent}
-    bare = [gpu_node(f"bare-{i}", {"rack": "no-topology" if i % 2 else None}) for i in range(without)]
+    bare = []
+    for i in range(without):
+        rack = "no-topology" if i % 2 else None
+        bare.append(gpu_node(f"bare-{i}", {"rack": rack}))
     found = History(**spec).look([*nodes(total - without), *bare])
-    assert found.effective.path == (FULL if level else NO_RACK)
+    path = FULL if level else NO_RACK
+    assert found.effective.path == path
     covered = condition(found, "LevelsCovered")
-    assert (covered.status, covered.reason) == ("False", "NodesMissingLevels")
+    assert covered.status == "False"
+    assert covered.reason == "NodesMissingLevels"
     assert "bare-0" in covered.message
-    assert (
-        "Kueue and KAI leave a node without one of the levels out of the whole topology" in covered.message
-    ) == level
-    assert (f"({RACK}) is on {total - without} of {total} nodes and not a level" in covered.message) != level
+    says_left_out = "Kueue and KAI leave a node without one of the levels out of the whole topology" in covered.message
+    assert says_left_out == level
+    no_level = f"({RACK}) is on {total - without} of {total} nodes and not a level"
+    assert (no_level in covered.message) != level
 
 
 @pytest.mark.regression
 def test_message_stays_short_for_long_names_and_many_labels() -> None:
-    keys = [keys[0] for domain, keys in BUILT_IN.keys.items() if domain not in ("host", "nvlink-domain")]
-    bare = [gpu_node(f"bare-{i}" + "x" * 240, {"zone": None, "block": None, "rack": None}) for i in range(10)]
-    labelled = [gpu_node(f"n{i}", dict.fromkeys(keys, "v")) for i in range(12)]
-    message = condition(History().look([*labelled, *bare]), "LevelsCovered").message
+    keys = []
+    for domain, of_domain in BUILT_IN.keys.items():
+        if domain not in ("host", "nvlink-domain"):
+            keys.append(of_domain[0])
+    bare = []
+    for i in range(10):
+        name = f"bare-{i}" + "x" * 240
+        bare.append(gpu_node(name, {"zone": None, "block": None, "rack": None}))
+    labelled = []
+    for i in range(12):
+        labelled.append(gpu_node(f"n{i}", dict.fromkeys(keys, "v")))
+    found = History().look([*labelled, *bare])
+    message = condition(found, "LevelsCovered").message
     assert message.endswith("more such labels: toposcope levels")
     assert len(message) < 3000
     assert "bare-0" in message
 
 
 def test_preferred_levels_are_missed_after_the_grace_period() -> None:
-    memory, racks = Memory(), ("rack",)
+    memory = Memory()
+    racks = ("rack",)
 
     def missed(now: float, *required: str, status: dict[str, Any] | None = None) -> tuple[str, ...]:
-        return judge(topology(status, gracePeriod="1m"), (), memory, now, required=required, preferred=racks).missed
+        asked = topology(status, gracePeriod="1m")
+        verdict = judge(
+            asked,
+            (),
+            memory,
+            now,
+            required=required,
+            preferred=racks,
+        )
+        return verdict.missed
 
-    assert [missed(0), missed(61), missed(61, "zone"), missed(122, "zone")] == [(), racks, racks, racks]
+    assert missed(0) == ()
+    assert missed(61) == racks
+    assert missed(61, "zone") == racks
+    assert missed(122, "zone") == racks
     memory = Memory()
-    status = {"preferredBy": [{"domain": "rack", "workloads": 1, "available": False}]}
+    unavailable = {"domain": "rack", "workloads": 1, "available": False}
+    status = {"preferredBy": [unavailable]}
     assert missed(200, status=status) == racks
     history = History()
     history.status = status
@@ -108,12 +148,32 @@ def test_preferred_levels_are_missed_after_the_grace_period() -> None:
 
 def test_before_the_nodes_are_listed_nothing_is_known() -> None:
     text = "The nodes of the cluster have not been listed yet: why"
-    assert unsynced("why") == Condition("TopologyLevelsAvailable", "Unknown", "NodesNotSynced", text)
+    assert unsynced("why") == Condition(
+        "TopologyLevelsAvailable",
+        "Unknown",
+        "NodesNotSynced",
+        text,
+    )
 
 
-@pytest.mark.parametrize(("key", "reporting"), [(HOSTNAME, "True"), (GPU_PRESENT, "False"), (NVLINK_DOMAIN, "False")])
+@pytest.mark.parametrize(
+    ("key", "reporting"),
+    [
+        pytest.param(HOSTNAME, "True", id="hostname"),
+        pytest.param(GPU_PRESENT, "False", id="gpu-present"),
+        pytest.param(NVLINK_DOMAIN, "False", id="nvlink-domain"),
+    ],
+)
 def test_node_without_gpus_is_ignored_unless_a_label_says_otherwise(key: str, reporting: str) -> None:
-    plain = node_facts("web", "u", (key,), ("true",), ready=True, schedulable=True, gpus=0)
+    plain = node_facts(
+        "web",
+        "u",
+        (key,),
+        ("true",),
+        ready=True,
+        schedulable=True,
+        gpus=0,
+    )
     found = History().look([*nodes(2), plain])
     assert condition(found, "AgentsReporting").status == reporting
     assert condition(found, "LevelsCovered").status == "True"
@@ -126,7 +186,9 @@ def test_transition_times_move_with_the_status_only() -> None:
     for stamp in first:
         stamp["lastTransitionTime"] = "2020-01-01T00:00:00Z"
     history.look([*nodes(), gpu_node("n9", {"rack": None})])
-    times = {c["type"]: c["lastTransitionTime"] for c in history.status["conditions"]}
+    times = {}
+    for stamped in history.status["conditions"]:
+        times[stamped["type"]] = stamped["lastTransitionTime"]
     assert times["TopologyLevelsAvailable"] == "2020-01-01T00:00:00Z"
     assert times["LevelsCovered"] == "2026-01-02T03:04:05Z"
 
@@ -134,8 +196,11 @@ def test_transition_times_move_with_the_status_only() -> None:
 def test_the_status_of_a_huge_cluster_is_small() -> None:
     many = []
     for number in range(3000):
-        rack = None if number % 2 else f"r{number}"
-        many.append(gpu_node(f"node-{number}", {"rack": rack, "block": f"b{number // 100}"}))
+        labels = {
+            "rack": None if number % 2 else f"r{number}",
+            "block": f"b{number // 100}",
+        }
+        many.append(gpu_node(f"node-{number}", labels))
     history = History(
         levels=[
             {"domain": "zone", "key": ZONE},
@@ -145,11 +210,22 @@ def test_the_status_of_a_huge_cluster_is_small() -> None:
     )
     history.look(many)
     assert len(str(history.status)) < 8192
-    missing = [len(level.get("missingNodes", ())) for level in history.status["levels"]]
-    assert max(missing) == 10
+    for level in history.status["levels"]:
+        assert len(level.get("missingNodes", ())) <= 10
+    racks = history.level("rack")
+    assert len(racks["missingNodes"]) == 10
 
 
-SIXTEEN = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))
+def sixteen_nodes() -> list[NodeFacts]:
+    """Four racks in two blocks."""
+    made = []
+    for i in range(16):
+        labels = {"rack": f"r{i // 4}", "block": f"b{i // 8}"}
+        made.append(gpu_node(f"n{i}", labels))
+    return made
+
+
+SIXTEEN = Table(sixteen_nodes())
 
 
 def named(name: str, labels: dict[str, str]) -> Topology:
@@ -186,29 +262,40 @@ def test_each_topology_counts_the_nodes_it_shares_with_each_other(
     """`owner`: the topology that belongs to `all`."""
     selecting = []
     for name, labels in topologies.items():
-        selecting.append(replace(named(name, labels), owner="all" if name == owner else ""))
+        owned_by = "all" if name == owner else ""
+        selecting.append(replace(named(name, labels), owner=owned_by))
     assert overlaps(selecting, SIXTEEN) == shared
-    assert overlaps(selecting, Table(())) == {name: {} for name in topologies}
+    nothing_shared: dict[str, dict[str, int]] = {name: {} for name in topologies}
+    assert overlaps(selecting, Table(())) == nothing_shared
 
 
 def test_every_label_of_a_selector_counts() -> None:
-    assert len(selected(named("both", {"block": "b0", "rack": "r0"}), SIXTEEN)) == 4
+    both = named("both", {"block": "b0", "rack": "r0"})
+    assert len(selected(both, SIXTEEN)) == 4
 
 
 def test_selectors_that_look_at_labels_only_share_too() -> None:
-    some = {"nodeSelector": {"matchExpressions": [{"key": BLOCK, "operator": "Exists"}]}}
-    one = replace(topology(**some), name="one")
-    bare = Table([*SIXTEEN, gpu_node("bare", {"block": None})])
-    assert overlaps([one, named("all", {})], bare) == {"one": {"all": 16}, "all": {"one": 16}}
+    with_block = {"key": BLOCK, "operator": "Exists"}
+    of_some = topology(nodeSelector={"matchExpressions": [with_block]})
+    one = replace(of_some, name="one")
+    without_block = gpu_node("bare", {"block": None})
+    bare = Table([*SIXTEEN, without_block])
+    assert overlaps([one, named("all", {})], bare) == {
+        "one": {"all": 16},
+        "all": {"one": 16},
+    }
 
 
 def test_the_condition_names_the_largest_shares_first_and_not_all_of_them() -> None:
-    shared = disjoint_condition({"b": 2, "a": 2, "c": 9, **{f"x{i}": 1 for i in range(4)}}, nodes=12)
-    assert (shared.status, shared.reason) == ("False", "NodesShared")
+    largest = {"b": 2, "a": 2, "c": 9}
+    smallest = {"x0": 1, "x1": 1, "x2": 1, "x3": 1}
+    shared = disjoint_condition({**largest, **smallest}, nodes=12)
+    assert shared.status == "False"
+    assert shared.reason == "NodesShared"
     assert shared.message.startswith(
         "Of 12 nodes, 9 with 'c', 2 with 'a', 2 with 'b', 1 with 'x0', 1 with 'x1' and some with 2 more are shared"
     )
-    five = disjoint_condition({f"x{i}": 1 for i in range(5)}, nodes=12)
+    five = disjoint_condition({**smallest, "x4": 1}, nodes=12)
     assert "1 with 'x3', 1 with 'x4' are shared" in five.message
     none = disjoint_condition({}, nodes=12)
     assert none == Condition(
@@ -225,24 +312,43 @@ def test_there_are_never_more_than_a_handful() -> None:
     history.look([gpu_node("n1", many)])
     shown = history.status["hints"]
     assert len(shown) == MOST
-    assert {hint["reason"] for hint in shown} == {"NearMiss"}  # the most urgent
+    for hint in shown:
+        assert hint["reason"] == "NearMiss"  # the most urgent
 
 
 def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
-    labels = {f"nvidia.com/{key}": "1" for key in load((FIXTURES / "gpu_operator_labels.yaml").read_bytes())}
+    labels = {}
+    for key in load((FIXTURES / "gpu_operator_labels.yaml").read_bytes()):
+        labels[f"nvidia.com/{key}"] = "1"
     for capture in (SHARED / "captures" / "labels").glob("*.txt"):
-        lines = (line.partition("=") for line in capture.read_text().splitlines() if not line.startswith("#"))
-        labels |= {key: value for key, _, value in lines if key}
-    tracked = {key: value for key, value in labels.items() if key in BUILT_IN.tracked}
+        for line in capture.read_text().splitlines():
+            key, _, value = line.partition("=")
+            if key and not line.startswith("#"):
+                labels[key] = value
+    tracked = {}
+    for key, value in labels.items():
+        if key in BUILT_IN.tracked:
+            tracked[key] = value
     history = History()
     assert history.look([gpu_node("n1", tracked)]).effective.path == FULL
     assert history.status.get("hints") is None
 
 
+def requiring_racks() -> History:
+    """Racks are listed and required, and may be missing for a minute."""
+    return History(
+        required=["rack"],
+        levels=[{"domain": "rack", "key": RACK}],
+        gracePeriod="1m",
+    )
+
+
 def test_unavailable_levels_are_remembered_without_their_messages() -> None:
     """A restarted controller keeps its verdict, whatever words the last one had for it."""
-    history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
-    without = [gpu_node(f"n{number}", {"rack": None}) for number in range(3)]
+    history = requiring_racks()
+    without = []
+    for number in range(3):
+        without.append(gpu_node(f"n{number}", {"rack": None}))
     history.look(without)
     history.look(without, after=61.0)
     assert history.status["unavailableLevels"] == [{"domain": "rack"}]
@@ -250,13 +356,14 @@ def test_unavailable_levels_are_remembered_without_their_messages() -> None:
         condition["message"] = f"sentence about {condition['type']}"
     history.restart()
     found = history.look(without)
-    assert (found.unavailable, available(history)["status"]) == (("rack",), "False")
+    assert found.unavailable == ("rack",)
+    assert available(history)["status"] == "False"
     history.look(nodes())
     assert "unavailableLevels" not in history.status
 
 
 def test_a_verdict_of_an_older_version_is_read_from_its_message() -> None:
-    history = History(required=["rack"], levels=[{"domain": "rack", "key": RACK}], gracePeriod="1m")
+    history = requiring_racks()
     without = [gpu_node("n0", {"rack": None})]
     history.look(without)
     history.look(without, after=61.0)

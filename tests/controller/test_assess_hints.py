@@ -19,7 +19,12 @@ LONG_KEY = "rack.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.example.com/position"
 
 
 def test_near_miss_is_reported_with_the_right_key(history: History) -> None:
-    history.look([*gpu_nodes("n", 3, {MISSPELT_CLIQUE: "c"}), gpu_node("n9")])
+    history.look(
+        [
+            *gpu_nodes("n", 3, {MISSPELT_CLIQUE: "c"}),
+            gpu_node("n9"),
+        ]
+    )
     assert history.status["hints"] == [
         {
             "key": MISSPELT_CLIQUE,
@@ -49,7 +54,10 @@ def test_key_that_stands_for_no_other_says_why_it_is_no_level(history: History) 
 
 
 def test_near_miss_in_the_spec_is_reported_with_its_place(history: History) -> None:
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": MISSPELT_CLIQUE}]
+    levels = [
+        {"domain": "rack", "key": RACK},
+        {"domain": "nvlink-domain", "key": MISSPELT_CLIQUE},
+    ]
     history.spec = {"levels": levels}
     history.look(gpu_nodes("n", 4, {CLIQUE: "c"}))
     assert says(
@@ -59,7 +67,8 @@ def test_near_miss_in_the_spec_is_reported_with_its_place(history: History) -> N
 
 
 def test_unknown_key_in_the_spec_is_no_near_miss(history: History) -> None:
-    history.spec = {"levels": [{"domain": "rack", "key": "cloud.google.com/subblock"}]}
+    unknown = {"domain": "rack", "key": "cloud.google.com/subblock"}
+    history.spec = {"levels": [unknown]}
     history.look(FOUR)
     assert "hints" not in history.status
 
@@ -73,13 +82,20 @@ def test_other_spelling_in_the_spec_is_reported(history: History) -> None:
 
 
 def test_key_in_the_spec_that_all_nodes_carry_is_no_near_miss(history: History) -> None:
-    history.spec = {"levels": [{"domain": "rack", "key": "kubernetes.io/rack"}]}
+    carried = {"domain": "rack", "key": "kubernetes.io/rack"}
+    history.spec = {"levels": [carried]}
     history.look(gpu_nodes("n", 4, {"kubernetes.io/rack": "r"}))
     assert "hints" not in history.status
 
 
 def test_partly_covered_level_names_the_nodes_that_lack_it(history: History) -> None:
-    history.look([*gpu_nodes("n", 14), gpu_node("x1", NO_RACK), gpu_node("x2", NO_RACK)])
+    history.look(
+        [
+            *gpu_nodes("n", 14),
+            gpu_node("x1", NO_RACK),
+            gpu_node("x2", NO_RACK),
+        ]
+    )
     assert history.hints["PartlyCovered", RACK] == {
         "key": RACK,
         "domain": "rack",
@@ -93,14 +109,24 @@ def test_partly_covered_level_names_the_nodes_that_lack_it(history: History) -> 
 
 
 def test_partly_covered_level_names_ten_nodes_and_a_number(history: History) -> None:
-    history.look([*gpu_nodes("n", 40), *gpu_nodes("x", 12, NO_RACK)])
+    history.look(
+        [
+            *gpu_nodes("n", 40),
+            *gpu_nodes("x", 12, NO_RACK),
+        ]
+    )
     message = history.hints["PartlyCovered", RACK]["message"]
     assert message.endswith("lacking: x0, x1, x10, x11, x2, x3, x4, x5, x6, x7 and 2 more")
 
 
 def test_placeholder_is_no_place(history: History) -> None:
     """Topograph's no-topology would make neighbours of strangers."""
-    found = history.look([*gpu_nodes("n", 3, {TIER: "l"}), gpu_node("n9", {TIER: "no-topology"})])
+    found = history.look(
+        [
+            *gpu_nodes("n", 3, {TIER: "l"}),
+            gpu_node("n9", {TIER: "no-topology"}),
+        ]
+    )
     assert found.effective.path == FULL
     assert says(
         history.hints["PartlyCovered", TIER]["message"],
@@ -109,21 +135,34 @@ def test_placeholder_is_no_place(history: History) -> None:
 
 
 def test_placeholder_of_a_level_is_in_hint_and_condition(history: History) -> None:
-    history.look([*gpu_nodes("n", 39), gpu_node("n99", {"rack": "no-topology"})])
+    history.look(
+        [
+            *gpu_nodes("n", 39),
+            gpu_node("n99", {"rack": "no-topology"}),
+        ]
+    )
     placeholder = "(1 with the value 'no-topology', which names no place)"
     lacking = f"1 of 40 nodes lacks level 'rack' (cloud.google.com/gce-topology-subblock): n99 {placeholder}"
     assert history.verdict("LevelsCovered") == ("False", "NodesMissingLevels")
     assert lacking in history.message("LevelsCovered")
     hint = history.hints["PlaceholderValue", RACK]
-    assert (hint["nodes"], hint["domain"]) == (39, "rack")
+    assert hint["nodes"] == 39
+    assert hint["domain"] == "rack"
     assert f"level 'rack' says unknown {placeholder}: n99" in hint["message"]
 
 
 def test_placeholder_among_selected_nodes_is_reported(history: History) -> None:
-    history.spec = {"nodeSelector": {"matchLabels": {"pool": "gpu"}}}
+    in_pool = {"matchLabels": {"pool": "gpu"}}
+    history.spec = {"nodeSelector": in_pool}
     history.catalogue = configured_catalogue("{placeholders: [somewhere]}")
     pool = gpu_nodes("n", 39, {"pool": "gpu"})
-    history.look([*pool, gpu_node("n99", {"pool": "gpu", "rack": "somewhere"}), gpu_node("other")])
+    history.look(
+        [
+            *pool,
+            gpu_node("n99", {"pool": "gpu", "rack": "somewhere"}),
+            gpu_node("other"),
+        ]
+    )
     assert history.hints["PlaceholderValue", RACK]["nodes"] == 39
 
 
@@ -131,14 +170,20 @@ def test_placeholder_among_selected_nodes_is_reported(history: History) -> None:
 def test_all_zero_fabric_is_no_nvlink_domain(history: History, clique: str) -> None:
     """HGX H100 reports it of a completed fabric."""
     value = f"00000000-0000-0000-0000-000000000000.{clique}"
-    found = history.look(gpu_nodes("n", 3, {NVLINK_DOMAIN: None, CLIQUE: value}))
+    nodes = gpu_nodes("n", 3, {NVLINK_DOMAIN: None, CLIQUE: value})
+    found = history.look(nodes)
     assert found.effective.path == "zone > block > rack > host"
     assert history.hints["PartlyCovered", CLIQUE]["nodes"] == 0
 
 
 def test_retired_key_is_reported_beside_its_successor(history: History) -> None:
     """The two group the nodes alike, so they agree."""
-    history.look([*gpu_nodes("a", 2, {TIER: "t0", LEAF: "l0"}), *gpu_nodes("b", 2, {TIER: "t1", LEAF: "l1"})])
+    history.look(
+        [
+            *gpu_nodes("a", 2, {TIER: "t0", LEAF: "l0"}),
+            *gpu_nodes("b", 2, {TIER: "t1", LEAF: "l1"}),
+        ]
+    )
     assert ("KeysDisagree", LEAF) not in history.hints
     hint = history.hints["RetiredKey", LEAF]
     assert "domain" not in hint
@@ -157,15 +202,22 @@ def test_retired_key_alone_makes_the_level_and_is_reported(history: History) -> 
 
 
 def test_retired_key_in_the_spec_is_reported_with_its_place(history: History) -> None:
-    history.spec = {"levels": [{"domain": "leaf", "key": LEAF}]}
+    retired = {"domain": "leaf", "key": LEAF}
+    history.spec = {"levels": [retired]}
     history.look(gpu_nodes("n", 4, {LEAF: "l"}))
     hint = history.hints["RetiredKey", LEAF]
-    assert (hint["domain"], hint["nodes"]) == ("leaf", 4)
+    assert hint["domain"] == "leaf"
+    assert hint["nodes"] == 4
     assert says(hint["message"], "spec.levels[0].key: *is retired*")
 
 
 def test_two_keys_that_group_nodes_differently_disagree(history: History) -> None:
-    history.look([*gpu_nodes("a", 2, {TIER: "t0", LEAF: "l"}), *gpu_nodes("b", 2, {TIER: "t1", LEAF: "l"})])
+    history.look(
+        [
+            *gpu_nodes("a", 2, {TIER: "t0", LEAF: "l"}),
+            *gpu_nodes("b", 2, {TIER: "t1", LEAF: "l"}),
+        ]
+    )
     hint = history.hints["KeysDisagree", LEAF]
     assert hint["domain"] == "leaf"
     assert says(hint["message"], "*fabric.topograph.run/tier-0 is used*list it in spec.levels*")
@@ -201,7 +253,13 @@ def test_two_keys_disagree_only_about_which_nodes_are_together(
 
 
 def test_disagreement_counts_the_nodes_with_the_other_key(history: History) -> None:
-    history.look(with_both_keys(("t", None), ("n1", "l1"), ("t", "l2"), ("t", "l3")))
+    nodes = with_both_keys(
+        ("t", None),
+        ("n1", "l1"),
+        ("t", "l2"),
+        ("t", "l3"),
+    )
+    history.look(nodes)
     hint = history.hints["KeysDisagree", LEAF]
     assert hint["nodes"] == 3
     assert "(on 3 of 4 nodes)" in hint["message"]

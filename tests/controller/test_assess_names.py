@@ -18,12 +18,25 @@ def nodes_in(*places: tuple[str, str]) -> list[NodeFacts]:
     return nodes
 
 
-MOST_NAMES_REUSED = nodes_in(("b1", "r1"), ("b2", "r1"), ("b1", "r2"), ("b2", "r2"), ("b2", "r3"))
-ONE_NAME_REUSED = nodes_in(("b1", "r1"), ("b2", "r1"), ("b1", "r2"), ("b2", "r3"), ("b2", "r4"))
+MOST_NAMES_REUSED = nodes_in(
+    ("b1", "r1"),
+    ("b2", "r1"),
+    ("b1", "r2"),
+    ("b2", "r2"),
+    ("b2", "r3"),
+)
+ONE_NAME_REUSED = nodes_in(
+    ("b1", "r1"),
+    ("b2", "r1"),
+    ("b1", "r2"),
+    ("b2", "r3"),
+    ("b2", "r4"),
+)
 
 
 def test_reused_names_are_ordinary(history: History) -> None:
-    assert history.look(MOST_NAMES_REUSED).effective.path == FULL
+    found = history.look(MOST_NAMES_REUSED)
+    assert found.effective.path == FULL
     assert history.verdict("HierarchyConsistent") == ("True", "NamesReused")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
@@ -33,7 +46,8 @@ def test_reused_names_are_ordinary(history: History) -> None:
 
 def test_reused_names_are_ordinary_where_pods_go_by_another_label(history: History) -> None:
     history.by_value = {BLOCK: "Job ml/a"}
-    assert history.look(MOST_NAMES_REUSED).effective.path == FULL
+    found = history.look(MOST_NAMES_REUSED)
+    assert found.effective.path == FULL
     assert ("NamesMixed", BLOCK) not in history.hints
     assert history.verdict("HierarchyConsistent") == ("True", "NamesReused")
     message = history.message("HierarchyConsistent")
@@ -44,14 +58,16 @@ def test_reused_names_are_ordinary_where_pods_go_by_another_label(history: Histo
 def test_reused_names_are_mixed_by_who_goes_by_the_value(history: History) -> None:
     """As pod affinity and kube-scheduler's gangs do."""
     history.by_value = {RACK: "PodGroup ml/a"}
-    assert history.look(MOST_NAMES_REUSED).effective.path == FULL
+    found = history.look(MOST_NAMES_REUSED)
+    assert found.effective.path == FULL
     assert history.verdict("HierarchyConsistent") == ("False", "NamesMixed")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
     assert "but PodGroup ml/a goes by the value alone and mixes them" in message
 
     hint = history.hints["NamesMixed", RACK]
-    assert (hint["domain"], hint["nodes"]) == ("rack", 5)
+    assert hint["domain"] == "rack"
+    assert hint["nodes"] == 5
     assert hint["message"].endswith(
         "and PodGroup ml/a goes by the value alone; list rack in spec.uniqueValues, "
         "and let it ask for gpu.topology/unique-rack"
@@ -59,7 +75,8 @@ def test_reused_names_are_mixed_by_who_goes_by_the_value(history: History) -> No
 
 
 def test_one_reused_name_of_several_may_be_a_wrong_cable(history: History) -> None:
-    assert history.look(ONE_NAME_REUSED).effective.path == FULL
+    found = history.look(ONE_NAME_REUSED)
+    assert found.effective.path == FULL
     assert history.verdict("HierarchyConsistent") == ("False", "LevelsDoNotNest")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
@@ -68,7 +85,8 @@ def test_one_reused_name_of_several_may_be_a_wrong_cable(history: History) -> No
 
 def test_one_reused_name_of_several_is_mixed_by_gangs(history: History) -> None:
     history.by_value = {RACK: "PodGroup ml/a"}
-    assert history.look(ONE_NAME_REUSED).effective.path == FULL
+    found = history.look(ONE_NAME_REUSED)
+    assert found.effective.path == FULL
     assert history.verdict("HierarchyConsistent") == ("False", "LevelsDoNotNest")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
@@ -77,7 +95,8 @@ def test_one_reused_name_of_several_is_mixed_by_gangs(history: History) -> None:
 
 def test_values_that_kai_reads_as_one_domain_are_counted_apart(history: History) -> None:
     """KAI joins the values of a path by dots."""
-    found = history.look(nodes_in(("a.b", "c"), ("a", "b.c")))
+    nodes = nodes_in(("a.b", "c"), ("a", "b.c"))
+    found = history.look(nodes)
     assert found.effective.path == FULL
     assert [cover.domains for cover in found.coverage] == [1, 2, 2, 2, 2]
     assert history.verdict("HierarchyConsistent") == ("False", "ValuesReadAlike")
@@ -108,7 +127,13 @@ def test_racks_that_span_blocks_are_reported(history: History) -> None:
 
 def test_names_reused_in_each_block_are_counted_apart(history: History) -> None:
     """As Kueue's racks r1 and r2 are; KAI's racks across zones look the same."""
-    found = history.look(nodes_in(("b1", "r1"), ("b1", "r2"), ("b2", "r1"), ("b2", "r2")))
+    nodes = nodes_in(
+        ("b1", "r1"),
+        ("b1", "r2"),
+        ("b2", "r1"),
+        ("b2", "r2"),
+    )
+    found = history.look(nodes)
     assert found.effective.path == FULL
     assert [cover.domains for cover in found.coverage] == [1, 2, 4, 4, 4]
     assert history.verdict("HierarchyConsistent") == ("True", "NamesReused")

@@ -23,6 +23,12 @@ def hundred_nodes(bare: int) -> list[NodeFacts]:
     return [*gpu_nodes("n", 100 - bare), *gpu_nodes("bare-", bare, NO_RACK)]
 
 
+def path_after(history: History, nodes: list[NodeFacts], seconds: float = 0) -> str:
+    """The levels so many seconds later."""
+    found = history.look(nodes, after=seconds)
+    return found.effective.path
+
+
 def available(history: History) -> str:
     """Whether the required levels are available."""
     status: str = history.condition("TopologyLevelsAvailable")["status"]
@@ -30,20 +36,24 @@ def available(history: History) -> str:
 
 
 def test_level_that_nearly_all_carry_stays_however_few_are_left(history: History) -> None:
-    assert history.look(hundred_nodes(bare=6)).effective.path == WITHOUT_RACK
-    assert history.look(hundred_nodes(bare=5), after=1).effective.path == FULL
-    assert history.look(hundred_nodes(bare=6), after=1).effective.path == FULL
-    assert history.look(hundred_nodes(bare=99), after=1).effective.path == FULL
-    assert history.look(hundred_nodes(bare=5), after=1).effective.path == FULL
-    assert history.look(hundred_nodes(bare=100), after=1).effective.path == FULL
-    assert history.look(hundred_nodes(bare=100), after=GRACE_PERIOD + 1).effective.path == WITHOUT_RACK
+    with_5_bare = hundred_nodes(bare=5)
+    with_6_bare = hundred_nodes(bare=6)
+    all_bare = hundred_nodes(bare=100)
+    assert path_after(history, with_6_bare) == WITHOUT_RACK
+    assert path_after(history, with_5_bare, 1) == FULL
+    assert path_after(history, with_6_bare, 1) == FULL
+    assert path_after(history, hundred_nodes(bare=99), 1) == FULL
+    assert path_after(history, with_5_bare, 1) == FULL
+    assert path_after(history, all_bare, 1) == FULL
+    assert path_after(history, all_bare, GRACE_PERIOD + 1) == WITHOUT_RACK
 
 
 def test_level_stays_while_any_node_carries_it(history: History) -> None:
     history.spec = {"required": ["rack"]}
     three = gpu_nodes("n", 3)
     history.look(three)
-    found = history.look([*three, gpu_node("n9", NO_RACK)], after=100000)
+    without_rack = gpu_node("n9", NO_RACK)
+    found = history.look([*three, without_rack], after=100000)
     assert found.effective.path == FULL
     assert available(history) == "True"
     assert history.verdict("LevelsCovered") == ("False", "NodesMissingLevels")
@@ -55,7 +65,8 @@ def test_level_never_seen_is_waited_for_as_long_as_the_grace_period(history: His
     history.spec = {"required": ["rack"]}
     history.look(gpu_nodes("n", 2, NO_RACK))
     assert history.verdict("TopologyLevelsAvailable") == ("Unknown", "LevelsNotSeen")
-    assert history.message("TopologyLevelsAvailable").endswith("within gracePeriod (10m) counts as unavailable")
+    message = history.message("TopologyLevelsAvailable")
+    assert message.endswith("within gracePeriod (10m) counts as unavailable")
 
 
 def test_level_that_is_gone_is_unavailable_after_the_grace_period(history: History) -> None:
@@ -86,7 +97,7 @@ def test_level_that_is_gone_is_unavailable_after_the_grace_period(history: Histo
 def test_grace_period_of_zero_means_at_once(history: History) -> None:
     history.spec = {"required": ["rack"], "gracePeriod": "0s"}
     history.look(FOUR)
-    assert history.look(BARE, after=1).effective.path == WITHOUT_RACK
+    assert path_after(history, BARE, 1) == WITHOUT_RACK
     assert available(history) == "False"
 
 
@@ -95,19 +106,22 @@ def test_single_look_says_what_is_gone_and_takes_nothing_away(history: History) 
     history.spec = {"required": ["rack"]}
     history.look(FOUR)
     history.restart(single_look=True)
-    assert history.look(BARE, after=1).effective.path == FULL
+    assert path_after(history, BARE, 1) == FULL
     assert available(history) == "False"
 
 
 def test_single_look_without_a_look_before_says_what_is_missing(history: History) -> None:
     history.spec = {"required": ["rack"]}
     history.restart(single_look=True)
-    assert history.look(BARE).effective.path == WITHOUT_RACK
+    assert path_after(history, BARE) == WITHOUT_RACK
     assert available(history) == "False"
 
 
 def test_several_unavailable_levels_are_sorted_and_joined(history: History) -> None:
-    history.spec = {"required": ["zone", "rack", "block"], "gracePeriod": "1m"}
+    history.spec = {
+        "required": ["zone", "rack", "block"],
+        "gracePeriod": "1m",
+    }
     history.look(FOUR)
     without_both = gpu_nodes("n", 4, {"rack": None, "block": None})
     history.look(without_both)
@@ -120,7 +134,12 @@ def test_several_unavailable_levels_are_sorted_and_joined(history: History) -> N
 
 
 def test_renumbered_values_are_no_news(history: History) -> None:
-    history.look([*gpu_nodes("a", 2, {TIER: "t0", "rack": "r0"}), *gpu_nodes("b", 2, {TIER: "t1", "rack": "r1"})])
+    history.look(
+        [
+            *gpu_nodes("a", 2, {TIER: "t0", "rack": "r0"}),
+            *gpu_nodes("b", 2, {TIER: "t1", "rack": "r1"}),
+        ]
+    )
     before = history.status
     history.look(
         [
@@ -151,16 +170,21 @@ ROWS = gpu_nodes("n", 4, {"example.com/row": "r"})
 
 def test_domain_that_left_the_configuration_goes_after_the_grace_period(history: History) -> None:
     history.catalogue = configured_catalogue("{domains: [{name: row, after: block, keys: [example.com/row]}]}")
-    assert history.look(ROWS).effective.path == WITH_ROW
+    assert path_after(history, ROWS) == WITH_ROW
     history.catalogue = configured_catalogue("{}")
-    assert history.look(ROWS).effective.path == WITH_ROW
-    assert history.look(ROWS, after=GRACE_PERIOD).effective.path == WITH_ROW
-    assert history.look(ROWS, after=1).effective.path == FULL
+    assert path_after(history, ROWS) == WITH_ROW
+    assert path_after(history, ROWS, GRACE_PERIOD) == WITH_ROW
+    assert path_after(history, ROWS, 1) == FULL
 
 
 def test_levels_of_a_spec_that_was_taken_back_do_not_linger(history: History) -> None:
-    history.spec = {"levels": [{"domain": "row", "key": "example.com/row"}, {"domain": "block", "key": BLOCK}]}
+    history.spec = {
+        "levels": [
+            {"domain": "row", "key": "example.com/row"},
+            {"domain": "block", "key": BLOCK},
+        ]
+    }
     history.look(ROWS)
     history.status["observedGeneration"] = 2
     history.spec = {}
-    assert history.look(ROWS).effective.path == FULL
+    assert path_after(history, ROWS) == FULL

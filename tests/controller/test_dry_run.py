@@ -14,54 +14,87 @@ from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
 from toposcope.simulator import manifests
 
-GROVE_CRD, KAI_CRD = "grove-clustertopologybindings-alpha10", "kai-topologies-v0.17"
+GROVE_CRD = "grove-clustertopologybindings-alpha10"
+KAI_CRD = "kai-topologies-v0.17"
 
 
 def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: ApiUnderTest, clients: Clients) -> None:
     install(api, GROVE_CRD, KAI_CRD)
-    time, trials = Time(), []
+    time = Time()
+    trials: list[str] = []
 
     def note(request: Request) -> None:
-        trials.extend([request.path] * (request.method == "PATCH" and request.query.get("dryRun") == "All"))
+        is_trial = request.query.get("dryRun") == "All"
+        if request.method == "PATCH" and is_trial:
+            trials.append(request.path)
 
-    dry_run = DryRun(WatchedClient(clients(), note), make_publishers(time), time)
+    client = WatchedClient(clients(), note)
+    dry_run = DryRun(client, make_publishers(time), time)
     for time.seconds, asked in ((0.0, 1), (0.0, 1), (60.0, 2)):
         dry_run.publish("grove", topology(), levels(*FOUR))
         assert len(trials) == asked
 
 
 def test_a_diff_in_a_status_is_cut_at_a_line_and_says_so() -> None:
-    spec = {"levels": [{"domain": f"level-{i}", "key": f"example.com/level-{i}"} for i in range(16)]}
+    entries = []
+    for i in range(16):
+        entries.append({"domain": f"level-{i}", "key": f"example.com/level-{i}"})
+    spec = {"levels": entries}
     diff = unified(None, {"kind": "A", "spec": spec}, "a")
     cut = shortened(diff)
     assert len(cut) < 800
-    assert cut.splitlines()[-1].startswith("... ")
-    shown = len(cut.splitlines()) - 1
-    assert cut.splitlines()[-1] == f"... {len(diff.splitlines()) - 2 - shown} more lines"
-    assert unified({"spec": spec}, {"spec": spec}, "a") == ""
+    *shown, last = cut.splitlines()
+    left_out = len(diff.splitlines()) - 2 - len(shown)
+    assert last == f"... {left_out} more lines"
+    document = {"spec": spec}
+    assert unified(document, document, "a") == ""
+
+
+def versions(api: ApiUnderTest) -> list[str]:
+    """The resource versions of the topology and a node."""
+    numbers = []
+    for path in (f"{PATH}/cluster", f"{NODES}/n0"):
+        metadata = api.get(path)["metadata"]
+        numbers.append(metadata["resourceVersion"])
+    return numbers
+
+
+def added(diff: str) -> str:
+    """What a diff adds."""
+    lines = []
+    for line in diff.splitlines():
+        if line.startswith("+") and not line.startswith("+++ "):
+            lines.append(line[1:] + "\n")
+    return "".join(lines)
 
 
 def test_the_flag_prints_what_a_run_would_write(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
     api.install_crd(manifests.cluster_topology_crd())
     install(api, GROVE_CRD, KAI_CRD)
     for i in range(3):
-        make_node(api, f"n{i}", {ZONE: "z", BLOCK: "b", RACK: f"r{i}"})
+        labels = {
+            ZONE: "z",
+            BLOCK: "b",
+            RACK: f"r{i}",
+        }
+        make_node(api, f"n{i}", labels)
     make_topology(api, publish={"kai": "Never"})
-    before = [api.get(path)["metadata"]["resourceVersion"] for path in (f"{PATH}/cluster", f"{NODES}/n0")]
-    assert toposcope(["controller", "--once", "--dry-run", "--kubeconfig", str(api.kubeconfig)]) == 0
+    before = versions(api)
+    run = ["controller", "--once", "--kubeconfig", str(api.kubeconfig)]
+    dry_run = [*run, "--dry-run"]
+    assert toposcope(dry_run) == 0
     shown = capsys.readouterr().out
     assert "clustertopologybinding.grove.io/cluster would create" in shown
     assert "+  levelPath: zone > block > rack > nvlink-domain > host\n" in shown
     assert found(api, f"{BINDINGS}/cluster") is None
     assert "status" not in api.get(f"{PATH}/cluster")
-    after = [api.get(path)["metadata"]["resourceVersion"] for path in (f"{PATH}/cluster", f"{NODES}/n0")]
-    assert after == before
-    assert toposcope(["controller", "--once", "--kubeconfig", str(api.kubeconfig)]) == 0
+    assert versions(api) == before
+    assert toposcope(run) == 0
     written = api.get(f"{BINDINGS}/cluster")["spec"]["levels"]
-    plus = "".join(line[1:] + "\n" for line in shown.splitlines() if line.startswith("+") and line[1:4] != "++ ")
-    assert yaml.safe_load(plus.partition("status:")[0])["spec"]["levels"] == written
+    binding, _, _ = added(shown).partition("status:")
+    assert yaml.safe_load(binding)["spec"]["levels"] == written
     capsys.readouterr()
-    assert toposcope(["controller", "--once", "--dry-run", "--kubeconfig", str(api.kubeconfig)]) == 0
+    assert toposcope(dry_run) == 0
     assert capsys.readouterr().out == ""
 
 

@@ -10,16 +10,27 @@ from toposcope.integrations.framework.level_requests import WorkloadRef
 
 
 def workloads(count: int) -> tuple[WorkloadRef, ...]:
-    return tuple(WorkloadRef("example.com/v1", "Job", "ns", f"w{i}", f"uid-{i}") for i in range(count))
+    refs = []
+    for i in range(count):
+        refs.append(WorkloadRef("example.com/v1", "Job", "ns", f"w{i}", f"uid-{i}"))
+    return tuple(refs)
 
 
 def status(available: str | None, preferred: bool | None) -> dict[str, Any]:
     """One that says so of rack; nothing where nothing was said."""
-    said = "Topology level 'rack' is no longer available in the cluster topology" if available == "False" else ""
-    condition = {"type": "TopologyLevelsAvailable", "status": available, "reason": "Any", "message": said}
+    said = ""
+    if available == "False":
+        said = "Topology level 'rack' is no longer available in the cluster topology"
+    condition = {
+        "type": "TopologyLevelsAvailable",
+        "status": available,
+        "reason": "Any",
+        "message": said,
+    }
     found: dict[str, Any] = {"conditions": [condition]} if available else {}
     if preferred is not None:
-        found["preferredBy"] = [{"domain": "rack", "workloads": 1, "available": preferred}]
+        rack = {"domain": "rack", "workloads": 1, "available": preferred}
+        found["preferredBy"] = [rack]
     return found
 
 
@@ -41,15 +52,22 @@ def status(available: str | None, preferred: bool | None) -> dict[str, Any]:
     ],
 )
 def test_who_is_told(asked: str, was: list[Any], now: list[Any], told: list[str], warning: bool) -> None:
-    events = level_events(topology(status(*was)), status(*now), Resolved(**{asked: {"rack": workloads(1)}}))
-    assert [(event.regarding["name"], event.warning) for event in events] == [(name, warning) for name in told]
+    before = topology(status(*was))
+    resolved = Resolved(**{asked: {"rack": workloads(1)}})
+    events = level_events(before, status(*now), resolved)
+    names = [event.regarding["name"] for event in events]
+    assert names == told
+    for event in events:
+        assert event.warning == warning
 
 
 def test_the_budget_is_full_at_first_and_fills_with_time() -> None:
     limit = EventRateLimit(burst=3, per_second=0.5)
-    assert [limit.allow(100.0) for _ in range(4)] == [True, True, True, False]
+    burst = [limit.allow(100.0) for _ in range(4)]
+    assert burst == [True, True, True, False]
     assert not limit.allow(101.0)
     assert limit.allow(102.0)
     assert not limit.allow(102.0)
     assert not limit.allow(50.0)  # a clock that goes back gives nothing
-    assert [limit.allow(1000.0) for _ in range(4)] == [True, True, True, False]
+    burst = [limit.allow(1000.0) for _ in range(4)]
+    assert burst == [True, True, True, False]

@@ -36,7 +36,7 @@ class Replica:
         self.proxy = RecordingProxy(api)
         self._folder = folder
         with socket.create_server(("", 0)) as free:
-            self._port = free.getsockname()[1]
+            _, self._port = free.getsockname()
         self._metrics = HttpClient(f"http://127.0.0.1:{self._port}", None)
 
     def __enter__(self) -> Self:
@@ -44,13 +44,21 @@ class Replica:
         self._folder.mkdir()
         kubeconfig = self._folder / "kubeconfig"
         self.proxy.write_kubeconfig(kubeconfig)
-        flags = [
-            *("--kubeconfig", str(kubeconfig), "--debounce", "0", "--metrics-port", str(self._port)),
-            *("--leader-elect", "--lease-namespace", "default", "--lease-duration", "15"),
+        command = [
+            *(sys.executable, "-W", "error", "-m", "toposcope.controller"),
+            *("--kubeconfig", str(kubeconfig)),
+            *("--debounce", "0"),
+            *("--metrics-port", str(self._port)),
+            "--leader-elect",
+            *("--lease-namespace", "default"),
+            *("--lease-duration", "15"),
         ]
         with (self._folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "toposcope.controller", *flags], cwd=ROOT, stdout=log, stderr=log
+                command,
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
             )
         return self
 
@@ -78,8 +86,11 @@ class Replica:
 
     def is_well(self) -> bool:
         """Ready and alive."""
+        return self._answers("/readyz") and self._answers("/healthz")
+
+    def _answers(self, path: str) -> bool:
         with contextlib.suppress(OSError):
-            return all(self._metrics.request("GET", path).code == 200 for path in ("/readyz", "/healthz"))
+            return self._metrics.request("GET", path).code == 200
         return False
 
     def leads(self) -> bool:
@@ -90,7 +101,11 @@ class Replica:
 
 
 def add_node(api: ApiUnderTest, name: str) -> None:
-    labels = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
+    labels = {
+        "topology.kubernetes.io/zone": "z",
+        "kubernetes.io/hostname": name,
+        "gpu.topology/gpus": "8",
+    }
     api.create(NODES, node(name, labels=labels))
 
 
@@ -175,7 +190,9 @@ def test_a_leader_that_ends_gives_its_lease_back_last(
     assert counted(cluster) == nodes, "the pass in hand is finished first"
     assert leader.proxy.writes[-1] == ("PUT", LEASE)
     # The next one that looks takes it at once.
-    assert (holder(cluster)["holderIdentity"], holder(cluster)["leaseDurationSeconds"]) == ("", 1)
+    given_back = holder(cluster)
+    assert given_back["holderIdentity"] == ""
+    assert given_back["leaseDurationSeconds"] == 1
     follower.send_signal(signal.SIGCONT)
     wait_until(changed(cluster, nodes + 1), "the other took over")
     assert follower.leads()

@@ -20,16 +20,33 @@ NO_MORE: Mapping[str, str | None] = {}
 
 
 def trays(
-    rack: str, number: int, labels: Mapping[str, str | None] = NO_MORE, *, count: int = 3, clique: int = 0
+    rack: str,
+    number: int,
+    labels: Mapping[str, str | None] = NO_MORE,
+    *,
+    count: int = 3,
+    clique: int = 0,
 ) -> list[NodeFacts]:
     """The trays of a rack in the NVLink domain of a fabric and clique."""
-    found = {"rack": rack, GPUS: "4", NVLINK_DOMAIN: fabric(number, clique), **labels}
-    return [gpu_node(f"{rack}-{number}-{clique}-t{i}", found, chassis=f"c-{rack}") for i in range(count)]
+    described = {
+        "rack": rack,
+        GPUS: "4",
+        NVLINK_DOMAIN: fabric(number, clique),
+        **labels,
+    }
+    nodes = []
+    for i in range(count):
+        name = f"{rack}-{number}-{clique}-t{i}"
+        nodes.append(gpu_node(name, described, chassis=f"c-{rack}"))
+    return nodes
 
 
 def machines(rack: str, count: int = 3) -> list[NodeFacts]:
     """Nodes that NVLink does not leave."""
-    return [gpu_node(f"{rack}-n{i}", {"rack": rack}) for i in range(count)]
+    nodes = []
+    for i in range(count):
+        nodes.append(gpu_node(f"{rack}-n{i}", {"rack": rack}))
+    return nodes
 
 
 def path(nodes: Sequence[NodeFacts]) -> str:
@@ -39,20 +56,26 @@ def path(nodes: Sequence[NodeFacts]) -> str:
     return str(history.status["levelPath"])
 
 
+SPANNING = [*trays("r1", 1), *trays("r2", 1)]
+"""One domain over two racks."""
+A_DOMAIN_A_RACK = [*trays("r1", 1), *trays("r2", 2)]
+ONE_RACK_BESIDE = trays("r3", 3)
+
+
 @pytest.mark.regression
 @pytest.mark.parametrize(
     ("nodes", "order"),
     [
-        pytest.param([*trays("r1", 1), *trays("r2", 1)], AROUND, id="one domain over two racks, and no more"),
-        pytest.param([*trays("r1", 1), *trays("r2", 1), *trays("r3", 3)], AROUND, id="a domain of one rack beside it"),
-        pytest.param([*trays("r1", 1), *trays("r2", 1), *trays("r3", 3), *trays("r4", 3)], AROUND, id="pairs of racks"),
-        pytest.param([*trays("r1", 1), *trays("r2", 2)], WITHIN, id="a domain a rack"),
-        pytest.param([*trays("r1", 1), *trays("r1", 2), *trays("r2", 3)], WITHIN, id="two fabrics in a rack"),
-        pytest.param([*trays("r1", 1), *trays("r1", 1, clique=1)], WITHIN, id="partitions of a rack"),
-        pytest.param([*machines("r1"), *machines("r2")], WITHIN, id="machines that are domains of their own"),
-        pytest.param([*trays("r1", 1), *trays("r2", 1), *machines("r3")], WITHIN, id="neither nests: the catalogue's"),
-        pytest.param([*trays("r1", 1), *trays("r2", 1), *trays("r2", 2)], WITHIN, id="both span each other"),
-        pytest.param([*trays("r1", 1), *trays("r2", 1, {"block": "c"})], WITHIN, id="one domain over two blocks"),
+        pytest.param(SPANNING, AROUND, id="domain-over-two-racks"),
+        pytest.param([*SPANNING, *ONE_RACK_BESIDE], AROUND, id="domain-of-one-rack-beside-it"),
+        pytest.param([*SPANNING, *ONE_RACK_BESIDE, *trays("r4", 3)], AROUND, id="pairs-of-racks"),
+        pytest.param(A_DOMAIN_A_RACK, WITHIN, id="domain-a-rack"),
+        pytest.param([*trays("r1", 1), *trays("r1", 2), *trays("r2", 3)], WITHIN, id="two-fabrics-in-a-rack"),
+        pytest.param([*trays("r1", 1), *trays("r1", 1, clique=1)], WITHIN, id="partitions-of-a-rack"),
+        pytest.param([*machines("r1"), *machines("r2")], WITHIN, id="machines-of-their-own"),
+        pytest.param([*SPANNING, *machines("r3")], WITHIN, id="neither-nests"),
+        pytest.param([*SPANNING, *trays("r2", 2)], WITHIN, id="both-span-each-other"),
+        pytest.param([*trays("r1", 1), *trays("r2", 1, {"block": "c"})], WITHIN, id="domain-over-two-blocks"),
     ],
 )
 def test_the_order_of_a_new_topology(nodes: list[NodeFacts], order: str) -> None:
@@ -61,62 +84,78 @@ def test_the_order_of_a_new_topology(nodes: list[NodeFacts], order: str) -> None
 
 def test_the_levels_nest_where_a_domain_spans_racks() -> None:
     history = History()
-    history.look([*trays("r1", 1), *trays("r2", 1), *trays("r3", 3)])
+    history.look([*SPANNING, *ONE_RACK_BESIDE])
     assert history.condition("HierarchyConsistent")["reason"] == "LevelsNest"
-    assert [(level["domain"], level["domains"]) for level in history.status["levels"]][2:4] == [
-        ("nvlink-domain", 2),
-        ("rack", 3),
-    ]
+    assert history.level("nvlink-domain")["domains"] == 2
+    assert history.level("rack")["domains"] == 3
+    assert history.status["levelPath"] == AROUND
 
 
 def test_another_writer_s_domain_spans_racks_too() -> None:
     theirs = {NVLINK_DOMAIN: None, CLIQUE: fabric(1)}
-    nodes = [*trays("r1", 1, theirs), *trays("r2", 1, theirs)]
-    assert path(nodes) == AROUND
+    first = trays("r1", 1, theirs)
+    second = trays("r2", 1, theirs)
+    assert path([*first, *second]) == AROUND
 
 
 def test_a_partition_that_spans_racks_stands_between_its_domain_and_them() -> None:
     part = "accelerator.topograph.run/sub-domain"
-    nodes = [*trays("r1", 1, {part: "p"}), *trays("r2", 1, {part: "p"})]
-    assert path(nodes) == "zone > block > nvlink-domain > nvlink-partition > rack > host"
+    first = trays("r1", 1, {part: "p"})
+    second = trays("r2", 1, {part: "p"})
+    assert path([*first, *second]) == "zone > block > nvlink-domain > nvlink-partition > rack > host"
 
 
 def test_a_partition_within_a_rack_stays_below_it() -> None:
     part = "accelerator.topograph.run/sub-domain"
-    nodes = [*trays("r1", 1, {part: "p"}), *trays("r2", 1, {part: "q"})]
-    nodes += [gpu_node("x", {"rack": "r2", GPUS: "4", NVLINK_DOMAIN: fabric(1, 0), part: "s"}, chassis="c-r2")]
-    assert path(nodes) == "zone > block > nvlink-domain > rack > nvlink-partition > host"
+    first = trays("r1", 1, {part: "p"})
+    second = trays("r2", 1, {part: "q"})
+    labels = {
+        "rack": "r2",
+        GPUS: "4",
+        NVLINK_DOMAIN: fabric(1, 0),
+        part: "s",
+    }
+    another = gpu_node("x", labels, chassis="c-r2")
+    assert path([*first, *second, another]) == "zone > block > nvlink-domain > rack > nvlink-partition > host"
 
 
 def test_commands_without_a_topology_show_the_same_order() -> None:
-    nodes = Table([*trays("r1", 1), *trays("r2", 1)])
-    assert [level.domain for level in inferred_levels(None, nodes, BUILT_IN)][2:4] == ["nvlink-domain", "rack"]
+    nodes = Table(SPANNING)
+    domains = [level.domain for level in inferred_levels(None, nodes, BUILT_IN)]
+    assert domains[2:4] == ["nvlink-domain", "rack"]
 
 
 def test_a_domain_that_no_order_makes_nest_is_reported() -> None:
     history = History()
-    history.look([*trays("r1", 1), *trays("r2", 1, {"block": "c"})])
+    over_two_blocks = [*trays("r1", 1), *trays("r2", 1, {"block": "c"})]
+    history.look(over_two_blocks)
     consistent = history.condition("HierarchyConsistent")
     assert consistent["reason"] == "LevelsDoNotNest"
-    assert f"nvlink-domain {fabric(1, 0)!r} lies under rack 'r1' and 'r2'" in consistent["message"]
+    domain = fabric(1, 0)
+    assert f"nvlink-domain {domain!r} lies under rack 'r1' and 'r2'" in consistent["message"]
 
 
 def test_a_domain_that_spans_leaves_may_span_racks_too() -> None:
-    nodes = [*trays("r1", 1, {LEAF: "l1"}), *trays("r2", 1, {LEAF: "l2"})]
-    assert path(nodes) == "zone > block > leaf > nvlink-domain > rack > host"
+    first = trays("r1", 1, {LEAF: "l1"})
+    second = trays("r2", 1, {LEAF: "l2"})
+    assert path([*first, *second]) == "zone > block > leaf > nvlink-domain > rack > host"
 
 
 def test_spec_levels_are_as_the_admin_wrote_them() -> None:
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": NVLINK_DOMAIN}]
+    levels = [
+        {"domain": "rack", "key": RACK},
+        {"domain": "nvlink-domain", "key": NVLINK_DOMAIN},
+    ]
     history = History(levels=levels)
-    history.look([*trays("r1", 1), *trays("r2", 1)])
+    history.look(SPANNING)
     assert history.status["levelPath"] == "rack > nvlink-domain"
-    assert "list them in spec.levels the other way round" in history.condition("HierarchyConsistent")["message"]
+    message = history.message("HierarchyConsistent")
+    assert "list them in spec.levels the other way round" in message
 
 
 def test_the_order_turns_after_the_grace_period() -> None:
     history = History()
-    history.look([*trays("r1", 1), *trays("r2", 2)])
+    history.look(A_DOMAIN_A_RACK)
     joined = [*trays("r1", 3), *trays("r2", 3)]
     history.look(joined, 1)
     history.look(joined, GRACE)
@@ -124,7 +163,12 @@ def test_the_order_turns_after_the_grace_period() -> None:
     assert history.condition("HierarchyConsistent")["status"] == "True"
     history.look(joined, 1)
     assert history.status["levelPath"] == AROUND
-    divided = [*trays("r1", 3), *trays("r1", 4), *trays("r2", 5), *trays("r2", 6)]
+    divided = [
+        *trays("r1", 3),
+        *trays("r1", 4),
+        *trays("r2", 5),
+        *trays("r2", 6),
+    ]
     history.look(divided, 1)
     history.look(divided, GRACE)
     assert history.status["levelPath"] == AROUND
@@ -137,26 +181,25 @@ def test_the_order_turns_after_the_grace_period() -> None:
 @pytest.mark.parametrize(
     "passing",
     [
-        pytest.param([*trays("r1", 1), *trays("r2", 2)], id="a domain a rack for a while"),
-        pytest.param([*trays("r1", 1), *machines("r2")], id="a rack without a fabric for a while"),
-        pytest.param(trays("r1", 1), id="one rack alone"),
-        pytest.param([*trays("r1", 1), *trays("r1", 2), *trays("r2", 2)], id="in the middle of a rebuild"),
+        pytest.param(A_DOMAIN_A_RACK, id="domain-a-rack"),
+        pytest.param([*trays("r1", 1), *machines("r2")], id="rack-without-a-fabric"),
+        pytest.param(trays("r1", 1), id="one-rack-alone"),
+        pytest.param([*trays("r1", 1), *trays("r1", 2), *trays("r2", 2)], id="middle-of-a-rebuild"),
     ],
 )
 def test_what_passes_within_the_grace_period_turns_nothing(passing: list[NodeFacts]) -> None:
-    spanning = [*trays("r1", 1), *trays("r2", 1)]
     history = History()
-    history.look(spanning)
+    history.look(SPANNING)
     for _ in range(4):
         history.look(passing, 60)
         assert history.status["levelPath"] == AROUND
-        history.look(spanning, GRACE)
+        history.look(SPANNING, GRACE)
         assert history.status["levelPath"] == AROUND
 
 
 def test_a_restarted_controller_keeps_the_order() -> None:
     history = History()
-    history.look([*trays("r1", 1), *trays("r2", 1)])
+    history.look(SPANNING)
     history.restart()
     history.look([*trays("r1", 1), *machines("r2")], 1)
     assert history.status["levelPath"] == AROUND
@@ -164,6 +207,6 @@ def test_a_restarted_controller_keeps_the_order() -> None:
 
 def test_without_a_grace_period_the_order_turns_at_once() -> None:
     history = History(gracePeriod="0s")
-    history.look([*trays("r1", 1), *trays("r2", 2)])
+    history.look(A_DOMAIN_A_RACK)
     history.look([*trays("r1", 3), *trays("r2", 3)], 1)
     assert history.status["levelPath"] == AROUND

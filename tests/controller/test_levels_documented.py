@@ -16,17 +16,23 @@ def test_the_example_of_the_page_is_a_good_configuration() -> None:
     found = read_config(example.encode(), "docs/levels.md")
     assert found.problems == ()
     assert found.catalogue != BUILT_IN
-    wrong = example.replace("domain: rack", "domain: rock").encode()
-    (problem,) = read_config(wrong, "/etc/toposcope/config.yaml").problems
+    wrong = example.replace("domain: rack", "domain: rock")
+    found = read_config(wrong.encode(), "/etc/toposcope/config.yaml")
+    (problem,) = found.problems
     assert f"{problem}; the other entries apply" in PAGE
 
 
 def test_the_words_of_the_page_are_those_of_the_code() -> None:
-    assert all(f"`{domain}`" in PAGE for domain in INSIDE_A_NODE)
-    assert all(f"| `{reason}` |" in PAGE for reason in (NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY))
-    assert {8: "Up to eight segments"}[MOST] in PAGE
+    for domain in INSIDE_A_NODE:
+        assert f"`{domain}`" in PAGE
+    for reason in (NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY):
+        assert f"| `{reason}` |" in PAGE
+    number_words = {8: "eight"}
+    assert f"Up to {number_words[MOST]} segments" in PAGE
 
 
 def test_the_crd_refuses_the_same_domains() -> None:
-    (listed,) = re.findall(r"!\(self in \[(.*?)\]\)", CRD.read_text(encoding="utf-8"))
-    assert tuple(re.findall(r"'([^']+)'", listed)) == INSIDE_A_NODE
+    crd = CRD.read_text(encoding="utf-8")
+    (listed,) = re.findall(r"!\(self in \[(.*?)\]\)", crd)
+    domains = re.findall(r"'([^']+)'", listed)
+    assert tuple(domains) == INSIDE_A_NODE

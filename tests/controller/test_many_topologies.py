@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.api import ApiUnderTest, Clients
@@ -40,7 +41,8 @@ def client(clients: Clients, time: Time) -> Slow:
     client = clients()
     client.__class__ = Slow
     assert isinstance(client, Slow)
-    client.time, client.written = time, []
+    client.time = time
+    client.written = []
     return client
 
 
@@ -51,13 +53,31 @@ def reconciler(client: Slow, time: Time) -> Reconciler:
 
 def topologies(api: ApiUnderTest) -> list[Topology]:
     """The higher its number, the older it is: t5 first."""
-    found = map(read, api.get(PATH)["items"])
-    return [replace(topology, created=f"2026-01-01T00:00:{9 - int(topology.name[1:]):02}Z") for topology in found]
+    found = []
+    for document in api.get(PATH)["items"]:
+        topology = read(document)
+        second = 9 - int(topology.name[1:])
+        found.append(replace(topology, created=f"2026-01-01T00:00:{second:02}Z"))
+    return found
 
 
 def summaries(api: ApiUnderTest) -> list[tuple[str, str]]:
-    found = [condition(api, "Ready", name) for name in NAMES if api.request("GET", f"{PATH}/{name}")[0] == 200]
-    return [(ready["status"], ready["reason"]) for ready in found]
+    """Status and reason of Ready of each topology that is there."""
+    verdicts = []
+    for name in NAMES:
+        status, _ = api.request("GET", f"{PATH}/{name}")
+        if status == 200:
+            ready = condition(api, "Ready", name)
+            verdicts.append((ready["status"], ready["reason"]))
+    return verdicts
+
+
+def statuses_by_type(status: dict[str, Any]) -> dict[str, str]:
+    """The status of each condition."""
+    statuses = {}
+    for entry in status["conditions"]:
+        statuses[entry["type"]] = entry["status"]
+    return statuses
 
 
 @pytest.mark.regression
@@ -68,33 +88,50 @@ def test_oldest_topologies_are_kept_and_the_others_say_why_not(
     for name in NAMES:
         make_topology(api, name)
     nodes = [gpu_node("n1")]
-    kept, out = ("True", "NothingServed"), ("False", "TooManyTopologies")
-    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
+    kept = ("True", "NothingServed")
+    out = ("False", "TooManyTopologies")
+
+    def reconcile() -> None:
+        assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
+
+    reconcile()
     assert summaries(api) == [kept] * 6
     monkeypatch.setattr(assessor, "MOST_TOPOLOGIES", MOST)
     before = status_of(api, "t0")
-    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
+    reconcile()
     assert summaries(api) == [out] * 3 + [kept] * 3
-    assert (sorted(reconciler.reports), reconciler.left_out) == (["t3", "t4", "t5"], 3)
+    assert sorted(reconciler.reports) == ["t3", "t4", "t5"]
+    assert reconciler.left_out == 3
     after = status_of(api, "t0")
-    assert {key: after[key] for key in after if key != "conditions"} == {
-        key: before[key] for key in before if key != "conditions"
-    }
-    assert {(c["type"], c["status"]) for c in after["conditions"]} == {
-        (c["type"], "False" if c["type"] == "Ready" else "Unknown") for c in before["conditions"]
-    }
-    assert "the 3 oldest ClusterTopologies" in condition(api, "Ready", "t0")["message"]
+    assert {**after, "conditions": ()} == {**before, "conditions": ()}
+    expected = dict.fromkeys(statuses_by_type(before), "Unknown")
+    assert statuses_by_type(after) == {**expected, "Ready": "False"}
+    ready = condition(api, "Ready", "t0")
+    assert "the 3 oldest ClusterTopologies" in ready["message"]
     client.written.clear()
-    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
+    reconcile()
     assert client.written == []
     api.request("DELETE", f"{PATH}/t5")
-    assert reconciler.reconcile(topologies(api), nodes, NoWorkloads())
+    reconcile()
     assert summaries(api) == [out] * 2 + [kept] * 3
 
 
 def nodes_of(racks: Sequence[str | None], gpus: str) -> list[NodeFacts]:
     """A node for each topology, with its rack."""
-    return [gpu_node(f"n{i}", {OTHER_RACK: rack, "rack": None, GPUS: gpus}) for i, rack in enumerate(racks)]
+    nodes = []
+    for i, rack in enumerate(racks):
+        labels = {
+            OTHER_RACK: rack,
+            "rack": None,
+            GPUS: gpus,
+        }
+        nodes.append(gpu_node(f"n{i}", labels))
+    return nodes
+
+
+ALL_WITH_RACK = ("r", "r", "r", "r", "r", "r")
+T2_WITHOUT_RACK = ("r", "r", None, "r", "r", "r")
+T0_TOO = (None, "r", None, "r", "r", "r")
 
 
 @pytest.mark.regression
@@ -103,19 +140,27 @@ def test_a_lost_level_comes_first_and_news_end_a_pass(api: ApiUnderTest, reconci
     share_crd(api)
     for i, name in enumerate(NAMES):
         selector = {"matchLabels": {"kubernetes.io/hostname": f"n{i}"}}
-        make_topology(api, name, nodeSelector=selector, required=["rack"], gracePeriod="0s")
+        make_topology(
+            api,
+            name,
+            nodeSelector=selector,
+            required=["rack"],
+            gracePeriod="0s",
+        )
 
     def look(racks: Sequence[str | None], gpus: str, *, news: bool) -> tuple[bool, list[str]]:
         client.written.clear()
-        done = reconciler.reconcile(topologies(api), nodes_of(racks, gpus), NoWorkloads(), lambda: news)
-        return done, [*client.written]
+        nodes = nodes_of(racks, gpus)
+        done = reconciler.reconcile(topologies(api), nodes, NoWorkloads(), lambda: news)
+        return done, list(client.written)
 
-    assert look("rrrrrr", "1", news=False) == (True, NAMES[::-1])
-    assert look(["r", "r", None, "r", "r", "r"], "2", news=True) == (False, ["t2", "t5"])
-    assert condition(api, "TopologyLevelsAvailable", "t2")["status"] == "False"
-    assert look(["r", "r", None, "r", "r", "r"], "3", news=True) == (False, ["t4", "t3"])
-    assert look([None, "r", None, "r", "r", "r"], "4", news=True) == (False, ["t0", "t1"])
-    assert look([None, "r", None, "r", "r", "r"], "4", news=False) == (True, ["t5", "t2", "t4", "t3"])
+    assert look(ALL_WITH_RACK, "1", news=False) == (True, NAMES[::-1])
+    assert look(T2_WITHOUT_RACK, "2", news=True) == (False, ["t2", "t5"])
+    available = condition(api, "TopologyLevelsAvailable", "t2")
+    assert available["status"] == "False"
+    assert look(T2_WITHOUT_RACK, "3", news=True) == (False, ["t4", "t3"])
+    assert look(T0_TOO, "4", news=True) == (False, ["t0", "t1"])
+    assert look(T0_TOO, "4", news=False) == (True, ["t5", "t2", "t4", "t3"])
 
 
 @pytest.mark.regression
@@ -125,6 +170,8 @@ def test_hints_are_logged_once_for_all(
     share_crd(api)
     for name in NAMES:
         make_topology(api, name)
-    reconciler.reconcile(topologies(api), [gpu_node("n1", {"kubernetes.io/rack": "r"})], NoWorkloads())
+    near_miss = gpu_node("n1", {"kubernetes.io/rack": "r"})
+    reconciler.reconcile(topologies(api), [near_miss], NoWorkloads())
     assert caplog.text.count("kubernetes.io/rack is on 1 of 1 node and is not a level") == 1
-    assert all(status_of(api, name)["hints"] for name in NAMES)
+    for name in NAMES:
+        assert status_of(api, name)["hints"]

@@ -54,8 +54,14 @@ class Site:
 
     def new_term(self) -> Controller:
         watched: Any = WatchedClient(self.client, self._note)
-        plan = NodePlanWriter(watched, watched, "toposcope-system", self.time)
-        self.controller = controller_of(self.client, Reconciler(Wiring(watched, runtime=self.time, node_plan=plan)))
+        plan = NodePlanWriter(
+            watched,
+            watched,
+            "toposcope-system",
+            self.time,
+        )
+        wiring = Wiring(watched, runtime=self.time, node_plan=plan)
+        self.controller = controller_of(self.client, Reconciler(wiring))
         return self.controller
 
     def _note(self, request: Request) -> None:
@@ -73,7 +79,20 @@ class Site:
         return self.writes
 
     def plan(self) -> NodePlan:
-        return decode(self.api.get(PLAN)["data"]["plan.json"])
+        data = self.api.get(PLAN)["data"]
+        return decode(data["plan.json"])
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """A condition of the ClusterTopology; empty when it is not there."""
+        return condition(self.api, kind)
+
+    def plan_version(self) -> str:
+        version: str = self.api.get(PLAN)["metadata"]["resourceVersion"]
+        return version
+
+    def delete(self, path: str) -> None:
+        status, _ = self.api.request("DELETE", path)
+        assert status == 200
 
 
 @pytest.fixture
@@ -81,38 +100,64 @@ def site(api: ApiUnderTest, clients: Clients) -> Site:
     share_crd(api)
     create_namespace(api, "toposcope-system")
     for name, block in {"n1": "b1", "n2": "b1", "n3": "b2", "n4": "b2"}.items():
-        make_node(api, name, {ZONE: "z", BLOCK: block, RACK: "r1"})
+        labels = {ZONE: "z", BLOCK: block, RACK: "r1"}
+        make_node(api, name, labels)
     return Site(api, clients())
 
 
+def domains_of(entry: PlannedTopology) -> list[str]:
+    return [level.domain for level in entry.levels]
+
+
 def test_the_plan_says_what_is_asked_for_and_the_controller_writes_no_node(site: Site) -> None:
-    make_topology(site.api, uniqueValues=["rack"], publish={"slinky": "Auto"}, gracePeriod="0s")
+    make_topology(
+        site.api,
+        uniqueValues=["rack"],
+        publish={"slinky": "Auto"},
+        gracePeriod="0s",
+    )
     writes = site.turn()
     (entry,) = site.plan().topologies
-    assert [level.domain for level in entry.levels] == ["zone", "block", "rack", "nvlink-domain", "host"]
-    assert (entry.unique, entry.annotates) == (("rack",), True)
+    assert domains_of(entry) == [
+        "zone",
+        "block",
+        "rack",
+        "nvlink-domain",
+        "host",
+    ]
+    assert entry.unique == ("rack",)
+    assert entry.annotates is True
     assert entry.slurm is not None
-    assert [level.style.value for level in entry.slurm.tree] == ["value", "value", "path"]
+    styles = [level.style.value for level in entry.slurm.tree]
+    assert styles == ["value", "value", "path"]
     assert PLAN in writes
-    assert [path for path in writes if path.startswith(NODES)] == []
+    for path in writes:
+        assert not path.startswith(NODES)
 
 
 def test_where_nothing_is_asked_for_there_is_no_plan(site: Site) -> None:
     make_topology(site.api)
     assert PLAN not in site.turn()
-    assert site.api.request("GET", PLAN)[0] == 404
+    status, _ = site.api.request("GET", PLAN)
+    assert status == 404
 
 
 def test_the_plan_stays_as_it_is_while_nodes_come_and_go(site: Site) -> None:
-    make_topology(site.api, uniqueValues=["rack"], publish={"slinky": "Auto"}, gracePeriod="0s")
+    make_topology(
+        site.api,
+        uniqueValues=["rack"],
+        publish={"slinky": "Auto"},
+        gracePeriod="0s",
+    )
     site.turn()
-    version = site.api.get(PLAN)["metadata"]["resourceVersion"]
-    make_node(site.api, "n5", {ZONE: "z", BLOCK: "b3", RACK: "r9"})
+    version = site.plan_version()
+    of_new_rack = {ZONE: "z", BLOCK: "b3", RACK: "r9"}
+    make_node(site.api, "n5", of_new_rack)
     site.turn(61)
-    assert site.api.request("DELETE", f"{NODES}/n1")[0] == 200
+    site.delete(f"{NODES}/n1")
     relabel(site.api, "n2", {BLOCK: "b7"})
     site.turn(61)
-    assert site.api.get(PLAN)["metadata"]["resourceVersion"] == version
+    assert site.plan_version() == version
 
 
 def test_the_plan_changes_with_the_levels_and_with_the_spec(site: Site) -> None:
@@ -122,10 +167,17 @@ def test_the_plan_changes_with_the_levels_and_with_the_spec(site: Site) -> None:
         relabel(site.api, name, {BLOCK: None})
     site.turn()
     site.turn(1)
-    assert [level.domain for level in site.plan().topologies[0].levels] == ["zone", "rack", "nvlink-domain", "host"]
+    (entry,) = site.plan().topologies
+    assert domains_of(entry) == [
+        "zone",
+        "rack",
+        "nvlink-domain",
+        "host",
+    ]
     edit_topology(site.api, uniqueValues=["zone", "rack"])
     site.turn()
-    assert site.plan().topologies[0].unique == ("zone", "rack")
+    (entry,) = site.plan().topologies
+    assert entry.unique == ("zone", "rack")
     edit_topology(site.api, uniqueValues=[])
     site.turn()
     assert site.plan().topologies == ()
@@ -138,7 +190,7 @@ def test_what_others_change_in_the_plan_is_repaired_within_a_minute(site: Site) 
     site.api.patch(PLAN, {"data": {"plan.json": "{}"}})
     site.turn(61)
     assert site.api.get(PLAN)["data"] == wanted
-    assert site.api.request("DELETE", PLAN)[0] == 200
+    site.delete(PLAN)
     site.turn(61)
     assert site.api.get(PLAN)["data"] == wanted
 
@@ -152,18 +204,21 @@ def test_another_term_writes_nothing_that_is_there(site: Site) -> None:
 
 @pytest.mark.regression
 def test_deleted_topology_leaves_the_plan_a_minute_later(site: Site) -> None:
-    asked: dict[str, Any] = {"uniqueValues": ["rack"], "publish": {"slinky": "Auto"}}
+    asked: dict[str, Any] = {
+        "uniqueValues": ["rack"],
+        "publish": {"slinky": "Auto"},
+    }
     make_topology(site.api, **asked)
     site.turn()
     before = site.plan()
-    assert site.api.request("DELETE", f"{PATH}/cluster")[0] == 200
+    site.delete(f"{PATH}/cluster")
     for seconds in (0, 59):
         site.turn(seconds)
         assert site.plan() == before
     make_topology(site.api, **asked)
     site.turn(60)
     assert site.plan() == before
-    assert site.api.request("DELETE", f"{PATH}/cluster")[0] == 200
+    site.delete(f"{PATH}/cluster")
     site.turn()
     site.turn(61)
     assert site.plan().topologies == ()
@@ -173,25 +228,43 @@ class Lagging:
     """Answers with a plan, and lists ClusterTopologies that the watch does not show."""
 
     def __init__(self, plan: NodePlan) -> None:
-        self.plan, self.listed, self.written = plan, [{"uid": "u", "generation": 1}], list[str]()
+        self.plan = plan
+        self.listed = [{"uid": "u", "generation": 1}]
+        self.written: list[str] = []
         self.error: Exception | None = None
 
     def call(self, request: Request) -> Any:
         if request.method != "GET":
-            self.written.append(json.loads(request.body or b"")["data"]["plan.json"])
+            document = json.loads(request.body or b"")
+            self.written.append(document["data"]["plan.json"])
             return {}
         if request.path == PATH:
             if self.error:
                 raise self.error
-            return {"metadata": {}, "items": [{"metadata": metadata} for metadata in self.listed]}
+            items = [{"metadata": metadata} for metadata in self.listed]
+            return {"metadata": {}, "items": items}
         return {"metadata": {}, "data": {"plan.json": encode(self.plan)}}
+
+    def plans(self) -> list[NodePlan]:
+        """What was written."""
+        return [decode(text) for text in self.written]
+
+
+def writer_of(client: Lagging, time: Time) -> NodePlanWriter:
+    return NodePlanWriter(
+        client,  # type: ignore[arg-type]
+        client,
+        "toposcope-system",
+        time,
+    )
 
 
 @pytest.mark.regression
 def test_topology_leaves_the_plan_only_where_a_list_shows_it_gone() -> None:
     gone = PlannedTopology("cluster", (), levels(ZONE), ("zone",))
-    client, time = Lagging(NodePlan((gone,))), Time()
-    writer = NodePlanWriter(client, client, "toposcope-system", time)  # type: ignore[arg-type]
+    client = Lagging(NodePlan((gone,)))
+    time = Time()
+    writer = writer_of(client, time)
     for seconds in (0, 59, 1, 1):
         time.seconds += seconds
         writer.keep(NodePlan(), ())
@@ -199,19 +272,21 @@ def test_topology_leaves_the_plan_only_where_a_list_shows_it_gone() -> None:
     client.error = UnreachableError("away")
     with pytest.raises(UnreachableError):
         writer.keep(NodePlan(), ())
-    client.error = client.listed = []  # type: ignore[assignment]
+    client.error = None
+    client.listed = []
     writer.keep(NodePlan(), ())
-    assert [decode(text) for text in client.written] == [NodePlan()]
+    assert client.plans() == [NodePlan()]
 
 
 def test_a_plan_that_cannot_be_read_is_written_anew(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     client = Lagging(NodePlan())
     client.plan = replace(client.plan, placeholders=frozenset({"x"}))
-    wanted = NodePlan((PlannedTopology("cluster", (), levels(ZONE), ("zone",)),))
-    writer = NodePlanWriter(client, client, "toposcope-system", Time())  # type: ignore[arg-type]
+    of_zones = PlannedTopology("cluster", (), levels(ZONE), ("zone",))
+    wanted = NodePlan((of_zones,))
+    writer = writer_of(client, Time())
     writer.keep(wanted, [topology(uniqueValues=["zone"])])
-    assert [decode(text) for text in client.written] == [wanted]
+    assert client.plans() == [wanted]
     assert caplog.messages == ["the agents' plan is written: 1 ClusterTopology asks for keys on nodes"]
 
 
@@ -221,80 +296,115 @@ def test_a_plan_that_cannot_be_read_is_written_anew(caplog: pytest.LogCaptureFix
 def test_the_status_says_which_nodes_their_agents_have_not_written_yet(site: Site) -> None:
     make_topology(site.api, uniqueValues=["rack"], gracePeriod="0s")
     site.turn()
-    found = condition(site.api, "UniqueValuesWritten")
-    assert (found["status"], found["reason"]) == ("Unknown", "Writing")
-    assert found["message"].startswith(f"{RACKS} not up to date yet on 4 nodes, first n1; agents write it with")
-    for name, value in {"n1": "z.b1.r1", "n2": "z.b1.r1", "n3": "z.b1.r1", "n4": "z.b2.r1"}.items():
+    written = site.condition("UniqueValuesWritten")
+    assert written["status"] == "Unknown"
+    assert written["reason"] == "Writing"
+    assert written["message"].startswith(f"{RACKS} not up to date yet on 4 nodes, first n1; agents write it with")
+    values = {
+        "n1": "z.b1.r1",
+        "n2": "z.b1.r1",
+        "n3": "z.b1.r1",
+        "n4": "z.b2.r1",
+    }
+    for name, value in values.items():
         relabel(site.api, name, {RACKS: value})
     site.turn()
-    assert "on 1 node, first n3, which carries 'z.b1.r1'; " in condition(site.api, "UniqueValuesWritten")["message"]
+    written = site.condition("UniqueValuesWritten")
+    assert "on 1 node, first n3, which carries 'z.b1.r1'; " in written["message"]
     relabel(site.api, "n3", {RACKS: "z.b2.r1"})
     site.turn()
-    assert condition(site.api, "UniqueValuesWritten")["reason"] == "InSync"
+    written = site.condition("UniqueValuesWritten")
+    assert written["reason"] == "InSync"
     edit_topology(site.api, uniqueValues=[])
     site.turn()
-    assert condition(site.api, "UniqueValuesWritten") == {}
+    assert site.condition("UniqueValuesWritten") == {}
     assert "uniqueValues" not in status_of(site.api)
 
 
 def test_a_level_that_is_not_in_effect_is_named(site: Site) -> None:
     make_topology(site.api, uniqueValues=["rack", "tray"])
     site.turn()
-    found = condition(site.api, "UniqueValuesWritten")
-    assert (found["reason"], "no level tray is in effect" in found["message"]) == ("LevelMissing", True)
+    written = site.condition("UniqueValuesWritten")
+    assert written["reason"] == "LevelMissing"
+    assert "no level tray is in effect" in written["message"]
 
 
 def test_a_dry_run_says_what_slinky_would_get_and_plans_nothing(site: Site) -> None:
     make_topology(site.api, publish={"slinky": "DryRun"}, gracePeriod="0s")
     assert PLAN not in site.turn()
-    found = condition(site.api, "SlinkyAnnotated")
-    assert found["reason"] == "DryRun"
-    assert f"{SLINKY} of 4 nodes, first n1: cluster-tree:z.b1.r1,cluster-block:z.b1.r1" in found["message"]
+    annotated = site.condition("SlinkyAnnotated")
+    assert annotated["reason"] == "DryRun"
+    units = "cluster-tree:z.b1.r1,cluster-block:z.b1.r1"
+    assert f"{SLINKY} of 4 nodes, first n1: {units}" in annotated["message"]
 
 
 def test_annotations_are_not_called_right_while_no_level_is_known(site: Site) -> None:
-    make_topology(site.api, publish={"slinky": "Auto"}, nodeSelector={"matchLabels": {"example.com/none": "x"}})
+    make_topology(
+        site.api,
+        publish={"slinky": "Auto"},
+        nodeSelector={"matchLabels": {"example.com/none": "x"}},
+    )
     site.turn()
-    found = condition(site.api, "SlinkyAnnotated")
-    assert (found["status"], found["reason"]) == ("Unknown", "NoLevels")
+    annotated = site.condition("SlinkyAnnotated")
+    assert annotated["status"] == "Unknown"
+    assert annotated["reason"] == "NoLevels"
     assert site.plan().topologies[0].slurm is None
+
+
+def annotate(site: Site, node: str, unit: str) -> None:
+    """Give a node Slinky's annotation."""
+    body = {"metadata": {"annotations": {SLINKY: unit}}}
+    site.api.patch(f"{NODES}/{node}", body)
 
 
 def test_slinkys_annotation_of_another_owner_is_named_and_stays(site: Site) -> None:
     make_topology(site.api, publish={"slinky": "Auto"}, gracePeriod="0s")
     site.turn()
-    unit = "cluster-tree:z.{0}.r1,cluster-block:z.{0}.r1"
-    units = {"n1": unit.format("b1"), "n2": unit.format("b1"), "n3": unit.format("b2"), "n4": "mine"}
-    for name, found in units.items():
-        site.api.patch(f"{NODES}/{name}", {"metadata": {"annotations": {SLINKY: found}}})
+    of_b1 = "cluster-tree:z.b1.r1,cluster-block:z.b1.r1"
+    of_b2 = "cluster-tree:z.b2.r1,cluster-block:z.b2.r1"
+    annotate(site, "n1", of_b1)
+    annotate(site, "n2", of_b1)
+    annotate(site, "n3", of_b2)
+    annotate(site, "n4", "mine")
     site.turn()
-    message = condition(site.api, "SlinkyAnnotated")["message"]
+    message = site.condition("SlinkyAnnotated")["message"]
     assert message.startswith(f"{SLINKY} not up to date yet on 1 node, first n4, which carries 'mine'; agents write it")
-    site.api.patch(f"{NODES}/n4", {"metadata": {"annotations": {SLINKY: unit.format("b2")}}})
+    annotate(site, "n4", of_b2)
     site.turn()
-    assert condition(site.api, "SlinkyAnnotated")["reason"] == "InSync"
+    annotated = site.condition("SlinkyAnnotated")
+    assert annotated["reason"] == "InSync"
 
 
 def test_a_plan_that_may_not_be_written_is_said_in_the_status(site: Site) -> None:
-    make_topology(site.api, uniqueValues=["rack"], publish={"slinky": "Auto"})
+    make_topology(
+        site.api,
+        uniqueValues=["rack"],
+        publish={"slinky": "Auto"},
+    )
     site.refuses = ApiError(403, "Forbidden", "cannot patch resource configmaps")
     site.turn()
     for kind in ("UniqueValuesWritten", "SlinkyAnnotated"):
-        found = condition(site.api, kind)
-        assert (found["status"], found["reason"]) == ("False", "Rejected")
-        assert "cannot patch resource configmaps; apply the manifests of this version" in found["message"]
+        refused = site.condition(kind)
+        assert refused["status"] == "False"
+        assert refused["reason"] == "Rejected"
+        assert "cannot patch resource configmaps; apply the manifests of this version" in refused["message"]
     site.refuses = None
     site.turn(1)
-    assert condition(site.api, "UniqueValuesWritten")["reason"] == "Writing"
+    written = site.condition("UniqueValuesWritten")
+    assert written["reason"] == "Writing"
 
 
 def test_topologies_for_which_the_plan_has_no_room_are_named() -> None:
-    client, time = Lagging(NodePlan()), Time()
-    writer = NodePlanWriter(client, client, "toposcope-system", time)  # type: ignore[arg-type]
+    client = Lagging(NodePlan())
+    writer = writer_of(client, Time())
     long = tuple(levels("x" * 60))
-    entries = tuple(PlannedTopology(f"t{number:05}", (), long, ("x",)) for number in range(8000))
-    there = [replace(topology(), name=entry.name, uid=entry.name) for entry in entries]
-    writer.keep(NodePlan(entries), there)
+    entries = []
+    selected = []
+    for number in range(8000):
+        name = f"t{number:05}"
+        entries.append(PlannedTopology(name, (), long, ("x",)))
+        selected.append(replace(topology(), name=name, uid=name))
+    writer.keep(NodePlan(tuple(entries)), selected)
     (text,) = client.written
     assert len(text.encode()) <= 768 << 10
     assert not decode(text).complete
@@ -308,7 +418,8 @@ def test_topologies_for_which_the_plan_has_no_room_are_named() -> None:
 def asked(nodes: Table, *topologies: Any) -> dict[str, PlannedTopology]:
     entries = {}
     for one in topologies:
-        entry = planned(one, assess(one, Evidence(nodes), Memory(single_look=True)))
+        evidence = Evidence(nodes)
+        entry = planned(one, assess(one, evidence, Memory(single_look=True)))
         if entry:
             entries[one.name] = entry
     return entries
@@ -317,45 +428,78 @@ def asked(nodes: Table, *topologies: Any) -> dict[str, PlannedTopology]:
 def racks(*rows: tuple[str, str, str | None]) -> Table:
     nodes: list[NodeFacts] = []
     for name, block, value in rows:
-        nodes.append(gpu_node(name, {"block": block, **({RACKS: value} if value else {})}))
+        labels: dict[str, str | None] = {"block": block}
+        if value:
+            labels[RACKS] = value
+        nodes.append(gpu_node(name, labels))
     return Table(nodes)
 
 
 def test_an_older_topology_answers_for_the_nodes_that_both_select() -> None:
-    nodes = racks(("n1", "b1", "mine"), ("n2", "b2", "mine"), ("n3", "b2", "z.b2.r"))
-    old = replace(topology(uniqueValues=["rack"], nodeSelector={"matchLabels": {BLOCK: "b1"}}), uid="old", name="old")
+    nodes = racks(
+        ("n1", "b1", "mine"),
+        ("n2", "b2", "mine"),
+        ("n3", "b2", "z.b2.r"),
+    )
+    of_b1 = topology(
+        uniqueValues=["rack"],
+        nodeSelector={"matchLabels": {BLOCK: "b1"}},
+    )
+    old = replace(of_b1, uid="old", name="old")
     young = topology(uniqueValues=["rack"])
-    found = asked(nodes, old, young)
-    assert unwritten_values(young, found["cluster"], nodes, [old, young]).first == "n2"
-    assert unwritten_values(young, found["cluster"], nodes, [young, old]).nodes == 2
+    entry = asked(nodes, old, young)["cluster"]
+    after_old = unwritten_values(young, entry, nodes, [old, young])
+    assert after_old.first == "n2"
+    before_old = unwritten_values(young, entry, nodes, [young, old])
+    assert before_old.nodes == 2
 
 
 def test_annotations_are_compared_node_by_node() -> None:
-    units = {"n1": "cluster-tree:r,cluster-block:r", "n2": "other"}
-    nodes = Table(gpu_node(name, {SLINKY_KEPT: unit}) for name, unit in units.items())
+    of_racks = gpu_node("n1", {SLINKY_KEPT: "cluster-tree:r,cluster-block:r"})
+    of_others = gpu_node("n2", {SLINKY_KEPT: "other"})
+    nodes = Table([of_racks, of_others])
     one = topology(publish={"slinky": "Auto"})
-    found = unwritten_annotations(one, asked(nodes, one)["cluster"], nodes, [one])
-    assert (found.nodes, found.first, found.found) == (1, "n2", "other")
+    entry = asked(nodes, one)["cluster"]
+    unwritten = unwritten_annotations(one, entry, nodes, [one])
+    assert unwritten.nodes == 1
+    assert unwritten.first == "n2"
+    assert unwritten.found == "other"
 
 
 def test_topologies_beyond_the_supported_number_lose_nothing() -> None:
     assert not plan_of([], {}, frozenset(), complete=False).complete
 
 
+BY_LABEL = {"matchLabels": {RACKS: "x"}}
+BY_EXPRESSION = {"matchExpressions": [{"key": RACKS, "operator": "Exists"}]}
+
+
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({"levels": [{"domain": "rack", "key": RACKS}]}, "is written from the levels"),
-        ({"nodeSelector": {"matchLabels": {RACKS: "x"}}, "uniqueValues": ["rack"]}, "select nodes by another label"),
-        (
-            {"nodeSelector": {"matchExpressions": [{"key": RACKS, "operator": "Exists"}]}, "uniqueValues": ["rack"]},
+        pytest.param(
+            {"levels": [{"domain": "rack", "key": RACKS}]},
+            "is written from the levels",
+            id="level",
+        ),
+        pytest.param(
+            {"nodeSelector": BY_LABEL, "uniqueValues": ["rack"]},
             "select nodes by another label",
+            id="label",
+        ),
+        pytest.param(
+            {"nodeSelector": BY_EXPRESSION, "uniqueValues": ["rack"]},
+            "select nodes by another label",
+            id="expression",
         ),
     ],
-    ids=["level", "label", "expression"],
 )
 def test_topology_that_would_feed_itself_is_named_and_does_not(spec: dict[str, Any], says: str) -> None:
-    metadata = {"name": "cluster", "uid": "u", "creationTimestamp": START.isoformat()}
+    metadata = {
+        "name": "cluster",
+        "uid": "u",
+        "creationTimestamp": START.isoformat(),
+    }
     one = read({"metadata": metadata, "spec": spec})
     assert any(says in problem for problem in one.problems)
     nodes = racks(("n1", "b1", "x"), ("n2", "b2", "y"))

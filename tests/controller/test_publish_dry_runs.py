@@ -46,7 +46,13 @@ def shown(outcome: Published | None) -> Published:
     ],
 )
 def test_dry_run_shows_what_it_would_create(
-    site: Site, publisher: str, crds: tuple[str, ...], modes: dict[str, str], path: str, kind: str
+    site: Site,
+    *,
+    publisher: str,
+    crds: tuple[str, ...],
+    modes: dict[str, str],
+    path: str,
+    kind: str,
 ) -> None:
     site.serve(*crds)
     outcome = shown(site.dry_run(publisher, modes=modes))
@@ -60,7 +66,8 @@ def test_dry_run_shows_what_it_would_create(
     site.publish(publisher, modes=modes)
     after = site.dry_run(publisher, modes=modes)
     assert after is not None
-    assert (after.in_sync, after.kind) == (True, kind)
+    assert after.in_sync
+    assert after.kind == kind
 
 
 def test_dry_run_of_a_change_in_place_shows_the_lines_that_change(site: Site) -> None:

@@ -25,7 +25,14 @@ RACK_1_OF_BLOCK_1 = "cluster-rack-r1-63071b6fe9"
 RACK_2 = "cluster-rack-r2-97da3ebcee"
 RACK_3 = "cluster-rack-r3-8c2205d171"
 ZONE_Z = "cluster-zone-z-b45d728cd5"
-ALL_SIX = [BLOCK_0, BLOCK_1, RACK_1, RACK_1_OF_BLOCK_1, RACK_2, ZONE_Z]
+ALL_SIX = [
+    BLOCK_0,
+    BLOCK_1,
+    RACK_1,
+    RACK_1_OF_BLOCK_1,
+    RACK_2,
+    ZONE_Z,
+]
 RACKS = [RACK_1, RACK_1_OF_BLOCK_1, RACK_2]
 
 
@@ -49,7 +56,11 @@ def published_message(site: Site) -> str:
 
 
 FIRST_RACK = {"tier": 1, "tierName": "rack", "members": [member("n0"), member("n1")]}
-FIRST_BLOCK = {"tier": 2, "tierName": "block", "members": [member(RACK_1, "HyperNode"), member(RACK_2, "HyperNode")]}
+FIRST_BLOCK = {
+    "tier": 2,
+    "tierName": "block",
+    "members": [member(RACK_1, "HyperNode"), member(RACK_2, "HyperNode")],
+}
 
 
 @pytest.fixture
@@ -70,7 +81,8 @@ def tree(five_nodes: Site) -> Site:
 
 
 def test_each_domain_has_a_hyper_node(tree: Site) -> None:
-    assert tree.api.get(path(RACK_1))["metadata"]["labels"] == OURS
+    metadata = tree.api.get(path(RACK_1))["metadata"]
+    assert metadata["labels"] == OURS
     assert spec_of(tree, RACK_1) == FIRST_RACK
     assert spec_of(tree, RACK_1_OF_BLOCK_1)["members"] == [member("n3")]
     assert spec_of(tree, BLOCK_0) == FIRST_BLOCK
@@ -92,7 +104,12 @@ def test_each_domain_has_a_hyper_node(tree: Site) -> None:
 
 
 def test_hyper_node_when_edited_then_is_put_back(tree: Site) -> None:
-    tree.api.patch(path(RACK_1), {"spec": {"tier": 7, "tierName": "aisle", "members": [member("n0")]}})
+    edited = {
+        "tier": 7,
+        "tierName": "aisle",
+        "members": [member("n0")],
+    }
+    tree.api.patch(path(RACK_1), {"spec": edited})
     tree.run_passes(1)
     assert spec_of(tree, RACK_1) == FIRST_RACK
 
@@ -186,7 +203,15 @@ def test_segments_have_trees_of_their_own_with_the_same_tiers(site: Site) -> Non
     h100 = {ZONE: "z", BLOCK: "b", RACK: "r"}
     gb200 = {ZONE: "z", TIER_LABEL: "leaf"}
     site.serve(VOLCANO_CRD)
-    site.make_nodes({"h100-0": h100, "h100-1": h100, "h100-2": h100, "gb200-0": gb200, "gb200-1": gb200})
+    site.make_nodes(
+        {
+            "h100-0": h100,
+            "h100-1": h100,
+            "h100-2": h100,
+            "gb200-0": gb200,
+            "gb200-1": gb200,
+        }
+    )
     make_topology(site.api, publish={"volcano": "Auto"})
     site.run_passes(0)
     assert published_message(site) == "1 HyperNode, tier 1 zone"
@@ -200,8 +225,9 @@ def test_segments_have_trees_of_their_own_with_the_same_tiers(site: Site) -> Non
         "cluster-rack-rack-r-a4ea8caa32",
         "cluster-rack-zone-z-7dda57087e",
     ]
-    assert spec_of(site, "cluster-leaf-zone-z-fa428adb4b")["tier"] == 3
-    assert spec_of(site, "cluster-rack-zone-z-7dda57087e")["tier"] == 3
+    for name in ("cluster-leaf-zone-z-fa428adb4b", "cluster-rack-zone-z-7dda57087e"):
+        zone = spec_of(site, name)
+        assert zone["tier"] == 3
     assert published_message(site) == "the ClusterTopologies of its segments have HyperNodes"
 
 
@@ -260,7 +286,10 @@ def test_topology_without_hyper_nodes_counts_for_no_tier(site: Site) -> None:
     site.serve(VOLCANO_CRD)
     site.make_nodes({"n0": {ZONE: "z", BLOCK: "b0", RACK: "r1"}})
     make_topology(site.api)
-    levels = [{"domain": "zone", "key": ZONE}, {"domain": "host", "key": HOSTNAME}]
+    levels = [
+        {"domain": "zone", "key": ZONE},
+        {"domain": "host", "key": HOSTNAME},
+    ]
     make_topology(site.api, "other", levels=levels, publish={"volcano": "Auto"})
     site.run_passes(0)
     assert site.names(HYPER_NODES) == ["other-zone-z-eb37ee2ff2"]

@@ -65,7 +65,8 @@ def test_kai_topology_when_grove_comes_is_named_and_never_away(prompt_site: Site
     site.publish(*BOTH)
 
     assert site.entries() == [KAI_ENTRY]
-    assert site.api.get(BINDING)["metadata"]["annotations"] == {"gpu.topology/names-kai-topology": "cluster"}
+    metadata = site.api.get(BINDING)["metadata"]
+    assert metadata["annotations"] == {"gpu.topology/names-kai-topology": "cluster"}
     assert status_entry(site)["inSync"] is True
     assert site.api.get(KAI_CLUSTER) == before
     assert site.writes == [PATCH_TOPOLOGY, PATCH_BINDING]
@@ -77,19 +78,25 @@ def test_new_levels_reach_kai_and_grove_whose_view_is_reported(site: Site) -> No
     site.serve(GROVE_CRD)
     site.publish(*BOTH)
     waiting = site.pending(*BOTH, levels=THREE)
-    assert (waiting.kind, waiting.reason, waiting.again_in) == ("Topology", "Waiting", 30)
+    assert waiting.kind == "Topology"
+    assert waiting.reason == "Waiting"
+    assert waiting.again_in == 30
 
     start_grove(site.api)
     of_grove, of_kai = site.ask(*BOTH, levels=THREE)
-    assert (of_grove.in_sync, of_grove.kind, of_grove.reason) == (False, "ClusterTopologyBinding", "Waiting")
+    assert of_grove.in_sync is False
+    assert of_grove.kind == "ClusterTopologyBinding"
+    assert of_grove.reason == "Waiting"
     assert of_grove.again_in == 1
     assert of_grove.message == (
         "Grove says of KAI's Topology cluster: KAI Topology levels differ from ClusterTopologyBinding levels"
     )
-    assert (of_kai.in_sync, of_kai.kind) == (False, "Topology")
+    assert of_kai.in_sync is False
+    assert of_kai.kind == "Topology"
 
     site.advance(30)
-    assert site.pending(*BOTH, levels=THREE).kind == "ClusterTopologyBinding"
+    pending = site.pending(*BOTH, levels=THREE)
+    assert pending.kind == "ClusterTopologyBinding"
     assert site.levels(KAI_CLUSTER) == THREE_LEVELS
     assert site.entries() == [KAI_ENTRY]
     start_grove(site.api)
@@ -100,7 +107,8 @@ def test_groves_view_of_a_former_state_is_no_news(named: Site) -> None:
     named.publish(*BOTH, levels=THREE)
     start_grove(named.api)
     named.publish(*BOTH, levels=THREE)
-    named.api.patch(BINDING, {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
+    only_rack = [{"domain": "rack", "key": RACK}]
+    named.api.patch(BINDING, {"spec": {"levels": only_rack}})
     start_grove(named.api)
     named.publish(*BOTH, levels=THREE)
     assert status_entry(named)["inSync"] is False
@@ -126,7 +134,8 @@ def test_named_kai_topology_when_deleted_then_is_made_again(named: Site) -> None
     """Grove compares, and makes none."""
     named.delete(KAI_CLUSTER)
     start_grove(named.api)
-    assert named.pending(*BOTH).message == NOT_FOUND
+    pending = named.pending(*BOTH)
+    assert pending.message == NOT_FOUND
     start_grove(named.api)
     check_named_again(named)
 
@@ -202,7 +211,11 @@ def test_kai_never_takes_ours_away_first_and_the_entry_after(named: Site) -> Non
 def test_kai_never_while_ours_is_held_then_keeps_the_entry(named: Site) -> None:
     named.hold(KAI_CLUSTER, "example.com/keep")
     results = named.ask(*BOTH, modes=WITHOUT_KAI)
-    assert [(result.in_sync, result.reason) for result in results] == [(False, "Waiting"), (False, "Waiting")]
+    of_grove, of_kai = results
+    assert of_grove.in_sync is False
+    assert of_grove.reason == "Waiting"
+    assert of_kai.in_sync is False
+    assert of_kai.reason == "Waiting"
     assert named.entries() == [KAI_ENTRY]
     start_grove(named.api)
     named.release()
@@ -223,7 +236,8 @@ def test_foreign_kai_topology_in_place_of_ours_keeps_the_entry(named: Site) -> N
     named.api.create(KAI, kai_topology(RACK))
     before = named.api.get(KAI_CLUSTER)
     outcome = named.pending(*BOTH)
-    assert (outcome.kind, outcome.reason) == ("Topology", "Conflict")
+    assert outcome.kind == "Topology"
+    assert outcome.reason == "Conflict"
     named.publish(*BOTH, modes=WITHOUT_KAI)
     start_grove(named.api)
     assert named.entries() == [KAI_ENTRY]
@@ -236,7 +250,9 @@ def test_unreleased_topology_names_ours_by_its_own_field(prompt_site: Site) -> N
     site.publish(*BOTH)
     site.serve("grove-clustertopologies-unreleased")
     site.publish(*BOTH)
-    assert site.api.get(OLDER_OURS)["spec"]["schedulerTopologyReferences"] == [KAI_ENTRY]
+    spec = site.api.get(OLDER_OURS)["spec"]
+    assert spec["schedulerTopologyReferences"] == [KAI_ENTRY]
     site.publish(*BOTH, modes=WITHOUT_KAI)
-    assert site.api.get(OLDER_OURS)["spec"]["schedulerTopologyReferences"] == []
+    spec = site.api.get(OLDER_OURS)["spec"]
+    assert spec["schedulerTopologyReferences"] == []
     assert not site.has(KAI_CLUSTER)

@@ -41,29 +41,36 @@ class Site:
 
     def restart(self) -> None:
         """Begin with a controller that remembers nothing."""
-        client = publishing.backoff_on(publishing.WatchedClient(self._client, self._before), self.time)
+        watched = publishing.WatchedClient(self._client, self._before)
+        client = publishing.backoff_on(watched, self.time)
         self.grove = GrovePublisher(client, self.time)
         self.kai = KaiPublisher(client, self.time, 0.0)
 
     def _before(self, request: Request) -> None:
         self.refused(request)
-        if request.method != "GET" and request.query.get("dryRun") != "All":
-            if len(self.writes) == self.last:
-                raise UnreachableError("the controller is killed")
-            self.writes.append(f"{request.method} {request.path.rsplit('/', 2)[1]}")
+        is_trial = request.query.get("dryRun") == "All"
+        if request.method == "GET" or is_trial:
+            return
+        if len(self.writes) == self.last:
+            raise UnreachableError("the controller is killed")
+        _, resource, _ = request.path.rsplit("/", 2)
+        self.writes.append(f"{request.method} {resource}")
 
     def turn(self, wanted: Topology = TOPOLOGY, *keys: str) -> list[Published]:
         """One pass; the results that are not in sync."""
-        results: list[Published | None] = []
+        levels = publishing.levels(*(keys or publishing.FOUR))
+        pending = []
         for publisher in (self.grove, self.kai):
-            if publisher.served():
-                never = wanted.publish.get(publisher.name) == "Never"
-                results.append(
-                    publisher.retract(wanted)
-                    if never
-                    else publisher.publish(wanted, publishing.levels(*(keys or publishing.FOUR)))
-                )
-        return [outcome for outcome in results if outcome and not outcome.in_sync]
+            if not publisher.served():
+                continue
+            outcome: Published | None
+            if wanted.publish.get(publisher.name) == "Never":
+                outcome = publisher.retract(wanted)
+            else:
+                outcome = publisher.publish(wanted, levels)
+            if outcome and not outcome.in_sync:
+                pending.append(outcome)
+        return pending
 
     def entries(self) -> Any:
         """What the binding names."""

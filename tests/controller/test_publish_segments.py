@@ -24,9 +24,19 @@ from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 
 pytestmark = [pytest.mark.regression, pytest.mark.usefixtures("cluster_topologies")]
 TIER = "fabric.topograph.run/tier-0"
-H100 = {ZONE: "z", BLOCK: "b", RACK: "r"}
+H100 = {
+    ZONE: "z",
+    BLOCK: "b",
+    RACK: "r",
+}
 GB200 = {ZONE: "z", TIER: "leaf"}
-TWO_KINDS = {"h100-0": H100, "h100-1": H100, "h100-2": H100, "gb200-0": GB200, "gb200-1": GB200}
+TWO_KINDS = {
+    "h100-0": H100,
+    "h100-1": H100,
+    "h100-2": H100,
+    "gb200-0": GB200,
+    "gb200-1": GB200,
+}
 ALL_THREE = ["cluster", "cluster-leaf", "cluster-rack"]
 OF_RACK = f"{PATH}/cluster-rack"
 OF_LEAF = f"{PATH}/cluster-leaf"
@@ -47,30 +57,43 @@ def segmented(site: Site) -> Site:
 
 def documents(site: Site) -> list[dict[str, Any]]:
     """The three ClusterTopologies as they are."""
-    return [site.api.get(f"{PATH}/{name}") for name in ALL_THREE]
+    found = []
+    for name in ALL_THREE:
+        found.append(site.api.get(f"{PATH}/{name}"))
+    return found
 
 
 def make_all_nodes_h100(site: Site) -> None:
     """Leave the segment `leaf` without nodes."""
+    as_h100 = {TIER: None, BLOCK: "b", RACK: "r"}
     for name in ("gb200-0", "gb200-1"):
-        relabel(site.api, name, {TIER: None, BLOCK: "b", RACK: "r"})
+        relabel(site.api, name, as_h100)
 
 
 def test_each_segment_gets_a_topology_with_all_its_levels(prompt_site: Site) -> None:
     site = prompt_site
     site.serve(KAI_CRD, KUEUE_CRD)
     site.make_nodes(TWO_KINDS)
-    make_topology(site.api, segments="Auto", required=["rack"], gracePeriod="10m", publish={"grove": "Never"})
+    make_topology(
+        site.api,
+        segments="Auto",
+        required=["rack"],
+        gracePeriod="10m",
+        publish={"grove": "Never"},
+    )
     site.run_passes(0)
     assert site.names(PATH) == ["cluster"]
-    assert condition(site.api, "SegmentsPublished")["status"] == "Unknown"
+    published = condition(site.api, "SegmentsPublished")
+    assert published["status"] == "Unknown"
     site.run_passes(PAST_GRACE_PERIOD, 1)
     assert site.names(PATH) == ALL_THREE
 
     metadata = site.api.get(OF_RACK)["metadata"]
     assert metadata["labels"] == OURS
     (owner,) = metadata["ownerReferences"]
-    assert (owner["kind"], owner["uid"], owner["controller"]) == (KIND, site.uid(TOPOLOGY), True)
+    assert owner["kind"] == KIND
+    assert owner["uid"] == site.uid(TOPOLOGY)
+    assert owner["controller"] is True
     assert site.api.get(OF_RACK)["spec"] == {
         "nodeSelector": {
             "matchExpressions": [
@@ -84,19 +107,24 @@ def test_each_segment_gets_a_topology_with_all_its_levels(prompt_site: Site) -> 
         "gracePeriod": "10m",
         "removalPolicy": "Remove",
         "segments": "Off",
-        "publish": {"grove": "Never", "kai": "Auto", "kueue": "Auto"},
+        "publish": {
+            "grove": "Never",
+            "kai": "Auto",
+            "kueue": "Auto",
+        },
     }
     status = status_of(site.api, "cluster-rack")
     assert status["nodes"] == 3
     assert status["levelPath"] == "zone > block > rack > nvlink-domain > host"
     for name in ALL_THREE:
-        assert condition(site.api, "Ready", name)["status"] == "True", name
+        ready = condition(site.api, "Ready", name)
+        assert ready["status"] == "True", name
 
-    segments = status_of(site.api)["segments"]
-    assert [(segment["name"], segment["clusterTopology"]) for segment in segments] == [
-        ("rack", "cluster-rack"),
-        ("leaf", "cluster-leaf"),
-    ]
+    rack, leaf = status_of(site.api)["segments"]
+    assert rack["name"] == "rack"
+    assert rack["clusterTopology"] == "cluster-rack"
+    assert leaf["name"] == "leaf"
+    assert leaf["clusterTopology"] == "cluster-leaf"
     published = condition(site.api, "SegmentsPublished")
     assert published["message"] == "Each segment has a ClusterTopology: cluster-rack, cluster-leaf"
 
@@ -106,7 +134,13 @@ def test_topologies_of_segments_are_published_beside_the_whole(prompt_site: Site
     site = prompt_site
     site.serve(KAI_CRD, KUEUE_CRD)
     site.make_nodes(TWO_KINDS)
-    make_topology(site.api, segments="Auto", required=["rack"], gracePeriod="10m", publish={"grove": "Never"})
+    make_topology(
+        site.api,
+        segments="Auto",
+        required=["rack"],
+        gracePeriod="10m",
+        publish={"grove": "Never"},
+    )
     site.run_passes(0, PAST_GRACE_PERIOD, 1)
 
     common_levels = labelled(ZONE, NVLINK_DOMAIN, HOSTNAME)
@@ -131,8 +165,10 @@ def test_segments_off_writes_nothing_and_takes_back_what_auto_made(site: Site) -
     make_topology(site.api)
     site.run_passes(0, PAST_GRACE_PERIOD, 1)
     assert site.names(PATH) == ["cluster"]
-    assert [segment["name"] for segment in status_of(site.api)["segments"]] == ["rack", "leaf"]
-    assert condition(site.api, "SegmentsPublished")["reason"] == "SegmentsOff"
+    segments = status_of(site.api)["segments"]
+    assert [segment["name"] for segment in segments] == ["rack", "leaf"]
+    published = condition(site.api, "SegmentsPublished")
+    assert published["reason"] == "SegmentsOff"
 
     # Known well enough by now.
     edit_topology(site.api, segments="Auto")
@@ -156,12 +192,17 @@ def test_foreign_topology_of_a_segments_name_is_a_conflict_and_stays(site: Site)
     assert metadata["generation"] == 1
 
     published = condition(site.api, "SegmentsPublished")
-    assert (published["status"], published["reason"]) == ("False", "Conflict")
+    assert published["status"] == "False"
+    assert published["reason"] == "Conflict"
     conflict = "cluster-leaf: a ClusterTopology of that name exists and does not belong to this"
     assert says(published["message"], f"{conflict}*")
-    assert condition(site.api, "Ready")["status"] == "False"
-    segments = {segment["name"]: segment.get("clusterTopology") for segment in status_of(site.api)["segments"]}
-    assert segments == {"rack": "cluster-rack", "leaf": None}
+    ready = condition(site.api, "Ready")
+    assert ready["status"] == "False"
+    rack, leaf = status_of(site.api)["segments"]
+    assert rack["name"] == "rack"
+    assert rack["clusterTopology"] == "cluster-rack"
+    assert leaf["name"] == "leaf"
+    assert "clusterTopology" not in leaf
 
     edit_topology(site.api, segments="Off")
     site.run_passes(0)
@@ -172,24 +213,32 @@ def test_topology_of_a_segment_when_edited_then_is_put_back(segmented: Site) -> 
     uid = segmented.uid(OF_RACK)
     selector = {"matchLabels": {"mine": "yes"}}
     edit_topology(segmented.api, "cluster-rack", nodeSelector=selector, required=["block"])
-    edit_topology(segmented.api, "cluster-leaf", levels=[{"domain": "leaf", "key": TIER}])
+    listed = {"domain": "leaf", "key": TIER}
+    edit_topology(segmented.api, "cluster-leaf", levels=[listed])
     segmented.run_passes(0)
 
     assert segmented.uid(OF_RACK) == uid
     rack_spec = segmented.api.get(OF_RACK)["spec"]
     assert "matchLabels" not in rack_spec["nodeSelector"]
     assert rack_spec["required"] == []
-    assert "levels" not in segmented.api.get(OF_LEAF)["spec"]
+    leaf_spec = segmented.api.get(OF_LEAF)["spec"]
+    assert "levels" not in leaf_spec
 
 
 def test_topologies_of_segments_inherit_settings(segmented: Site) -> None:
-    edit_topology(segmented.api, gracePeriod="20m", publish={"kueue": "Never"}, required=["leaf", "zone"])
+    edit_topology(
+        segmented.api,
+        gracePeriod="20m",
+        publish={"kueue": "Never"},
+        required=["leaf", "zone"],
+    )
     segmented.run_passes(0)
     rack_spec = segmented.api.get(OF_RACK)["spec"]
     assert rack_spec["gracePeriod"] == "20m"
     assert rack_spec["publish"]["kueue"] == "Never"
     assert rack_spec["required"] == ["zone"]
-    assert segmented.api.get(OF_LEAF)["spec"]["required"] == ["leaf", "zone"]
+    leaf_spec = segmented.api.get(OF_LEAF)["spec"]
+    assert leaf_spec["required"] == ["leaf", "zone"]
 
     segmented.run_passes(1)
     before = documents(segmented)
@@ -203,19 +252,32 @@ def test_topology_of_a_segment_without_nodes_goes_after_the_grace_period(segment
     assert segmented.names(PATH) == ALL_THREE
     segmented.run_passes(3)
     assert segmented.names(PATH) == ["cluster", "cluster-rack"]
-    assert status_of(segmented.api, "cluster-rack")["nodes"] == 5
+    status = status_of(segmented.api, "cluster-rack")
+    assert status["nodes"] == 5
 
 
 def pod_clique_set(topology_name: str, required: str) -> dict[str, Any]:
     """A PodCliqueSet of Grove that is bound to a topology."""
-    pod_spec = {"containers": [{"name": "main", "image": "example.invalid/main"}]}
-    clique = {"name": "w", "spec": {"roleName": "w", "replicas": 1, "minAvailable": 1, "podSpec": pod_spec}}
-    constraint = {"topologyName": topology_name, "pack": {"required": required}}
+    container = {"name": "main", "image": "example.invalid/main"}
+    clique_spec = {
+        "roleName": "w",
+        "replicas": 1,
+        "minAvailable": 1,
+        "podSpec": {"containers": [container]},
+    }
+    constraint = {
+        "topologyName": topology_name,
+        "pack": {"required": required},
+    }
+    template = {
+        "topologyConstraint": constraint,
+        "cliques": [{"name": "w", "spec": clique_spec}],
+    }
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
         "metadata": {"name": "llm"},
-        "spec": {"replicas": 1, "template": {"topologyConstraint": constraint, "cliques": [clique]}},
+        "spec": {"replicas": 1, "template": template},
     }
 
 
@@ -237,11 +299,12 @@ def test_topology_of_a_segment_goes_with_the_last_workload_bound_to_it(site: Sit
 
 
 def test_no_nodes_and_a_lost_status_take_no_topology_away_at_once(segmented: Site) -> None:
-    uids = [segmented.uid(f"{PATH}/{name}") for name in ALL_THREE]
+    uids = [made["metadata"]["uid"] for made in documents(segmented)]
     segmented.delete(NODES)
     segmented.run_passes(601, 601)
     assert segmented.names(PATH) == ALL_THREE
-    assert condition(segmented.api, "SegmentsPublished")["message"] == "No segment has nodes at the moment"
+    published = condition(segmented.api, "SegmentsPublished")
+    assert published["message"] == "No segment has nodes at the moment"
 
     segmented.make_nodes(TWO_KINDS)
     segmented.api.patch(f"{TOPOLOGY}/status", {"status": None})
@@ -249,15 +312,29 @@ def test_no_nodes_and_a_lost_status_take_no_topology_away_at_once(segmented: Sit
     assert segmented.names(PATH) == ALL_THREE
     segmented.run_passes(3, 601)
     assert segmented.names(PATH) == ALL_THREE
-    assert [segmented.uid(f"{PATH}/{name}") for name in ALL_THREE] == uids
+    assert [kept["metadata"]["uid"] for kept in documents(segmented)] == uids
 
 
 def test_child_topology_that_no_segment_asks_for_is_deleted(site: Site) -> None:
     site.make_nodes(TWO_KINDS)
     make_topology(site.api, segments="Auto")
-    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": "cluster", "uid": site.uid(TOPOLOGY), "controller": True}
-    metadata = {"name": "cluster-gone", "labels": OURS, "ownerReferences": [owner]}
-    site.api.create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata})
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": "cluster",
+        "uid": site.uid(TOPOLOGY),
+        "controller": True,
+    }
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": "cluster-gone",
+            "labels": OURS,
+            "ownerReferences": [owner],
+        },
+    }
+    site.api.create(PATH, body)
     site.run_passes(0)
     assert site.names(PATH) == ["cluster", "cluster-gone"]
     site.run_passes(PAST_GRACE_PERIOD)

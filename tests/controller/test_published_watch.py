@@ -35,7 +35,11 @@ from toposcope.kube.errors import ApiError
 
 TOPOLOGY = topology()
 EDIT = {"spec": {"levels": [{"domain": "rack", "key": RACK}]}}
-CRDS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
+CRDS = (
+    "grove-clustertopologybindings-alpha10",
+    "kai-topologies-v0.17",
+    "kueue-topologies-v0.19",
+)
 KUEUE = ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
 OURS = "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
@@ -55,14 +59,17 @@ class Site:
     def __post_init__(self) -> None:
         through = cast("ApiClient", publishing.WatchedClient(self.client, self._note))
         self.watched = CachedReader(through, InformerFactory(self.client, self.stop))
-        self.publishers = publishing.make_publishers(self.time)(publishing.backoff_on(self.watched, self.time))
+        make_publishers = publishing.make_publishers(self.time)
+        backoff = publishing.backoff_on(self.watched, self.time)
+        self.publishers = make_publishers(backoff)
 
     def _note(self, request: Request) -> None:
         self.asked[request.method] += 1
 
     def look(self) -> None:
         """Find out what is served."""
-        self.watched.refresh(discover(self.client, FOLLOWED), self.news.set)
+        served = discover(self.client, FOLLOWED)
+        self.watched.refresh(served, self.news.set)
 
     def settle(self, *keys: str) -> None:
         """Publish, follow what is served, and wait until all of it is known."""
@@ -73,15 +80,26 @@ class Site:
 
     def publish(self, *keys: str) -> list[Published]:
         """One pass of all publishers whose kind is served."""
-        return self.watched.decide(
-            lambda: [p.publish(TOPOLOGY, publishing.levels(*keys)) for p in self.publishers if p.served()]
-        )
+        levels = publishing.levels(*keys)
+
+        def outcomes() -> list[Published]:
+            published = []
+            for publisher in self.publishers:
+                if publisher.served():
+                    published.append(publisher.publish(TOPOLOGY, levels))
+            return published
+
+        return self.watched.decide(outcomes)
 
     def asks_nothing(self, *keys: str) -> bool:
         """Whether a pass gets along without a request."""
         self.asked.clear()
         self.publish(*keys)
         return not self.asked
+
+    def publish_first(self, *keys: str) -> Published:
+        """The first publisher's outcome of a pass."""
+        return self.publish(*keys)[0]
 
 
 @pytest.fixture
@@ -95,12 +113,23 @@ def site(clients: Clients) -> Iterator[Site]:
 
 
 def following() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name in THREADS]
+    threads = []
+    for thread in threading.enumerate():
+        if thread.name in THREADS:
+            threads.append(thread)
+    return threads
+
+
+def bound_levels(api: ApiUnderTest) -> list[dict[str, str]]:
+    """The levels of the binding."""
+    levels: list[dict[str, str]] = api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]
+    return levels
 
 
 def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Site) -> None:
     publishing.install(api, *CRDS)
-    assert site.publish(*publishing.FOUR)[0].in_sync  # nothing is followed yet
+    first = site.publish_first(*publishing.FOUR)
+    assert first.in_sync  # nothing is followed yet
     assert site.asked["PATCH"] == 2
     site.look()
     wait_until(lambda: site.asks_nothing(*publishing.FOUR), "everything is known")
@@ -119,7 +148,7 @@ def test_a_change_by_hand_is_news_and_that_of_a_status_is_not(api: ApiUnderTest,
     api.patch(f"{publishing.BINDINGS}/cluster", EDIT)
     assert site.news.wait(30)
     wait_until(lambda: not site.asks_nothing(*publishing.FOUR), "the edit is seen")
-    assert len(api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]) == 4
+    assert len(bound_levels(api)) == 4
 
 
 def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest, site: Site) -> None:
@@ -127,12 +156,21 @@ def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest,
     site.publish(*publishing.FOUR)
     publishing.install(api, CRDS[0])
     site.settle(*publishing.FOUR)
-    verdict = {"schedulerName": "kai-scheduler", "topologyReference": "cluster", "inSync": False, "message": "differs"}
-    generation = api.get(f"{publishing.BINDINGS}/cluster")["metadata"]["generation"]
-    status = {"status": {"observedGeneration": generation, "schedulerTopologyStatuses": [verdict]}}
-    api.patch(f"{publishing.BINDINGS}/cluster/status", status)
+    differs = {
+        "schedulerName": "kai-scheduler",
+        "topologyReference": "cluster",
+        "inSync": False,
+        "message": "differs",
+    }
+    binding = api.get(f"{publishing.BINDINGS}/cluster")
+    status = {
+        "observedGeneration": binding["metadata"]["generation"],
+        "schedulerTopologyStatuses": [differs],
+    }
+    api.patch(f"{publishing.BINDINGS}/cluster/status", {"status": status})
     assert site.news.wait(30)
-    assert site.publish(*publishing.FOUR)[0].message == "Grove says of KAI's Topology cluster: differs"
+    outcome = site.publish_first(*publishing.FOUR)
+    assert outcome.message == "Grove says of KAI's Topology cluster: differs"
     assert site.asks_nothing(*publishing.FOUR)
 
 
@@ -141,9 +179,10 @@ def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: Ap
     api.create(publishing.KAI, publishing.kai_topology(RACK))
     site.look()
     kai = site.watched._followed[KAI_TOPOLOGIES].cache
-    wait_until(lambda: kai.get("cluster") is not None and len(following()) == 2, "both are followed")
+    wait_until(lambda: kai.get("cluster") is not None, "KAI's Topology is followed")
+    wait_until(lambda: len(following()) == 2, "both are followed")
     kai.gone("cluster")  # as if the watch had not come that far
-    outcome = site.publish(*publishing.FOUR)[0]
+    outcome = site.publish_first(*publishing.FOUR)
     assert outcome.reason == "Conflict"
     assert "a KAI Topology named cluster exists that neither Grove nor Toposcope created" in outcome.message
     assert publishing.found(api, f"{publishing.BINDINGS}/cluster") is None
@@ -156,7 +195,8 @@ def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: S
     assert site.publish(*publishing.FOUR) == []
     publishing.install(api, CRDS[1])
     site.look()
-    assert [thread.name for thread in following()] == ["topologies.kai.scheduler"]
+    (thread,) = following()
+    assert thread.name == "topologies.kai.scheduler"
     site.publish(*publishing.FOUR)
     wait_until(lambda: site.asks_nothing(*publishing.FOUR), "KAI's Topology is known")
     api.remove_crd("topologies.kai.scheduler")
@@ -171,8 +211,20 @@ def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: S
 
 
 def flavor(name: str, topology_name: str = "cluster") -> dict[str, Any]:
-    spec = {"nodeLabels": {"example.com/pool": "gpu"}, "topologyName": topology_name}
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeLabels": {"example.com/pool": "gpu"},
+            "topologyName": topology_name,
+        },
+    }
+
+
+def delete(api: ApiUnderTest, path: str) -> None:
+    status, _ = api.request("DELETE", path)
+    assert status == 200
 
 
 @pytest.mark.regression
@@ -182,19 +234,36 @@ def test_topology_while_a_flavor_holds_it_is_not_asked_for(api: ApiUnderTest, si
     api.create(FLAVORS, flavor("gpu"))
     api.create(FLAVORS, flavor("other", "another"))
     site.settle(*publishing.FOUR)
-    assert "still held by ResourceFlavor gpu" in site.publish(*publishing.THREE)[0].message
+    held = site.publish_first(*publishing.THREE)
+    assert "still held by ResourceFlavor gpu" in held.message
     wait_until(lambda: site.asks_nothing(*publishing.THREE), "that it cannot be changed in place is known")
     site.news.clear()
-    assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
+    delete(api, f"{FLAVORS}/gpu")
     assert site.news.wait(30)
-    assert site.publish(*publishing.THREE)[0].in_sync
+    outcome = site.publish_first(*publishing.THREE)
+    assert outcome.in_sync
     assert publishing.node_labels(api, OURS) == publishing.THREE
 
 
 def test_flavors_are_not_followed_without_kueue(api: ApiUnderTest, site: Site) -> None:
     publishing.install(api, *CRDS[:2])
     site.look()
-    assert "resourceflavors.kueue.x-k8s.io" not in {thread.name for thread in following()}
+    names = {thread.name for thread in following()}
+    assert "resourceflavors.kueue.x-k8s.io" not in names
+
+
+def published_message(api: ApiUnderTest) -> str:
+    """The condition Published, as text; there may be none yet."""
+    return str(condition(api, "Published"))
+
+
+def uid_of(api: ApiUnderTest, path: str) -> str | None:
+    """The object's UID while it is there."""
+    there = publishing.found(api, path)
+    if there is None:
+        return None
+    uid: str = there["metadata"]["uid"]
+    return uid
 
 
 @pytest.mark.regression
@@ -203,28 +272,37 @@ def test_what_goes_while_a_publisher_waits_is_acted_on_without_debounce(api: Api
     """An admin who deletes a flavor and applies it again leaves a moment in which Kueue lets go of its Topology."""
     share_crd(api)
     publishing.install(api, *KUEUE)
-    make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
+    make_node(
+        api,
+        "n0",
+        {ZONE: "z", BLOCK: "b", RACK: "r"},
+    )
     make_topology(api, levels=publishing.spec_levels(*publishing.FOUR))
     api.create(FLAVORS, flavor("gpu"))
-    debounce, took = 4.0, list[float]()
-    with running(full_controller(clients(), publishing.Time(), replace(OPTIONS, debounce=debounce))):
+    debounce = 4.0
+    took: list[float] = []
+    options = replace(OPTIONS, debounce=debounce)
+    with running(full_controller(clients(), publishing.Time(), options)):
         wait_until(lambda: publishing.found(api, OURS) is not None, "the Topology is written")
-        old = api.get(OURS)
+        old = uid_of(api, OURS)
         edit_topology(api, levels=publishing.spec_levels(*publishing.THREE))
-        wait_until(lambda: "ResourceFlavor gpu" in str(condition(api, "Published")), "the flavor holds it")
+        wait_until(lambda: "ResourceFlavor gpu" in published_message(api), "the flavor holds it")
         with publishing.finalizer(api, OURS, "kueue.x-k8s.io/resource-in-use"):  # as Kueue does
             began = time.monotonic()
-            assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
+            delete(api, f"{FLAVORS}/gpu")
             wait_until(lambda: "deletionTimestamp" in api.get(OURS)["metadata"], "it is deleted")
             took.append(time.monotonic() - began)
-            wait_until(lambda: "is being deleted" in str(condition(api, "Published")), "it waits for Kueue")
+            wait_until(lambda: "is being deleted" in published_message(api), "it waits for Kueue")
             began = time.monotonic()
-        wait_until(
-            lambda: (publishing.found(api, OURS) or old)["metadata"]["uid"] != old["metadata"]["uid"], "it is a new one"
-        )
+        wait_until(lambda: uid_of(api, OURS) not in (None, old), "it is a new one")
         took.append(time.monotonic() - began)
     assert max(took) < debounce / 2
     assert publishing.node_labels(api, OURS) == publishing.THREE
+
+
+def reason_published(api: ApiUnderTest) -> str | None:
+    reason: str | None = condition(api, "Published").get("reason")
+    return reason
 
 
 @pytest.mark.regression
@@ -232,14 +310,18 @@ def test_what_goes_while_a_publisher_waits_is_acted_on_without_debounce(api: Api
 def test_what_a_crd_refused_is_tried_again_when_the_crd_changes(api: ApiUnderTest, clients: Clients) -> None:
     share_crd(api)
     publishing.install_narrowed(api, CRDS[1], most=3)
-    make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
+    make_node(
+        api,
+        "n0",
+        {ZONE: "z", BLOCK: "b", RACK: "r"},
+    )
     make_topology(api, levels=publishing.spec_levels(*publishing.FOUR))
     with running(full_controller(clients(), publishing.Time())):  # time stands still: no pause ends
-        wait_until(lambda: condition(api, "Published").get("reason") == "Rejected", "four levels are too many")
+        wait_until(lambda: reason_published(api) == "Rejected", "four levels are too many")
         path = f"{CRD_PATH}/topologies.kai.scheduler"
         versions = upstream_crd(CRDS[1])["spec"]["versions"]
         api.patch(path, {"spec": {"versions": versions}})
-        wait_until(lambda: condition(api, "Published").get("reason") == "InSync", "they are published")
+        wait_until(lambda: reason_published(api) == "InSync", "they are published")
 
 
 def test_what_may_not_be_followed_is_asked_for(clients: Clients, api: ApiUnderTest) -> None:
@@ -259,13 +341,17 @@ def test_what_may_not_be_followed_is_asked_for(clients: Clients, api: ApiUnderTe
         def stream(self, request: Request, idle_timeout: float) -> Any:
             raise ApiError(403, "Forbidden", f"cannot watch {request.path} for {idle_timeout} s")
 
-    behind, stop = clients(), threading.Event()
+    behind = clients()
+    stop = threading.Event()
     watched = CachedReader(behind, InformerFactory(Blind(), stop))
     watched.refresh(discover(behind, FOLLOWED), threading.Event().set)
     grove = GrovePublisher(watched)
-    assert watched.decide(lambda: grove.publish(TOPOLOGY, publishing.levels(*publishing.FOUR))).in_sync
+    levels = publishing.levels(*publishing.FOUR)
+    created = watched.decide(lambda: grove.publish(TOPOLOGY, levels))
+    assert created.in_sync
     api.patch(f"{publishing.BINDINGS}/cluster", EDIT)
-    assert watched.decide(lambda: grove.publish(TOPOLOGY, publishing.levels(*publishing.FOUR))).in_sync
-    assert len(api.get(f"{publishing.BINDINGS}/cluster")["spec"]["levels"]) == 4
+    repaired = watched.decide(lambda: grove.publish(TOPOLOGY, levels))
+    assert repaired.in_sync
+    assert len(bound_levels(api)) == 4
     stop.set()
     watched.close()

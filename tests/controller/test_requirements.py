@@ -58,7 +58,11 @@ def requirements(clients: Clients, changes: Changes) -> Iterator[Requirements]:
 
 def threads() -> list[threading.Thread]:
     names = {source.name for source in WATCHED}
-    return [thread for thread in threading.enumerate() if thread.name in names]
+    of_sources = []
+    for thread in threading.enumerate():
+        if thread.name in names:
+            of_sources.append(thread)
+    return of_sources
 
 
 DYNAMO_KIND = ("DynamoGraphDeployment", "dynamographdeployments")
@@ -68,13 +72,23 @@ POD_GROUPS = stand_in("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups")
 def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
     group_version, plural = path.removeprefix("/apis/").rsplit("/", 1)
     annotations = body.pop("annotations", {})
-    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
-    document = {"apiVersion": group_version, "kind": kind, "metadata": metadata, **body}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "annotations": annotations,
+    }
+    document = {
+        "apiVersion": group_version,
+        "kind": kind,
+        "metadata": metadata,
+        **body,
+    }
     return api.create(f"/apis/{group_version}/namespaces/{namespace}/{plural}", document)
 
 
 def make_group(api: ApiUnderTest, namespace: str, name: str, **body: Any) -> dict[str, Any]:
-    return make(api, f"{GROUPS}/podgroups", "PodGroup", namespace, name, **({"spec": ASKS_RACK} | body))
+    of_group = {"spec": ASKS_RACK, **body}
+    return make(api, f"{GROUPS}/podgroups", "PodGroup", namespace, name, **of_group)
 
 
 def serve_group(api: ApiUnderTest) -> None:
@@ -92,7 +106,14 @@ def follow_group(api: ApiUnderTest, requirements: Requirements, changes: Changes
 
 
 def workloads(requirements: Requirements) -> set[str]:
-    return {f"{workload.namespace}/{workload.name}" for workload in requirements.level_requests()}
+    names = set()
+    for workload in requirements.level_requests():
+        names.add(f"{workload.namespace}/{workload.name}")
+    return names
+
+
+def versions(requirements: Requirements) -> set[str]:
+    return {workload.api_version for workload in requirements.level_requests()}
 
 
 def finds_something(requirements: Requirements) -> bool:
@@ -102,17 +123,42 @@ def finds_something(requirements: Requirements) -> bool:
 
 def failing(requirements: Requirements) -> dict[str, str]:
     """The kinds that cannot be read at the moment, and why."""
-    return {kind.name: str(informer.error) for kind, informer in requirements._informers.items() if informer.error}
+    errors = {}
+    for kind, informer in requirements._informers.items():
+        if informer.error:
+            errors[kind.name] = str(informer.error)
+    return errors
 
 
 def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
-    return {need for ref, asked in requirements.level_requests().items() if ref.name == name for need in asked}
+    requests: set[LevelRequest] = set()
+    for workload, asked in requirements.level_requests().items():
+        if workload.name == name:
+            requests.update(asked)
+    return requests
+
+
+def check_asks_nothing(requirements: Requirements) -> None:
+    """All is known: nobody asks for a level, and every kind can be read."""
+    assert requirements.synced
+    assert requirements.level_requests() == {}
+    assert failing(requirements) == {}
+
+
+def logged_with(caplog: pytest.LogCaptureFixture, words: str) -> str:
+    """The only message of the log with these words."""
+    messages = []
+    for record in caplog.records:
+        if words in record.getMessage():
+            messages.append(record.getMessage())
+    (message,) = messages
+    return message
 
 
 def test_a_cluster_without_any_source(requirements: Requirements) -> None:
     assert not requirements.synced
     requirements.refresh()
-    assert (requirements.synced, requirements.level_requests(), failing(requirements)) == (True, {}, {})
+    check_asks_nothing(requirements)
     assert not requirements.outdated
 
 
@@ -120,7 +166,14 @@ def test_who_goes_by_the_value_of_a_label(api: ApiUnderTest, requirements: Requi
     api.install_crd(stand_in("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
     exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
     for name in ("b", "a"):
-        make(api, "/apis/jobset.x-k8s.io/v1alpha2/jobsets", "JobSet", "default", name, annotations=exclusive)
+        make(
+            api,
+            "/apis/jobset.x-k8s.io/v1alpha2/jobsets",
+            "JobSet",
+            "default",
+            name,
+            annotations=exclusive,
+        )
     requirements.refresh()
     changes.until(lambda: requirements.synced)
     assert requirements.by_value() == {"example.com/rack": "JobSet default/a"}
@@ -140,8 +193,8 @@ def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: 
     make_group(api, "blue", "other", spec={"minMember": 1})
     make_group(api, "blue", "train")
     changes.until(lambda: workloads(requirements) == {"blue/train", "green/train"})
-    unconstrained = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
-    api.patch(f"{GROUPS}/namespaces/green/podgroups/train", unconstrained)
+    unconstrained = {"topologyConstraint": {"requiredTopologyLevel": None}}
+    api.patch(f"{GROUPS}/namespaces/green/podgroups/train", {"spec": unconstrained})
     changes.until(lambda: workloads(requirements) == {"blue/train"})
 
 
@@ -158,23 +211,25 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
             changes.until(lambda: requirements.outdated)
             assert "404" in failing(requirements)["podgroups.scheduling.run.ai"]
         wait_until(lambda: not finds_something(requirements), "lost")
-        assert (requirements.synced, requirements.level_requests(), failing(requirements)) == (True, {}, {})
+        check_asks_nothing(requirements)
 
 
 def test_a_preferred_version_is_followed_soon(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     create_namespace(api, "team")
     api.install_crd(stand_in("nvidia.com", "v1alpha1", *DYNAMO_KIND))
     old = "/apis/nvidia.com/v1alpha1/dynamographdeployments"
-    make(api, old, "DynamoGraphDeployment", "team", "llm", spec={"topologyConstraint": {"packDomain": "rack"}})
+    spec = {"topologyConstraint": {"packDomain": "rack"}}
+    make(api, old, "DynamoGraphDeployment", "team", "llm", spec=spec)
     requirements.refresh()
-    changes.until(lambda: {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1alpha1"})
+    changes.until(lambda: versions(requirements) == {"nvidia.com/v1alpha1"})
     both = stand_in("nvidia.com", "v1alpha1 v1beta1", *DYNAMO_KIND)
-    api.patch(f"{CRDS}/dynamographdeployments.nvidia.com", {"spec": {"versions": both["spec"]["versions"]}})
+    served = {"versions": both["spec"]["versions"]}
+    api.patch(f"{CRDS}/dynamographdeployments.nvidia.com", {"spec": served})
 
     def newer() -> bool:
         requirements.refresh()
         assert workloads(requirements) == {"team/llm"}  # at no time forgotten
-        return {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1beta1"}
+        return versions(requirements) == {"nvidia.com/v1beta1"}
 
     wait_until(newer, "the newer version is followed")
 
@@ -187,12 +242,13 @@ def test_where_nothing_can_be_found_out_everything_stays(
     faults.reject(503, 1, applies=lambda request: request.path == "/apis")
     with caplog.at_level(logging.WARNING):
         requirements.refresh()
-    (logged,) = (record.getMessage() for record in caplog.records if "cannot find out" in record.getMessage())
+    logged = logged_with(caplog, "cannot find out")
     assert logged.startswith("cannot find out which workloads this cluster serves: 503")
     assert requirements.bound_requests() is None
     assert workloads(requirements) == {"team/train"}
     requirements.refresh()
-    assert (requirements.bound_requests(), failing(requirements)) == ({}, {})
+    assert requirements.bound_requests() == {}
+    assert failing(requirements) == {}
 
 
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
@@ -204,14 +260,21 @@ def test_a_source_is_not_lost_because_discovery_does_not_list_it(
     faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
     faults.reject(status, 1, applies=lambda request: "limit" in request.query)
     requirements.refresh()
-    assert workloads(requirements) == (set() if status == 404 else {"team/train"})
+    expected: set[str] = set() if status == 404 else {"team/train"}
+    assert workloads(requirements) == expected
 
 
 @FAULTS
 def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes
 ) -> None:
-    api.install_crd(stand_in("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
+    crd = stand_in(
+        "leaderworkerset.x-k8s.io",
+        "v1",
+        "LeaderWorkerSet",
+        "leaderworkersets",
+    )
+    api.install_crd(crd)
     serve_group(api)
     faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
     requirements.refresh()
@@ -241,8 +304,17 @@ def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
     assert requirements.bound_requests() == {}
     api.install_crd(upstream_crd("grove-podcliquesets-alpha12"))
     create_namespace(api, "team")
-    constraint = {"topologyName": "cluster", "pack": {"required": "rack"}}
-    spec = {"replicas": 1, "template": {"cliques": [], "topologyConstraint": constraint}}
+    constraint = {
+        "topologyName": "cluster",
+        "pack": {"required": "rack"},
+    }
+    spec = {
+        "replicas": 1,
+        "template": {
+            "cliques": [],
+            "topologyConstraint": constraint,
+        },
+    }
     make(api, "/apis/grove.io/v1alpha1/podcliquesets", "PodCliqueSet", "team", "llm", spec=spec)
     requirements.refresh()
     changes.until(lambda: bool(requirements.bound_requests()))
@@ -253,17 +325,25 @@ def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
 
     def is_so() -> bool:
         if known:  # a watch that was cut counts again when it speaks
-            beat = {"metadata": {"labels": {"beat": str(time.monotonic_ns())}}}
-            api.patch("/apis/grove.io/v1alpha1/namespaces/team/podcliquesets/llm", beat)
+            labels = {"beat": str(time.monotonic_ns())}
+            path = "/apis/grove.io/v1alpha1/namespaces/team/podcliquesets/llm"
+            api.patch(path, {"metadata": {"labels": labels}})
         else:  # the first error may be another watch's, and one that was just being opened was not cut
             faults.cut_watches()
         return (requirements.bound_requests() is not None) == known
 
     wait_until(is_so, "what is known of the PodCliqueSets is right")
     bound = requirements.bound_requests()
-    assert (None if bound is None else {(w.name, r) for w, of in bound.items() for r in of}) == (
-        {("llm", LevelRequest("rack", required=True, topology="cluster"))} if known else None
-    )
+    if not known:
+        assert bound is None
+        return
+    assert bound is not None
+    asked = set()
+    for workload, requests in bound.items():
+        for request in requests:
+            asked.add((workload.name, request))
+    needs_rack = LevelRequest("rack", required=True, topology="cluster")
+    assert asked == {("llm", needs_rack)}
 
 
 def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirements) -> None:
@@ -289,10 +369,11 @@ def test_an_object_that_cannot_be_understood_is_logged_once(
     make_group(api, "team", "spoiled", spec={"topologyConstraint": "rack"})
     requirements.refresh()
     changes.until(lambda: requirements.synced)
-    api.patch(f"{GROUPS}/namespaces/team/podgroups/spoiled", {"metadata": {"annotations": {"any": "change"}}})
+    annotations = {"any": "change"}
+    api.patch(f"{GROUPS}/namespaces/team/podgroups/spoiled", {"metadata": {"annotations": annotations}})
     make_group(api, "team", "last")
     changes.until(lambda: workloads(requirements) == {"team/train", "team/last"})
-    (logged,) = (record.getMessage() for record in caplog.records if "spoiled" in record.getMessage())
+    logged = logged_with(caplog, "spoiled")
     assert "$.spec.topologyConstraint" in logged
 
 
@@ -300,27 +381,69 @@ def test_an_object_that_cannot_be_understood_is_logged_once(
 def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     create_namespace(api, "team")
     containers = [{"name": "main", "image": "example.invalid/main"}]
-    job_template = {"spec": {"restartPolicy": "Never", "containers": containers}}
+    pod = {"restartPolicy": "Never", "containers": containers}
     annotations = {"kai.scheduler/topology-preferred-placement": RACK}
-    jobs = "/apis/batch/v1/jobs"
-    job = make(api, jobs, "Job", "team", "train", annotations=annotations, spec={"template": job_template})
-    template = {"metadata": {"labels": {"app": "serve"}}, "spec": {"containers": containers}}
-    deployment = {"selector": {"matchLabels": {"app": "serve"}}, "template": template}
-    make(api, "/apis/apps/v1/deployments", "Deployment", "team", "serve", annotations=annotations, spec=deployment)
+    job = make(
+        api,
+        "/apis/batch/v1/jobs",
+        "Job",
+        "team",
+        "train",
+        annotations=annotations,
+        spec={"template": {"spec": pod}},
+    )
+    labels = {"app": "serve"}
+    deployment = {
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": containers},
+        },
+    }
+    make(
+        api,
+        "/apis/apps/v1/deployments",
+        "Deployment",
+        "team",
+        "serve",
+        annotations=annotations,
+        spec=deployment,
+    )
     requirements.refresh()
-    assert (requirements.synced, requirements.level_requests()) == (True, {})
+    assert requirements.synced
+    assert requirements.level_requests() == {}
     api.install_crd(POD_GROUPS)
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "train",
+        "uid": job["metadata"]["uid"],
+    }
     make_group(api, "team", "pg-train")
     api.patch(f"{GROUPS}/namespaces/team/podgroups/pg-train", {"metadata": {"ownerReferences": [owner]}})
     wait_until(lambda: finds_something(requirements), "found")
-    both = {*NEEDS_RACK, LevelRequest(RACK, required=False)}
+    both = {
+        *NEEDS_RACK,
+        LevelRequest(RACK, required=False),
+    }
     changes.until(lambda: needs(requirements, "train") == both)
     changes.until(lambda: workloads(requirements) == {"team/train", "team/serve"})
     now = job["metadata"]["creationTimestamp"]
-    conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in ("FailureTarget", "Failed")]
-    status = {"status": {"startTime": now, "failed": 1, "conditions": conditions}}
-    api.patch("/apis/batch/v1/namespaces/team/jobs/train/status", status)
+    conditions = []
+    for kind in ("FailureTarget", "Failed"):
+        conditions.append(
+            {
+                "type": kind,
+                "status": "True",
+                "lastTransitionTime": now,
+            }
+        )
+    status = {
+        "startTime": now,
+        "failed": 1,
+        "conditions": conditions,
+    }
+    api.patch("/apis/batch/v1/namespaces/team/jobs/train/status", {"status": status})
     changes.until(lambda: workloads(requirements) == {"team/serve"})
     api.remove_crd("podgroups.scheduling.run.ai")
     wait_until(lambda: not finds_something(requirements), "nobody reads the annotations any more")
@@ -403,6 +526,7 @@ KAI_SPEC = {
 def test_every_place_of_upstreams_schemas_is_read(
     api: ApiUnderTest,
     requirements: Requirements,
+    *,
     crd: str,
     path: str,
     kind: str,
@@ -413,7 +537,8 @@ def test_every_place_of_upstreams_schemas_is_read(
     create_namespace(api, "team")
     make(api, path, kind, "team", "w", spec=spec)
     requirements.sync()
-    assert {need.level for need in needs(requirements, "w")} == levels
+    asked = {need.level for need in needs(requirements, "w")}
+    assert asked == levels
 
 
 LEVELS = {"zone": ZONE, "block": BLOCK, "rack": CLOUD_RACK, "host": HOSTNAME}
@@ -442,48 +567,102 @@ def asked_of(
     levels = {}
     for name, domains in topologies.items():
         levels[name] = [Level(domain, LEVELS[domain]) for domain in domains]
+    by_workload: dict[WorkloadRef, list[LevelRequest]] = {}
     by_workload = {}
     for name, of_workload in requests.items():
-        by_workload[WorkloadRef("example.com/v1", "Job", "ns", name, f"uid-{name}")] = of_workload
+        workload = WorkloadRef("example.com/v1", "Job", "ns", name, f"uid-{name}")
+        by_workload[workload] = of_workload
 
     asked = {}
     for name, resolved in resolve(levels, by_workload, names=names or {}).items():
-        by_kind = {"required": resolved.required, "missing": resolved.missing, "preferred": resolved.preferred}
-        asked[name] = {kind: _names(by_level) for kind, by_level in by_kind.items() if by_level}
+        by_kind = {
+            "required": _names(resolved.required),
+            "missing": _names(resolved.missing),
+            "preferred": _names(resolved.preferred),
+        }
+        asked[name] = {kind: by_level for kind, by_level in by_kind.items() if by_level}
     return asked
 
 
 def _names(by_level: Mapping[str, Iterable[WorkloadRef]]) -> dict[str, list[str]]:
-    return {level: sorted(workload.name for workload in workloads) for level, workloads in by_level.items()}
+    names = {}
+    for level, workloads in by_level.items():
+        names[level] = sorted(workload.name for workload in workloads)
+    return names
 
 
 @pytest.mark.parametrize(
     ("domains", "request_", "expected"),
     [
-        pytest.param(WITH_RACK, required("rack"), {"required": {"rack": ["w"]}}, id="domain"),
-        pytest.param(WITH_RACK, required("rack", any_label=True), {"required": {"rack": ["w"]}}, id="domain-any-label"),
-        pytest.param(WITH_RACK, required(CLOUD_RACK), {"required": {"rack": ["w"]}}, id="key"),
+        pytest.param(
+            WITH_RACK,
+            required("rack"),
+            {"required": {"rack": ["w"]}},
+            id="domain",
+        ),
+        pytest.param(
+            WITH_RACK,
+            required("rack", any_label=True),
+            {"required": {"rack": ["w"]}},
+            id="domain-any-label",
+        ),
+        pytest.param(
+            WITH_RACK,
+            required(CLOUD_RACK),
+            {"required": {"rack": ["w"]}},
+            id="key",
+        ),
         pytest.param(
             WITH_RACK, required(CLOUD_RACK, any_label=True), {"required": {"rack": ["w"]}}, id="key-any-label"
         ),
-        pytest.param(WITH_RACK, preferred("rack"), {"preferred": {"rack": ["w"]}}, id="preferred-domain"),
-        pytest.param(WITH_RACK, preferred(CLOUD_RACK), {"preferred": {"rack": ["w"]}}, id="preferred-key"),
+        pytest.param(
+            WITH_RACK,
+            preferred("rack"),
+            {"preferred": {"rack": ["w"]}},
+            id="preferred-domain",
+        ),
+        pytest.param(
+            WITH_RACK,
+            preferred(CLOUD_RACK),
+            {"preferred": {"rack": ["w"]}},
+            id="preferred-key",
+        ),
         pytest.param(
             ("zone", "block"), preferred("rack"), {"preferred": {"rack": ["w"]}}, id="preferred-lacking-domain"
         ),
         pytest.param(
             ("zone", "block"), preferred(CLOUD_RACK), {"preferred": {"rack": ["w"]}}, id="preferred-lacking-key"
         ),
-        pytest.param(WITHOUT_RACK, required("rack"), {"missing": {"rack": ["w"]}}, id="lacking-domain"),
+        pytest.param(
+            WITHOUT_RACK,
+            required("rack"),
+            {"missing": {"rack": ["w"]}},
+            id="lacking-domain",
+        ),
         pytest.param(
             WITHOUT_RACK, required(CLOUD_RACK), {"missing": {"rack": ["w"]}}, id="lacking-level-keeps-its-name"
         ),
-        pytest.param(WITHOUT_RACK, required("row"), {"missing": {"row": ["w"]}}, id="unknown-domain"),
-        pytest.param(WITHOUT_RACK, required(UNKNOWN_KEY), {"missing": {UNKNOWN_KEY: ["w"]}}, id="unknown-key"),
+        pytest.param(
+            WITHOUT_RACK,
+            required("row"),
+            {"missing": {"row": ["w"]}},
+            id="unknown-domain",
+        ),
+        pytest.param(
+            WITHOUT_RACK,
+            required(UNKNOWN_KEY),
+            {"missing": {UNKNOWN_KEY: ["w"]}},
+            id="unknown-key",
+        ),
         pytest.param(
             WITHOUT_RACK, required(OTHER_ZONE_KEY), {"missing": {OTHER_ZONE_KEY: ["w"]}}, id="other-key-of-a-level"
         ),
-        pytest.param(WITHOUT_RACK, required(OTHER_ZONE_KEY, any_label=True), {}, id="any-label-of-a-level"),
+        pytest.param(
+            WITHOUT_RACK,
+            required(OTHER_ZONE_KEY, any_label=True),
+            {},
+            id="any-label-of-a-level",
+        ),
         pytest.param(
             WITHOUT_RACK, required("cloud.google.com/gke-nodepool", any_label=True), {}, id="any-label-of-no-level"
         ),
@@ -493,7 +672,12 @@ def _names(by_level: Mapping[str, Iterable[WorkloadRef]]) -> dict[str, list[str]
             {"missing": {"rack": ["w"]}},
             id="any-label-of-a-lacking-level",
         ),
-        pytest.param(WITH_RACK, required("rack", topology="gb200"), {}, id="topology-of-others"),
+        pytest.param(
+            WITH_RACK,
+            required("rack", topology="gb200"),
+            {},
+            id="topology-of-others",
+        ),
     ],
 )
 def test_request_is_for_a_level_of_the_only_topology(
@@ -504,39 +688,72 @@ def test_request_is_for_a_level_of_the_only_topology(
 
 @pytest.mark.parametrize(
     ("domains", "kind"),
-    [pytest.param(WITH_RACK, "required", id="there"), pytest.param(("zone", "block"), "missing", id="lacking")],
+    [
+        pytest.param(WITH_RACK, "required", id="there"),
+        pytest.param(("zone", "block"), "missing", id="lacking"),
+    ],
 )
 def test_workload_that_requires_a_level_does_not_prefer_it_too(domains: Sequence[str], kind: str) -> None:
-    requests = {"a": [preferred(CLOUD_RACK), required("rack")], "b": [preferred(CLOUD_RACK)]}
-    expected = {kind: {"rack": ["a"]}, "preferred": {"rack": ["b"]}}
-    assert asked_of({"cluster": domains}, requests) == {"cluster": expected}
+    requests = {
+        "a": [
+            preferred(CLOUD_RACK),
+            required("rack"),
+        ],
+        "b": [preferred(CLOUD_RACK)],
+    }
+    expected = {
+        kind: {"rack": ["a"]},
+        "preferred": {"rack": ["b"]},
+    }
+    asked = asked_of({"cluster": domains}, requests)
+    assert asked == {"cluster": expected}
+
+
+OF_RACK: Workloads = {"required": {"rack": ["w"]}}
+MISSES_RACK: Workloads = {"missing": {"rack": ["w"]}}
+MISSES_ROW: Workloads = {"missing": {"row": ["w"]}}
 
 
 def test_request_that_names_a_topology_concerns_that_one_only() -> None:
     requests = {"w": [required("rack", topology="gb200")]}
     both_with_racks = {"h100": WITH_RACK, "gb200": WITH_RACK}
-    assert asked_of(both_with_racks, requests) == {"h100": {}, "gb200": {"required": {"rack": ["w"]}}}
+    asked = asked_of(both_with_racks, requests)
+    assert asked == {"h100": {}, "gb200": OF_RACK}
     one_with_racks = {"h100": WITH_RACK, "gb200": ("zone",)}
-    assert asked_of(one_with_racks, requests) == {"h100": {}, "gb200": {"missing": {"rack": ["w"]}}}
+    asked = asked_of(one_with_racks, requests)
+    assert asked == {"h100": {}, "gb200": MISSES_RACK}
 
 
 def test_request_that_names_no_topology_concerns_all_with_the_level() -> None:
-    topologies = {"a": WITH_RACK, "b": WITH_RACK, "c": ("zone", "block")}
-    of_rack = {"required": {"rack": ["w"]}}
-    assert asked_of(topologies, {"w": [required("rack")]}) == {"a": of_rack, "b": of_rack, "c": {}}
+    topologies = {
+        "a": WITH_RACK,
+        "b": WITH_RACK,
+        "c": ("zone", "block"),
+    }
+    asked = asked_of(topologies, {"w": [required("rack")]})
+    assert asked == {"a": OF_RACK, "b": OF_RACK, "c": {}}
 
 
 def test_level_that_no_topology_has_is_missing_in_the_main_one() -> None:
     requests = {"w": [required("row")]}
-    missing = {"missing": {"row": ["w"]}}
-    assert asked_of({"a": WITH_RACK, "cluster": WITH_RACK}, requests) == {"a": {}, "cluster": missing}
+    with_main = {"a": WITH_RACK, "cluster": WITH_RACK}
+    asked = asked_of(with_main, requests)
+    assert asked == {"a": {}, "cluster": MISSES_ROW}
     # Without a main one, in all.
-    assert asked_of({"a": WITH_RACK, "b": WITH_RACK}, requests) == {"a": missing, "b": missing}
+    without_main = {"a": WITH_RACK, "b": WITH_RACK}
+    asked = asked_of(without_main, requests)
+    assert asked == {"a": MISSES_ROW, "b": MISSES_ROW}
 
 
 def test_workload_counts_once_for_a_level_however_often_it_asks() -> None:
-    often = [required("rack"), preferred("rack"), required(CLOUD_RACK), required("rack", topology="cluster")]
-    asked = asked_of({"cluster": WITH_RACK}, {"b": often, "a": [required("rack")]})
+    often = [
+        required("rack"),
+        preferred("rack"),
+        required(CLOUD_RACK),
+        required("rack", topology="cluster"),
+    ]
+    once = [required("rack")]
+    asked = asked_of({"cluster": WITH_RACK}, {"b": often, "a": once})
     assert asked == {"cluster": {"required": {"rack": ["a", "b"]}}}
 
 
@@ -546,10 +763,21 @@ def test_nothing_is_asked_without_topologies_or_requests() -> None:
 
 
 def test_tier_of_volcano_is_a_level_where_there_are_hyper_nodes_of_it() -> None:
-    topologies = {"a": ("zone", "block", "rack"), "b": ("zone", "rack"), "c": ("rack",)}
+    topologies = {
+        "a": ("zone", "block", "rack"),
+        "b": ("zone", "rack"),
+        "c": ("rack",),
+    }
     names = {
-        "a": {"volcano.sh/tier/3": "zone", "volcano.sh/tier/2": "block", "volcano.sh/tier/1": "rack"},
-        "b": {"volcano.sh/tier/3": "zone", "volcano.sh/tier/1": "rack"},
+        "a": {
+            "volcano.sh/tier/3": "zone",
+            "volcano.sh/tier/2": "block",
+            "volcano.sh/tier/1": "rack",
+        },
+        "b": {
+            "volcano.sh/tier/3": "zone",
+            "volcano.sh/tier/1": "rack",
+        },
     }
     requests = [
         required("volcano.sh/tier/3", any_label=True),
@@ -557,8 +785,9 @@ def test_tier_of_volcano_is_a_level_where_there_are_hyper_nodes_of_it() -> None:
         required("volcano.sh/tier/9", any_label=True),
     ]
     of_zone = {"zone": ["w"]}
+    of_block = {"block": ["w"]}
     assert asked_of(topologies, {"w": requests}, names) == {
-        "a": {"required": of_zone, "preferred": {"block": ["w"]}},
+        "a": {"required": of_zone, "preferred": of_block},
         "b": {"required": of_zone},
         "c": {},
     }

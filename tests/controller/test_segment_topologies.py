@@ -47,14 +47,17 @@ def controller(api: ApiUnderTest, clients: Clients, time: Time) -> Controller:
 
 
 def make_nodes(api: ApiUnderTest) -> None:
+    h100 = {ZONE: "z", **H100}
+    gb200 = {ZONE: "z", **GB200}
     for i in range(3):
-        make_node(api, f"h100-{i}", {ZONE: "z", **H100})
+        make_node(api, f"h100-{i}", h100)
     for i in range(2):
-        make_node(api, f"gb200-{i}", {ZONE: "z", **GB200})
+        make_node(api, f"gb200-{i}", gb200)
 
 
 def topologies(api: ApiUnderTest) -> list[str]:
-    return sorted(item["metadata"]["name"] for item in api.get(PATH)["items"])
+    items = api.get(PATH)["items"]
+    return sorted(item["metadata"]["name"] for item in items)
 
 
 def run_passes(controller: Controller, time: Time, *after: float) -> None:
@@ -71,7 +74,8 @@ def test_what_others_make_is_not_merged_with(
     del controller  # its nodes are what is wanted
 
     def before(request: Request) -> None:
-        if request.method == "POST" and request.path == PATH and "cluster-leaf" not in topologies(api):
+        is_new_topology = request.method == "POST" and request.path == PATH
+        if is_new_topology and "cluster-leaf" not in topologies(api):
             make_topology(api, "cluster-leaf", gracePeriod="10m")
 
     watched = cast("ApiClient", WatchedClient(clients(), before))
@@ -80,8 +84,10 @@ def test_what_others_make_is_not_merged_with(
     make_topology(api, segments="Auto")
     run_passes(late, time, GRACE)
     theirs = api.get(f"{PATH}/cluster-leaf")
-    assert ("ownerReferences" in theirs["metadata"], "nodeSelector" in theirs["spec"]) == (False, False)
-    assert condition(api, "SegmentsPublished")["reason"] == "Conflict"
+    assert "ownerReferences" not in theirs["metadata"]
+    assert "nodeSelector" not in theirs["spec"]
+    published = condition(api, "SegmentsPublished")
+    assert published["reason"] == "Conflict"
 
 
 @pytest.mark.regression
@@ -89,17 +95,21 @@ def test_what_is_denied_is_tried_rarely(
     api: ApiUnderTest, clients: Clients, time: Time, controller: Controller
 ) -> None:
     del controller  # its nodes are what is wanted
-    tries: dict[str, int] = {"cluster-leaf": 0, "cluster-rack": 0}
+    tries = {"cluster-leaf": 0, "cluster-rack": 0}
 
     def deny(request: Request) -> None:
         if request.method == "POST" and request.path == PATH:
-            tries[msgspec.json.decode(request.body or b"")["metadata"]["name"]] += 1
+            body = msgspec.json.decode(request.body or b"")
+            name = body["metadata"]["name"]
+            tries[name] += 1
             raise ApiError(403, "Forbidden", "the webhook says no")
 
     client = cast("ApiClient", WatchedClient(clients(), deny))
     reconciler = Reconciler(Wiring(client, runtime=time))
+    denied = controller_of(clients(), reconciler)
     make_topology(api, segments="Auto")
-    run_passes(controller_of(clients(), reconciler), time, GRACE, *([10.0] * 30))
+    every_ten_seconds = [10.0] * 30
+    run_passes(denied, time, GRACE, *every_ten_seconds)
     assert tries == {"cluster-leaf": 4, "cluster-rack": 4}  # after 0, 30 to 33, 90 to 99 and 210 to 231 s
     message = condition(api, "SegmentsPublished")["message"]
     assert "cluster-leaf: the webhook says no; next try at " in message
@@ -115,7 +125,8 @@ def test_a_running_controller_makes_and_keeps_them(api: ApiUnderTest, controller
         relabel(api, "h100-0", {RACK: "other"})  # any change makes it look
         wait_until(lambda: found(api, f"{KUEUE}/cluster-leaf") is not None, "published")
         wait_until(lambda: condition(api, "Ready", "cluster-rack").get("status") == "True", "ready")
-    assert condition(api, "SegmentsPublished")["status"] == "True"
+    published = condition(api, "SegmentsPublished")
+    assert published["status"] == "True"
 
 
 CONFIG = """apiVersion: config.gpu.topology/v1alpha1
@@ -134,17 +145,31 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     share_crd(api)
     make_topology(api)
     for i in range(2):
-        make_node(api, f"n{i}", {ZONE: "z", "example.com/row": f"row-{i}", "nvidia.com/gpu-clique": "c"})
+        labels = {
+            ZONE: "z",
+            "example.com/row": f"row-{i}",
+            "nvidia.com/gpu-clique": "c",
+        }
+        make_node(api, f"n{i}", labels)
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG)
-    client, registry = clients(), CollectorRegistry()
-    options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text", config=str(file))
+    client = clients()
+    registry = CollectorRegistry()
+    options = Options(
+        None,
+        once=True,
+        debounce=0.0,
+        metrics_port=None,
+        log_format="text",
+        config=str(file),
+    )
     reconciler = Reconciler(Wiring(client, runtime=time))
     controller = controller_of(client, reconciler, options=options, registry=registry)
     run_passes(controller, time, 1)
     status = status_of(api)
     assert status["levelPath"] == "zone > row > nvlink-domain > host"
-    assert [hint["reason"] for hint in status["hints"]] == ["NearMiss"]
+    (hint,) = status["hints"]
+    assert hint["reason"] == "NearMiss"
     assert registry.get_sample_value("toposcope_config_problems") == 1
     assert f"{file}:7: catalogue.keys[0].domain: 'rock' is not a domain" in caplog.text
     assert caplog.text.count("nvidia.com/gpu-clique is on 2 of 2 nodes and is not a level") == 1  # once is enough

@@ -10,6 +10,7 @@ from toposcope.controller.memory import Memory
 from toposcope.controller.requirements import Resolved
 from toposcope.controller.status import Demand, conditions_of, demand_of, status_of
 from toposcope.controller.status_size import MOST_BYTES, fit_to_size
+from toposcope.hierarchy.node import NodeFacts
 from toposcope.integrations.framework.level_requests import WorkloadRef
 from toposcope.integrations.framework.published import Published
 
@@ -22,37 +23,78 @@ def long(text: str, length: int = 63) -> str:
     return text + "x" * (length - len(text))
 
 
+def faulty_levels() -> list[dict[str, str]]:
+    levels = []
+    for i in range(16):
+        levels.append({"domain": long(f"d{i}-"), "key": long(f"k{i}/")})
+    return levels
+
+
+def faulty_node(number: int, levels: list[dict[str, str]]) -> NodeFacts:
+    """A node that lacks every fifth level; a half of its fabric, and two of three nodes are degraded."""
+    name = f"n{number}-"
+    labels: dict[str, str | None] = {}
+    for j, level in enumerate(levels):
+        if (number + j) % 5:
+            labels[level["key"]] = long(f"v{number % (3 + 2 * j)}-")
+    labels[NVLINK_DOMAIN] = fabric(number // 9, clique=number % 2)
+    labels[HOSTNAME] = long(name)
+    return gpu_node(
+        long(name, 253),
+        labels,
+        chassis=long(f"c{number // 7}-"),
+        state="degraded" if number % 3 else "ok",
+    )
+
+
+def refused(number: int) -> Published:
+    return Published(
+        f"g{number}/v1",
+        "Topology",
+        "cluster",
+        "Rejected",
+        "y" * 1024,
+    )
+
+
 def test_every_fault_at_once_with_the_longest_names_fits() -> None:
     """Sixteen levels that nest nowhere and lack nodes, split and small domains, refused publications, many sharers."""
-    levels = [{"domain": long(f"d{i}-"), "key": long(f"k{i}/")} for i in range(16)]
-    nodes = []
-    for i in range(600):
-        labels: dict[str, str | None] = {
-            level["key"]: long(f"v{i % (3 + 2 * j)}-") for j, level in enumerate(levels) if (i + j) % 5
-        }
-        labels |= {NVLINK_DOMAIN: fabric(i // 9, clique=i % 2), HOSTNAME: long(f"n{i}-")}
-        nodes.append(
-            gpu_node(long(f"n{i}-", 253), labels, chassis=long(f"c{i // 7}-"), state="degraded" if i % 3 else "ok")
-        )
-    asked = topology(levels=levels, required=[level["domain"] for level in levels])
+    levels = faulty_levels()
+    nodes = [faulty_node(i, levels) for i in range(600)]
+    domains = [level["domain"] for level in levels]
+    asked = topology(levels=levels, required=domains)
     found = assess(asked, Evidence(nodes), Memory())
-    published = [Published(f"g{i}/v1", "Topology", "cluster", "Rejected", "y" * 1024) for i in range(4)]
+    published = [refused(i) for i in range(4)]
+    shared = {}
+    for i in range(1, 50):
+        shared[long(f"t{i}-", 253)] = i
     conditions = conditions_of(
-        asked, found, published, anything_served=True, shared={long(f"t{i}-", 253): i for i in range(1, 50)}
+        asked,
+        found,
+        published,
+        anything_served=True,
+        shared=shared,
     )
-    asked_for = {long(f"w{i:02}-"): 10**6 for i in range(64)}
+    asked_for = {}
+    for i in range(64):
+        asked_for[long(f"w{i:02}-")] = 10**6
     needs = Demand(asked_for, asked_for)
     status = status_of(asked, found, published, START, conditions, demand=needs)
     assert size(status) <= MOST_BYTES
     assert len(status["levels"]) == 16
-    assert {c["type"] for c in status["conditions"]} == {c.type for c in conditions}
+    kept = {condition["type"] for condition in status["conditions"]}
+    assert kept == {condition.type for condition in conditions}
     assert status["fabric"]["degradedNodes"] == 400
     assert status["fabric"]["splitDomains"] > 5
-    assert status == status_of(asked, found, published, START, conditions, demand=needs)
+    again = status_of(asked, found, published, START, conditions, demand=needs)
+    assert status == again
 
 
 def test_what_fits_is_left_as_it_is() -> None:
-    status = {"levels": [{"domain": "rack", "missingNodes": ["n"]}], "conditions": [{"type": "A", "message": "x" * 99}]}
+    status = {
+        "levels": [{"domain": "rack", "missingNodes": ["n"]}],
+        "conditions": [{"type": "A", "message": "x" * 99}],
+    }
     assert fit_to_size(status) == status
 
 
@@ -60,15 +102,17 @@ def test_names_go_before_words_and_the_verdict_never() -> None:
     names = [f"{i}" * 200 for i in range(10)]
     verdict = {"type": "TopologyLevelsAvailable", "message": "v" * 3000}
     other = {"type": "LevelsCovered", "message": "w" * 3000}
-    status = {"levels": [{"domain": "rack", "missing": 10, "missingNodes": names}], "conditions": [verdict, other]}
+    rack = {"domain": "rack", "missing": 10, "missingNodes": names}
+    status = {"levels": [rack], "conditions": [verdict, other]}
     few = fit_to_size(status, most=7000)
     assert few["levels"][0]["missingNodes"] == names[:2]
     assert few["conditions"] == [verdict, other]
     cut = fit_to_size(status, most=4300)
     assert cut["levels"] == [{"domain": "rack", "missing": 10}]
-    assert cut["conditions"][0] == verdict
-    assert len(cut["conditions"][1]["message"]) <= 1024
-    assert cut["conditions"][1]["message"].endswith(" ... (cut: the status would be too large)")
+    kept_verdict, cut_other = cut["conditions"]
+    assert kept_verdict == verdict
+    assert len(cut_other["message"]) <= 1024
+    assert cut_other["message"].endswith(" ... (cut: the status would be too large)")
 
 
 def test_rebuilds_are_cut_with_the_other_names() -> None:
@@ -84,31 +128,48 @@ def test_rebuilds_are_cut_with_the_other_names() -> None:
                 "chassis": chassis,
             }
         )
-    status = {"levels": [], "conditions": [], "fabric": {"splitDomains": 0, "rebuilds": rebuilds}}
+    status = {
+        "levels": [],
+        "conditions": [],
+        "fabric": {
+            "splitDomains": 0,
+            "rebuilds": rebuilds,
+        },
+    }
     assert fit_to_size(status) == status
-    assert fit_to_size(status, most=1500)["fabric"]["rebuilds"] == rebuilds[:2]
-    assert fit_to_size(status, most=100)["fabric"] == {"splitDomains": 0}
+    some = fit_to_size(status, most=1500)
+    assert some["fabric"]["rebuilds"] == rebuilds[:2]
+    none = fit_to_size(status, most=100)
+    assert none["fabric"] == {"splitDomains": 0}
 
 
 def segment(name: str, nodes: int, names: int = 3, values: int = 0) -> dict[str, Any]:
-    selector = {"matchExpressions": [{"key": long("k"), "operator": "In", "values": [long("v")] * values}]}
+    expression = {
+        "key": long("k"),
+        "operator": "In",
+        "values": [long("v")] * values,
+    }
     return {
         "name": name,
         "nodes": nodes,
         "gpus": 8 * nodes,
         "firstNodes": [long(f"n{i}-", 253) for i in range(names)],
         "levels": [{"domain": "rack", "key": long("l")}],
-        "nodeSelector": selector,
+        "nodeSelector": {"matchExpressions": [expression]},
     }
 
 
 def test_a_selector_goes_whole_or_stays_whole() -> None:
     """Half a selector selects other nodes."""
-    segments = [segment("a", 5, values=3), segment("b", 4, values=3)]
-    status = {"levels": [], "conditions": [], "segments": segments}
+    first = segment("a", 5, values=3)
+    second = segment("b", 4, values=3)
+    status = {"levels": [], "conditions": [], "segments": [first, second]}
     few = fit_to_size(status, most=1800)
-    assert [kept["nodeSelector"] for kept in few["segments"]] == [made["nodeSelector"] for made in segments]
-    assert [len(kept["firstNodes"]) for kept in few["segments"]] == [1, 1]
+    kept_first, kept_second = few["segments"]
+    assert kept_first["nodeSelector"] == first["nodeSelector"]
+    assert kept_second["nodeSelector"] == second["nodeSelector"]
+    assert len(kept_first["firstNodes"]) == 1
+    assert len(kept_second["firstNodes"]) == 1
     none = fit_to_size(status, most=1200)
     assert none["segments"][0] == {
         "name": "a",
@@ -120,14 +181,26 @@ def test_a_selector_goes_whole_or_stays_whole() -> None:
 
 
 def test_segments_without_room_are_summed_up_with_the_others() -> None:
-    listed = [segment(f"s{i}", 10 - i, values=250) for i in range(8)]
-    others = {"segments": 3, "nodes": 3, "gpus": 6}
-    status = {"levels": [], "conditions": [], "segments": listed, "otherSegments": others}
+    listed = []
+    for i in range(8):
+        listed.append(segment(f"s{i}", 10 - i, values=250))
+    status = {
+        "levels": [],
+        "conditions": [],
+        "segments": listed,
+        "otherSegments": {"segments": 3, "nodes": 3, "gpus": 6},
+    }
     cut = fit_to_size(status, most=1100)
     assert size(cut) <= 1100
     assert [kept["name"] for kept in cut["segments"]] == ["s0", "s1"]
-    nodes = sum(left_out["nodes"] for left_out in listed[2:])
-    assert cut["otherSegments"] == {"segments": 9, "nodes": 3 + nodes, "gpus": 6 + 8 * nodes}
+    nodes = 0
+    for left_out in listed[2:]:
+        nodes += left_out["nodes"]
+    assert cut["otherSegments"] == {
+        "segments": 9,
+        "nodes": 3 + nodes,
+        "gpus": 6 + 8 * nodes,
+    }
     assert "segments" not in fit_to_size(status, most=100)
 
 
@@ -136,12 +209,17 @@ def test_hints_go_from_the_end_where_nothing_else_is_left() -> None:
     for number in range(16):
         key = long(f"k{number:02}-", 317)
         hints.append({"key": key, "reason": "NearMiss", "message": "m" * 2048})
-    cut = fit_to_size({"levels": [], "conditions": [], "hints": hints}, most=8000)
-    assert [hint["key"] for hint in cut["hints"]] == [hint["key"] for hint in hints[:8]]
+    status = {"levels": [], "conditions": [], "hints": hints}
+    cut = fit_to_size(status, most=8000)
+    keys = [hint["key"] for hint in hints[:8]]
+    assert [hint["key"] for hint in cut["hints"]] == keys
 
 
 def refs(count: int) -> tuple[WorkloadRef, ...]:
-    return tuple(WorkloadRef("example.com/v1", "Job", "ns", f"w{i}", f"uid-{i}") for i in range(count))
+    workloads = []
+    for i in range(count):
+        workloads.append(WorkloadRef("example.com/v1", "Job", "ns", f"w{i}", f"uid-{i}"))
+    return tuple(workloads)
 
 
 BEFORE = {
@@ -156,8 +234,19 @@ def test_missing_levels_count_as_well() -> None:
 
 
 def test_a_workload_that_is_not_listed_yet_has_not_stopped_asking() -> None:
-    assert demand_of(ASKED, BEFORE, listed=False) == Demand({"block": 3, "rack": 2, "row": 1}, {"host": 2})
-    assert demand_of(ASKED, BEFORE, listed=True) == Demand({"rack": 2, "row": 1})
+    assert demand_of(
+        ASKED,
+        BEFORE,
+        listed=False,
+    ) == Demand(
+        {"block": 3, "rack": 2, "row": 1},
+        {"host": 2},
+    )
+    assert demand_of(
+        ASKED,
+        BEFORE,
+        listed=True,
+    ) == Demand({"rack": 2, "row": 1})
 
 
 def test_what_the_status_has_no_room_for_is_left_out() -> None:
@@ -166,7 +255,10 @@ def test_what_the_status_has_no_room_for_is_left_out() -> None:
         required={f"l{number}": one_workload for number in range(60)},
         preferred={f"l{number}": one_workload for number in range(99)},
     )
-    required_before = [{"domain": f"old-{number}", "workloads": 1} for number in range(64)]
-    demand = demand_of(many, {"requiredBy": required_before}, listed=False)
+    required_before = []
+    for number in range(64):
+        required_before.append({"domain": f"old-{number}", "workloads": 1})
+    before = {"requiredBy": required_before}
+    demand = demand_of(many, before, listed=False)
     assert len(demand.required) == 64
     assert len(demand.preferred) == 64

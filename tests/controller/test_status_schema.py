@@ -58,8 +58,14 @@ LABELS: Final = st.tuples(
 
 
 def node(number: int, labels: Mapping[str, str], offered: str) -> bytes:
-    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": offered}}
-    return msgspec.json.encode({"metadata": {"name": f"n{number}", "labels": labels}, "status": status})
+    document = {
+        "metadata": {"name": f"n{number}", "labels": labels},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"nvidia.com/gpu": offered},
+        },
+    }
+    return msgspec.json.encode(document)
 
 
 @pytest.fixture(autouse=True)
@@ -76,13 +82,22 @@ def test_whatever_numbers_nodes_claim_the_schema_takes_the_status(api: ApiUnderT
     @given(st.lists(LABELS, min_size=1, max_size=8))
     def taken(nodes: list[tuple[dict[str, str], dict[str, str], str]]) -> None:
         decode = NodeDecoder({ZONE, BLOCK, RACK, *ALL, HOSTNAME})
-        facts = [decode(node(i, {GPUS: "8"} | places | n, offered))[2] for i, (places, n, offered) in enumerate(nodes)]
+        facts = []
+        for i, (places, labels, offered) in enumerate(nodes):
+            of_node = {GPUS: "8", **places, **labels}
+            _, _, kept = decode(node(i, of_node, offered))
+            facts.append(kept)
         memory = Memory()
         assess(made, Evidence(facts), memory)
         found = assess(made, Evidence(facts, now=11.0), memory)
         conditions = status_module.conditions_of(made, found, [], anything_served=True)
         status = status_module.status_of(made, found, [], START, conditions)
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "status": status}
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": "cluster"},
+            "status": status,
+        }
         code, answer = api.request("PATCH", path, body, content_type=APPLY)
         assert code == 200, answer
 
@@ -104,7 +119,8 @@ def controller(api: ApiUnderTest, time: Time) -> Iterator[Controller]:
 def offer(api: ApiUnderTest, count: str) -> None:
     for name in ("n1", "n2"):
         relabel(api, name, {GPUS: "none"})
-        api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": {"nvidia.com/gpu": count}}})
+        allocatable = {"nvidia.com/gpu": count}
+        api.patch(f"{NODES}/{name}/status", {"status": {"allocatable": allocatable}})
 
 
 @pytest.mark.regression
@@ -119,7 +135,8 @@ def test_refused_status_when_reported_then_controller_is_not_ready(
     refusal = "the API server refuses the status of ClusterTopology cluster: ClusterTopology.gpu.topology"
     assert controller.ready().startswith(refusal), controller.ready()
     wait_until(lambda: condition(api, "Ready").get("reason") == "StatusRefused", "the status says so")
-    ready, now = condition(api, "Ready"), status_of(api)
+    ready = condition(api, "Ready")
+    now = status_of(api)
     assert ready["status"] == "False"
     assert "must be of type integer with format int32 in " in ready["message"]
     assert ready["message"].endswith("gpus")
@@ -152,7 +169,11 @@ def test_every_field_of_the_crd_is_one_that_the_controller_knows_to_write() -> N
     schema.look()
     assert schema.is_whole
     declared = _paths("status", {"properties": status_schema(crd_of_this_version())})
-    assert declared == {f"{path}.{name}" for path, names in WRITTEN.items() for name in names}
+    written = set()
+    for path, names in WRITTEN.items():
+        for name in names:
+            written.add(f"{path}.{name}")
+    assert declared == written
 
 
 def _paths(path: str, schema: dict[str, Any]) -> set[str]:
@@ -174,7 +195,12 @@ def older_crd(api: ApiUnderTest) -> Iterator[Callable[[], None]]:
         assert code == 200, answer
         # The server takes a new schema into use a moment after it has answered.
         probe = {"leftOutGpus": 1}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "probe"}, "status": probe}
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": "probe"},
+            "status": probe,
+        }
         expected = 200 if "leftOutGpus" in status_schema(crd) else 500
         target = f"{PATH}/probe/status?fieldManager=test&dryRun=All&force=true"
         wait_until(lambda: api.request("PATCH", target, body, content_type=APPLY)[0] == expected, "the schema is used")

@@ -43,11 +43,16 @@ class Replica:
         self.registry = CollectorRegistry()
         self.written: list[str] = []
         fence = Fence(self.turns)
-        self.client = Client(load(str(api.kubeconfig)), "test", 10.0, may_write=fence.is_open)
+        self.client = Client(
+            load(str(api.kubeconfig)),
+            "test",
+            10.0,
+            may_write=fence.is_open,
+        )
         self.client.before = self._note
         self.controller = Controller(
             self.client,
-            lambda: Reconciler(Wiring(self.client, [GrovePublisher(self.client)], self.time)),
+            self._new_reconciler,
             ControllerMetrics(self.registry),
             options=controller.OPTIONS,
             stop=threading.Event(),
@@ -70,8 +75,21 @@ class Replica:
         self.look()
         return self.controller._turn()
 
-    def passes(self, outcome: str) -> float | None:
-        return self.registry.get_sample_value("toposcope_reconciles_total", {"outcome": outcome})
+    def _new_reconciler(self) -> Reconciler:
+        publishers = [GrovePublisher(self.client)]
+        return Reconciler(Wiring(self.client, publishers, self.time))
+
+    def passes(self) -> dict[str, float | None]:
+        """How many there were with each outcome."""
+        counts = {}
+        for outcome in ("ok", "failed", "abandoned"):
+            labels = {"outcome": outcome}
+            counts[outcome] = self.registry.get_sample_value("toposcope_reconciles_total", labels)
+        return counts
+
+    def shown_gpus(self) -> float | None:
+        """The GPUs of the topology that its metrics show; None where they show nothing."""
+        return self.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"})
 
 
 @pytest.fixture
@@ -95,8 +113,9 @@ def replicas(cluster: ApiUnderTest) -> Iterator[Callable[[], Replica]]:
     made: list[Replica] = []
 
     def make() -> Replica:
-        made.append(Replica(cluster))
-        return made[-1]
+        replica = Replica(cluster)
+        made.append(replica)
+        return replica
 
     yield make
     for replica in made:
@@ -119,20 +138,28 @@ def follower(replicas: Callable[[], Replica]) -> Replica:
 
 
 def version(api: ApiUnderTest) -> str:
-    return str(api.get(f"{PATH}/cluster")["metadata"]["resourceVersion"])
+    metadata = api.get(f"{PATH}/cluster")["metadata"]
+    return str(metadata["resourceVersion"])
+
+
+def bound_domains(api: ApiUnderTest) -> list[str]:
+    """The levels of the binding."""
+    levels = api.get(f"{BINDINGS}/cluster")["spec"]["levels"]
+    return [level["domain"] for level in levels]
 
 
 def test_a_follower_knows_the_cluster_and_writes_nothing(leader: Replica, follower: Replica) -> None:
     assert follower.turn() == 60.0
-    assert (follower.controller.ready(), follower.controller.healthy()) == ("", "")
+    assert follower.controller.ready() == ""
+    assert follower.controller.healthy() == ""
     assert follower.registry.get_sample_value("toposcope_nodes") == 2
-    assert follower.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"}) is None
+    assert follower.shown_gpus() is None
     assert follower.written == []
-    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 0, 0]
-    assert leader.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"}) == 16
+    assert follower.passes() == {"ok": 0, "failed": 0, "abandoned": 0}
+    assert leader.shown_gpus() == 16
     leader.turns.end()
     leader.turn()
-    assert leader.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"}) is None
+    assert leader.shown_gpus() is None
 
 
 def test_a_term_that_is_lost_in_the_middle_of_a_pass_ends_the_pass(cluster: ApiUnderTest, follower: Replica) -> None:
@@ -148,9 +175,10 @@ def test_a_term_that_is_lost_in_the_middle_of_a_pass_ends_the_pass(cluster: ApiU
 
     follower.client.before = lose
     follower.turn()
-    assert [bool(available(cluster, path.split("/")[-2])) for path in sent] == [True, False]
-    assert len(sent) == 2
-    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 0, 1]
+    first, second = sent
+    assert available(cluster, first.split("/")[-2]) != {}
+    assert available(cluster, second.split("/")[-2]) == {}
+    assert follower.passes() == {"ok": 0, "failed": 0, "abandoned": 1}
     follower.client.before = follower._note
     follower.turn()
     assert follower.written == []
@@ -167,7 +195,7 @@ def test_a_term_that_comes_back_in_the_middle_of_a_pass_saves_nothing(cluster: A
     follower.client.before = lapse
     follower.turn()
     assert available(cluster) == {}
-    assert follower.passes("abandoned") == 1
+    assert follower.passes()["abandoned"] == 1
     follower.client.before = follower._note
     follower.turn()
     assert available(cluster)["status"] == "True"
@@ -184,14 +212,14 @@ def test_an_absence_counts_from_the_begin_of_a_term(cluster: ApiUnderTest, leade
     follower.turn()
     follower.turn(after=GRACE)
     assert available(cluster)["status"] == "True"
-    assert "rack" in [level["domain"] for level in cluster.get(f"{BINDINGS}/cluster")["spec"]["levels"]]
+    assert "rack" in bound_domains(cluster)
     follower.turns.end()
     follower.turns.begin()
     follower.turn(after=GRACE)
     assert available(cluster)["status"] == "True", "nor does the time between two terms of one process"
     follower.turn(after=GRACE + 1)
     assert available(cluster)["status"] == "False"
-    assert "rack" not in [level["domain"] for level in cluster.get(f"{BINDINGS}/cluster")["spec"]["levels"]]
+    assert "rack" not in bound_domains(cluster)
 
 
 def test_a_verdict_stands_until_there_is_evidence(cluster: ApiUnderTest, leader: Replica, follower: Replica) -> None:
@@ -205,7 +233,8 @@ def test_a_verdict_stands_until_there_is_evidence(cluster: ApiUnderTest, leader:
     follower.turn()
     follower.turn(after=1)
     assert available(cluster) == before
-    assert [path for path in follower.written if "events" in path] == [], "one Event is enough"
+    for path in follower.written:
+        assert "events" not in path, "one Event is enough"
     label_racks(cluster, "r")
     follower.turn()
     assert available(cluster)["status"] == "True"
@@ -221,7 +250,8 @@ def test_a_new_leader_waits_to_see_the_last_writes(cluster: ApiUnderTest, leader
     follower.turns.begin()
     follower.controller.watches.node_reflector.sync()  # the watch of topologies lags
     assert follower.controller._turn() < 1.0
-    assert (version(cluster), follower.written) == (last, [])
+    assert version(cluster) == last
+    assert follower.written == []
     follower.turn()
     assert available(cluster)["status"] == "False"
 
@@ -231,17 +261,21 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_nodes_have_been_read(
 ) -> None:
     for name in ("n1", "n2"):
         controller.relabel(cluster, name, {"example.com/row": "a"})
-    controller.edit_topology(cluster, levels=[{"domain": "row", "key": "example.com/row"}], required=None)
+    row = {"domain": "row", "key": "example.com/row"}
+    controller.edit_topology(cluster, levels=[row], required=None)
     leader.controller.watches.topology_reflector.sync()
     last = version(cluster)
     assert leader.controller._look() < 10.0
     assert version(cluster) == last
     assert "nodes have not been listed yet" in leader.controller.ready()
-    leader.controller.watches.node_reflector._again = False  # as its thread would, which does not run here
-    leader.controller.watches.node_reflector.sync()
+    reflector = leader.controller.watches.node_reflector
+    reflector._again = False  # as its thread would, which does not run here
+    reflector.sync()
     assert leader.controller._look() == 60.0
     (level,) = controller.status_of(cluster)["levels"]
-    assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
+    assert level["domain"] == "row"
+    assert level["nodes"] == 2
+    assert level["missing"] == 0
 
 
 @pytest.mark.embedded_api("fails on demand")
@@ -250,11 +284,12 @@ def test_a_server_that_does_not_answer_loses_no_term(cluster: ApiUnderTest, foll
     follower.turns.begin()
     faults.reject(503, times=7, applies=lambda request: request.path == PATH)
     longest = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-    pauses = [follower.controller._turn() for _ in longest]
-    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, longest, strict=True))
-    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 7, 0]
+    for most in longest:
+        pause = follower.controller._turn()
+        assert most / 2 <= pause <= most
+    assert follower.passes() == {"ok": 0, "failed": 7, "abandoned": 0}
     assert follower.turn() == 60.0
-    assert follower.passes("ok") == 1
+    assert follower.passes()["ok"] == 1
     faults.reject(429, retry_after=7, applies=lambda request: request.path == f"{PATH}/cluster/status")
     label_racks(cluster, "other")
     assert follower.turn() == 7.0
@@ -269,8 +304,7 @@ def test_the_loop_takes_over_and_lets_go_when_it_is_woken(cluster: ApiUnderTest,
         wait_until(lambda: available(cluster).get("status") == "True", "it leads")
         follower.turns.end()
         follower.controller.wake()
-        gpus = ("toposcope_topology_gpus", {"topology": "cluster"})
-        wait_until(lambda: follower.registry.get_sample_value(*gpus) is None, "it shows nothing any more")
+        wait_until(lambda: follower.shown_gpus() is None, "it shows nothing any more")
 
 
 def test_without_the_crd_the_loop_does_not_look_dead(api: ApiUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:

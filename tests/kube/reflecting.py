@@ -123,7 +123,12 @@ class ScriptedStream(Stream):
 class ScriptedClient(ApiClient):
     """Answers streams and reads in order; whoever asks for more ends the program."""
 
-    def __init__(self, stop: Waits, streams: Iterable[Answer] = (), pages: Iterable[Answer] = ()) -> None:
+    def __init__(
+        self,
+        stop: Waits,
+        streams: Iterable[Answer] = (),
+        pages: Iterable[Answer] = (),
+    ) -> None:
         self._stop = stop
         self._streams = iter(streams)
         self._pages = iter(pages)
@@ -137,8 +142,12 @@ class ScriptedClient(ApiClient):
         del idle_timeout
         self.queries.append(request.query)
         script = next(self._streams, None)
-        self._stop.ended |= script is None
-        return ScriptedStream([script] if isinstance(script, bytes | KubeError) else script or [])
+        if script is None:
+            self._stop.ended = True
+            return ScriptedStream([])
+        if isinstance(script, bytes | KubeError):
+            return ScriptedStream([script])
+        return ScriptedStream(script)
 
     def read(self, request: Request) -> bytes:
         self.queries.append(request.query)
@@ -151,26 +160,55 @@ class ScriptedClient(ApiClient):
 
 def event(kind: str, name: str, version: int, **metadata: Any) -> bytes:
     """One line of a watch."""
-    return msgspec.json.encode({"type": kind, "object": thing(name, version, **metadata)})
+    line = {
+        "type": kind,
+        "object": thing(name, version, **metadata),
+    }
+    return msgspec.json.encode(line)
 
 
 def thing(name: str, version: int, **metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "resourceVersion": str(version), **metadata}}
+    numbered = {
+        "name": name,
+        "resourceVersion": str(version),
+        **metadata,
+    }
+    return {"metadata": numbered}
 
 
 def bookmark(version: int, *, end: bool = False) -> bytes:
-    annotations = {"annotations": {"k8s.io/initial-events-end": "true"}} if end else {}
-    metadata = {"resourceVersion": str(version), "creationTimestamp": None, **annotations}
-    return msgspec.json.encode({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": metadata}})
+    metadata: dict[str, Any] = {
+        "resourceVersion": str(version),
+        "creationTimestamp": None,
+    }
+    if end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    line = {
+        "type": "BOOKMARK",
+        "object": {"kind": "Node", "metadata": metadata},
+    }
+    return msgspec.json.encode(line)
 
 
 def failure(code: int, reason: str = "Expired") -> bytes:
     """An error in the stream of a watch that began with 200."""
-    status = {"kind": "Status", "code": code, "reason": reason, "message": "injected"}
+    status = {
+        "kind": "Status",
+        "code": code,
+        "reason": reason,
+        "message": "injected",
+    }
     return msgspec.json.encode({"type": "ERROR", "object": status})
 
 
 def page(*things: dict[str, Any], version: int = 1, following: str = "") -> bytes:
     """A page of a list."""
-    metadata = {"resourceVersion": str(version)} | ({"continue": following} if following else {})
-    return msgspec.json.encode({"kind": "NodeList", "items": things, "metadata": metadata})
+    metadata = {"resourceVersion": str(version)}
+    if following:
+        metadata["continue"] = following
+    body = {
+        "kind": "NodeList",
+        "items": things,
+        "metadata": metadata,
+    }
+    return msgspec.json.encode(body)

@@ -37,14 +37,19 @@ def excess(server: Server) -> list[str]:
 
 
 def rule(verb: str, resource: str, group: str = "", *names: str) -> dict[str, Any]:
-    return {"verbs": [verb], "apiGroups": [group], "resources": [resource], "resourceNames": [*names]}
+    return {
+        "verbs": [verb],
+        "apiGroups": [group],
+        "resources": [resource],
+        "resourceNames": [*names],
+    }
 
 
 def test_what_it_needs_and_what_everybody_may_is_nothing_beyond() -> None:
     server = Server()
     assert excess(server) == []
-    assert len(server.asked) == 1
-    body = server.asked[0].body
+    (request,) = server.asked
+    body = request.body
     assert body is not None
     assert b'"namespace":"toposcope-system"' in body
 
@@ -52,46 +57,61 @@ def test_what_it_needs_and_what_everybody_may_is_nothing_beyond() -> None:
 @pytest.mark.parametrize(
     ("granted", "named"),
     [
-        (rule("get", "secrets"), "get secrets"),
-        (rule("get", "secrets", "", "one"), "get secrets"),
-        (rule("list", "nodes"), "list nodes"),
-        (rule("patch", "nodes/status"), "patch nodes/status"),
-        (rule("*", "nodes"), "do anything with nodes"),
-        (rule("get", "*"), "get all resources of the core group"),
-        (rule("*", "*", "*"), "do anything with all resources"),
-        (rule("create", "pods/exec"), "create pods/exec"),
-        (rule("delete", "daemonsets", "apps"), "delete daemonsets.apps"),
-        (rule("impersonate", "users"), "impersonate users"),
-        (rule("bind", "roles", "rbac.authorization.k8s.io"), "bind roles.rbac.authorization.k8s.io"),
-        (
+        pytest.param(rule("get", "secrets"), "get secrets", id="get-secrets"),
+        pytest.param(rule("get", "secrets", "", "one"), "get secrets", id="get-one-secret"),
+        pytest.param(rule("list", "nodes"), "list nodes", id="list-nodes"),
+        pytest.param(rule("patch", "nodes/status"), "patch nodes/status", id="patch-node-status"),
+        pytest.param(rule("*", "nodes"), "do anything with nodes", id="all-verbs"),
+        pytest.param(rule("get", "*"), "get all resources of the core group", id="all-of-core"),
+        pytest.param(rule("*", "*", "*"), "do anything with all resources", id="everything"),
+        pytest.param(rule("create", "pods/exec"), "create pods/exec", id="exec"),
+        pytest.param(rule("delete", "daemonsets", "apps"), "delete daemonsets.apps", id="delete-daemonsets"),
+        pytest.param(rule("impersonate", "users"), "impersonate users", id="impersonate"),
+        pytest.param(
+            rule("bind", "roles", "rbac.authorization.k8s.io"),
+            "bind roles.rbac.authorization.k8s.io",
+            id="bind-roles",
+        ),
+        pytest.param(
             rule("delete", "validatingadmissionpolicies", "admissionregistration.k8s.io"),
             "delete validatingadmissionpolicies.admissionregistration.k8s.io",
+            id="delete-policies",
         ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_beyond_is_named(granted: dict[str, Any], named: str) -> None:
     assert excess(Server(granted)) == [named]
 
 
 def test_an_expected_right_on_some_objects_is_expected() -> None:
-    assert excess(Server(rule("patch", "nodes", "", "n1"))) == []
+    on_one_node = rule("patch", "nodes", "", "n1")
+    assert excess(Server(on_one_node)) == []
 
 
 def test_of_many_some_are_named() -> None:
-    many = [
-        rule("get", name) for name in ("secrets", "pods", "services", "events", "configmaps", "namespaces", "bindings")
-    ]
-    assert excess(Server(*many))[-1] == "2 more"
+    resources = (
+        "secrets",
+        "pods",
+        "services",
+        "events",
+        "configmaps",
+        "namespaces",
+        "bindings",
+    )
+    rules = [rule("get", resource) for resource in resources]
+    named = excess(Server(*rules))
+    assert named[-1] == "2 more"
 
 
 def test_where_no_account_may_ask_nothing_is_said_but_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    rights, server = AccountRights(EXPECTED, "default"), Server(status=403)
+    rights = AccountRights(EXPECTED, "default")
+    server = Server(status=403)
     with caplog.at_level(logging.WARNING):
-        assert rights.excess(server) == rights.excess(server) == []
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "cannot check whether this ServiceAccount has more rights than it needs"
-    ]
+        assert rights.excess(server) == []
+        assert rights.excess(server) == []
+    (record,) = caplog.records
+    message, _, _ = record.getMessage().partition(":")
+    assert message == "cannot check whether this ServiceAccount has more rights than it needs"
 
 
 def test_a_server_in_trouble_says_nothing_about_rights() -> None:

@@ -26,7 +26,8 @@ class Lowest(random.Random):
 
 def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success() -> None:
     backoff = Backoff(SCHEDULE, Highest())
-    assert [backoff.failed(LOST) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
+    pauses = [backoff.failed(LOST) for _ in range(6)]
+    assert pauses == [1, 2, 4, 8, 10, 10]
     assert backoff.pause == 10
     assert backoff.failures == 6
     backoff.reset()
@@ -35,31 +36,44 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_success() -> Non
 
 
 def test_no_two_clients_come_back_together() -> None:
-    pauses = {Backoff(SCHEDULE, random.Random(seed)).failed(LOST) for seed in range(20)}
+    pauses = set()
+    for seed in range(20):
+        backoff = Backoff(SCHEDULE, random.Random(seed))
+        pauses.add(backoff.failed(LOST))
     assert len(pauses) == 20
     assert min(pauses) >= 0.5
     assert max(pauses) <= 1.0
 
 
+def later(seconds: float) -> ApiError:
+    """The server asks for a pause."""
+    return ApiError(429, "TooManyRequests", "later", seconds)
+
+
 def test_the_server_may_ask_for_more_and_not_for_less() -> None:
     backoff = Backoff(SCHEDULE, Highest())
-    assert backoff.failed(ApiError(429, "TooManyRequests", "later", 30.0)) == 30
-    assert backoff.failed(ApiError(429, "TooManyRequests", "later", 0.5)) == 2
+    assert backoff.failed(later(30.0)) == 30
+    assert backoff.failed(later(0.5)) == 2
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_for_lack_of_rights_has_a_longest_pause_of_its_own(status: int) -> None:
     schedule = SCHEDULE._replace(longest_denied=60.0)
-    assert schedule.pause(9, Highest(), ApiError(status, "Forbidden", "no")) == 60
-    assert schedule.pause(9, Highest(), ApiError(409, "Conflict", "no")) == 10
-    assert schedule.pause(9, Highest(), LOST) == 10
-    assert SCHEDULE.pause(9, Highest(), ApiError(status, "Forbidden", "no")) == 10
+    chance = Highest()
+    denied = ApiError(status, "Forbidden", "no")
+    conflict = ApiError(409, "Conflict", "no")
+    assert schedule.pause(9, chance, denied) == 60
+    assert schedule.pause(9, chance, conflict) == 10
+    assert schedule.pause(9, chance, LOST) == 10
+    assert SCHEDULE.pause(9, chance, denied) == 10
 
 
 def test_jitter_may_lengthen_and_has_a_least_pause() -> None:
     stretched = SCHEDULE._replace(jitter=(1.0, 1.5))
-    assert [stretched.pause(failures, Highest()) for failures in range(3)] == [1.5, 3, 6]
-    assert [stretched.pause(failures, Lowest()) for failures in range(3)] == [1, 2, 4]
+    longest = [stretched.pause(failures, Highest()) for failures in range(3)]
+    assert longest == [1.5, 3, 6]
+    shortest = [stretched.pause(failures, Lowest()) for failures in range(3)]
+    assert shortest == [1, 2, 4]
     floored = SCHEDULE._replace(jitter=(0.0, 1.0), shortest=0.5)
     assert floored.pause(3, Lowest()) == 0.5
 

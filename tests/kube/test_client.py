@@ -34,8 +34,13 @@ def ask(scripted: Scripted) -> Ask:
     return lambda reply: scripted(reply).client().call(get(NODE))
 
 
+def read_node(client: ApiClient) -> bytes:
+    return client.read(get(NODE))
+
+
 def lines(server: ScriptedServer, idle_timeout: float = 10.0) -> list[bytes]:
-    return list(server.client().stream(WATCH, idle_timeout))
+    client = server.client()
+    return list(client.stream(WATCH, idle_timeout))
 
 
 @contextmanager
@@ -51,18 +56,23 @@ def refused_in_a_thread(work: Callable[[], object]) -> Iterator[None]:
 class TestErrors:
     def test_a_status_becomes_an_error_with_its_parts(self, ask: Ask) -> None:
         status = b'{"kind":"Status","reason":"Conflict","message":"Apply failed with 1 conflict","code":409}'
+        conflict = answer(status, "409 Conflict")
         with pytest.raises(ApiError) as caught:
-            ask(answer(status, "409 Conflict"))
+            ask(conflict)
         error = caught.value
-        assert (error.status, error.reason, error.message) == (409, "Conflict", "Apply failed with 1 conflict")
+        assert error.status == 409
+        assert error.reason == "Conflict"
+        assert error.message == "Apply failed with 1 conflict"
         assert error.conflict
         assert not error.not_found
         assert error.retry_after is None
         assert str(error) == "409 Conflict: Apply failed with 1 conflict"
 
     def test_410_is_an_error_of_its_own(self, ask: Ask) -> None:
+        status = b'{"reason":"Expired","message":"too old resource version"}'
+        expired = answer(status, "410 Gone")
         with pytest.raises(ResourceExpiredError, match="too old"):
-            ask(answer(b'{"reason":"Expired","message":"too old resource version"}', "410 Gone"))
+            ask(expired)
 
     @pytest.mark.parametrize(
         ("header", "seconds"),
@@ -78,8 +88,9 @@ class TestErrors:
         ],
     )
     def test_retry_after(self, ask: Ask, header: str, seconds: float | None) -> None:
+        busy = answer(b"{}", "429 Too Many Requests", Retry_After=header)
         with pytest.raises(ApiError) as caught:
-            ask(answer(b"{}", "429 Too Many Requests", Retry_After=header))
+            ask(busy)
         assert caught.value.retry_after == seconds
 
     @pytest.mark.parametrize(
@@ -94,19 +105,31 @@ class TestErrors:
         ],
     )
     def test_an_error_page_of_a_proxy_is_quoted(self, ask: Ask, page: str, times: int, words: str) -> None:
+        body = page.encode("latin-1") * times
         with pytest.raises(ApiError) as caught:
-            ask(answer(page.encode("latin-1") * times, "502 Bad Gateway"))
-        assert words in str(caught.value)
-        assert len(str(caught.value)) < 300
+            ask(answer(body, "502 Bad Gateway"))
+        message = str(caught.value)
+        assert words in message
+        assert len(message) < 300
 
-    @pytest.mark.parametrize("body", [b"", b"<html>", b'{"a":', b'{"a": "\xff"}', b"[" * 100_000])
+    @pytest.mark.parametrize(
+        "body",
+        [
+            pytest.param(b"", id="empty"),
+            pytest.param(b"<html>", id="html"),
+            pytest.param(b'{"a":', id="cut"),
+            pytest.param(b'{"a": "\xff"}', id="no-utf8"),
+            pytest.param(b"[" * 100_000, id="nested"),
+        ],
+    )
     def test_an_answer_that_is_no_json(self, ask: Ask, body: bytes) -> None:
         with pytest.raises(UnreachableError, match=f"GET {NODE} is not JSON"):
             ask(answer(body))
 
     def test_a_redirect_is_not_followed_with_our_token(self, ask: Ask) -> None:
+        found = answer(b"<html>", "302 Found", Location="https://l.example/\x1b")
         with pytest.raises(UnreachableError, match=r"302 .* https://l\.example/\\u001b: .*API server's own URL"):
-            ask(answer(b"<html>", "302 Found", Location="https://l.example/\x1b"))
+            ask(found)
 
     @pytest.mark.parametrize(
         ("said", "more"),
@@ -120,27 +143,30 @@ class TestErrors:
         ],
     )
     def test_what_is_no_complete_http(self, ask: Ask, said: str, more: int) -> None:
+        reply = Reply(said.encode() + b"x" * more, close=True)
         with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:\d+ does not answer: "):
-            ask(Reply(said.encode() + b"x" * more, close=True))
+            ask(reply)
 
     def test_an_answer_without_end(self, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(toposcope.kube.client, "_LARGEST_ANSWER", 1000)
-        client = scripted(chunked(b"x" * 2000, complete=False), answer(b"2")).client()
+        endless = chunked(b"x" * 2000, complete=False)
+        client = scripted(endless, answer(b"2")).client()
         with pytest.raises(AnswerTooLargeError, match="too large to be read whole"):
-            client.read(get(NODE))
-        assert client.read(get(NODE)) == b"2"
+            read_node(client)
+        assert read_node(client) == b"2"
 
     def test_nobody_listens(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        client = ApiClient(Cluster(f"http://127.0.0.1:{port}", None, lambda: None, "default"))
-        with pytest.raises(UnreachableError, match=f"http://127.0.0.1:{port} does not answer: .*refused"):
-            client.read(get(NODE))
+            _, port = listener.getsockname()
+        server = f"http://127.0.0.1:{port}"
+        client = ApiClient(Cluster(server, None, lambda: None, "default"))
+        with pytest.raises(UnreachableError, match=f"{server} does not answer: .*refused"):
+            read_node(client)
 
     def test_a_frozen_server(self, scripted: Scripted) -> None:
         client = scripted(Reply(None)).client(timeout=0.01)
         with pytest.raises(UnreachableError, match="does not answer: timed out"):
-            client.read(get(NODE))
+            read_node(client)
 
     def test_bad_credentials_are_no_traceback_and_no_half_used_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"))
@@ -151,17 +177,23 @@ class TestErrors:
                 raise ConfigError("token file /t: gone")
             return tokens.pop()
 
-        client = ApiClient(Cluster(server.url, None, token, "default"))
-        assert client.read(get(NODE)) == b"1"
+        cluster = Cluster(server.url, None, token, "default")
+        client = ApiClient(cluster)
+        assert read_node(client) == b"1"
         with pytest.raises(ConfigError, match="/t: gone"):
-            client.read(get(NODE))
+            read_node(client)
         client.close()
 
 
 class TestRequests:
     def test_what_is_sent(self, scripted: Scripted) -> None:
         server = scripted(answer())
-        cluster = Cluster(server.url + "/k8s/clusters/c-1/", None, lambda: "secret", "team")
+        cluster = Cluster(
+            server.url + "/k8s/clusters/c-1/",
+            None,
+            lambda: "secret",
+            "team",
+        )
         client = ApiClient(cluster, "tester")
         client.read(PATCH)
         (received,) = server.received
@@ -174,41 +206,68 @@ class TestRequests:
         assert client.namespace == "team"
         client.close()
 
-    @pytest.mark.parametrize("name", ["no such node", "kn\u00f6ten", "a?b=c", "a\r\nX: y", "a#b"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param("no such node", id="spaces"),
+            pytest.param("kn\u00f6ten", id="another-script"),
+            pytest.param("a?b=c", id="question-mark"),
+            pytest.param("a\r\nX: y", id="line-end"),
+            pytest.param("a#b", id="hash"),
+        ],
+    )
     def test_any_name_stays_within_the_path(self, scripted: Scripted, name: str) -> None:
         server = scripted(answer())
-        server.client().read(get(f"/api/v1/nodes/{name}"))
-        target = server.received[0].target
-        assert target.startswith("/api/v1/nodes/")
-        assert target.isascii()
-        assert not set(target) & set(" ?#\r\n")
+        client = server.client()
+        client.read(get(f"/api/v1/nodes/{name}"))
+        (received,) = server.received
+        assert received.target.startswith("/api/v1/nodes/")
+        assert received.target.isascii()
+        for delimiter in " ?#\r\n":
+            assert delimiter not in received.target
 
     def test_one_connection_serves_many_requests(self, scripted: Scripted) -> None:
-        server = scripted(answer(b"1"), chunked(b"2"), answer(b"{}", "404 Not Found"), answer(b"3"))
+        server = scripted(
+            answer(b"1"),
+            chunked(b"2"),
+            answer(b"{}", "404 Not Found"),
+            answer(b"3"),
+        )
         client = server.client()
-        assert [client.read(get(NODE)), client.read(get(NODE))] == [b"1", b"2"]
+        assert read_node(client) == b"1"
+        assert read_node(client) == b"2"
         with pytest.raises(ApiError):
-            client.read(get(NODE))
-        assert client.read(get(NODE)) == b"3"
+            read_node(client)
+        assert read_node(client) == b"3"
         assert server.connections == 1
 
     def test_a_server_may_end_the_connection_politely(self, scripted: Scripted) -> None:
-        server = scripted(Reply(answer(b"1", Connection="close"), close=True), answer(b"2"))
+        last = Reply(answer(b"1", Connection="close"), close=True)
+        server = scripted(last, answer(b"2"))
         client = server.client()
-        assert [client.read(get(NODE)), client.read(get(NODE))] == [b"1", b"2"]
+        assert read_node(client) == b"1"
+        assert read_node(client) == b"2"
         assert server.connections == 2
 
     def test_a_kept_connection_that_was_closed_is_made_anew(self, scripted: Scripted) -> None:
-        server = scripted(Reply(answer(b"1"), close=True), answer(b"2"))
+        closed_after = Reply(answer(b"1"), close=True)
+        server = scripted(closed_after, answer(b"2"))
         client = server.client()
-        client.read(get(NODE))
+        read_node(client)
         assert client.read(PATCH) == b"2"
-        assert [received.method for received in server.received] == ["GET", "PATCH"]
+        first, second = server.received
+        assert first.method == "GET"
+        assert second.method == "PATCH"
 
     def test_a_server_that_always_hangs_up_is_asked_twice_and_no_more(self, scripted: Scripted) -> None:
-        server = scripted(Reply(answer(b"1")), Reply(b"", close=True), Reply(b"", close=True), answer(b"4"))
+        server = scripted(
+            Reply(answer(b"1")),
+            Reply(b"", close=True),
+            Reply(b"", close=True),
+            answer(b"4"),
+        )
         client = server.client()
-        client.read(get(NODE))
+        read_node(client)
         with pytest.raises(UnreachableError):
             client.read(PATCH)
         assert len(server.received) == 3
@@ -216,36 +275,39 @@ class TestRequests:
     def test_after_a_timeout_nothing_is_sent_again(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), Reply(None), answer(b"3"))
         client = server.client(timeout=0.5)
-        client.read(get(NODE))
+        read_node(client)
         with pytest.raises(UnreachableError, match="timed out"):
             client.read(PATCH)
         assert len(server.received) == 2
-        assert client.read(get(NODE)) == b"3"
+        assert read_node(client) == b"3"
 
     def test_threads_take_turns(self, scripted: Scripted) -> None:
         count = 40
-        server = scripted(*(answer(str(number).encode()) for number in range(count)))
+        answers = [answer(str(number).encode()) for number in range(count)]
+        server = scripted(*answers)
         client = server.client()
+        clients = [client] * count
         with ThreadPoolExecutor(4) as pool:
-            answers = list(pool.map(lambda _: client.read(get(NODE)), range(count), timeout=PATIENCE))
-        assert sorted(map(int, answers)) == list(range(count))
+            bodies = list(pool.map(read_node, clients, timeout=PATIENCE))
+        numbers = sorted(int(body) for body in bodies)
+        assert numbers == list(range(count))
         assert server.connections == 1
 
     @pytest.mark.regression
     def test_a_closed_client_opens_no_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), answer(b"2"))
         client = server.client()
-        assert client.read(get(NODE)) == b"1"
+        assert read_node(client) == b"1"
         client.close()
         with pytest.raises(UnreachableError, match="this client is closed"):
-            client.read(get(NODE))
+            read_node(client)
         assert server.connections == 1
 
     @pytest.mark.regression
     def test_closing_ends_the_request_in_flight_and_its_connection(self, scripted: Scripted) -> None:
         server = scripted(answer(b"1"), Reply(None))
         client = server.client(timeout=PATIENCE)
-        client.read(get(NODE))
+        read_node(client)
         with refused_in_a_thread(lambda: client.read(PATCH)):
             assert server.asked.acquire(timeout=PATIENCE)
             assert server.asked.acquire(timeout=PATIENCE)
@@ -263,14 +325,16 @@ class TestRequests:
         connect = socket.create_connection
 
         def noted(address: tuple[str, int], timeout: float) -> socket.socket:
-            used.append(connect(address, timeout))
-            return used[-1]
+            connection = connect(address, timeout)
+            used.append(connection)
+            return connection
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(socket, "create_connection", noted)
             with pytest.raises(UnreachableError) as kept:
-                _ = list(client.stream(WATCH, PATIENCE)) if stream else client.read(get(NODE))
-        assert [connection.fileno() for connection in used] == [-1]
+                _ = list(client.stream(WATCH, PATIENCE)) if stream else read_node(client)
+        (connection,) = used
+        assert connection.fileno() == -1
         assert kept.value.__traceback__ is not None
 
 
@@ -291,9 +355,12 @@ class TestStreams:
             assert lines(server) == expected
 
     def test_lines_arrive_before_the_stream_ends(self, scripted: Scripted) -> None:
-        stream = scripted(Reply(chunked(self.TEXT, complete=False))).client().stream(WATCH, PATIENCE)
+        unfinished = Reply(chunked(self.TEXT, complete=False))
+        client = scripted(unfinished).client()
+        stream = client.stream(WATCH, PATIENCE)
         reader = iter(stream)
-        assert next(reader) == self.TEXT.splitlines()[0]
+        first_line = self.TEXT.splitlines()[0]
+        assert next(reader) == first_line
         stream.interrupt()
         with pytest.raises(UnreachableError):
             list(reader)
@@ -301,29 +368,38 @@ class TestStreams:
     @pytest.mark.parametrize("at", [1, 20, 60])
     @pytest.mark.parametrize("complete", [True, False])
     def test_a_line_that_is_cut_is_no_line(self, scripted: Scripted, at: int, complete: bool) -> None:
+        cut = chunked(self.TEXT[:at], complete=complete)
+        server = scripted(Reply(cut, close=True))
         got: list[bytes] = []
         with pytest.raises(UnreachableError):
-            got.extend(lines(scripted(Reply(chunked(self.TEXT[:at], complete=complete), close=True))))
+            got.extend(lines(server))
         assert not got
 
     def test_a_connection_lost_between_lines_is_no_end(self, scripted: Scripted) -> None:
+        unfinished = chunked(self.TEXT, complete=False)
+        server = scripted(Reply(unfinished, close=True))
         with pytest.raises(UnreachableError):
-            lines(scripted(Reply(chunked(self.TEXT, complete=False), close=True)))
+            lines(server)
 
     def test_a_server_that_ends_early_ends_the_stream(self, scripted: Scripted) -> None:
-        assert lines(scripted(Reply(chunked(), close=True))) == []
+        server = scripted(Reply(chunked(), close=True))
+        assert lines(server) == []
 
     def test_a_line_without_end(self, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(toposcope.kube.client, "_LARGEST_LINE", 1 << 20)
-        endless = Reply(chunked(*[b"x" * 70_000] * 30, complete=False))
+        blocks = [b"x" * 70_000] * 30
+        server = scripted(Reply(chunked(*blocks, complete=False)))
         with pytest.raises(UnreachableError, match="not a Kubernetes API server"):
-            lines(scripted(endless))
+            lines(server)
 
     def test_a_refused_watch(self, scripted: Scripted) -> None:
+        expired = answer(b'{"reason":"Expired","message":"too old"}', "410 Gone")
+        busy = answer(b"<html>", "429 Too Many Requests", Retry_After="9")
+        redirect = answer(b"", "307 Temporary Redirect", Location="/elsewhere")
         server = scripted(
-            Reply(answer(b'{"reason":"Expired","message":"too old"}', "410 Gone"), close=True),
-            Reply(answer(b"<html>", "429 Too Many Requests", Retry_After="9"), close=True),
-            Reply(answer(b"", "307 Temporary Redirect", Location="/elsewhere"), close=True),
+            Reply(expired, close=True),
+            Reply(busy, close=True),
+            Reply(redirect, close=True),
         )
         with pytest.raises(ResourceExpiredError):
             lines(server)
@@ -334,8 +410,9 @@ class TestStreams:
             lines(server)
 
     def test_a_half_open_connection(self, scripted: Scripted) -> None:
+        server = scripted(Reply(None))
         with pytest.raises(UnreachableError, match="timed out"):
-            lines(scripted(Reply(None)), idle_timeout=0.01)
+            lines(server, idle_timeout=0.01)
 
     def test_interrupted_by_another_thread_while_it_waits(self, scripted: Scripted) -> None:
         server = scripted(Reply(None))
@@ -347,11 +424,14 @@ class TestStreams:
 
     def test_interrupted_when_the_server_has_announced_to_close(self, scripted: Scripted) -> None:
         """http.client then forgets the connection's socket, and reads on."""
-        head, body = chunked(self.TEXT, complete=False).split(b"\r\n\r\n", 1)
-        open_yet = Reply(head + b"\r\nConnection: close\r\n\r\n" + body), Reply(None)
-        stream = scripted(*open_yet).client().stream(WATCH, 2.0)
+        unfinished = chunked(self.TEXT, complete=False)
+        head, body = unfinished.split(b"\r\n\r\n", 1)
+        announced = Reply(head + b"\r\nConnection: close\r\n\r\n" + body)
+        client = scripted(announced, Reply(None)).client()
+        stream = client.stream(WATCH, 2.0)
         reader = iter(stream)
-        assert [next(reader) for _ in range(3)] == self.TEXT.splitlines()
+        for line in self.TEXT.splitlines():
+            assert next(reader) == line
         stream.interrupt()
         with pytest.raises(UnreachableError, match="IncompleteRead"):
             next(reader)
@@ -369,7 +449,7 @@ class TestStreams:
         client = server.client()
         reader = iter(client.stream(WATCH, PATIENCE))
         assert next(reader) == b"1"
-        assert client.read(get(NODE)) == b"2"
+        assert read_node(client) == b"2"
         assert server.connections == 2
         del reader  # closes its connection
 
@@ -431,10 +511,12 @@ class TestStreams:
 )
 def test_another_shape_is_no_answer(request_: str, body: str, wrong: str) -> None:
     method, path = request_.split()
+    request = Request(method, path, {})
+    message = f"^the answer to {request_} is not a Kubernetes API server's: {wrong} in "
     with ScriptedServer([answer(body.encode())]) as server:
-        message = f"^the answer to {request_} is not a Kubernetes API server's: {wrong} in "
+        client = server.client()
         with pytest.raises(UnreachableError, match=message):
-            server.client().call(Request(method, path, {}))
+            client.call(request)
 
 
 @pytest.mark.parametrize(
@@ -459,5 +541,7 @@ def test_another_shape_is_no_answer(request_: str, body: str, wrong: str) -> Non
 )
 def test_what_a_server_sends_is_taken(request_: str, body: str) -> None:
     method, path = request_.split()
+    request = Request(method, path, {})
     with ScriptedServer([answer(body.encode())]) as server:
-        assert isinstance(server.client().call(Request(method, path, {})), dict)
+        taken = server.client().call(request)
+    assert isinstance(taken, dict)

@@ -25,14 +25,19 @@ def account(tmp_path: Path, certificates: Certificates) -> Path:
 
 
 def environment(host: str = "10.0.0.1", port: str | None = "6443") -> dict[str, str]:
-    return {"KUBERNETES_SERVICE_HOST": host, "HOME": "/nonexistent"} | (
-        {"KUBERNETES_SERVICE_PORT": port} if port is not None else {}
-    )
+    environ = {
+        "KUBERNETES_SERVICE_HOST": host,
+        "HOME": "/nonexistent",
+    }
+    if port is not None:
+        environ["KUBERNETES_SERVICE_PORT"] = port
+    return environ
 
 
 def client_in_pod(server: ScriptedServer, account: Path, timeout: float = 15.0) -> ApiClient:
-    where = environment("127.0.0.1", server.url.rpartition(":")[2])
-    return ApiClient(load(None, where, account), timeout=timeout)
+    _, _, port = server.url.rpartition(":")
+    cluster = load(None, environment("127.0.0.1", port), account)
+    return ApiClient(cluster, timeout=timeout)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,9 @@ def test_requests_carry_the_token_of_the_moment(account: Path, certificates: Cer
         assert client.read(VERSION) == b"1"
         (account / "token").write_text("second")
         assert client.read(VERSION) == b"2"
-        assert [request.headers["Authorization"] for request in server.received] == ["Bearer first", "Bearer second"]
+        first, second = server.received
+        assert first.headers["Authorization"] == "Bearer first"
+        assert second.headers["Authorization"] == "Bearer second"
         client.close()
 
 
@@ -67,8 +74,9 @@ def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
     stranger = make_certificates(tmp_path_factory.mktemp("stranger"))
     assert stranger.ca.read_bytes() != certificates.ca.read_bytes()
     with ScriptedServer([answer()], server_tls(stranger)) as server:
+        client = client_in_pod(server, account)
         with pytest.raises(UnreachableError, match="certificate verify failed"):
-            client_in_pod(server, account).read(VERSION)
+            client.read(VERSION)
         assert not server.received
 
 
@@ -84,13 +92,15 @@ def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
 )
 def test_a_broken_token_is_never_sent_and_never_shown(account: Path, content: str | None, words: str) -> None:
     cluster = load(None, environment(), account)
-    (account / "token").unlink()
+    token = account / "token"
+    token.unlink()
     if content is not None:
-        (account / "token").write_bytes(content.encode("latin-1"))
+        token.write_bytes(content.encode("latin-1"))
     with pytest.raises(ConfigError, match=words) as caught:
         cluster.token()
-    assert str(account / "token") in str(caught.value)
-    assert "a\nb" not in str(caught.value)
+    message = str(caught.value)
+    assert str(token) in message
+    assert "a\nb" not in message
 
 
 def test_without_a_namespace_file_it_is_default(account: Path) -> None:
@@ -103,7 +113,15 @@ def test_without_a_namespace_file_it_is_default(account: Path) -> None:
     assert load(None, environment(), account).namespace == "default"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no certificate", b"\x00\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(None, id="no-file"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"no certificate", id="text"),
+        pytest.param(b"\x00\xff", id="bytes"),
+    ],
+)
 def test_a_broken_ca_is_named(account: Path, content: bytes | None) -> None:
     if content is None:
         (account / "ca.crt").unlink()
@@ -114,8 +132,9 @@ def test_a_broken_ca_is_named(account: Path, content: bytes | None) -> None:
 
 
 def test_a_broken_port_is_named(account: Path) -> None:
+    environ = environment(port="tcp://10.0.0.1:443")
     with pytest.raises(ConfigError, match=r"KUBERNETES_SERVICE_PORT.*tcp://10\.0\.0\.1:443"):
-        load(None, environment(port="tcp://10.0.0.1:443"), account)
+        load(None, environ, account)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +147,11 @@ def test_a_broken_port_is_named(account: Path) -> None:
         ),
         pytest.param({"KUBECONFIG": "x" * 300}, "cannot be reached", id="nothing-that-may-be-looked-at"),
         pytest.param(
-            {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443", "HOME": "/nonexistent"},
+            {
+                "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+                "KUBERNETES_SERVICE_PORT": "6443",
+                "HOME": "/nonexistent",
+            },
             "not in a pod",
             id="a-service-without-an-account",
         ),
@@ -147,15 +170,20 @@ def test_an_explicit_kubeconfig_comes_before_the_pod(account: Path, kubeconfig: 
     assert load(str(kubeconfig), environment(), account).server == "http://other"
     assert load(None, environment(), account).server == "https://10.0.0.1:6443"
     home = account / "home"
-    (home / ".kube").mkdir(parents=True)
-    (home / ".kube" / "config").write_bytes(kubeconfig.read_bytes())
-    assert load(None, {"HOME": str(home)}, account).server == "http://other"
-    assert load(None, {"KUBECONFIG": f":/nonexistent:{kubeconfig}"}, account).server == "http://other"
+    folder = home / ".kube"
+    folder.mkdir(parents=True)
+    (folder / "config").write_bytes(kubeconfig.read_bytes())
+    of_home = load(None, {"HOME": str(home)}, account)
+    assert of_home.server == "http://other"
+    of_variable = load(None, {"KUBECONFIG": f":/nonexistent:{kubeconfig}"}, account)
+    assert of_variable.server == "http://other"
 
 
 def test_a_frozen_handshake_times_out(account: Path) -> None:
-    with ScriptedServer([Reply(None)]) as server, pytest.raises(UnreachableError):
-        client_in_pod(server, account, timeout=0.05).read(VERSION)
+    with ScriptedServer([Reply(None)]) as server:
+        client = client_in_pod(server, account, timeout=0.05)
+        with pytest.raises(UnreachableError):
+            client.read(VERSION)
 
 
 def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:

@@ -36,13 +36,31 @@ def encoded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
+def inline_pair(certificates: Certificates) -> dict[str, str]:
+    """A user with a client certificate and its key."""
+    return {
+        "client-certificate-data": encoded(certificates.certificate),
+        "client-key-data": encoded(certificates.key),
+    }
+
+
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def load_document(kubeconfig: Path, content: dict[str, Any]) -> Cluster:
+    """The cluster of a kubeconfig with this content."""
+    return load(write(kubeconfig, content))
 
 
 def ask(cluster: Cluster) -> Any:
     with closing(ApiClient(cluster)) as client:
         return parse(client.read(VERSION))
+
+
+def one_answer(certificates: Certificates, **options: Any) -> ScriptedServer:
+    """A server that answers once, and wants a client certificate where there are options."""
+    return ScriptedServer([answer(b"1")], server_tls(certificates, **options))
 
 
 @pytest.fixture
@@ -53,9 +71,11 @@ def tls_server(certificates: Certificates) -> Iterator[ScriptedServer]:
 
 class TestCredentials:
     def test_a_token(self, kubeconfig: Path) -> None:
-        cluster = load(write(kubeconfig, document(user={"token": "secret"})))
+        content = document(user={"token": "secret"})
+        cluster = load_document(kubeconfig, content)
         assert cluster.token() == "secret"
-        assert (cluster.server, cluster.namespace) == ("https://127.0.0.1:1", "default")
+        assert cluster.server == "https://127.0.0.1:1"
+        assert cluster.namespace == "default"
 
     @pytest.mark.regression
     @pytest.mark.parametrize("kind", ["token", "tokenFile", "exec", "client-certificate"])
@@ -65,60 +85,82 @@ class TestCredentials:
         """As kubectl does."""
         user = plugin("{'token': 'secret'}") if kind == "exec" else {kind: "secret"}
         with ScriptedServer([answer(b"1"), answer(b"2")]) as server:
-            cluster = load(write(kubeconfig, document(server.url, user)))
-            assert [ask(cluster), ask(cluster)] == [1, 2]
-        assert [request.headers["Authorization"] for request in server.received] == [None, None]
+            cluster = load_document(kubeconfig, document(server.url, user))
+            assert ask(cluster) == 1
+            assert ask(cluster) == 2
+        first, second = server.received
+        assert first.headers["Authorization"] is None
+        assert second.headers["Authorization"] is None
         assert not (kubeconfig.parent / "calls").exists()  # the plugin was not even asked
         [record] = caplog.records
         assert "users[u].user: credentials are not sent, because" in record.getMessage()
         assert record.getMessage().endswith("clusters[c].cluster.server is not https")
 
     def test_a_token_file_is_relative_to_the_kubeconfig_and_read_anew(self, kubeconfig: Path) -> None:
-        (kubeconfig.parent / "token").write_text("first\n")
-        cluster = load(write(kubeconfig, document(user={"tokenFile": "token", "token": "other"})))
+        token = kubeconfig.parent / "token"
+        token.write_text("first\n")
+        content = document(user={"tokenFile": "token", "token": "other"})
+        cluster = load_document(kubeconfig, content)
         assert cluster.token() == "first"
-        (kubeconfig.parent / "token").write_text("second\n")
+        token.write_text("second\n")
         assert cluster.token() == "second"
 
     def test_nobody(self, kubeconfig: Path) -> None:
         content = document()
-        del content["contexts"][0]["context"]["user"], content["users"]
-        assert load(write(kubeconfig, content)).token() is None
-        assert load(write(kubeconfig, document() | {"users": [{"name": "u", "user": None}]})).token() is None
+        context = content["contexts"][0]["context"]
+        del context["user"]
+        del content["users"]
+        cluster = load_document(kubeconfig, content)
+        assert cluster.token() is None
+        content = document()
+        content["users"] = [{"name": "u", "user": None}]
+        cluster = load_document(kubeconfig, content)
+        assert cluster.token() is None
 
     def test_namespace_and_names_of_any_script(self, kubeconfig: Path) -> None:
-        text = json.dumps(document(user={"token": "t"})).replace('"u"', '"büro-東京"').replace('"x"', '"ключ"')
+        text = json.dumps(document(user={"token": "t"}))
+        text = text.replace('"u"', '"büro-東京"')
+        text = text.replace('"x"', '"ключ"')
         content = json.loads(text)
-        content["contexts"][0]["context"]["namespace"] = "team"
-        assert load(write(kubeconfig, content)).namespace == "team"
+        context = content["contexts"][0]["context"]
+        context["namespace"] = "team"
+        cluster = load_document(kubeconfig, content)
+        assert cluster.namespace == "team"
 
     def test_json_and_a_byte_order_mark(self, kubeconfig: Path) -> None:
-        kubeconfig.write_text(json.dumps(document(user={"token": "t"})), encoding="utf-8-sig")
-        assert load(str(kubeconfig)).token() == "t"
+        text = json.dumps(document(user={"token": "t"}))
+        kubeconfig.write_text(text, encoding="utf-8-sig")
+        cluster = load(str(kubeconfig))
+        assert cluster.token() == "t"
 
     @pytest.mark.parametrize("inline", [True, False])
     def test_a_client_certificate(self, kubeconfig: Path, certificates: Certificates, inline: bool) -> None:
         folder = kubeconfig.parent
         for name in ("ca", "certificate", "key"):
-            (folder / name).write_bytes(getattr(certificates, name).read_bytes())
+            original: Path = getattr(certificates, name)
+            (folder / name).write_bytes(original.read_bytes())
         user = {"client-certificate": "certificate", "client-key": "key"}
         ca = {"certificate-authority": "ca"}
         if inline:
-            user = {f"{name}-data": encoded(folder / file) for name, file in user.items()}
+            user = {
+                "client-certificate-data": encoded(folder / "certificate"),
+                "client-key-data": encoded(folder / "key"),
+            }
             ca = {"certificate-authority-data": encoded(folder / "ca")}
-        with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
-            assert ask(load(write(kubeconfig, document(server.url, user, cluster=ca)))) == 1
+        with one_answer(certificates, client_ca=certificates.ca) as server:
+            content = document(server.url, user, cluster=ca)
+            assert ask(load_document(kubeconfig, content)) == 1
 
     def test_an_inline_client_certificate_needs_no_folder_that_can_be_written(
         self, kubeconfig: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
-        pair = {"client-certificate": certificates.certificate, "client-key": certificates.key}
-        user = {f"{name}-data": encoded(path) for name, path in pair.items()}
+        user = inline_pair(certificates)
         ca = {"certificate-authority-data": encoded(certificates.ca)}
         before = open_descriptors()
-        with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
-            assert ask(load(write(kubeconfig, document(server.url, user, cluster=ca)))) == 1
+        with one_answer(certificates, client_ca=certificates.ca) as server:
+            content = document(server.url, user, cluster=ca)
+            assert ask(load_document(kubeconfig, content)) == 1
         assert open_descriptors() == before
 
     def test_without_memory_files_the_error_says_what_to_do(
@@ -126,132 +168,184 @@ class TestCredentials:
     ) -> None:
         monkeypatch.setattr("toposcope.kube.kubeconfig._MEMORY_FILES", False)
         monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
-        pair = {"client-certificate": certificates.certificate, "client-key": certificates.key}
-        user = {f"{name}-data": encoded(path) for name, path in pair.items()}
+        user = inline_pair(certificates)
+        content = document(HTTPS, user)
         with pytest.raises(ConfigError, match=r"\[u\]\.user: .* needs a writable temporary directory .* set TMPDIR"):
-            load(write(kubeconfig, document(HTTPS, user)))
+            load_document(kubeconfig, content)
 
     def test_a_pipe_is_read_once(self, certificates: Certificates, tls_server: ScriptedServer) -> None:
         ca = {"certificate-authority-data": encoded(certificates.ca)}
         reading, writing = os.pipe()
+        content = document(tls_server.url, cluster=ca)
         with os.fdopen(writing, "w") as file:
-            json.dump(document(tls_server.url, cluster=ca), file)
+            json.dump(content, file)
         for _ in range(2):  # as a command that connects twice
-            assert load(f"/dev/fd/{reading}").server == tls_server.url
+            cluster = load(f"/dev/fd/{reading}")
+            assert cluster.server == tls_server.url
         os.close(reading)
 
     def test_data_comes_before_files(
         self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer
     ) -> None:
-        ca = {"certificate-authority": "/nonexistent", "certificate-authority-data": encoded(certificates.ca)}
-        assert ask(load(write(kubeconfig, document(tls_server.url, cluster=ca)))) == 1
+        ca = {
+            "certificate-authority": "/nonexistent",
+            "certificate-authority-data": encoded(certificates.ca),
+        }
+        content = document(tls_server.url, cluster=ca)
+        assert ask(load_document(kubeconfig, content)) == 1
 
     def test_folded_base64(self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer) -> None:
         text = "# Zürich\n".encode() + certificates.ca.read_bytes()
         folded = base64.encodebytes(text).decode()
-        content = document(tls_server.url, cluster={"certificate-authority-data": folded})
-        assert ask(load(write(kubeconfig, content))) == 1
+        ca = {"certificate-authority-data": folded}
+        content = document(tls_server.url, cluster=ca)
+        assert ask(load_document(kubeconfig, content)) == 1
 
 
 class TestServers:
     def test_without_its_ca_a_server_is_a_stranger(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
+        cluster = load_document(kubeconfig, document(tls_server.url))
         with pytest.raises(UnreachableError, match="certificate verify failed"):
-            ask(load(write(kubeconfig, document(tls_server.url))))
+            ask(cluster)
 
     def test_verification_can_be_switched_off(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
-        assert ask(load(write(kubeconfig, document(tls_server.url, cluster={"insecure-skip-tls-verify": True})))) == 1
+        unverified = {"insecure-skip-tls-verify": True}
+        content = document(tls_server.url, cluster=unverified)
+        assert ask(load_document(kubeconfig, content)) == 1
 
     def test_tls_server_name(self, kubeconfig: Path, certificates: Certificates) -> None:
         ca = {"certificate-authority": str(certificates.ca)}
         with ScriptedServer([answer(b"1")], server_tls(certificates), host="127.0.0.2") as server:
+            stranger = load_document(kubeconfig, document(server.url, cluster=ca))
             with pytest.raises(UnreachableError, match=r"127\.0\.0\.2"):
-                ask(load(write(kubeconfig, document(server.url, cluster=ca))))
+                ask(stranger)
             ca["tls-server-name"] = "localhost"
-            assert ask(load(write(kubeconfig, document(server.url, cluster=ca)))) == 1
-            assert server.received[0].headers["Host"] == server.url.removeprefix("https://")
+            known = load_document(kubeconfig, document(server.url, cluster=ca))
+            assert ask(known) == 1
+            host = server.received[0].headers["Host"]
+            assert host == server.url.removeprefix("https://")
 
     def test_a_ca_without_key_identifiers(self, kubeconfig: Path) -> None:
         """Those of EKS and MicroK8s have none; Python 3.13 refuses them by default."""
         bare = bare_certificates(kubeconfig.parent)
-        with ScriptedServer([answer(b"1")], server_tls(bare)) as server:
-            content = document(server.url, cluster={"certificate-authority": str(bare.ca)})
-            assert ask(load(write(kubeconfig, content))) == 1
+        ca = {"certificate-authority": str(bare.ca)}
+        with one_answer(bare) as server:
+            content = document(server.url, cluster=ca)
+            assert ask(load_document(kubeconfig, content)) == 1
 
     def test_the_embedded_server_s_own(self, kubeconfig: Path, embedded_server: EmbeddedApiServer) -> None:
         embedded_server.write_kubeconfig(kubeconfig)
-        assert ask(load(str(kubeconfig)))["major"] == "1"
+        version = ask(load(str(kubeconfig)))
+        assert version["major"] == "1"
 
 
 class TestSeveralFiles:
     def test_the_first_that_names_something_counts(self, tmp_path: Path) -> None:
-        (tmp_path / "one").mkdir()
-        (tmp_path / "two").mkdir()
-        first, second = tmp_path / "one" / "config", tmp_path / "two" / "config"
-        (tmp_path / "two" / "token").write_text("from-two")
-        write(first, {"current-context": "x", "contexts": document()["contexts"]})
-        write(second, document("https://second", {"tokenFile": "token"}) | {"current-context": "other"})
+        one = tmp_path / "one"
+        two = tmp_path / "two"
+        one.mkdir()
+        two.mkdir()
+        first = one / "config"
+        second = two / "config"
+        (two / "token").write_text("from-two")
+        contexts = document()["contexts"]
+        write(first, {"current-context": "x", "contexts": contexts})
+        content = document("https://second", {"tokenFile": "token"})
+        content["current-context"] = "other"
+        write(second, content)
         spec = f"{first}:/nonexistent:{second}"
         cluster = load(spec)
-        assert (cluster.server, cluster.token()) == ("https://second", "from-two")
-        write(first, document("https://first", {"token": "from-one"}))
+        assert cluster.server == "https://second"
+        assert cluster.token() == "from-two"
+        content = document("https://first", {"token": "from-one"})
+        write(first, content)
         cluster = load(spec)
-        assert (cluster.server, cluster.token()) == ("https://first", "from-one")
+        assert cluster.server == "https://first"
+        assert cluster.token() == "from-one"
 
     def test_an_empty_file_is_none(self, tmp_path: Path) -> None:
-        empty, full = tmp_path / "empty", tmp_path / "full"
+        empty = tmp_path / "empty"
+        full = tmp_path / "full"
         empty.touch()
         write(full, document("http://full"))
-        assert load(f"{empty}:{full}").server == "http://full"
+        cluster = load(f"{empty}:{full}")
+        assert cluster.server == "http://full"
 
 
 class TestPlugins:
     def test_its_token_is_sent(self, kubeconfig: Path, plugin: Plugin, certificates: Certificates) -> None:
-        with ScriptedServer([answer(b"1")], server_tls(certificates)) as server:
-            ca = {"certificate-authority": str(certificates.ca)}
-            content = document(server.url, plugin("{'token': f'secret-{count}'}"), cluster=ca)
-            content["contexts"][0]["context"]["namespace"] = "team"
-            cluster = load(write(kubeconfig, content))
+        user = plugin("{'token': f'secret-{count}'}")
+        ca = {"certificate-authority": str(certificates.ca)}
+        with one_answer(certificates) as server:
+            content = document(server.url, user, cluster=ca)
+            context = content["contexts"][0]["context"]
+            context["namespace"] = "team"
+            cluster = load_document(kubeconfig, content)
             assert ask(cluster) == 1
-            assert server.received[0].headers["Authorization"] == "Bearer secret-1"
+            (received,) = server.received
+            assert received.headers["Authorization"] == "Bearer secret-1"
         assert cluster.namespace == "team"
 
     def test_an_expired_token_is_fetched_anew(self, kubeconfig: Path, plugin: Plugin) -> None:
         expired = plugin("{'token': f'secret-{count}', 'expirationTimestamp': '2020-01-01T00:00:00Z'}")
-        cluster = load(write(kubeconfig, document(user=expired)))
-        first, second = cluster.token(), cluster.token()
+        cluster = load_document(kubeconfig, document(user=expired))
+        first = cluster.token()
+        second = cluster.token()
         assert first
         assert second
         assert first != second
 
     def test_its_certificate_is_shown(self, kubeconfig: Path, certificates: Certificates, plugin: Plugin) -> None:
-        pair = {"clientCertificateData": certificates.certificate, "clientKeyData": certificates.key}
-        user = plugin(repr({name: path.read_text() for name, path in pair.items()}))
-        with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
-            content = document(server.url, user, cluster={"certificate-authority": str(certificates.ca)})
-            assert ask(load(write(kubeconfig, content))) == 1
+        status = {
+            "clientCertificateData": certificates.certificate.read_text(),
+            "clientKeyData": certificates.key.read_text(),
+        }
+        user = plugin(repr(status))
+        ca = {"certificate-authority": str(certificates.ca)}
+        with one_answer(certificates, client_ca=certificates.ca) as server:
+            content = document(server.url, user, cluster=ca)
+            assert ask(load_document(kubeconfig, content)) == 1
 
     def test_the_first_file_s_context_counts_for_plugins_too(self, tmp_path: Path, plugin: Plugin) -> None:
-        first, second = tmp_path / "first", tmp_path / "second"
+        first = tmp_path / "first"
+        second = tmp_path / "second"
         write(first, {"current-context": "x"})
-        write(second, document(user=plugin("{'token': 'secret'}")) | {"current-context": "nobody"})
-        assert load(f"{first}:{second}").token() == "secret"
+        content = document(user=plugin("{'token': 'secret'}"))
+        content["current-context"] = "nobody"
+        write(second, content)
+        cluster = load(f"{first}:{second}")
+        assert cluster.token() == "secret"
 
-    @pytest.mark.parametrize("status", ["sys.exit('no network')", "{}", "{'token': ''}", "exec('raise OSError')"])
+    @pytest.mark.parametrize(
+        "status",
+        [
+            pytest.param("sys.exit('no network')", id="exit"),
+            pytest.param("{}", id="no-token"),
+            pytest.param("{'token': ''}", id="empty-token"),
+            pytest.param("exec('raise OSError')", id="exception"),
+        ],
+    )
     def test_a_plugin_that_fails_is_an_error(self, kubeconfig: Path, plugin: Plugin, status: str) -> None:
+        content = document(user=plugin(status))
         with pytest.raises(ConfigError, match=r"config: users\[u\]\.user\.exec: .*(credentials|token)"):
-            load(write(kubeconfig, document(user=plugin(status))))
+            load_document(kubeconfig, content)
 
     def test_without_the_package_that_asks(
         self, kubeconfig: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "kubernetes", None)
+        content = document(user=plugin("{'token': 'secret'}"))
         with pytest.raises(ConfigError, match=r"exec: .*pip install kubernetes, or use a kubeconfig with a token"):
-            load(write(kubeconfig, document(user=plugin("{'token': 'secret'}"))))
+            load_document(kubeconfig, content)
 
     def test_a_plugin_that_is_not_installed(self, kubeconfig: Path) -> None:
-        user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
+        command = {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "no-such-plugin",
+        }
+        content = document(user={"exec": command})
         with pytest.raises(ConfigError, match=r"users\[u\]\.user\.exec: "):
-            load(write(kubeconfig, document(user=user)))
+            load_document(kubeconfig, content)
 
 
 HTTPS = "https://127.0.0.1:1"
@@ -260,10 +354,11 @@ HTTPS = "https://127.0.0.1:1"
 def check_refused(kubeconfig: Path, content: dict[str, Any], error: str) -> None:
     """The error names the file, the field and the fix, and no secret."""
     with pytest.raises(ConfigError, match=error) as caught:
-        load(write(kubeconfig, content)).token()
-    assert str(kubeconfig) in str(caught.value)
-    assert "hunter2" not in str(caught.value)
-    assert "12345" not in str(caught.value)
+        load_document(kubeconfig, content).token()
+    message = str(caught.value)
+    assert str(kubeconfig) in message
+    assert "hunter2" not in message
+    assert "12345" not in message
 
 
 @pytest.mark.parametrize(
@@ -283,7 +378,9 @@ def check_refused(kubeconfig: Path, content: dict[str, Any], error: str) -> None
     ],
 )
 def test_mistake_in_contexts_clusters_or_users_is_named(kubeconfig: Path, change: dict[str, Any], error: str) -> None:
-    check_refused(kubeconfig, document() | change, error)
+    content = document()
+    content.update(change)
+    check_refused(kubeconfig, content, error)
 
 
 @pytest.mark.parametrize(
@@ -363,35 +460,65 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
 def test_an_encrypted_key_asks_nobody_for_a_password(kubeconfig: Path, certificates: Certificates) -> None:
     key = serialization.load_pem_private_key(certificates.key.read_bytes(), None)
     secret = serialization.BestAvailableEncryption(b"password")
-    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
+    text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        secret,
+    )
     (kubeconfig.parent / "key").write_bytes(text)
-    user = {"client-certificate": str(certificates.certificate), "client-key": "key"}
+    user = {
+        "client-certificate": str(certificates.certificate),
+        "client-key": "key",
+    }
+    content = document(HTTPS, user)
     with pytest.raises(ConfigError, match=r"users\[u\]\.user: the client key is encrypted; decrypt it"):
-        load(write(kubeconfig, document(HTTPS, user)))
+        load_document(kubeconfig, content)
 
 
 def bare_certificates(folder: Path) -> Certificates:
     """A CA and a server certificate with no extensions but those that everybody needs."""
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+    ca_key = ec.generate_private_key(ec.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1())
+    common_name = x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")
+    authority = x509.Name([common_name])
 
     def builder(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
-        named = x509.CertificateBuilder().subject_name(subject).issuer_name(authority).public_key(public)
-        dated = named.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
-        return dated.serial_number(x509.random_serial_number())
+        hour = timedelta(hours=1)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(authority)
+            .public_key(public)
+            .not_valid_before(now - hour)
+            .not_valid_after(now + hour)
+            .serial_number(x509.random_serial_number())
+        )
 
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    root = builder(authority, ca_key.public_key()).add_extension(
-        x509.BasicConstraints(ca=True, path_length=None), critical=True
+    def pem(of: x509.CertificateBuilder) -> bytes:
+        signed = of.sign(ca_key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
+
+    is_authority = x509.BasicConstraints(ca=True, path_length=None)
+    root = builder(authority, ca_key.public_key())
+    root = root.add_extension(is_authority, critical=True)
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    names = x509.SubjectAlternativeName([address])
+    leaf = builder(x509.Name([]), key.public_key())
+    leaf = leaf.add_extension(names, critical=True)
+    files = Certificates(
+        folder / "bare-ca.crt",
+        folder / "bare.crt",
+        folder / "bare.key",
     )
-    leaf = builder(x509.Name([]), key.public_key()).add_extension(names, critical=True)
-    pem = serialization.Encoding.PEM
-    files = Certificates(folder / "bare-ca.crt", folder / "bare.crt", folder / "bare.key")
-    files.ca.write_bytes(root.sign(ca_key, hashes.SHA256()).public_bytes(pem))
-    files.certificate.write_bytes(leaf.sign(ca_key, hashes.SHA256()).public_bytes(pem))
-    plain = serialization.NoEncryption()
-    files.key.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    files.ca.write_bytes(pem(root))
+    files.certificate.write_bytes(pem(leaf))
+    key_text = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    files.key.write_bytes(key_text)
     return files
 
 
@@ -399,9 +526,18 @@ def test_a_context_by_name_and_the_service_account_is_not_asked(tmp_path: Path) 
     account = tmp_path / "account"
     account.mkdir()
     (account / "token").write_text("secret")
-    content = document() | {"contexts": [{"name": n, "context": {"cluster": n, "user": "u"}} for n in "xy"]}
-    content["clusters"] = [{"name": n, "cluster": {"server": f"http://{n}"}} for n in "xy"]
-    environ = {"KUBECONFIG": write(tmp_path / "config", content), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    content = document()
+    content["contexts"] = []
+    content["clusters"] = []
+    for name in ("x", "y"):
+        context = {"cluster": name, "user": "u"}
+        content["contexts"].append({"name": name, "context": context})
+        cluster = {"server": f"http://{name}"}
+        content["clusters"].append({"name": name, "cluster": cluster})
+    environ = {
+        "KUBECONFIG": write(tmp_path / "config", content),
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    }
     assert load(None, environ, account, context="y").server == "http://y"
     with pytest.raises(ConfigError, match=r"--context: contexts has no entry named 'z' \(there: x, y\)"):
         load(None, environ, account, context="z")

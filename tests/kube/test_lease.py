@@ -23,13 +23,22 @@ def fresh() -> Lease:
 
 
 def lease(**spec: Any) -> Lease:
-    return Lease({"name": "leader", "namespace": "default", "resourceVersion": "1"}, spec)
+    metadata = {
+        "name": "leader",
+        "namespace": "default",
+        "resourceVersion": "1",
+    }
+    return Lease(metadata, spec)
+
+
+def claimed_by(holder: str, made: Lease) -> Lease:
+    return made.claimed(holder, 15, START)
 
 
 def test_of_two_writers_one_gets_a_conflict(client: ApiClient) -> None:
     made = write(client, fresh())
-    write(client, made.claimed("a", 15, START))
-    for late in (made.claimed("b", 15, START), fresh()):
+    write(client, claimed_by("a", made))
+    for late in (claimed_by("b", made), fresh()):
         with pytest.raises(ApiError, match=r"^409"):
             write(client, late)
 
@@ -37,8 +46,9 @@ def test_of_two_writers_one_gets_a_conflict(client: ApiClient) -> None:
 def test_a_deleted_lease_does_not_come_back_by_a_renewal(client: ApiClient, api: ApiUnderTest) -> None:
     made = write(client, fresh())
     api.request("DELETE", LEASE)
+    renewal = claimed_by("a", made)
     with pytest.raises(ApiError, match=r"^(409|404)"):
-        write(client, made.claimed("a", 15, START))
+        write(client, renewal)
     assert read(client, "default", "leader") is None
 
 
@@ -47,13 +57,15 @@ def test_what_others_wrote_on_a_lease_stays(client: ApiClient, api: ApiUnderTest
     api.patch(LEASE, {"metadata": {"labels": {"team": "x"}}})
     found = read(client, "default", "leader")
     assert found is not None
-    assert write(client, found.claimed("a", 15, START)).metadata["labels"] == {"team": "x"}
+    renewed = write(client, claimed_by("a", found))
+    assert renewed.metadata["labels"] == {"team": "x"}
 
 
 def test_a_renewal_with_the_clock_standing_still_is_a_change_all_the_same(client: ApiClient) -> None:
     made = write(client, fresh())
-    renewed = write(client, made.claimed("a", 15, START))
-    assert renewed.metadata["resourceVersion"] != made.metadata["resourceVersion"]
+    renewed = write(client, claimed_by("a", made))
+    before = made.metadata["resourceVersion"]
+    assert renewed.metadata["resourceVersion"] != before
 
 
 @pytest.mark.parametrize(
@@ -67,20 +79,45 @@ def test_a_renewal_with_the_clock_standing_still_is_a_change_all_the_same(client
     ],
 )
 def test_a_malformed_lease_says_nothing_and_can_be_taken(spec: dict[str, Any], holder: str, seconds: int) -> None:
-    found = lease(**spec, leaseTransitions=2**31 - 1, acquireTime=3, renewTime={})
-    assert (found.holder, found.seconds, found.released) == (holder, seconds, False)
-    times = dict.fromkeys(("acquireTime", "renewTime"), "2026-01-02T03:04:05.000000Z")
-    claim = {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 2**31 - 1}
-    assert found.claimed("a", 15, START).spec == claim | times
+    found = lease(
+        **spec,
+        leaseTransitions=2**31 - 1,
+        acquireTime=3,
+        renewTime={},
+    )
+    assert found.holder == holder
+    assert found.seconds == seconds
+    assert found.released is False
+    now = "2026-01-02T03:04:05.000000Z"
+    assert claimed_by("a", found).spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "leaseTransitions": 2**31 - 1,
+        "acquireTime": now,
+        "renewTime": now,
+    }
 
 
 def test_a_write_is_a_post_once_and_a_put_ever_after() -> None:
-    collection = LEASE.removesuffix("/leader")
-    assert (write_request(fresh()).method, write_request(fresh()).path) == ("POST", collection)
-    assert (write_request(lease()).method, write_request(lease()).path) == ("PUT", LEASE)
+    first = write_request(fresh())
+    assert first.method == "POST"
+    assert first.path == LEASE.removesuffix("/leader")
+    later = write_request(lease())
+    assert later.method == "PUT"
+    assert later.path == LEASE
 
 
-@pytest.mark.parametrize("body", [b"[]", b"7", b"{}", b'{"metadata":{"name":"leader"}}', b'{"metadata":[]}', b"<html>"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"[]", id="list"),
+        pytest.param(b"7", id="number"),
+        pytest.param(b"{}", id="empty"),
+        pytest.param(b'{"metadata":{"name":"leader"}}', id="name-only"),
+        pytest.param(b'{"metadata":[]}', id="metadata-list"),
+        pytest.param(b"<html>", id="html"),
+    ],
+)
 def test_an_answer_that_is_no_lease_is_no_answer(body: bytes) -> None:
     with ScriptedServer([answer(body)]) as server, pytest.raises(UnreachableError):
         read(server.client(), "default", "leader")

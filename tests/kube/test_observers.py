@@ -1,7 +1,7 @@
 """What observers of requests and watches are called with."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
@@ -26,26 +26,36 @@ class Heard:
 
 def observed(url: str) -> tuple[ApiClient, Heard]:
     heard = Heard()
-    return ApiClient(Cluster(url, None, lambda: None, "default"), observe=heard), heard
+    cluster = Cluster(url, None, lambda: None, "default")
+    return ApiClient(cluster, observe=heard), heard
+
+
+EVERY_ANSWER = (answer(), answer(b"{}", "409 Conflict"), answer())
+NO_ANSWER = (Reply(b"", close=True),)
+CONNECTION_CLOSED_BETWEEN = (answer(), Reply(b"", close=True), answer())
+"""Of which the second is sent twice."""
 
 
 @pytest.mark.parametrize(
     ("replies", "requests", "codes"),
     [
-        ([answer(), answer(b"{}", "409 Conflict"), answer()], 3, [200, 409, 200]),
-        ([Reply(b"", close=True)], 1, [0]),
-        ([answer(), Reply(b"", close=True), answer()], 2, [200, 0, 200]),  # the server closed the kept connection
+        pytest.param(EVERY_ANSWER, 3, [200, 409, 200], id="every-answer"),
+        pytest.param(NO_ANSWER, 1, [0], id="none"),
+        pytest.param(CONNECTION_CLOSED_BETWEEN, 2, [200, 0, 200], id="sent-twice"),
     ],
-    ids=["every answer", "none", "one that is sent twice"],
 )
-def test_what_became_of_each_request_is_told(replies: list[bytes | Reply], requests: int, codes: list[int]) -> None:
+def test_what_became_of_each_request_is_told(replies: Sequence[bytes | Reply], requests: int, codes: list[int]) -> None:
     with ScriptedServer(replies) as server:
         client, heard = observed(server.url)
         for _ in range(requests):
             with contextlib.suppress(KubeError):
                 client.read(NODES)
         client.close()
-    assert heard.codes == [("/api/v1/nodes", code) for code in codes]
+    heard_codes = []
+    for path, code in heard.codes:
+        assert path == "/api/v1/nodes"
+        heard_codes.append(code)
+    assert heard_codes == codes
     assert heard.begun == len(codes)
 
 

@@ -30,7 +30,20 @@ def test_a_quantity_is_a_whole_number(resource: str, quantity: str | int, expect
     assert amount(resource, quantity) == expected
 
 
-@pytest.mark.parametrize("text", ["", "eight", "8 GB", "1e", "0x10", "--1", "1" * 50, "1KI", "1e9999"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("eight", id="word"),
+        pytest.param("8 GB", id="space"),
+        pytest.param("1e", id="no-exponent"),
+        pytest.param("0x10", id="hexadecimal"),
+        pytest.param("--1", id="two-signs"),
+        pytest.param("1" * 50, id="huge"),
+        pytest.param("1KI", id="upper-case-suffix"),
+        pytest.param("1e9999", id="huge-exponent"),
+    ],
+)
 def test_what_is_no_quantity_is_refused_by_the_name_of_the_resource(text: str) -> None:
     with pytest.raises(ValueError, match=r"^nvidia\.com/gpu: .* is not a quantity"):
         amounts({"nvidia.com/gpu": text})
@@ -73,11 +86,23 @@ def test_what_is_no_quantity_is_refused_by_the_name_of_the_resource(text: str) -
 def test_what_a_pod_needs(
     containers: list[dict[str, int]], init: list[dict[str, Any]], more: dict[str, Any], needs: dict[str, int]
 ) -> None:
-    assert pod_requests(containers, [ContainerRequests(**container) for container in init], **more) == needs
+    init_containers = [ContainerRequests(**container) for container in init]
+    assert pod_requests(containers, init_containers, **more) == needs
 
 
 def test_gpus_of_every_vendor_count_and_parts_of_them_do_not() -> None:
-    assert gpu_count({"nvidia.com/gpu": 8, "amd.com/gpu": 2, "nvidia.com/mig-1g.5gb": 7, "rdma/hca": 4, "cpu": 1}) == 10
+    assert (
+        gpu_count(
+            {
+                "nvidia.com/gpu": 8,
+                "amd.com/gpu": 2,
+                "nvidia.com/mig-1g.5gb": 7,
+                "rdma/hca": 4,
+                "cpu": 1,
+            }
+        )
+        == 10
+    )
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/mig-3g.20gb", "nvidia.com/mig-1g.5gb.shared", "nvidia.com/gpu.shared"])

@@ -1,7 +1,7 @@
 """List and watch against scripts: what is handed over, what is asked for next, how long it waits before."""
 
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, product
 from typing import Any
 
 import pytest
@@ -28,7 +28,14 @@ LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
 LOST = UnreachableError("connection reset")
 EXPIRED = ResourceExpiredError(410, "Expired", "too old")
 KINDS = (b"ADDED", b"MODIFIED", b"DELETED")
-BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":tru}}}', b"[" * 10**5 + b"}")
+BROKEN = (
+    b"",
+    b"}",
+    b"{}",
+    b'{"metadata":{"name":"b"}',
+    b'{"metadata":{"name":tru}}}',
+    b"[" * 10**5 + b"}",
+)
 """What no object of an event ends with."""
 PATH = "/api/v1/nodes"
 
@@ -43,7 +50,13 @@ class Following:
         """What an observer heard: why it listed, a dot for an event or bookmark, and its end."""
         self.client = ScriptedClient(self.stop, streams, pages)
         self.reflector: Reflector[Item] = Reflector(
-            self.client, PATH, decode, self.mirror, self.stop, observer=self, runtime=ManualRuntime(seed=7)
+            self.client,
+            PATH,
+            decode,
+            self.mirror,
+            self.stop,
+            observer=self,
+            runtime=ManualRuntime(seed=7),
         )
 
     def listed(self, path: str, reason: str) -> None:
@@ -106,7 +119,8 @@ OLDER = [added("b", 2), bookmark(2, end=True)]
 @pytest.mark.regression
 class TestStreamedLists:
     def test_list_is_handed_over_when_complete(self) -> None:
-        following = Following([[added("a", 1), added("b", 3), bookmark(5, end=True)]]).follow()
+        stream = [added("a", 1), added("b", 3), bookmark(5, end=True)]
+        following = Following([stream]).follow()
         assert following.mirror.calls == ["replace a b"]
         assert following.modes == ["list", "watch 5"]
         assert following.news == ["first", ".", ".", ".", "ended"]
@@ -136,7 +150,8 @@ class TestStreamedLists:
         ],
     )
     def test_half_a_list_is_nothing(self, ends_with: list[bytes | KubeError]) -> None:
-        following = Following([[added("a", 1), *ends_with], LISTED]).follow()
+        half: list[bytes | KubeError] = [added("a", 1), *ends_with]
+        following = Following([half, LISTED]).follow()
         assert following.mirror.calls == ["replace a"]
         assert len(following.mirror.errors) == 1
         assert following.modes == ["list", "list", "watch 5"]
@@ -153,25 +168,51 @@ class TestPagedLists:
     @pytest.mark.parametrize("code", [400, 403, 404, 405, 422])
     def test_server_that_streams_no_lists_is_read_in_pages(self, code: int) -> None:
         """And not asked for a stream again."""
-        pages = [page(thing("a", 1), version=9, following="p2"), page(thing("b", 2), version=9), page()]
+        pages = [
+            page(thing("a", 1), version=9, following="p2"),
+            page(thing("b", 2), version=9),
+            page(),
+        ]
         streams: list[Answer] = [refused(code), [], EXPIRED]
         following = Following(streams, pages).follow()
         assert following.mirror.calls == ["replace a b", "replace "]
-        assert following.modes == ["list", "page", "page p2", "watch 9", "watch 9", "page", "watch 1"]
+        assert following.modes == [
+            "list",
+            "page",
+            "page p2",
+            "watch 9",
+            "watch 9",
+            "page",
+            "watch 1",
+        ]
 
     def test_streams_when_pages_are_refused_too_then_stay_possible(self) -> None:
-        following = Following([refused(403), LISTED], [refused(403)]).follow()
+        streams: list[Answer] = [refused(403), LISTED]
+        following = Following(streams, [refused(403)]).follow()
         assert following.mirror.calls == ["replace a"]
         assert following.modes == ["list", "page", "list", "watch 5"]
 
     def test_page_token_when_it_expires_then_the_list_begins_anew(self) -> None:
-        pages: list[Answer] = [page(thing("a", 1), following="p2"), EXPIRED, page(thing("b", 2), version=8)]
-        following = Following([refused(422), refused(422)], pages).follow()
+        pages: list[Answer] = [
+            page(thing("a", 1), following="p2"),
+            EXPIRED,
+            page(thing("b", 2), version=8),
+        ]
+        streams = [refused(422), refused(422)]
+        following = Following(streams, pages).follow()
         assert following.mirror.calls == ["replace b"]
-        assert following.modes == ["list", "page", "page p2", "list", "page", "watch 8"]
+        assert following.modes == [
+            "list",
+            "page",
+            "page p2",
+            "list",
+            "page",
+            "watch 8",
+        ]
 
     def test_empty_list_may_be_null(self) -> None:
-        following = Following([refused(422)], [b'{"items":null,"metadata":{"resourceVersion":"3"}}']).follow()
+        empty = b'{"items":null,"metadata":{"resourceVersion":"3"}}'
+        following = Following([refused(422)], [empty]).follow()
         assert following.mirror.calls == ["replace "]
 
     @pytest.mark.parametrize(
@@ -195,14 +236,26 @@ class TestPagedLists:
 @pytest.mark.regression
 class TestChanges:
     def test_changes_are_handed_over_and_the_next_watch_follows_them(self) -> None:
-        changes = [added("b", 6), modified("a", 7, labels={"x": "1"}), deleted("b", 8)]
-        following = Following([LISTED, changes, [bookmark(12)], []]).follow()
+        changes = [
+            added("b", 6),
+            modified("a", 7, labels={"x": "1"}),
+            deleted("b", 8),
+        ]
+        streams = [LISTED, changes, [bookmark(12)], []]
+        following = Following(streams).follow()
         assert following.mirror.calls == ["replace a", "put b", "put a", "gone b"]
         assert following.mirror.items == {"a": ("7", {"x": "1"})}
-        assert following.modes == ["list", "watch 5", "watch 8", "watch 12", "watch 12"]
+        assert following.modes == [
+            "list",
+            "watch 5",
+            "watch 8",
+            "watch 12",
+            "watch 12",
+        ]
 
     def test_events_and_bookmarks_are_heard(self) -> None:
-        following = Following([LISTED, [modified("a", 6), bookmark(7)]]).follow()
+        changes = [modified("a", 6), bookmark(7)]
+        following = Following([LISTED, changes]).follow()
         assert following.mirror.calls == ["replace a", "put a"]
         assert following.news == ["first", ".", ".", ".", ".", "ended"]
 
@@ -300,7 +353,13 @@ class TestAskedToListOrToEnd:
         following.client.script([LISTED, changes(), LOST, LISTED])
         following.follow()
         assert following.mirror.calls == ["replace a", "replace a"]
-        assert following.modes == ["list", "watch 5", "list", "list", "watch 5"]
+        assert following.modes == [
+            "list",
+            "watch 5",
+            "list",
+            "list",
+            "watch 5",
+        ]
 
     def test_relist_during_a_list_reads_another(self) -> None:
         following = Following()
@@ -330,14 +389,17 @@ class TestAskedToListOrToEnd:
 
 class TestLists:
     def test_a_list_without_version_is_not_asked_for_in_a_hot_loop(self) -> None:
-        following = Following([[event("ADDED", "a", 1), bookmark(0, end=True).replace(b'"0"', b'""')]], most_waits=1)
-        assert following.run().mirror.calls == []
+        without_version = bookmark(0, end=True).replace(b'"0"', b'""')
+        stream = [added("a", 1), without_version]
+        following = Following([stream], most_waits=1).run()
+        assert following.mirror.calls == []
         assert following.stop.waits
 
     def test_a_list_that_was_asked_for_says_so(self) -> None:
         following = Following([LISTED])
         following.reflector.relist()
-        assert following.run().news[0] == "asked"
+        following.run()
+        assert following.news[0] == "asked"
 
     def test_sync_raises_and_hands_over_nothing(self) -> None:
         following = Following([LOST, LISTED])
@@ -348,16 +410,29 @@ class TestLists:
         assert following.mirror.calls == ["replace a"]
 
 
+NO_EVENTS = (
+    b"",
+    b"{",
+    b"[]",
+    b'{"type":1}',
+    b'{"type":"ADDED"}',
+    b'{"type":"\xff"}',
+    b"[" * 10**5,
+)
+
+
+def broken_events() -> list[bytes]:
+    lines = []
+    for kind, broken in product(KINDS, BROKEN):
+        lines.append(b'{"type":"%s","object":%s' % (kind, broken))
+    return lines
+
+
 class TestWatches:
-    @pytest.mark.parametrize(
-        "line",
-        [
-            *(b"", b"{", b"[]", b'{"type":1}', b'{"type":"ADDED"}', b'{"type":"\xff"}', b"[" * 10**5),
-            *(b'{"type":"%s","object":%s' % part for part in product(KINDS, BROKEN)),
-        ],
-    )
+    @pytest.mark.parametrize("line", [*NO_EVENTS, *broken_events()])
     def test_garbage_is_an_error_and_everything_is_listed(self, line: bytes) -> None:
-        following = Following([LISTED, [event("ADDED", "b", 6), line], LISTED]).run()
+        changes = [added("b", 6), line]
+        following = Following([LISTED, changes, LISTED]).run()
         assert following.mirror.calls == ["replace a", "put b", "replace a"]
         assert following.modes == ["list", "watch 5", "list", "watch 5"]
 
@@ -380,32 +455,60 @@ class TestMalformedObjects:
 
     def test_in_a_streamed_list(self, case: str) -> None:
         bad = b'{"type":"ADDED","object":' + MALFORMED[case] + b"}"
-        following = Following([[event("ADDED", "a", 1), bad, event("ADDED", "c", 3), bookmark(5, end=True)]]).run()
+        stream = [
+            added("a", 1),
+            bad,
+            added("c", 3),
+            bookmark(5, end=True),
+        ]
+        following = Following([stream]).run()
         assert following.mirror.calls == ["replace a c"]
 
     def test_in_a_page(self, case: str) -> None:
+        items = b'"items":['
         good = page(thing("a", 1), thing("c", 3), version=5)
-        bad = good.replace(b'"items":[', b'"items":[' + MALFORMED[case] + b",")
-        assert Following([UNSTREAMED], [bad]).run().mirror.calls == ["replace a c"]
+        bad = good.replace(items, items + MALFORMED[case] + b",")
+        following = Following([UNSTREAMED], [bad]).run()
+        assert following.mirror.calls == ["replace a c"]
 
     @pytest.mark.parametrize("kind", [b"ADDED", b"MODIFIED"])
     def test_in_a_watch(self, case: str, kind: bytes) -> None:
         bad = b'{"type":"%s","object":%s}' % (kind, MALFORMED[case])
-        following = Following([LISTED, [bad, event("ADDED", "c", 7)]]).run()
+        changes = [bad, added("c", 7)]
+        following = Following([LISTED, changes]).run()
         assert following.mirror.calls == ["replace a", "put c"]
         assert following.modes == ["list", "watch 5", "watch 7"]
 
     @pytest.mark.parametrize("kind", [b"DELETED", b"BOOKMARK"])
     def test_as_a_deletion_or_bookmark(self, case: str, kind: bytes) -> None:
         bad = b'{"type":"%s","object":%s}' % (kind, MALFORMED[case])
-        following = Following([LISTED, [bad, event("ADDED", "c", 7)]]).run()
-        assert [call for call in following.mirror.calls if "bad" not in call] == ["replace a", "put c"]
+        changes = [bad, added("c", 7)]
+        following = Following([LISTED, changes]).run()
+        calls = []
+        for call in following.mirror.calls:
+            if "bad" not in call:
+                calls.append(call)
+        assert calls == ["replace a", "put c"]
 
 
 class TestWaiting:
     def test_waits_grow_with_jitter_up_to_a_minute(self) -> None:
-        waits = Following([LOST] * 100, most_waits=12).run().stop.waits
-        steps = [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+        following = Following([LOST] * 100, most_waits=12).run()
+        waits = following.stop.waits
+        steps = [
+            0.5,
+            1,
+            2,
+            4,
+            8,
+            16,
+            32,
+            60,
+            60,
+            60,
+            60,
+            60,
+        ]
         shares = set()
         for wait, step in zip(waits, steps, strict=True):
             assert step / 2 <= wait <= step
@@ -413,17 +516,41 @@ class TestWaiting:
         assert len(shares) == 12
 
     def test_success_makes_it_patient_again(self) -> None:
-        waits = Following([*[LOST] * 4, LISTED, LOST, LISTED, [bookmark(6), LOST], LISTED]).run().stop.waits
+        breaks: list[bytes | KubeError] = [bookmark(6), LOST]
+        streams: list[Answer] = [
+            *[LOST] * 4,
+            LISTED,
+            LOST,
+            LISTED,
+            breaks,
+            LISTED,
+        ]
+        following = Following(streams).run()
+        waits = following.stop.waits
         assert waits[4] > waits[3] > 2  # a list whose watch breaks at once is no success
         assert waits[5] <= 0.5  # the watch's first event is
 
     def test_it_waits_as_long_as_the_server_asks(self) -> None:
-        busy = ApiError(429, "TooManyRequests", "", retry_after=17)
-        assert Following([busy, LISTED], most_waits=1).run().stop.waits == [17]
+        busy = ApiError(
+            429,
+            "TooManyRequests",
+            "",
+            retry_after=17,
+        )
+        following = Following([busy, LISTED], most_waits=1).run()
+        assert following.stop.waits == [17]
 
-    @pytest.mark.parametrize("short", [[], [bookmark(5)], [event("MODIFIED", "a", 6)]])
+    @pytest.mark.parametrize(
+        "short",
+        [
+            pytest.param([], id="silent"),
+            pytest.param([bookmark(5)], id="bookmark"),
+            pytest.param([modified("a", 6)], id="change"),
+        ],
+    )
     def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_hot_loop(self, short: list[bytes]) -> None:
-        following = Following([LISTED, *[short] * 50], most_waits=10).run()
+        streams = [LISTED, *[short] * 50]
+        following = Following(streams, most_waits=10).run()
         assert following.modes.count("list") == 1
         assert len(following.modes) == 11
 
@@ -432,25 +559,46 @@ class TestWaiting:
         assert following.mirror.calls == ["replace a"]
 
 
+def silent(opened: list[str]) -> Iterator[bytes]:
+    """A stream that may say nothing for a minute, and that nobody would cut; `opened` tells that it began."""
+    opened.append("opened")
+    yield added("b", 6)
+
+
+def before_stream(following: Following, number: int, act: Callable[[], None]) -> None:
+    """Have something happen just before the stream of this number begins, the first being 1."""
+    begin = following.client.stream
+    numbers = count(1)
+
+    def late(request: Request, idle_timeout: float) -> Stream:
+        if next(numbers) == number:
+            act()
+        return begin(request, idle_timeout)
+
+    following.client.stream = late  # type: ignore[method-assign]
+
+
 class TestRelist:
-    @pytest.mark.parametrize("ends", [False, True], ids=["asked for before the watch", "the end before the list"])
-    def test_what_comes_just_before_a_stream_begins(self, ends: bool) -> None:
-        following, opened = Following(), list[str]()
-
-        def silent() -> Iterator[bytes]:
-            opened.append("a stream that may say nothing for a minute, and that nobody would cut")
-            yield event("ADDED", "b", 6)
-
-        def late(request: Request, idle_timeout: float) -> Stream:
-            if next(comes, False):
-                following.stop.ended = ends
-                if not ends:
-                    following.reflector.relist()
-            return stream(request, idle_timeout)
-
-        following.client.script([silent()] if ends else [LISTED, silent(), LISTED])
-        comes, stream = iter([ends, True]), following.client.stream
-        following.client.stream = late  # type: ignore[method-assign]
+    def test_list_asked_for_before_a_watch_begins_is_read(self) -> None:
+        following = Following()
+        opened: list[str] = []
+        following.client.script([LISTED, silent(opened), LISTED])
+        before_stream(following, 2, following.reflector.relist)
         following.run()
-        assert (opened, following.mirror.errors) == ([], [])
-        assert following.mirror.calls == ([] if ends else ["replace a", "replace a"])
+        assert opened == []
+        assert following.mirror.errors == []
+        assert following.mirror.calls == ["replace a", "replace a"]
+
+    def test_end_just_before_a_list_begins_is_the_end(self) -> None:
+        following = Following()
+        opened: list[str] = []
+        following.client.script([silent(opened)])
+
+        def end() -> None:
+            following.stop.ended = True
+
+        before_stream(following, 1, end)
+        following.run()
+        assert opened == []
+        assert following.mirror.errors == []
+        assert following.mirror.calls == []

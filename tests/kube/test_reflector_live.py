@@ -25,7 +25,13 @@ class Live:
         self.stop = Impatient()
         self.mirror = Mirror()
         self.reflector: Reflector[Item] = Reflector(
-            client, path, decode, self.mirror, self.stop, accept=accept, runtime=ManualRuntime(seed=7)
+            client,
+            path,
+            decode,
+            self.mirror,
+            self.stop,
+            accept=accept,
+            runtime=ManualRuntime(seed=7),
         )
         self._thread = threading.Thread(target=self.reflector.run)
 
@@ -42,6 +48,10 @@ class Live:
 
     def wait_for_names(self, names: str) -> None:
         self.mirror.wait_for(lambda: set(self.mirror.items) == set(names.split()))
+
+    def wait_for_calls(self, call: str, times: int) -> None:
+        """Wait until the mirror has had a call so many times."""
+        self.mirror.wait_for(lambda: self.mirror.calls.count(call) >= times)
 
 
 @pytest.fixture
@@ -118,5 +128,5 @@ def test_relist_from_another_thread(server: EmbeddedApiServer, make: Clients) ->
         live.wait_for_names("a b")
         for count in range(2, 12):
             live.reflector.relist()
-            live.mirror.wait_for(lambda count=count: live.mirror.calls.count("replace a b") >= count)  # type: ignore[misc]
+            live.wait_for_calls("replace a b", times=count)
         assert not live.mirror.errors

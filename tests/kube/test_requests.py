@@ -6,19 +6,36 @@ from typing import Any
 
 import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, node
-from toposcope.kube.client import METADATA, Request
+from toposcope.kube.client import METADATA, ApiClient, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply, create, event, get, resource_of, verb_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
-POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "kube-system", "uid": "u1"}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "name": "p",
+    "namespace": "kube-system",
+    "uid": "u1",
+}
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
 
 
 def lost_rack(
-    regarding: dict[str, str] = NODE, note: str = "rack is gone", instance: str = "controller-0", now: datetime = NOW
+    regarding: dict[str, str] = NODE,
+    note: str = "rack is gone",
+    instance: str = "controller-0",
+    now: datetime = NOW,
 ) -> Request:
-    return event(regarding, "Warning", "TopologyLevelsUnavailable", note, "controller", instance=instance, now=now)
+    return event(
+        regarding,
+        "Warning",
+        "TopologyLevelsUnavailable",
+        note,
+        "controller",
+        instance=instance,
+        now=now,
+    )
 
 
 def sent(request: Request) -> dict[str, Any]:
@@ -26,43 +43,79 @@ def sent(request: Request) -> dict[str, Any]:
 
 
 def test_apply_is_one_patch_by_one_manager() -> None:
-    request = apply(f"{NODES}/n1", {"metadata": {"name": "n1"}}, "toposcope-agent", force=True, metadata_only=True)
-    assert (request.method, request.content_type) == ("PATCH", "application/apply-patch+yaml")
+    body = {"metadata": {"name": "n1"}}
+    request = apply(
+        f"{NODES}/n1",
+        body,
+        "toposcope-agent",
+        force=True,
+        metadata_only=True,
+    )
+    assert request.method == "PATCH"
+    assert request.content_type == "application/apply-patch+yaml"
     assert request.query == {"fieldManager": "toposcope-agent", "force": "true"}
     assert request.accept == METADATA
-    assert apply("/x", {}, "m", force=False).query["force"] == "false"
-    assert apply("/x", {}, "m", force=False).accept == "application/json"
+
+
+def test_apply_without_force_of_a_whole_object_says_so() -> None:
+    request = apply("/x", {}, "m", force=False)
+    assert request.query["force"] == "false"
+    assert request.accept == "application/json"
 
 
 def test_create_refuses_unknown_fields() -> None:
     request = create("/x", {"a": 1}, "m")
-    assert (request.method, request.query) == ("POST", {"fieldManager": "m", "fieldValidation": "Strict"})
+    assert request.method == "POST"
+    assert request.query == {"fieldManager": "m", "fieldValidation": "Strict"}
     assert request.content_type == "application/json"
 
 
 def test_get_is_a_get() -> None:
     assert get("/x") == Request("GET", "/x", {})
-    assert get("/x", metadata_only=True).accept == METADATA
+    request = get("/x", metadata_only=True)
+    assert request.accept == METADATA
+
+
+def label(
+    client: ApiClient,
+    manager: str,
+    *,
+    force: bool = False,
+    metadata_only: bool = False,
+    **labels: str,
+) -> dict[str, Any]:
+    """Apply labels of node n1; the server's answer."""
+    request = apply(
+        f"{NODES}/n1",
+        node("n1", labels=labels),
+        manager,
+        force=force,
+        metadata_only=metadata_only,
+    )
+    answer: dict[str, Any] = client.call(request)
+    return answer
 
 
 def test_what_an_apply_no_longer_names_goes(api: ApiUnderTest, clients: Clients) -> None:
     api.create(NODES, node("n1", labels={"foreign": "stays"}))
     client = clients()
-    for labels in ({"a": "1", "b": "2"}, {"b": "3"}):
-        client.call(apply(f"{NODES}/n1", node("n1", labels=labels), "m", force=False, metadata_only=True))
+    label(client, "m", metadata_only=True, a="1", b="2")
+    label(client, "m", metadata_only=True, b="3")
     found = client.call(get(f"{NODES}/n1", metadata_only=True))
     assert found["kind"] == "PartialObjectMetadata"
-    ours = {key: value for key, value in found["metadata"]["labels"].items() if key in "ab" or key == "foreign"}
-    assert ours == {"b": "3", "foreign": "stays"}
+    labels = found["metadata"]["labels"]
+    assert "a" not in labels
+    assert labels["b"] == "3"
+    assert labels["foreign"] == "stays"
 
 
 def test_without_force_a_foreign_value_is_a_conflict(api: ApiUnderTest, clients: Clients) -> None:
     api.create(NODES, node("n1"))
     client = clients()
-    client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "1"}), "first", force=False))
+    label(client, "first", a="1")
     with pytest.raises(ApiError, match=r'^409 .*conflict with "first"'):
-        client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "2"}), "second", force=False))
-    taken = client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "2"}), "second", force=True))
+        label(client, "second", a="2")
+    taken = label(client, "second", force=True, a="2")
     assert taken["metadata"]["labels"]["a"] == "2"
 
 
@@ -70,7 +123,8 @@ def test_text_beyond_the_basic_plane_arrives(api: ApiUnderTest, clients: Clients
     """Escaped as surrogates, as Python's own json does it, it is a 400."""
     api.create(NODES, node("n1"))
     body = node("n1", annotations={"note": "😀 ü"})
-    answer = clients().call(apply(f"{NODES}/n1", body, "m", force=True))
+    request = apply(f"{NODES}/n1", body, "m", force=True)
+    answer = clients().call(request)
     assert answer["metadata"]["annotations"]["note"] == "😀 ü"
 
 
@@ -83,14 +137,28 @@ def test_an_object_that_is_there_is_a_conflict(api: ApiUnderTest, clients: Clien
         client.call(get(f"{NODES}/n2"))
 
 
-@pytest.mark.parametrize(("regarding", "namespace"), [(NODE, "default"), (POD, "kube-system")])
+def events(api: ApiUnderTest) -> list[dict[str, Any]]:
+    """Those of the default namespace."""
+    found: list[dict[str, Any]] = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("regarding", "namespace"),
+    [
+        pytest.param(NODE, "default", id="node"),
+        pytest.param(POD, "kube-system", id="pod"),
+    ],
+)
 def test_where_events_are(api: ApiUnderTest, clients: Clients, regarding: dict[str, str], namespace: str) -> None:
     made = clients().call(lost_rack(regarding))
-    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events/{made['metadata']['name']}"
+    name = made["metadata"]["name"]
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events/{name}"
     found = api.get(path)
     assert found["regarding"] == regarding
     assert found["eventTime"] == "2026-01-02T03:04:05.000067Z"
-    assert (found["type"], found["note"]) == ("Warning", "rack is gone")
+    assert found["type"] == "Warning"
+    assert found["note"] == "rack is gone"
     assert found["reportingController"] == "gpu.topology/controller"
     api.request("DELETE", path)
 
@@ -102,45 +170,63 @@ def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Clients) -> Non
         client.call(lost_rack())
     client.call(lost_rack(note="another"))
     client.call(lost_rack(now=NOW.replace(second=6)))
-    assert len(api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]) == 3
+    assert len(events(api)) == 3
 
 
 @pytest.mark.parametrize(
     "note",
-    ["x" * 5000, "ü" * 5000, "x" + "ü" * 5000, "xyz" + "😀" * 5000, "two\nlines", ""],
-    ids=["ascii", "two bytes", "odd", "four bytes", "lines", "nothing"],
+    [
+        pytest.param("x" * 5000, id="ascii"),
+        pytest.param("ü" * 5000, id="two-bytes"),
+        pytest.param("x" + "ü" * 5000, id="odd"),
+        pytest.param("xyz" + "😀" * 5000, id="four-bytes"),
+        pytest.param("two\nlines", id="lines"),
+        pytest.param("", id="nothing"),
+    ],
 )
 def test_notes_of_any_length(api: ApiUnderTest, clients: Clients, note: str) -> None:
-    kept = clients().call(lost_rack(note=note)).get("note", "")
+    made = clients().call(lost_rack(note=note))
+    kept = made.get("note", "")
     assert note.startswith(kept)
-    assert len(kept.encode()) <= 1024
-    assert len(kept.encode()) > 1020 or kept == note
-    assert api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    size = len(kept.encode())
+    assert size <= 1024
+    assert size > 1020 or kept == note
+    assert events(api)
 
 
 @pytest.mark.parametrize(
-    "name", ["n" * 253, "n" * 235 + "-" + "n" * 17, "n" * 235 + "." + "n" * 17, "n" * 233 + "---" + "n" * 17]
+    "name",
+    [
+        pytest.param("n" * 253, id="one-word"),
+        pytest.param("n" * 235 + "-" + "n" * 17, id="dash-at-the-cut"),
+        pytest.param("n" * 235 + "." + "n" * 17, id="dot-at-the-cut"),
+        pytest.param("n" * 233 + "---" + "n" * 17, id="dashes-at-the-cut"),
+    ],
 )
 def test_long_names(api: ApiUnderTest, clients: Clients, name: str) -> None:
-    made = clients().call(lost_rack({**NODE, "name": name}, instance="i" * 500))
+    long_node = {**NODE, "name": name}
+    made = clients().call(lost_rack(long_node, instance="i" * 500))
     assert made["regarding"]["name"] == name
     assert len(made["reportingInstance"]) == 128
-    assert api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    assert events(api)
 
 
 def test_an_empty_namespace_is_no_namespace() -> None:
-    request = lost_rack({**NODE, "namespace": ""})
+    without_namespace = {**NODE, "namespace": ""}
+    request = lost_rack(without_namespace)
     assert request.path == "/apis/events.k8s.io/v1/namespaces/default/events"
     assert sent(request)["metadata"]["namespace"] == "default"
 
 
 def test_a_reporter_without_instance_is_its_own() -> None:
-    assert sent(lost_rack(instance=""))["reportingInstance"] == "controller"
+    told = sent(lost_rack(instance=""))
+    assert told["reportingInstance"] == "controller"
 
 
 def test_an_unserved_resource_is_not_found(clients: Clients) -> None:
+    unserved = get("/apis/no.such.group/v1/things")
     with pytest.raises(ApiError, match=r"^404"):
-        clients().call(get("/apis/no.such.group/v1/things"))
+        clients().call(unserved)
 
 
 @pytest.mark.parametrize(
@@ -194,4 +280,5 @@ def test_verb_and_resource(asked: list[str], query: dict[str, str], verb: str, r
 
 
 def test_an_apply_is_no_patch() -> None:
-    assert verb_of(apply("/api/v1/nodes/n1", {}, "m", force=True)) == "apply"
+    request = apply("/api/v1/nodes/n1", {}, "m", force=True)
+    assert verb_of(request) == "apply"

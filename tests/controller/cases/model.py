@@ -49,7 +49,12 @@ class Workload:
         if resource.startswith(_NAMESPACE):
             metadata["namespace"] = "default"
         spec = _podcliqueset(self.spec) if self.kind == "PodCliqueSet" else self.spec
-        return {"apiVersion": version, "kind": self.kind, "metadata": metadata, "spec": spec}
+        return {
+            "apiVersion": version,
+            "kind": self.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,10 @@ class Status:
 
 def levels(*pairs: tuple[str, str]) -> list[dict[str, str]]:
     """`spec.levels`."""
-    return [{"domain": domain, "key": key} for domain, key in pairs]
+    entries = []
+    for domain, key in pairs:
+        entries.append({"domain": domain, "key": key})
+    return entries
 
 
 def gone(domain: str, *, kept: bool = False) -> Verdict:
@@ -105,7 +113,11 @@ def scaling_group(name: str, cliques: list[str], constraint: Spec | None = None)
 
 
 def pod_clique_set(
-    name: str, *cliques: Spec, constraint: Spec | None = None, groups: tuple[Spec, ...] = (), refused: str = ""
+    name: str,
+    *cliques: Spec,
+    constraint: Spec | None = None,
+    groups: tuple[Spec, ...] = (),
+    refused: str = "",
 ) -> Workload:
     """A PodCliqueSet as its users write it."""
     template: Spec = {"cliques": [*cliques]}
@@ -117,8 +129,21 @@ def pod_clique_set(
 
 
 def _podcliqueset(spec: Spec) -> Spec:
-    pod = {"containers": [{"name": "main", "image": "example.invalid/main"}]}
+    pod = {
+        "containers": [
+            {
+                "name": "main",
+                "image": "example.invalid/main",
+            }
+        ]
+    }
     cliques = []
     for given in spec["template"]["cliques"]:
-        cliques.append({"spec": {"roleName": given["name"], "replicas": 1, "podSpec": pod}, **given})
-    return {"replicas": 1, "template": {**spec["template"], "cliques": cliques}}
+        defaults = {
+            "roleName": given["name"],
+            "replicas": 1,
+            "podSpec": pod,
+        }
+        cliques.append({"spec": defaults, **given})
+    template = {**spec["template"], "cliques": cliques}
+    return {"replicas": 1, "template": template}

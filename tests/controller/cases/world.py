@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Workload
+from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Verdict, Workload
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.controller import READY, controller_of
 from tests.support.paths import CRD
@@ -74,8 +74,11 @@ class World:
     def events_on(self, workload: str) -> tuple[tuple[str, str], ...]:
         """Type and note of the Events on a workload."""
         events = self.api.get(_EVENTS)["items"]
-        about = [event for event in events if event["regarding"].get("uid") == self._uids[workload]]
-        return tuple(sorted((event["type"], event["note"]) for event in about))
+        about = []
+        for event in events:
+            if event["regarding"].get("uid") == self._uids[workload]:
+                about.append((event["type"], event["note"]))
+        return tuple(sorted(about))
 
     def make(self, name: str, spec: Spec) -> None:
         """Create a ClusterTopology that the server accepts."""
@@ -89,7 +92,12 @@ class World:
 
     def make_topology(self, name: str, spec: Spec) -> tuple[int, Any]:
         """Create a ClusterTopology; the server's answer."""
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": dict(spec)}
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": name},
+            "spec": dict(spec),
+        }
         return self.api.request("POST", PATH, body)
 
     def reconcile(self, after: float = 0) -> None:
@@ -117,12 +125,24 @@ class World:
 
     def add_nodes(self, nodes: Sequence[Machine]) -> None:
         for node in nodes:
-            gpus = str(node.gpus) if node.gpus else ""
-            labels = {**node.labels, **({"gpu.topology/gpus": gpus} if gpus else {})}
-            metadata = {"name": node.name, "labels": labels}
-            spec = {"unschedulable": node.cordoned, "taints": list(node.taints)}
-            status = {"conditions": [READY], "allocatable": {"nvidia.com/gpu": gpus} if gpus else {}}
-            body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+            labels = dict(node.labels)
+            allocatable: dict[str, str] = {}
+            if node.gpus:
+                labels["gpu.topology/gpus"] = str(node.gpus)
+                allocatable["nvidia.com/gpu"] = str(node.gpus)
+            body = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": node.name, "labels": labels},
+                "spec": {
+                    "unschedulable": node.cordoned,
+                    "taints": list(node.taints),
+                },
+                "status": {
+                    "conditions": [READY],
+                    "allocatable": allocatable,
+                },
+            }
             self.api.create(NODES, body)
 
     def label(self, node: str, **changes: Any) -> None:
@@ -140,23 +160,33 @@ class World:
         topology = self.topology(name)
         status = topology["status"]
         assert status["observedGeneration"] == topology["metadata"]["generation"]
-        binding = found(self.api, f"{BINDINGS}/{name}")
         return Status(
             path=status["levelPath"],
             domains=tuple(level["domains"] for level in status["levels"]),
             required_by=_counts(status.get("requiredBy")),
             preferred_by=_counts(status.get("preferredBy")),
-            missed=tuple(level["domain"] for level in status.get("preferredBy") or () if not level["available"]),
+            missed=_missed(status.get("preferredBy")),
             conditions=_untrue(status["conditions"]),
-            grove=None if binding is None else tuple((x["domain"], x["key"]) for x in binding["spec"]["levels"]),
+            grove=self._bound_levels(name),
             kai=self._node_labels(f"{KAI}/{name}"),
             kueue=self._node_labels(f"{KUEUE}/{name}"),
             events={workload: self.events_on(workload) for workload in workloads},
         )
 
+    def _bound_levels(self, name: str) -> tuple[tuple[str, str], ...] | None:
+        binding = found(self.api, f"{BINDINGS}/{name}")
+        if binding is None:
+            return None
+        pairs = []
+        for level in binding["spec"]["levels"]:
+            pairs.append((level["domain"], level["key"]))
+        return tuple(pairs)
+
     def _node_labels(self, path: str) -> tuple[str, ...] | None:
         topology = found(self.api, path)
-        return None if topology is None else tuple(level["nodeLabel"] for level in topology["spec"]["levels"])
+        if topology is None:
+            return None
+        return tuple(level["nodeLabel"] for level in topology["spec"]["levels"])
 
     def _offer(self, workload: Workload) -> None:
         """Create a workload; one that upstream's rules refuse is refused where a server knows such rules."""
@@ -164,34 +194,59 @@ class World:
             return
         code, answer = self.api.request("POST", workload.path, workload.body)
         if workload.refused:
-            assert (code, workload.refused in answer["message"]) == (422, True), answer
+            assert code == 422, answer
+            assert workload.refused in answer["message"], answer
             return
         assert code == 201, answer
         self._uids[workload.name] = answer["metadata"]["uid"]
         self._made.append(f"{workload.path}/{workload.name}")
 
     def _new_controller(self) -> Controller:
-        client, time = self._client, self._time
-        publishers = (GrovePublisher(client, time), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-        return controller_of(client, Reconciler(Wiring(client, publishers, time)))
+        client = self._client
+        time = self._time
+        publishers = (
+            GrovePublisher(client, time),
+            KaiPublisher(client, time, 0.0),
+            KueuePublisher(client, time, 0.0),
+        )
+        reconciler = Reconciler(Wiring(client, publishers, time))
+        return controller_of(client, reconciler)
 
 
 def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
-    return {entry["domain"]: entry["workloads"] for entry in entries or ()}
+    counts = {}
+    for entry in entries or ():
+        counts[entry["domain"]] = entry["workloads"]
+    return counts
 
 
-def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str, str]]:
+def _missed(entries: Sequence[Mapping[str, Any]] | None) -> tuple[str, ...]:
+    """The preferred levels that are not available."""
+    missed = []
+    for entry in entries or ():
+        if not entry["available"]:
+            missed.append(entry["domain"])
+    return tuple(missed)
+
+
+def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, Verdict]:
     """The conditions that are not True, but for the summary and those that it leaves out.
 
     The one that cases are about has its exact words always.
     """
-    ours = (condition for condition in conditions if condition["type"] not in ADVISORY)
-    by_type = {
-        condition["type"]: (condition["status"], condition["reason"], condition["message"]) for condition in ours
-    }
-    available = by_type["TopologyLevelsAvailable"]
-    if available[0] == "True":
-        assert available[1:] == ("AllTopologyLevelsAvailable", LEVELS_AVAILABLE)
-    untrue = {kind: verdict for kind, verdict in by_type.items() if kind != "Ready" and verdict[0] != "True"}
-    assert (by_type["Ready"][0] == "True") == (not untrue)
+    by_type: dict[str, Verdict] = {}
+    for condition in conditions:
+        kind = condition["type"]
+        if kind not in ADVISORY:
+            by_type[kind] = (condition["status"], condition["reason"], condition["message"])
+    status, reason, message = by_type["TopologyLevelsAvailable"]
+    if status == "True":
+        assert reason == "AllTopologyLevelsAvailable"
+        assert message == LEVELS_AVAILABLE
+    ready, _, _ = by_type.pop("Ready")
+    untrue = {}
+    for kind, verdict in by_type.items():
+        if verdict[0] != "True":
+            untrue[kind] = verdict
+    assert (ready == "True") == (not untrue)
     return untrue
