@@ -52,12 +52,6 @@ def description(tmp_path: Path) -> Description:
     raw = probed(load_profile("dgx-h200"), tmp_path)
     return describe(raw, "n1", None)
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """That of the Node, as the API server has it."""
-        metadata: dict[str, Any] = self.api.get(NODE)["metadata"]
-        return metadata
-
 
 class Site:
     """A Node and its agent's publisher."""
@@ -86,6 +80,12 @@ class Site:
     def follow(self, wanted: NodePlan) -> bool:
         self.publisher.follow(wanted)
         return self.turn()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """That of the Node, as the API server has it."""
+        metadata: dict[str, Any] = self.api.get(NODE)["metadata"]
+        return metadata
 
     def carries(self) -> tuple[str | None, str | None]:
         """The label of unique racks, and Slinky's annotation."""
