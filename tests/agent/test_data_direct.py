@@ -188,7 +188,7 @@ def pasted(text: str, folder: Path) -> NodeTopology:
 
 
 def without_row(name: str) -> str:
-    """The matrix without the rows, and the legend, of the functions whose name begins so."""
+    """The matrix without the rows of functions whose name begins so."""
     lines = []
     for line in PASTE.splitlines():
         if not line.startswith(name):

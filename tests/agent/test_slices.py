@@ -11,7 +11,6 @@ from toposcope.agent.describe import Description, describe
 from toposcope.agent.slices import AGREEING_SECONDS, DIFFERING_SECONDS, SliceAudit
 from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.hardware.matrix_annotation import reasons
-from toposcope.hardware.topology import NodeTopology
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.profile import load_profile
