@@ -271,16 +271,27 @@ def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
         assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which is not patched
 
 
+class Header(NamedTuple):
+    """What tells the agent that an answer is there."""
+
+    kind: bytes
+    length: int
+
+
 @pytest.mark.parametrize(
-    ("kind", "length", "words"), [(b"\x63", 0, "a signal of kind b'c'"), (RESULT, 0xFFFFFFFF, "4294967295 bytes")]
+    ("header", "words"),
+    [
+        pytest.param(Header(b"\x63", 0), "a signal of kind b'c'", id="unknown-kind"),
+        pytest.param(Header(RESULT, 0xFFFFFFFF), "4294967295 bytes", id="too-long"),
+    ],
 )
 def test_malformed_answer_is_a_crash(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, kind: bytes, length: int, words: str
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, header: Header, words: str
 ) -> None:
     def babble(agent: Channel, *_: Any) -> None:
         agent.receive()
-        agent._memory[4096:4100] = length.to_bytes(4, sys.byteorder)
-        agent._socket.send(kind)
+        agent._memory[4096:4100] = header.length.to_bytes(4, sys.byteorder)
+        agent._socket.send(header.kind)
         signal.pause()
 
     monkeypatch.setattr(worker, "work", babble)
@@ -294,9 +305,11 @@ def test_malformed_answer_is_a_crash(
             with pytest.raises(ProbeError, match=words) as seen:
                 probe.probe()
         assert seen.value.reason == "crash"
+
         kill(babbler, signal.SIGKILL)
         _ended(babbler)
-        assert len(probe.probe().gpus) == 4
+        raw = probe.probe()
+        assert len(raw.gpus) == 4
 
 
 def test_process_that_stops_in_an_answer_hangs(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path) -> None:
