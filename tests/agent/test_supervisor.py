@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import psutil
 import pytest
@@ -55,20 +55,29 @@ def wake() -> Iterator[socket.socket]:
 
 
 def test_probe_crosses_processes_unchanged(probe: ProbeProcess) -> None:
-    first, second = probe.probe(), probe.probe()
+    first = probe.probe()
+    second = probe.probe()
     assert first is second  # the same bytes are not read twice
-    assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
-    assert first.gpu_functions[0].path[0].startswith("pci")
+    indexes = [gpu.index for gpu in first.gpus]
+    assert indexes == [0, 1, 2, 3]
+    root = first.gpu_functions[0].path[0]
+    assert root.startswith("pci")
 
 
 def test_name_that_is_not_utf8_crosses_processes(probe: ProbeProcess, sysfs: Path) -> None:
     probe.probe()
-    functions = [function.resolve() for function in (sysfs / "bus" / "pci" / "devices").iterdir()]
-    function = next(function for function in functions if not (function / "infiniband").exists())
+    bus = sysfs / "bus" / "pci" / "devices"
+    without_nic = []
+    for link in bus.iterdir():
+        function = link.resolve()
+        if not (function / "infiniband").exists():
+            without_nic.append(function)
     nic = sysfs / "class" / "infiniband" / os.fsdecode(b"mlx\xff")
     nic.mkdir(parents=True)
-    (nic / "device").symlink_to(function)
-    assert [nic.name for nic in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
+    (nic / "device").symlink_to(without_nic[0])
+    raw = probe.probe()
+    names = [nic.name for nic in raw.nics]
+    assert names == ["mlx5_0", "mlx5_1", "mlx?"]
 
 
 def _crash(probe: ProbeProcess, faults: Path) -> None:
@@ -219,7 +228,7 @@ def _ended(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-@pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started afresh"])
+@pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started-afresh"])
 def test_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Path, crashes_before: int) -> None:
     reader, writer = os.pipe()
     agent = os.fork()
