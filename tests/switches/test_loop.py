@@ -67,7 +67,8 @@ class Machine:
 
     def run(self, *, seconds: float = 0.0, minutes: float = 0.0) -> None:
         """Let time pass."""
-        until = self.time.seconds + seconds + 60 * minutes
+        seconds += 60 * minutes
+        until = self.time.seconds + seconds
         while self.time.seconds <= until:
             self.program.turn()
             until_turn = self.program.seconds_until_turn()
