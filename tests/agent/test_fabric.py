@@ -301,12 +301,12 @@ def test_board_outside_racks_needs_no_fabric(
     ("profile", "fabric", "words"),
     [
         pytest.param("dgx-h200", SimulatedFabric(state=3, health_mask=0x1), "degraded bandwidth", id="bandwidth"),
-        pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x1A9), "degraded bandwidth", id="one field"),
+        pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x1A9), "degraded bandwidth", id="one-field"),
         pytest.param("dgx-h200", SimulatedFabric(state=3, health_mask=0x10), "route unhealthy", id="route"),
         pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x500), "too few NVLinks", id="configuration"),
         pytest.param("hgx-b300-8", SimulatedFabric(state=3, health_summary=2), "unhealthy", id="summary"),
         pytest.param("hgx-b300-8", SimulatedFabric(state=3, health_summary=3), "limited capacity", id="capacity"),
-        pytest.param("dgx-h200", SimulatedFabric(state=0, health_mask=0x1), "degraded bandwidth", id="state 0"),
+        pytest.param("dgx-h200", SimulatedFabric(state=0, health_mask=0x1), "degraded bandwidth", id="state-zero"),
     ],
 )
 def test_health_counts_without_a_cluster_uuid(
