@@ -357,11 +357,11 @@ def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
 @pytest.mark.parametrize(
     ("profile", "driver", "fabric"),
     [
-        ("hgx-h100-8", "535.183.01", "not-supported"),
-        ("dgx-h200", "580.95.05", "not-supported"),
-        ("l40s-4", "515.105.01", "not-supported"),
-        ("dgx1-v100", "470.256.02", "not-supported"),
-        ("gb200-nvl72-tray", "580.95.05", "completed"),
+        pytest.param("hgx-h100-8", "535.183.01", "not-supported", id="board-with-535"),
+        pytest.param("dgx-h200", "580.95.05", "not-supported", id="board-with-580"),
+        pytest.param("l40s-4", "515.105.01", "not-supported", id="cards-with-515"),
+        pytest.param("dgx1-v100", "470.256.02", "not-supported", id="mesh-with-470"),
+        pytest.param("gb200-nvl72-tray", "580.95.05", "completed", id="tray-with-580"),
     ],
 )
 def test_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
@@ -472,8 +472,12 @@ def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, t
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (UNKNOWN, "GPU 2: fabric query failed: Unknown Error"),
-        (NOT_SUPPORTED, "GPU 2: not in the NVLink fabric that other GPUs of this node are in"),
+        pytest.param(UNKNOWN, "GPU 2: fabric query failed: Unknown Error", id="unknown-error"),
+        pytest.param(
+            NOT_SUPPORTED,
+            "GPU 2: not in the NVLink fabric that other GPUs of this node are in",
+            id="not-supported",
+        ),
     ],
 )
 def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int, reason: str, tmp_path: Path) -> None:

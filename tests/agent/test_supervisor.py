@@ -263,7 +263,15 @@ def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, writer:
         signal.pause()
 
 
-@pytest.mark.parametrize("answer", [b'{"gpus": "eight"}', b"[]", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b'{"gpus": "eight"}', id="object"),
+        pytest.param(b"[]", id="empty-list"),
+        pytest.param(b"\xff", id="no-utf8"),
+        pytest.param(b"[" * 100_000, id="deep"),
+    ],
+)
 def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, answer: bytes
 ) -> None:

@@ -61,11 +61,11 @@ def test_plain_text_is_printable_and_short() -> None:
 @pytest.mark.parametrize(
     ("switch", "port", "is_told"),
     [
-        ("leaf1", "7", True),
-        ("leaf1 (mac:1)", "7", True),
-        ("mac:1", "7", False),
-        ("leaf2", "7", False),
-        ("leaf1", "8", False),
+        pytest.param("leaf1", "7", True, id="by-name"),
+        pytest.param("leaf1 (mac:1)", "7", True, id="by-name-and-id"),
+        pytest.param("mac:1", "7", False, id="by-id-alone"),
+        pytest.param("leaf2", "7", False, id="another-switch"),
+        pytest.param("leaf1", "8", False, id="another-port"),
     ],
 )
 def test_expected_switch_is_told_while_the_cable_is_there(switch: str, port: str, is_told: bool) -> None:
