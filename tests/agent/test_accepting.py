@@ -87,8 +87,9 @@ def two_devices_only(raw: RawNode) -> RawNode:
 
 def one_end_of_a_link_dead(raw: RawNode) -> RawNode:
     first, second, *others = raw.gpus
-    dead_link = second.links[0]._replace(state=0)
-    half_dead = second._replace(links=(dead_link, *second.links[1:]))
+    link, *links = second.links
+    dead_link = link._replace(state=0)
+    half_dead = second._replace(links=(dead_link, *links))
     return raw._replace(gpus=(first, half_dead, *others))
 
 
@@ -221,16 +222,20 @@ def test_fault_on_top_of_an_accepted_one_is_named_alone(tmp_path: Path) -> None:
 
 def test_fewer_links_than_were_accepted_are_a_fault(tmp_path: Path) -> None:
     node = Watched(load_profile("dgx-h200"), tmp_path)
-    node.look(links_down(3, 5), accept=True)
-    worse = node.look(links_down(3, 5, 6))
+    one_dead = links_down(3, 5)
+    two_dead = links_down(3, 5, 6)
+    node.look(one_dead, accept=True)
+    worse = node.look(two_dead)
     assert reasons(worse) == ("GPU 3: 16 of 17 NVLinks active",)
 
 
 def test_accepted_link_that_heals_is_expected_from_then_on(tmp_path: Path) -> None:
     node = Watched(load_profile("dgx-h200"), tmp_path)
-    node.look(links_down(3, 5, 6), accept=True)
-    node.look(links_down(3, 5))
-    worse = node.look(links_down(3, 5, 6))
+    one_dead = links_down(3, 5)
+    two_dead = links_down(3, 5, 6)
+    node.look(two_dead, accept=True)
+    node.look(one_dead)
+    worse = node.look(two_dead)
     assert reasons(worse) == ("GPU 3: 16 of 17 NVLinks active",)
 
 
@@ -262,8 +267,10 @@ def test_another_product_starts_anew_and_nothing_is_accepted(tmp_path: Path) -> 
     cards = Watched(load_profile("l40s-4"), tmp_path / "l40s")
     accepted = cards.look(dead_gpus(1), accept=True)
     past = accepted.annotations[REFERENCE]
-    h200 = probed(load_profile("dgx-h200"), tmp_path / "h200", links_down(0, 1))
-    found = describe(h200, "n1", past)
+
+    board = load_profile("dgx-h200")
+    raw = probed(board, tmp_path / "h200", links_down(0, 1))
+    found = describe(raw, "n1", past)
     assert reasons(found) == ("GPU 0: 17 of 18 NVLinks active",)
     baseline = json.loads(found.annotations[REFERENCE])
     assert "accepted" not in baseline
