@@ -134,18 +134,22 @@ def test_root_is_found_by_its_pattern(tmp_path: Path) -> None:
 def test_both_ends_of_a_link_have_to_agree(tmp_path: Path) -> None:
     raw = probed(load_profile("rtx3090-2-nvlink"), tmp_path)
     first, second = raw.gpus
-    dead = [link._replace(state=0) for link in first.links[2:]]
-    half_dead = first._replace(links=(*first.links[:2], *dead))
+    links = list(first.links[:2])
+    for link in first.links[2:]:
+        links.append(link._replace(state=0))
+    half_dead = first._replace(links=tuple(links))
     for gpus in ((half_dead, second), (second, half_dead)):
         topology = discover(raw._replace(gpus=gpus))
-        assert topology.matrix.cells[1][0] == "NV2"
+        cells = topology.matrix.cells
+        assert cells[1][0] == "NV2"
 
 
 def test_some_pairs_of_a_hybrid_mesh_have_no_link(tmp_path: Path) -> None:
     topology = discovered(load_profile("dgx1-v100"), tmp_path)
     between_gpus = topology.matrix.cells[:8]
     assert cells_between(between_gpus) == {"NV1", "NV2", "SYS"}
-    assert topology.nvlink_domains == (tuple(range(8)),)
+    (domain,) = topology.nvlink_domains
+    assert domain == tuple(range(8))
 
 
 def test_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
@@ -599,7 +603,8 @@ def test_pipe_in_place_of_a_file_is_not_awaited(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["state", "link_layer"])
 def test_port_that_is_a_pipe_says_nothing(name: str, tmp_path: Path) -> None:
     write_sysfs(load_profile(H200), tmp_path)
-    file = tmp_path / "class" / "infiniband" / "mlx5_3" / "ports" / "1" / name
+    port_folder = tmp_path / "class" / "infiniband" / "mlx5_3" / "ports" / "1"
+    file = port_folder / name
     file.unlink()
     os.mkfifo(file)
     nics = {nic.name: nic for nic in Sysfs(tmp_path).nics()}
