@@ -24,13 +24,15 @@ class Tree:
     def nic(self, name: str, link_layer: str, state: str = "4: ACTIVE", port: int = 1) -> None:
         """An RDMA device with a port, or another port of it."""
         device = f"class/infiniband/{name}"
+        port_folder = f"{device}/ports/{port}"
         self.write(f"{device}/device/vendor", MELLANOX)
-        self.write(f"{device}/ports/{port}/link_layer", link_layer)
-        self.write(f"{device}/ports/{port}/state", state)
+        self.write(f"{port_folder}/link_layer", link_layer)
+        self.write(f"{port_folder}/state", state)
 
     def netdev(self, nic: str, name: str, dev_port: int = 0, phys_port_name: str | None = None) -> None:
         """An interface with carrier on the function of a NIC."""
-        folder = f"class/infiniband/{nic}/device/net/{name}"
+        function = f"class/infiniband/{nic}/device"
+        folder = f"{function}/net/{name}"
         self.write(f"{folder}/dev_port", str(dev_port))
         if phys_port_name is not None:
             self.write(f"{folder}/phys_port_name", phys_port_name)

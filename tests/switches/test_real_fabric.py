@@ -101,8 +101,10 @@ def interface(kind: str, host: int, rail: int) -> str:
 
 def cable_of(kind: str, host: int, rail: int) -> Cable:
     """Where a host's rail really ends."""
-    host, rail = MISCABLED.get((host, rail), (host, rail))
-    leaf = LEAF_OF[kind](host, rail)
+    place = (host, rail)
+    host, rail = MISCABLED.get(place, place)
+    leaf_of = LEAF_OF[kind]
+    leaf = leaf_of(host, rail)
     return Cable(leaf, f"p{host}-{rail}")
 
 
