@@ -42,9 +42,10 @@ class Function:
 
     def level_to(self, other: "Function") -> str:
         """How far away the other is, whichever comes first."""
-        level = pci_level(self.path, other.path, self.numa, other.numa)
-        assert pci_level(other.path, self.path, other.numa, self.numa) == level
-        return level
+        there = pci_level(self.path, other.path, self.numa, other.numa)
+        back = pci_level(other.path, self.path, other.numa, self.numa)
+        assert there == back
+        return there
 
 
 def at(*path: str, numa: int | None = 0) -> Function:
