@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.machines import discovered, probed
@@ -37,9 +38,16 @@ def test_annotation_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
     assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
 
 
+def written(topology: NodeTopology) -> Any:
+    """The document of the node's annotation."""
+    text = annotation_for(topology)
+    return json.loads(text)
+
+
 def test_faults_name_kind_and_gpu_beside_the_reasons(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
     dead_link = Faults(links_down={3: frozenset({17})})
-    raw = probed(load_profile("dgx-h200"), tmp_path, dead_link)
+    raw = probed(machine, tmp_path, dead_link)
     description = describe(raw, "n1")
     document = json.loads(description.annotations[MATRIX])
     assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
@@ -48,12 +56,12 @@ def test_faults_name_kind_and_gpu_beside_the_reasons(tmp_path: Path) -> None:
 
 def test_reason_without_a_fault_has_none(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)
-    healthy = json.loads(annotation_for(topology))
+    healthy = written(topology)
     assert "faults" not in healthy
 
     note = "GPU 3: NVML does not say which NVLinks are up"
     noted = topology._replace(reasons=(note,))
-    document = json.loads(annotation_for(noted))
+    document = written(noted)
     assert document["faults"] == []
 
 
@@ -65,7 +73,7 @@ def test_faults_go_with_the_reasons_that_are_shown(tmp_path: Path) -> None:
         faults.append(NodeFault("links-down", number % 8))
     node = large_node(8, 2, tmp_path)
     node = node._replace(reasons=tuple(reasons), faults=tuple(faults))
-    document = json.loads(annotation_for(node))
+    document = written(node)
     assert len(document["faults"]) == 15
 
 
@@ -85,7 +93,7 @@ def test_faults_are_the_first_to_make_room(words: int, has_faults: bool, tmp_pat
         faults.append(NodeFault("links-down", number))
     node = large_node(16, 18, tmp_path)
     node = node._replace(reasons=tuple(reasons), faults=tuple(faults))
-    document = json.loads(annotation_for(node))
+    document = written(node)
     assert ("faults" in document) == has_faults
     assert len(document["reasons"]) == 16
     assert len(document["matrix"]) == 34
@@ -183,11 +191,11 @@ def test_hostile_names_and_reasons_stay_within_the_limit_and_ascii(text: str, tm
 
 
 def test_reasons_that_are_left_out_are_counted(tmp_path: Path) -> None:
-    reasons = [f"reason {i}" for i in range(20)]
+    reasons = tuple(f"reason {i}" for i in range(20))
     node = large_node(8, 2, tmp_path)
-    text = annotation_for(node._replace(reasons=tuple(reasons)))
-    shown = json.loads(text)["reasons"]
-    assert shown[14:] == ["reason 14", "and 5 more: see the agent's log"]
+    document = written(node._replace(reasons=reasons))
+    shown = document["reasons"][14:]
+    assert shown == ["reason 14", "and 5 more: see the agent's log"]
 
 
 @pytest.mark.parametrize(
