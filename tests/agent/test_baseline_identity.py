@@ -213,7 +213,8 @@ def test_gpu_replaced_at_another_address_is_not_gone(raw: RawNode) -> None:
 def test_gpu_lost_at_another_address_is_named_once(raw: RawNode) -> None:
     after = moved(raw, shifted(raw, 6))
     *others, last = after.gpus
-    found = before_and_after(raw, after._replace(gpus=tuple(others)))
+    lost = after._replace(gpus=tuple(others))
+    found = before_and_after(raw, lost)
     assert reasons(found) == (f"GPU {last.pci} is on the PCI bus but not in NVML",)
 
 
@@ -288,11 +289,13 @@ def test_lost_first_gpu_of_a_mixed_machine_starts_no_new_baseline(tmp_path: Path
 
 
 def test_product_without_a_name_starts_no_new_baseline(tmp_path: Path) -> None:
-    raw = probed(load_profile("l40s-4"), tmp_path)
+    cards = load_profile("l40s-4")
+    raw = probed(cards, tmp_path)
+    gone = raw.gpus[3].pci
     after = moved(raw, {}, gone=[3])
     nameless = on_all_gpus(after, name=None)
     found = before_and_after(raw, nameless)
-    assert reasons(found) == (f"GPU {raw.gpus[3].pci} was here before and is gone",)
+    assert reasons(found) == (f"GPU {gone} was here before and is gone",)
 
 
 def test_driver_with_another_product_name_starts_no_new_baseline(tmp_path: Path) -> None:
