@@ -675,7 +675,8 @@ def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) ->
 def test_two_dies_of_a_board_are_pix(find: Finder) -> None:
     """NVML answers 0 ("internal") for them."""
     topology = find("k80-4")
-    assert topology.pci_levels.nvml[1][0] == "PIX"
+    by_nvml = topology.pci_levels.nvml
+    assert by_nvml[1][0] == "PIX"
     assert topology.matrix.cells[1][0] == "PIX"
 
 
