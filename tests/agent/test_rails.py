@@ -24,25 +24,42 @@ class Cabled(SimulatedNode):
     """A DGX H200 in a rail-optimised fabric of eight leaves."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        super().__init__(load_profile("dgx-h200"), folder, spread=0.0, **options)
-        self.cables = {nic: f"leaf-{number}" for number, nic in enumerate(COMPUTE, 1)}
+        machine = load_profile("dgx-h200")
+        super().__init__(machine, folder, spread=0.0, **options)
+        self.cables: dict[str, str] = {}
         """The switch at the other end of each NIC's cable; nothing if it is unknown."""
+        for number, nic in enumerate(COMPUTE, 1):
+            self.cables[nic] = f"leaf-{number}"
         self.cables["mlx5_1"] = "storage-1"
 
     def run(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0) -> Activity:
         """Let time pass, after the component for switches has said what it sees."""
-        self.api.annotations[SWITCHES] = json.dumps(
-            {nic: _neighbour(leaf) if leaf else None for nic, leaf in self.cables.items()}
-        )
+        neighbours = {}
+        for nic, leaf in self.cables.items():
+            neighbours[nic] = _neighbour(leaf) if leaf else None
+        self.api.annotations[SWITCHES] = json.dumps(neighbours)
         return super().run(seconds=seconds, minutes=minutes, hours=hours)
 
     def changes_nics(self, change: Callable[[RawNic], RawNic]) -> None:
         """From now on the probe finds each NIC as this changes it."""
-        self.change = lambda raw: raw._replace(nics=tuple(change(nic) for nic in raw.nics))
+
+        def with_changed_nics(raw: RawNode) -> RawNode:
+            nics = [change(nic) for nic in raw.nics]
+            return raw._replace(nics=tuple(nics))
+
+        self.change = with_changed_nics
 
     def loses_card(self, name: str) -> None:
         """A NIC is gone from the bus."""
-        self.change = lambda raw: raw._replace(nics=tuple(nic for nic in raw.nics if nic.name != name))
+
+        def without_card(raw: RawNode) -> RawNode:
+            nics = []
+            for nic in raw.nics:
+                if nic.name != name:
+                    nics.append(nic)
+            return raw._replace(nics=tuple(nics))
+
+        self.change = without_card
 
     def restarted(self, folder: Path, **options: Any) -> "Cabled":
         """Another agent for the same Node."""
@@ -69,7 +86,8 @@ def _neighbour(leaf: str) -> dict[str, str]:
 
 
 def _down(nic: RawNic) -> RawNic:
-    return nic._replace(ports=tuple(port._replace(state="1: DOWN") for port in nic.ports))
+    ports = [port._replace(state="1: DOWN") for port in nic.ports]
+    return nic._replace(ports=tuple(ports))
 
 
 def nic_called(name: str, raw: RawNode) -> RawNic:
