@@ -164,8 +164,8 @@ def test_failing_watch_is_told_once_and_retried(
 ) -> None:
     monkeypatch.setattr("toposcope.kube.object_watch._IDLE_SECONDS", 0.2)
     caplog.set_level(logging.INFO, "agent")
-    works_again = chunked(modified("7"))
-    with ScriptedServer([reply, reply, reply, reply, works_again]) as server:
+    recovered = chunked(modified("7"))
+    with ScriptedServer([reply, reply, reply, reply, recovered]) as server:
         client = server.client()
         client._largest = LARGEST
         watched = Watched(client, 5)
