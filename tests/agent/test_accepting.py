@@ -33,8 +33,13 @@ class Watched:
         self._baseline: str | None = None
 
     def look(self, faults: Faults | None = None, change: Change = unchanged, *, accept: bool = False) -> Description:
-        raw = change(probed(self._node, self._folder, faults))
-        found = describe(raw, "n1", self._baseline, accept=accept)
+        raw = probed(self._node, self._folder, faults)
+        found = describe(
+            change(raw),
+            "n1",
+            self._baseline,
+            accept=accept,
+        )
         self._baseline = found.annotations.get(REFERENCE)
         return found
 
@@ -53,37 +58,54 @@ def dead_gpus(*gpus: int) -> Faults:
 
 
 def lost(gpu: int) -> Faults:
-    calls = ("nvmlDeviceGetMigMode", "nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState")
-    return Faults(calls=tuple(CallFault(call=call, gpu=gpu, error=15) for call in calls))
+    calls = []
+    for call in ("nvmlDeviceGetMigMode", "nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState"):
+        calls.append(CallFault(call=call, gpu=gpu, error=15))
+    return Faults(calls=tuple(calls))
 
 
 def held_by_nouveau(raw: RawNode) -> RawNode:
     first, *others = raw.gpu_functions
-    gpus = [gpu for gpu in raw.gpus if gpu.pci != first.address]
     held = first._replace(driver="nouveau")
-    return raw._replace(gpus=tuple(gpus), gpu_functions=(held, *others))
+    gpus = []
+    for gpu in raw.gpus:
+        if gpu.pci != first.address:
+            gpus.append(gpu)
+    return raw._replace(
+        gpus=tuple(gpus),
+        gpu_functions=(held, *others),
+    )
 
 
 def two_devices_only(raw: RawNode) -> RawNode:
-    return raw._replace(gpus=raw.gpus[:2], container=(("NVIDIA_VISIBLE_DEVICES", "0,1"),))
+    visible = ("NVIDIA_VISIBLE_DEVICES", "0,1")
+    return raw._replace(
+        gpus=raw.gpus[:2],
+        container=(visible,),
+    )
 
 
 def one_end_of_a_link_dead(raw: RawNode) -> RawNode:
     first, second, *others = raw.gpus
-    dead_link = second.links[0]._replace(state=0)
-    half_dead = second._replace(links=(dead_link, *second.links[1:]))
+    link, *links = second.links
+    dead_link = link._replace(state=0)
+    half_dead = second._replace(links=(dead_link, *links))
     return raw._replace(gpus=(first, half_dead, *others))
 
 
 def farther_apart(raw: RawNode) -> RawNode:
     """As if the firmware put the first GPU below another root."""
     first, *others = raw.gpu_functions
-    moved = first._replace(path=("pci0000:ff", *first.path[1:]))
+    _root, *path = first.path
+    moved = first._replace(path=("pci0000:ff", *path))
     ancestors = []
     for ancestor in raw.ancestors:
         is_of_first = 0 in ancestor[:2]
         ancestors.append(ancestor._replace(level=50) if is_of_first else ancestor)
-    return raw._replace(gpu_functions=(moved, *others), ancestors=tuple(ancestors))
+    return raw._replace(
+        gpu_functions=(moved, *others),
+        ancestors=tuple(ancestors),
+    )
 
 
 BAD_HEALTH = Faults(fabric={2: {"health_mask": 1, "health_summary": 2}})
@@ -100,12 +122,21 @@ class Wrong:
 
 def links_down(gpu: int, *links: int) -> Faults:
     """These links of a GPU, or all."""
-    return Faults(links_down={gpu: frozenset(links) if links else "all"})
+    if not links:
+        return Faults(links_down={gpu: "all"})
+    return Faults(links_down={gpu: frozenset(links)})
 
 
 BRIDGE = "rtx3090-2-nvlink"
 TRAY = "gb200-nvl72-tray"
-NO_FABRIC = Faults(fabric={gpu: {"state": 0} for gpu in range(4)})
+
+
+def on_every_gpu(answer: dict[str, int]) -> dict[int, Any]:
+    """Each GPU of a tray answers so about its fabric."""
+    return dict.fromkeys(range(4), answer)
+
+
+NO_FABRIC = Faults(fabric=on_every_gpu({"state": 0}))
 LIMITED_CAPACITY = Faults(fabric={2: {"health_mask": 0, "health_summary": 3}})
 NO_LINKS = Faults(links_down=dict.fromkeys(range(8), "all"))
 
@@ -173,28 +204,38 @@ def test_state_at_first_sight_is_accepted_too(wrong: Wrong, tmp_path: Path) -> N
 
 
 def test_fault_on_top_of_an_accepted_one_is_named_alone(tmp_path: Path) -> None:
-    node = Watched(load_profile("hgx-h100-8"), tmp_path)
+    board = load_profile("hgx-h100-8")
+    node = Watched(board, tmp_path)
     node.look(dead_gpus(5))
     node.look(dead_gpus(5), accept=True)
-    more = node.look(Faults(vanished=frozenset({5}), links_down={2: frozenset({0})}))
+    dead_gpu_and_link = Faults(
+        vanished=frozenset({5}),
+        links_down={2: frozenset({0})},
+    )
+    more = node.look(dead_gpu_and_link)
     assert reasons(more) == ("GPU 2: 17 of 18 NVLinks active",)
+
     two = node.look(dead_gpus(5, 6))
-    address = load_profile("hgx-h100-8").gpus[6].function.address
+    address = board.gpus[6].function.address
     assert reasons(two) == (f"GPU {address} is on the PCI bus but not in NVML",)
 
 
 def test_fewer_links_than_were_accepted_are_a_fault(tmp_path: Path) -> None:
     node = Watched(load_profile("dgx-h200"), tmp_path)
-    node.look(links_down(3, 5), accept=True)
-    worse = node.look(links_down(3, 5, 6))
+    one_dead = links_down(3, 5)
+    two_dead = links_down(3, 5, 6)
+    node.look(one_dead, accept=True)
+    worse = node.look(two_dead)
     assert reasons(worse) == ("GPU 3: 16 of 17 NVLinks active",)
 
 
 def test_accepted_link_that_heals_is_expected_from_then_on(tmp_path: Path) -> None:
     node = Watched(load_profile("dgx-h200"), tmp_path)
-    node.look(links_down(3, 5, 6), accept=True)
-    node.look(links_down(3, 5))
-    worse = node.look(links_down(3, 5, 6))
+    one_dead = links_down(3, 5)
+    two_dead = links_down(3, 5, 6)
+    node.look(two_dead, accept=True)
+    node.look(one_dead)
+    worse = node.look(two_dead)
     assert reasons(worse) == ("GPU 3: 16 of 17 NVLinks active",)
 
 
@@ -202,16 +243,20 @@ def test_lost_gpu_missing_after_a_reboot_is_the_same_fault(tmp_path: Path) -> No
     node = Watched(load_profile("dgx-h200"), tmp_path)
     node.look()
     node.look(lost(2), accept=True)
-    assert state(node.look(dead_gpus(2))) == "ok"
+    rebooted = node.look(dead_gpus(2))
+    assert state(rebooted) == "ok"
 
 
 def test_removed_gpu_is_accepted(tmp_path: Path) -> None:
     whole = load_profile("l40s-4")
-    before = describe(probed(whole, tmp_path / "whole"), "n1")
+    whole_raw = probed(whole, tmp_path / "whole")
+    before = describe(whole_raw, "n1")
+    past = before.annotations[REFERENCE]
     fewer = replace(whole, gpus=whole.gpus[:3])
     raw = probed(fewer, tmp_path / "fewer")
-    past = before.annotations[REFERENCE]
-    assert state(describe(raw, "n1", past)) == "degraded"
+    degraded = describe(raw, "n1", past)
+    assert state(degraded) == "degraded"
+
     accepted = describe(raw, "n1", past, accept=True)
     assert state(accepted) == "ok"
     later = describe(raw, "n1", accepted.annotations[REFERENCE])
@@ -221,23 +266,29 @@ def test_removed_gpu_is_accepted(tmp_path: Path) -> None:
 def test_another_product_starts_anew_and_nothing_is_accepted(tmp_path: Path) -> None:
     cards = Watched(load_profile("l40s-4"), tmp_path / "l40s")
     accepted = cards.look(dead_gpus(1), accept=True)
-    h200 = probed(load_profile("dgx-h200"), tmp_path / "h200", links_down(0, 1))
-    found = describe(h200, "n1", accepted.annotations[REFERENCE])
+    past = accepted.annotations[REFERENCE]
+
+    board = load_profile("dgx-h200")
+    raw = probed(board, tmp_path / "h200", links_down(0, 1))
+    found = describe(raw, "n1", past)
     assert reasons(found) == ("GPU 0: 17 of 18 NVLinks active",)
-    assert "accepted" not in json.loads(found.annotations[REFERENCE])
+    baseline = json.loads(found.annotations[REFERENCE])
+    assert "accepted" not in baseline
 
 
 def test_accepted_fabric_fault_outlives_a_registration(tmp_path: Path) -> None:
-    node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
+    node = Watched(load_profile(TRAY), tmp_path)
+    registering = Faults(fabric=on_every_gpu({"state": 2}))
     node.look(BAD_HEALTH, accept=True)
-    node.look(Faults(fabric={gpu: {"state": 2} for gpu in range(4)}))
-    assert state(node.look(BAD_HEALTH)) == "ok"
+    node.look(registering)
+    registered = node.look(BAD_HEALTH)
+    assert state(registered) == "ok"
 
 
 @pytest.mark.parametrize(
     ("earlier_key", "fabric"),
     [
-        pytest.param("fabric:1d3e5c5b", {gpu: {"state": 0} for gpu in range(4)}, id="fabric-down"),
+        pytest.param("fabric:1d3e5c5b", on_every_gpu({"state": 0}), id="fabric-down"),
         pytest.param("fabric:ac5dbebe", {1: {"state": 0}}, id="gpu-in-no-fabric"),
         pytest.param("fabric:5260bf11", {1: {"clique": 7}}, id="two-cliques"),
         pytest.param("fabric:4a999f0e", {3: {"status": 999}}, id="failed-registration"),
@@ -256,9 +307,11 @@ def test_fabric_fault_that_an_earlier_agent_accepted_stays_accepted(
     assert present_key != earlier_key
 
     baseline["accepted"] = [earlier_key]
-    found = describe(raw, "n1", json.dumps(baseline))
+    past = json.dumps(baseline)
+    found = describe(raw, "n1", past)
     assert_accepted(found)
-    assert json.loads(found.annotations[REFERENCE])["accepted"] == [present_key]
+    rewritten = json.loads(found.annotations[REFERENCE])
+    assert rewritten["accepted"] == [present_key]
 
 
 def test_unfinished_registration_is_named_though_accepted(tmp_path: Path) -> None:
@@ -272,17 +325,24 @@ def test_unfinished_registration_is_named_though_accepted(tmp_path: Path) -> Non
 
 def test_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) -> None:
     def without_bus(raw: RawNode) -> RawNode:
-        return raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
+        return raw._replace(
+            gpu_functions=(),
+            switch_functions=(),
+            bus_visible=False,
+        )
 
     node = Watched(load_profile("hgx-h100-8"), tmp_path)
-    node.look(dead_gpus(5), accept=True)
-    node.look(dead_gpus(5), without_bus)
-    assert state(node.look(dead_gpus(5))) == "ok"
+    missing = dead_gpus(5)
+    node.look(missing, accept=True)
+    node.look(missing, without_bus)
+    later = node.look(missing)
+    assert state(later) == "ok"
 
 
 def test_excluded_gpu_is_the_same_after_buses_were_renumbered(tmp_path: Path) -> None:
     """The driver tells no UUID of it. A GPU that is missing where the baseline has another one is a fault."""
-    excluded = load_profile("hgx-h100-8").gpus[5].function.address
+    board = load_profile("hgx-h100-8")
+    excluded = board.gpus[5].function.address
 
     def elsewhere(raw: RawNode) -> RawNode:
         functions = []
@@ -291,10 +351,12 @@ def test_excluded_gpu_is_the_same_after_buses_were_renumbered(tmp_path: Path) ->
             functions.append(function._replace(address=address))
         return raw._replace(gpu_functions=tuple(functions))
 
-    node = Watched(load_profile("hgx-h100-8"), tmp_path)
+    node = Watched(board, tmp_path)
     node.look(dead_gpus(5), accept=True)
-    assert state(node.look(dead_gpus(5), elsewhere)) == "ok"
-    assert state(node.look(dead_gpus(5), elsewhere)) == "ok"
+    renumbered = node.look(dead_gpus(5), elsewhere)
+    assert state(renumbered) == "ok"
+    later = node.look(dead_gpus(5), elsewhere)
+    assert state(later) == "ok"
     more = node.look(dead_gpus(5, 6), elsewhere)
     assert len(reasons(more)) == 1
 
@@ -304,32 +366,55 @@ def test_excluded_gpu_is_the_same_after_buses_were_renumbered(tmp_path: Path) ->
 
 def with_legacy_card(folder: Path) -> tuple[Machine, Faults]:
     """A board of four, and a K80 die that a driver of today does not know."""
-    node = machine(folder, A100, 5, architecture="ampere", nvlink={"pairs": mesh(4, 4)})
+    node = machine(
+        folder,
+        A100,
+        5,
+        architecture="ampere",
+        nvlink={"pairs": mesh(4, 4)},
+    )
     *board, card = node.gpus
     legacy = replace(card, name="Tesla K80", links=())
-    return replace(node, gpus=(*board, legacy)), dead_gpus(4)
+    node = replace(node, gpus=(*board, legacy))
+    return node, dead_gpus(4)
 
 
 @pytest.mark.regression
 def test_legacy_card_that_the_driver_ignores_is_accepted(tmp_path: Path) -> None:
     legacy, ignored = with_legacy_card(tmp_path)
     node = Watched(legacy, tmp_path)
-    assert state(node.look(ignored)) == "degraded"
-    assert state(node.look(ignored, accept=True)) == "ok"
-    assert state(node.look(ignored)) == "ok"
-    more = node.look(Faults(vanished=frozenset({4}), links_down={0: frozenset({1})}))
-    assert all("NVLinks active" in reason for reason in reasons(more))
+    first = node.look(ignored)
+    assert state(first) == "degraded"
+    accepted = node.look(ignored, accept=True)
+    assert state(accepted) == "ok"
+    later = node.look(ignored)
+    assert state(later) == "ok"
+
+    dead_link_too = Faults(
+        vanished=frozenset({4}),
+        links_down={0: frozenset({1})},
+    )
+    more = node.look(dead_link_too)
+    for reason in reasons(more):
+        assert "NVLinks active" in reason
 
 
 def test_node_whose_only_card_is_ignored_is_accepted_as_one_without_gpus(tmp_path: Path) -> None:
     node = Watched(load_profile("t4-1"), tmp_path)
     ignored = dead_gpus(0)
-    assert "0 GPUs" in node.look(ignored).problem
-    for found in (node.look(ignored, accept=True), node.look(ignored)):
+    first = node.look(ignored)
+    assert "0 GPUs" in first.problem
+
+    accepted = node.look(ignored, accept=True)
+    later = node.look(ignored)
+    for found in (accepted, later):
         assert found.problem == ""
         assert found.labels.known == {}
-    assert state(node.look()) == "ok"
-    assert "0 GPUs" in node.look(ignored).problem
+
+    back = node.look()
+    assert state(back) == "ok"
+    again = node.look(ignored)
+    assert "0 GPUs" in again.problem
 
 
 def test_gpus_that_neither_nvml_nor_sysfs_shows_are_no_state_to_accept(tmp_path: Path) -> None:
@@ -337,12 +422,15 @@ def test_gpus_that_neither_nvml_nor_sysfs_shows_are_no_state_to_accept(tmp_path:
         return raw._replace(gpu_functions=(), bus_visible=False)
 
     node = Watched(load_profile("t4-1"), tmp_path)
-    assert "0 GPUs" in node.look(dead_gpus(0), without_bus, accept=True).problem
+    found = node.look(dead_gpus(0), without_bus, accept=True)
+    assert "0 GPUs" in found.problem
 
 
 def test_silent_driver_is_no_state_to_accept(tmp_path: Path) -> None:
     node = Watched(load_profile("l40s-4"), tmp_path)
-    assert "NVML does not answer" in node.look(Faults(init_error=9), accept=True).problem
+    silent = Faults(init_error=9)
+    found = node.look(silent, accept=True)
+    assert "NVML does not answer" in found.problem
 
 
 # The running agent
@@ -358,16 +446,26 @@ def agent_of(node: Machine, folder: Path, faults: Faults) -> SimulatedNode:
 def test_flag_accepts_an_excluded_gpu_for_the_running_agent(tmp_path: Path) -> None:
     agent = agent_of(load_profile("hgx-h100-8"), tmp_path, dead_gpus(5))
     assert agent.state == "degraded"
-    accepting = SimulatedNode(agent.machine, tmp_path, once=True, accept_degraded=True)
-    accepting.api.baseline, accepting.api.annotations = agent.api.baseline, agent.api.annotations
+
+    accepting = SimulatedNode(
+        agent.machine,
+        tmp_path,
+        once=True,
+        accept_degraded=True,
+    )
+    accepting.api.baseline = agent.api.baseline
+    accepting.api.annotations = agent.api.annotations
     accepting.faults = agent.faults
     assert accepting.agent.sync()
     assert accepting.state == "ok"
+
     agent.api.baseline = accepting.api.baseline
     agent.run(minutes=10)
     assert agent.state == "ok"
+
     restarted = SimulatedNode(agent.machine, tmp_path)
-    restarted.api, restarted.faults = accepting.api, agent.faults
+    restarted.api = accepting.api
+    restarted.faults = agent.faults
     restarted.run(minutes=2)
     assert accepting.state == "ok"
 
@@ -375,16 +473,22 @@ def test_flag_accepts_an_excluded_gpu_for_the_running_agent(tmp_path: Path) -> N
 @pytest.mark.regression
 @pytest.mark.parametrize(
     ("profile", "faults"),
-    [("hgx-h100-8", dead_gpus(5)), ("dgx-h200", links_down(3, 5)), ("gb200-nvl72-tray", BAD_HEALTH)],
+    [
+        pytest.param("hgx-h100-8", dead_gpus(5), id="excluded-gpu"),
+        pytest.param("dgx-h200", links_down(3, 5), id="dead-link"),
+        pytest.param(TRAY, BAD_HEALTH, id="bad-fabric-health"),
+    ],
 )
 def test_deleted_baseline_accepts_the_present_state(profile: str, faults: Faults, tmp_path: Path) -> None:
     agent = agent_of(load_profile(profile), tmp_path, faults)
     assert agent.state == "degraded"
+
     agent.api.baseline = None  # as the next read of the Node finds it
     agent.run(minutes=2)
     assert agent.state == "ok"
     agent.run(hours=1)
     assert agent.state == "ok"
+
     agent.faults = Faults()
     agent.run(minutes=2)
     agent.faults = faults
@@ -393,7 +497,10 @@ def test_deleted_baseline_accepts_the_present_state(profile: str, faults: Faults
 
 
 def test_node_that_was_never_labelled_has_nothing_to_accept(tmp_path: Path) -> None:
-    nvlink = {"switched": 18, "inactive": dict.fromkeys(range(8), "all")}
+    nvlink = {
+        "switched": 18,
+        "inactive": dict.fromkeys(range(8), "all"),
+    }
     node = machine(tmp_path, H100, 8, nvlink=nvlink, switches=4)
     agent = agent_of(node, tmp_path, Faults())
     assert agent.state == "degraded"
@@ -409,11 +516,14 @@ def test_garbled_baseline_accepts_nothing(tmp_path: Path) -> None:
 
 def test_keys_of_accepted_faults_hold_no_indices(tmp_path: Path) -> None:
     """NVML numbers GPUs anew at a reboot, and closes the gap that a lost one leaves."""
-    node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
+    node = Watched(load_profile(TRAY), tmp_path)
     node.look(BAD_HEALTH, accept=True)
 
     def renumbered(raw: RawNode) -> RawNode:
-        gpus = [gpu._replace(index=index) for index, gpu in enumerate(reversed(raw.gpus))]
+        gpus = []
+        for index, gpu in enumerate(reversed(raw.gpus)):
+            gpus.append(gpu._replace(index=index))
         return raw._replace(gpus=tuple(gpus))
 
-    assert_accepted(node.look(BAD_HEALTH, renumbered))
+    later = node.look(BAD_HEALTH, renumbered)
+    assert_accepted(later)

@@ -38,35 +38,45 @@ def raw(board: Machine, tmp_path: Path) -> RawNode:
 
 def on_all_gpus(raw: RawNode, **fields: Any) -> RawNode:
     """The node if its GPUs answered otherwise."""
-    gpus = [gpu._replace(**fields) for gpu in raw.gpus]
+    gpus = []
+    for gpu in raw.gpus:
+        gpus.append(gpu._replace(**fields))
     return raw._replace(gpus=tuple(gpus))
 
 
 def on_first_gpu(raw: RawNode, **fields: Any) -> RawNode:
     """The node if its first GPU answered otherwise."""
     first, *others = raw.gpus
-    return raw._replace(gpus=(first._replace(**fields), *others))
+    changed = first._replace(**fields)
+    return raw._replace(gpus=(changed, *others))
 
 
 def baseline_of(raw: RawNode) -> str:
     """The annotation that an agent writes at first sight."""
-    return describe(raw, "n1").annotations[REFERENCE]
+    description = describe(raw, "n1")
+    return description.annotations[REFERENCE]
 
 
 def moved(raw: RawNode, places: Mapping[int, str], gone: Sequence[int] = ()) -> RawNode:
     """The node after a reboot: without some GPUs, and with others at new addresses."""
-    addresses = {gpu.pci: places.get(gpu.index, gpu.pci) for gpu in raw.gpus}
-    for index in gone:
-        del addresses[raw.gpus[index].pci]
+    addresses: dict[str, str] = {}
     gpus: list[RawGpu] = []
     for gpu in raw.gpus:
-        if gpu.pci in addresses:
-            gpus.append(gpu._replace(index=len(gpus), pci=addresses[gpu.pci]))
+        if gpu.index in gone:
+            continue
+        address = places.get(gpu.index, gpu.pci)
+        addresses[gpu.pci] = address
+        gpus.append(gpu._replace(index=len(gpus), pci=address))
     functions = []
     for function in raw.gpu_functions:
         if function.address in addresses:
-            functions.append(function._replace(address=addresses[function.address]))
-    return raw._replace(gpus=tuple(gpus), gpu_functions=tuple(functions), ancestors=())
+            address = addresses[function.address]
+            functions.append(function._replace(address=address))
+    return raw._replace(
+        gpus=tuple(gpus),
+        gpu_functions=tuple(functions),
+        ancestors=(),
+    )
 
 
 def before_and_after(raw: RawNode, after: RawNode, *, earlier_agent: bool = False) -> Description:
@@ -84,49 +94,79 @@ def reasons(found: Description) -> tuple[str, ...]:
     return found.topology.reasons
 
 
+def look_again(raw: RawNode, found: Description) -> Description:
+    """The node by the baseline that was written with what was found."""
+    return describe(raw, "n1", found.annotations[REFERENCE])
+
+
 def shifted(raw: RawNode, first: int) -> dict[int, str]:
     """Every GPU from this one on has another bus."""
-    return {gpu.index: gpu.pci.replace("0000:", "0001:") for gpu in raw.gpus if gpu.index >= first}
+    places = {}
+    for gpu in raw.gpus:
+        if gpu.index >= first:
+            places[gpu.index] = gpu.pci.replace("0000:", "0001:")
+    return places
 
 
 @pytest.mark.regression
 def test_gone_gpu_is_named_alone_though_buses_were_renumbered(raw: RawNode) -> None:
+    gone = raw.gpus[5]
     after = moved(raw, shifted(raw, 6), gone=[5])
     found = before_and_after(raw, after)
-    assert reasons(found) == (f"GPU {raw.gpus[5].pci} was here before and is gone",)
-    later = describe(after, "n1", found.annotations[REFERENCE])
+    assert reasons(found) == (f"GPU {gone.pci} was here before and is gone",)
+
+    later = look_again(after, found)
     assert reasons(later) == reasons(found)
     assert later.annotations[REFERENCE] == found.annotations[REFERENCE]
 
 
 def test_gone_gpu_whose_address_another_has_is_named_by_uuid(raw: RawNode) -> None:
     """The buses close up: the next GPU has the address of the one that is gone."""
-    closed_up = {index: raw.gpus[index - 1].pci for index in (6, 7)}
+    gone = raw.gpus[5]
+    closed_up = {
+        6: gone.pci,
+        7: raw.gpus[6].pci,
+    }
     after = moved(raw, closed_up, gone=[5])
     found = before_and_after(raw, after)
-    assert reasons(found) == (f"{raw.gpus[5].uuid} was here before and is gone",)
-    later = describe(after, "n1", found.annotations[REFERENCE])
+    assert reasons(found) == (f"{gone.uuid} was here before and is gone",)
+
+    later = look_again(after, found)
     assert reasons(later) == reasons(found)
-    back = describe(raw, "n1", later.annotations[REFERENCE])
+    back = look_again(raw, later)
     assert reasons(back) == ()
     assert back.annotations[REFERENCE] == baseline_of(raw)
 
 
-@pytest.mark.parametrize("gone", [[0], [7], [2, 3], [0, 4, 7]])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param([0], id="first"),
+        pytest.param([7], id="last"),
+        pytest.param([2, 3], id="two-in-a-row"),
+        pytest.param([0, 4, 7], id="three"),
+    ],
+)
 def test_gone_gpus_are_named_one_by_one(gone: list[int], raw: RawNode) -> None:
-    after = moved(raw, shifted(raw, min(gone)), gone=gone)
+    renumbered = shifted(raw, min(gone))
+    after = moved(raw, renumbered, gone=gone)
     found = before_and_after(raw, after)
-    expected = [f"GPU {raw.gpus[index].pci} was here before and is gone" for index in gone]
+    expected = []
+    for index in gone:
+        address = raw.gpus[index].pci
+        expected.append(f"GPU {address} was here before and is gone")
     assert list(reasons(found)) == expected
 
 
 def test_renumbered_buses_alone_are_no_fault_and_forget_nothing(raw: RawNode, board: Machine, tmp_path: Path) -> None:
     renumbered = shifted(raw, 0)
-    found = before_and_after(raw, moved(raw, renumbered))
+    after = moved(raw, renumbered)
+    found = before_and_after(raw, after)
     assert reasons(found) == ()
 
-    weak = probed(board, tmp_path, Faults(links_down={6: frozenset({0})}))
-    later = describe(moved(weak, renumbered), "n1", found.annotations[REFERENCE])
+    dead_link = Faults(links_down={6: frozenset({0})})
+    weak = probed(board, tmp_path, dead_link)
+    later = look_again(moved(weak, renumbered), found)
     assert reasons(later) == ("GPU 6: 17 of 18 NVLinks active",)
 
 
@@ -135,38 +175,52 @@ def test_bridge_is_remembered_over_renumbered_buses(tmp_path: Path) -> None:
     cards = load_profile("rtx3090-2-nvlink")
     raw = probed(cards, tmp_path)
     loose = probed(cards, tmp_path, DEAD_LINKS_OF_THE_BRIDGE)
-    found = before_and_after(raw, moved(loose, shifted(raw, 0)))
-    assert reasons(found) == ("GPU 0: 0 of 4 NVLinks active", "GPU 1: 0 of 4 NVLinks active")
+    after = moved(loose, shifted(raw, 0))
+    found = before_and_after(raw, after)
+    assert reasons(found) == (
+        "GPU 0: 0 of 4 NVLinks active",
+        "GPU 1: 0 of 4 NVLinks active",
+    )
 
 
 def test_two_gpus_that_changed_places_are_the_same_two(raw: RawNode) -> None:
-    swapped = moved(raw, {0: raw.gpus[1].pci, 1: raw.gpus[0].pci})
-    assert reasons(before_and_after(raw, swapped)) == ()
+    first, second, *_others = raw.gpus
+    swapped = moved(raw, {0: second.pci, 1: first.pci})
+    found = before_and_after(raw, swapped)
+    assert reasons(found) == ()
 
 
 def test_replacement_of_a_card_should_have_its_links(tmp_path: Path) -> None:
     cards = load_profile("rtx3090-2-nvlink")
     raw = probed(cards, tmp_path)
-    badly_seated = probed(cards, tmp_path, Faults(links_down={0: frozenset({3})}))
-    found = before_and_after(raw, on_first_gpu(badly_seated, uuid="GPU-another"))
-    assert reasons(found) == ("GPU 0: 3 of 4 NVLinks active", "GPU 1: 3 of 4 NVLinks active")
+    dead_link = Faults(links_down={0: frozenset({3})})
+    badly_seated = probed(cards, tmp_path, dead_link)
+    after = on_first_gpu(badly_seated, uuid="GPU-another")
+    found = before_and_after(raw, after)
+    assert reasons(found) == (
+        "GPU 0: 3 of 4 NVLinks active",
+        "GPU 1: 3 of 4 NVLinks active",
+    )
 
 
 def test_gpu_replaced_at_another_address_is_not_gone(raw: RawNode) -> None:
-    after = moved(raw, {0: "0001:f0:00.0"})
-    found = before_and_after(raw, on_first_gpu(after, uuid="GPU-another"))
+    elsewhere = moved(raw, {0: "0001:f0:00.0"})
+    after = on_first_gpu(elsewhere, uuid="GPU-another")
+    found = before_and_after(raw, after)
     assert reasons(found) == ()
 
 
 def test_gpu_lost_at_another_address_is_named_once(raw: RawNode) -> None:
     after = moved(raw, shifted(raw, 6))
-    lost = after._replace(gpus=after.gpus[:7])
+    *others, last = after.gpus
+    lost = after._replace(gpus=tuple(others))
     found = before_and_after(raw, lost)
-    assert reasons(found) == (f"GPU {after.gpus[7].pci} is on the PCI bus but not in NVML",)
+    assert reasons(found) == (f"GPU {last.pci} is on the PCI bus but not in NVML",)
 
 
 def test_gpu_without_uuid_is_known_by_its_address(raw: RawNode) -> None:
-    found = before_and_after(raw, on_all_gpus(raw, uuid=None))
+    nameless = on_all_gpus(raw, uuid=None)
+    found = before_and_after(raw, nameless)
     assert reasons(found) == ()
     assert found.annotations[REFERENCE] == baseline_of(raw)
 
@@ -186,9 +240,10 @@ def test_earlier_annotation_shows_that_one_gpu_is_gone(raw: RawNode) -> None:
     names = ", ".join(gpu.pci for gpu in raw.gpus[5:])
     reason = f"1 of the GPUs {names} is gone; others came, so it is not known which"
     assert reasons(found) == (reason,)
-    later = describe(after, "n1", found.annotations[REFERENCE])
+
+    later = look_again(after, found)
     assert reasons(later) == (reason,)
-    back = describe(raw, "n1", later.annotations[REFERENCE])
+    back = look_again(raw, later)
     assert reasons(back) == ()
 
 
@@ -202,15 +257,18 @@ def test_earlier_annotation_shows_that_two_gpus_are_gone(raw: RawNode) -> None:
 def test_earlier_annotation_keeps_facts_of_an_absent_gpu(tmp_path: Path) -> None:
     cards = load_profile("l40s-4")
     raw = probed(cards, tmp_path)
-    found = before_and_after(raw, moved(raw, {}, gone=[3]), earlier_agent=True)
+    absent = raw.gpus[3].pci
+    after = moved(raw, {}, gone=[3])
+    found = before_and_after(raw, after, earlier_agent=True)
     kept = decode(found.annotations[REFERENCE])
     assert kept
-    assert raw.gpus[3].pci in kept.links
-    assert raw.gpus[3].pci not in kept.uuids
+    assert absent in kept.links
+    assert absent not in kept.uuids
 
 
 def test_baseline_without_the_mark_is_not_accepted(board: Machine, tmp_path: Path) -> None:
-    raw = probed(board, tmp_path, Faults(links_down={1: frozenset({0})}))
+    dead_link = Faults(links_down={1: frozenset({0})})
+    raw = probed(board, tmp_path, dead_link)
     found = before_and_after(raw, raw, earlier_agent=True)
     assert reasons(found) == ("GPU 1: 17 of 18 NVLinks active",)
 
@@ -223,16 +281,21 @@ def test_lost_first_gpu_of_a_mixed_machine_starts_no_new_baseline(tmp_path: Path
     cards = load_profile("l40s-4")
     first, *others = cards.gpus
     another = replace(first, name="NVIDIA L4")
-    raw = probed(replace(cards, gpus=(another, *others)), tmp_path)
-    found = before_and_after(raw, moved(raw, {}, gone=[0]))
+    mixed = replace(cards, gpus=(another, *others))
+    raw = probed(mixed, tmp_path)
+    after = moved(raw, {}, gone=[0])
+    found = before_and_after(raw, after)
     assert reasons(found) == (f"GPU {raw.gpus[0].pci} was here before and is gone",)
 
 
 def test_product_without_a_name_starts_no_new_baseline(tmp_path: Path) -> None:
-    raw = probed(load_profile("l40s-4"), tmp_path)
+    cards = load_profile("l40s-4")
+    raw = probed(cards, tmp_path)
+    gone = raw.gpus[3].pci
     after = moved(raw, {}, gone=[3])
-    found = before_and_after(raw, on_all_gpus(after, name=None))
-    assert reasons(found) == (f"GPU {raw.gpus[3].pci} was here before and is gone",)
+    nameless = on_all_gpus(after, name=None)
+    found = before_and_after(raw, nameless)
+    assert reasons(found) == (f"GPU {gone} was here before and is gone",)
 
 
 def test_driver_with_another_product_name_starts_no_new_baseline(tmp_path: Path) -> None:
@@ -240,16 +303,29 @@ def test_driver_with_another_product_name_starts_no_new_baseline(tmp_path: Path)
     cards = load_profile("rtx3090-2-nvlink")
     raw = probed(cards, tmp_path)
     loose = probed(cards, tmp_path, DEAD_LINKS_OF_THE_BRIDGE)
-    found = before_and_after(raw, on_all_gpus(loose, name="GeForce RTX 3090"))
+    renamed = on_all_gpus(loose, name="GeForce RTX 3090")
+    found = before_and_after(raw, renamed)
     assert len(reasons(found)) == 2
 
 
 # The annotation
 
 
-@pytest.mark.parametrize("uuid", ["GPU-\u2603", "GPU-" + "0" * 61, "", "GPU 1", "GPU-\x00", "x" * 5000, "\ud800"])
+@pytest.mark.parametrize(
+    "uuid",
+    [
+        pytest.param("GPU-\u2603", id="snowman"),
+        pytest.param("GPU-" + "0" * 61, id="too-long"),
+        pytest.param("", id="empty"),
+        pytest.param("GPU 1", id="blank"),
+        pytest.param("GPU-\x00", id="zero-byte"),
+        pytest.param("x" * 5000, id="5000-characters"),
+        pytest.param("\ud800", id="surrogate"),
+    ],
+)
 def test_malformed_uuid_stays_out_of_the_annotation(uuid: str, raw: RawNode) -> None:
-    text = baseline_of(on_first_gpu(raw, uuid=uuid))
+    odd = on_first_gpu(raw, uuid=uuid)
+    text = baseline_of(odd)
     assert text.isascii()
     document = json.loads(text)
     address = raw.gpus[0].pci
@@ -258,7 +334,16 @@ def test_malformed_uuid_stays_out_of_the_annotation(uuid: str, raw: RawNode) -> 
     assert address in document["gpus"]
 
 
-@pytest.mark.parametrize("name", ["\u00e9" * 100, "\u2603", "x" * 5000, "\x00", "\ud800"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("\u00e9" * 100, id="accents"),
+        pytest.param("\u2603", id="snowman"),
+        pytest.param("x" * 5000, id="5000-characters"),
+        pytest.param("\x00", id="zero-byte"),
+        pytest.param("\ud800", id="surrogate"),
+    ],
+)
 def test_product_of_any_name_leaves_the_annotation_ascii(name: str, raw: RawNode) -> None:
     odd = on_all_gpus(raw, name=name)
     text = baseline_of(odd)
@@ -272,7 +357,8 @@ def test_uuid_of_two_gpus_identifies_neither(raw: RawNode) -> None:
     _first, second, *others = raw.gpus
     twins = on_first_gpu(raw, uuid=second.uuid)
     document = json.loads(baseline_of(twins))
-    assert sorted(document["uuids"]) == sorted(gpu.pci for gpu in others)
+    identified = sorted(document["uuids"])
+    assert identified == sorted(gpu.pci for gpu in others)
 
 
 DOCUMENT = {"version": VERSION, "product": None, "gpus": {"a": 1}, "paths": ["X"]}
@@ -281,35 +367,50 @@ DOCUMENT = {"version": VERSION, "product": None, "gpus": {"a": 1}, "paths": ["X"
 @pytest.mark.parametrize(
     "fields",
     [
-        {"uuids": []},
-        {"uuids": {"a": 1}},
-        {"accepted": "all"},
-        {"accepted": [1]},
-        {"accepted": ["x" * 97]},
-        {"accepted": ["\u2603"]},
-        {"accepted": [f"key:{number}" for number in range(65)]},
-        {"products": ["NVIDIA H200"]},
+        pytest.param({"uuids": []}, id="uuids-a-list"),
+        pytest.param({"uuids": {"a": 1}}, id="uuid-a-number"),
+        pytest.param({"accepted": "all"}, id="accepted-a-text"),
+        pytest.param({"accepted": [1]}, id="accepted-number"),
+        pytest.param({"accepted": ["x" * 97]}, id="accepted-too-long"),
+        pytest.param({"accepted": ["\u2603"]}, id="accepted-no-ascii"),
+        pytest.param({"accepted": [f"key:{number}" for number in range(65)]}, id="65-accepted"),
+        pytest.param({"products": ["NVIDIA H200"]}, id="products-a-list"),
     ],
 )
 def test_annotation_with_fields_of_other_types_is_ignored(fields: dict[str, Any]) -> None:
-    assert decode(json.dumps({**DOCUMENT, **fields})) is None
+    text = json.dumps({**DOCUMENT, **fields})
+    assert decode(text) is None
 
 
 def test_unknown_fields_of_the_annotation_are_ignored() -> None:
-    baseline = decode(json.dumps({**DOCUMENT, "later": [1]}))
+    text = json.dumps({**DOCUMENT, "later": [1]})
+    baseline = decode(text)
     assert baseline
     assert baseline.links == {"a": 1}
     assert baseline.accepted is None
     assert baseline.uuids == {}
 
 
-@pytest.mark.parametrize(("gpus", "keeps_links"), [(16, True), (64, True), (200, False)])
+@pytest.mark.parametrize(
+    ("gpus", "keeps_links"),
+    [
+        pytest.param(16, True, id="16-gpus"),
+        pytest.param(64, True, id="64-gpus"),
+        pytest.param(200, False, id="200-gpus"),
+    ],
+)
 def test_baseline_stays_within_its_limit(gpus: int, keeps_links: bool, raw: RawNode) -> None:
-    names = [f"0000:{number:02x}:00.0" for number in range(gpus)]
+    links = {}
+    uuids = {}
+    for number in range(gpus):
+        name = f"0000:{number:02x}:00.0"
+        links[name] = 18
+        uuids[name] = f"GPU-{number:036}"
+    pairs = combinations(sorted(links), 2)
     large = observed(discover(raw))._replace(
-        links=dict.fromkeys(names, 18),
-        paths=dict.fromkeys(combinations(sorted(names), 2), "NV18"),
-        uuids={name: f"GPU-{number:036}" for number, name in enumerate(names)},
+        links=links,
+        paths=dict.fromkeys(pairs, "NV18"),
+        uuids=uuids,
         accepted=frozenset({"gpu-absent:0000:ff:00.0"}),
     )
     text = encode(large)
@@ -321,10 +422,12 @@ def test_baseline_stays_within_its_limit(gpus: int, keeps_links: bool, raw: RawN
 
 
 def test_node_with_a_gone_gpu_is_degraded(raw: RawNode) -> None:
-    found = before_and_after(raw, moved(raw, {}, gone=[1]))
+    after = moved(raw, {}, gone=[1])
+    found = before_and_after(raw, after)
     assert found.labels.known[STATE] == "degraded"
 
 
 def test_node_with_renumbered_buses_is_ok(raw: RawNode) -> None:
-    found = before_and_after(raw, moved(raw, shifted(raw, 1)))
+    after = moved(raw, shifted(raw, 1))
+    found = before_and_after(raw, after)
     assert found.labels.known[STATE] == "ok"

@@ -86,8 +86,11 @@ def test_advice_without_kernel_module_is_about_the_driver(nvml_error: int, words
 
 
 def test_gpus_named_by_mounts_are_not_withheld() -> None:
-    assert withheld(failed(NVIDIA_VISIBLE_DEVICES="0,1")).startswith("NVIDIA_VISIBLE_DEVICES is '0,1'")
-    assert withheld(failed(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")) == ""
+    by_number = failed(NVIDIA_VISIBLE_DEVICES="0,1")
+    assert withheld(by_number).startswith("NVIDIA_VISIBLE_DEVICES is '0,1'")
+
+    by_mounts = failed(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")
+    assert withheld(by_mounts) == ""
 
 
 def test_invisible_bus_leaves_gpus_unknown() -> None:
@@ -99,18 +102,29 @@ def test_invisible_bus_leaves_gpus_unknown() -> None:
 
 def test_container_facts_are_settings_and_device_node(tmp_path: Path) -> None:
     environ = {"NVIDIA_VISIBLE_DEVICES": "all", "HOME": "/"}
-    assert container_facts(environ, str(tmp_path)) == (("NVIDIA_VISIBLE_DEVICES", "all"), ("nvidiactl", "absent"))
+    without_node = container_facts(environ, str(tmp_path))
+    assert without_node == (
+        ("NVIDIA_VISIBLE_DEVICES", "all"),
+        ("nvidiactl", "absent"),
+    )
+
     (tmp_path / "nvidiactl").touch()
-    assert ("nvidiactl", "present") in container_facts({}, str(tmp_path))
+    with_node = container_facts({}, str(tmp_path))
+    assert ("nvidiactl", "present") in with_node
 
 
 def test_sysfs_shows_kernel_module_and_bus(tmp_path: Path) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path)
-    assert not Sysfs(tmp_path).module_loaded()
-    (tmp_path / "module" / "nvidia").mkdir(parents=True)
-    assert Sysfs(tmp_path).module_loaded()
-    assert Sysfs(tmp_path).bus_visible()
-    assert not Sysfs(tmp_path / "module").bus_visible()
+    sysfs = Sysfs(tmp_path)
+    assert not sysfs.module_loaded()
+
+    module = tmp_path / "module" / "nvidia"
+    module.mkdir(parents=True)
+    sysfs = Sysfs(tmp_path)
+    assert sysfs.module_loaded()
+    assert sysfs.bus_visible()
+    elsewhere = Sysfs(tmp_path / "module")
+    assert not elsewhere.bus_visible()
 
 
 def probed_log(node: SimulatedNode, caplog: pytest.LogCaptureFixture) -> str:

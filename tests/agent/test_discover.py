@@ -32,7 +32,8 @@ class Finder:
         machine = load_profile(profile)
         if driver:
             machine = replace(machine, driver=driver)
-        return discovered(machine, self._folder / profile, faults)
+        folder = self._folder / profile
+        return discovered(machine, folder, faults)
 
 
 @pytest.fixture
@@ -42,16 +43,22 @@ def find(tmp_path: Path) -> Finder:
 
 def labels_of(topology: NodeTopology) -> dict[str, str]:
     """Its labels on a Node `n1`, keys without their prefix."""
-    return {key.removeprefix(PREFIX): value for key, value in labels_for(topology, "n1").known.items()}
+    labels = labels_for(topology, "n1")
+    short = {}
+    for key, value in labels.known.items():
+        short[key.removeprefix(PREFIX)] = value
+    return short
 
 
 def unknown_labels_of(topology: NodeTopology) -> set[str]:
     """Labels that keep their values, keys without their prefix."""
-    return {key.removeprefix(PREFIX) for key in labels_for(topology, "n1").unknown}
+    labels = labels_for(topology, "n1")
+    return {key.removeprefix(PREFIX) for key in labels.unknown}
 
 
 def failing_call(call: str, error: int, gpu: int | None = None) -> Faults:
-    return Faults(calls=(CallFault(call=call, error=error, gpu=gpu),))
+    fault = CallFault(call=call, error=error, gpu=gpu)
+    return Faults(calls=(fault,))
 
 
 @pytest.mark.parametrize(("others", "label"), [(3, "NVIDIA-H200"), (5, "NVIDIA-H100-NVL")])
@@ -207,10 +214,20 @@ LABELS = {
 }
 
 
+def without_remote_type() -> Faults:
+    """A driver that does not tell what is at the other end of a link."""
+    return failing_call("nvmlDeviceGetNvLinkRemoteDeviceType", FUNCTION_NOT_FOUND)
+
+
+def dead_links(gpu: int, *links: int) -> Faults:
+    return Faults(links_down={gpu: frozenset(links)})
+
+
 @pytest.mark.regression
 @pytest.mark.parametrize("profile", LABELS)
 def test_labels_of_shipped_machine(profile: str, find: Finder) -> None:
-    assert labels_of(find(profile)) == LABELS[profile]
+    topology = find(profile)
+    assert labels_of(topology) == LABELS[profile]
 
 
 @pytest.mark.parametrize("profile", profile_names())
@@ -218,9 +235,11 @@ def test_every_shipped_machine_is_ok_and_every_label_valid(profile: str, find: F
     topology = find(profile)
     assert topology.state is State.OK
     assert topology.reasons == ()
+
     labels = labels_of(topology)
-    assert [value for value in labels.values() if not is_label_value(value)] == []
     assert "nvlink-domain" in labels
+    for key, value in labels.items():
+        assert is_label_value(value), key
 
 
 RECORDED = recorded_machines()
@@ -229,7 +248,8 @@ RECORDED = recorded_machines()
 @pytest.mark.parametrize("name", RECORDED)
 def test_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> None:
     recorded = RECORDED[name]
-    topology = discovered(machine_from_capture(recorded.text, name), tmp_path)
+    machine = machine_from_capture(recorded.text, name)
+    topology = discovered(machine, tmp_path)
     names = [f"GPU{gpu.index}" for gpu in topology.gpus]
     names += [nic.name for nic in topology.nics]
     if recorded.numbered:
@@ -259,30 +279,38 @@ def test_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> Non
     ],
 )
 def test_index_without_handle_costs_only_that_gpu(error: int, find: Finder) -> None:
-    topology = find("dgx-h200", failing_call("nvmlDeviceGetHandleByIndex", error, gpu=3))
+    no_handle = failing_call("nvmlDeviceGetHandleByIndex", error, gpu=3)
+    topology = find("dgx-h200", no_handle)
     assert topology.state is State.DEGRADED
-    assert [gpu.index for gpu in topology.gpus] == [0, 1, 2, 4, 5, 6, 7]
+    indexes = [gpu.index for gpu in topology.gpus]
+    assert indexes == [0, 1, 2, 4, 5, 6, 7]
 
 
 @pytest.mark.regression
 def test_lost_gpu_is_named_by_its_address(find: Finder) -> None:
-    topology = find("dgx-h200", Faults(lost=frozenset({3})))
+    lost = Faults(lost=frozenset({3}))
+    topology = find("dgx-h200", lost)
+    labels = labels_of(topology)
     assert topology.state is State.DEGRADED
     assert topology.reasons == ("GPU 0000:61:00.0 is on the PCI bus but not in NVML: GPU is lost",)
-    assert labels_of(topology)["gpus"] == "7"
+    assert labels["gpus"] == "7"
 
 
 @pytest.mark.regression
 def test_gpu_that_has_left_nvml_is_named_by_its_address(find: Finder) -> None:
-    topology = find("dgx-h200", Faults(vanished=frozenset({3})))
+    vanished = Faults(vanished=frozenset({3}))
+    topology = find("dgx-h200", vanished)
+    labels = labels_of(topology)
     assert topology.state is State.DEGRADED
     assert topology.reasons == ("GPU 0000:61:00.0 is on the PCI bus but not in NVML",)
-    assert labels_of(topology)["gpus"] == "7"
+    assert labels["gpus"] == "7"
 
 
 @pytest.mark.regression
 def test_failing_call_costs_only_its_own_fact(find: Finder) -> None:
-    labels = labels_of(find("dgx-h200", failing_call("nvmlDeviceGetName", 999)))
+    nameless = failing_call("nvmlDeviceGetName", 999)
+    topology = find("dgx-h200", nameless)
+    labels = labels_of(topology)
     assert "gpu-product" not in labels
     assert labels["gpus"] == "8"
     assert labels["nvlink-links"] == "18"
@@ -298,34 +326,50 @@ def test_geforce_without_serial_or_module_is_ok(find: Finder) -> None:
 @pytest.mark.regression
 def test_unknown_architecture_is_none_and_not_a_number(tmp_path: Path) -> None:
     machine = changed(load_profile("dgx-h200"), architecture=None)  # NVML answers 0xffffffff
-    topology = discovered(machine, tmp_path)
-    assert [gpu.architecture for gpu in topology.gpus] == [None] + ["hopper"] * 7
+    first, *others = discovered(machine, tmp_path).gpus
+    assert first.architecture is None
+    assert len(others) == 7
+    for gpu in others:
+        assert gpu.architecture == "hopper"
 
 
 @pytest.mark.regression
 def test_memory_node_of_a_gpu_is_not_the_node_of_its_cpus(find: Finder) -> None:
-    gpus = find(TRAY).gpus
-    assert [gpu.memory_numa for gpu in gpus] == [2, 10, 18, 26]
-    assert [gpu.numa for gpu in gpus] == [0, 0, 1, 1]
+    nodes = []
+    for gpu in find(TRAY).gpus:
+        nodes.append((gpu.numa, gpu.memory_numa))
+    assert nodes == [
+        (0, 2),
+        (0, 10),
+        (1, 18),
+        (1, 26),
+    ]
 
 
 @pytest.mark.regression
 def test_board_has_no_memory_nodes(find: Finder) -> None:
-    assert [gpu.memory_numa for gpu in find("dgx-h200").gpus] == [None] * 8
+    topology = find("dgx-h200")
+    assert len(topology.gpus) == 8
+    for gpu in topology.gpus:
+        assert gpu.memory_numa is None
 
 
 @pytest.mark.regression
 def test_mig_is_unknown_before_ampere(find: Finder) -> None:
-    assert [gpu.mig for gpu in find("t4-1").gpus] == [None]
+    topology = find("t4-1")
+    (gpu,) = topology.gpus
+    assert gpu.mig is None
 
 
 def test_nvml_that_does_not_start_names_advice_and_gpus(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
-    description = describe(probed(machine, tmp_path, Faults(init_error=999)), "n1")
+    raw = probed(machine, tmp_path, Faults(init_error=999))
+    description = describe(raw, "n1")
+    labels = description.labels
     assert "restart" in description.problem
     assert machine.gpus[0].function.address in description.problem
-    assert description.labels.known == {f"{PREFIX}state": "unknown"}
-    assert f"{PREFIX}gpus" in description.labels.unknown
+    assert labels.known == {f"{PREFIX}state": "unknown"}
+    assert f"{PREFIX}gpus" in labels.unknown
 
 
 # NVLinks
@@ -335,39 +379,53 @@ def test_nvml_that_does_not_start_names_advice_and_gpus(tmp_path: Path) -> None:
 def test_number_of_links_comes_from_the_driver(find: Finder) -> None:
     """The binding knows of more."""
     topology = find("dgx-h200")
-    assert [len(gpu.links) for gpu in topology.gpus] == [18] * 8
+    assert len(topology.gpus) == 8
+    for gpu in topology.gpus:
+        assert len(gpu.links) == 18
+    levels = topology.pci_levels
     assert topology.matrix.cells[1][0] == "NV18"
-    assert topology.pci_levels.nvml[1][0] == "NODE"
-    assert topology.pci_levels.sysfs[1][0] == "NODE"
+    assert levels.nvml[1][0] == "NODE"
+    assert levels.sysfs[1][0] == "NODE"
 
 
 @pytest.mark.regression
 def test_product_without_nvlinks_has_no_links(find: Finder) -> None:
-    assert [gpu.links for gpu in find("l40s-4").gpus] == [()] * 4
+    topology = find("l40s-4")
+    assert len(topology.gpus) == 4
+    for gpu in topology.gpus:
+        assert gpu.links == ()
 
 
 @pytest.mark.regression
 def test_links_that_are_present_but_down_are_no_nvlink(find: Finder) -> None:
     """As those of an A100 card without a bridge."""
-    (gpu,) = find("gh200").gpus
+    topology = find("gh200")
+    (gpu,) = topology.gpus
     assert len(gpu.links) == 18
     assert gpu.links_active == 0
 
 
 @pytest.mark.regression
 def test_loose_bridge_is_no_nvlink(find: Finder) -> None:
-    topology = find("rtx3090-2-nvlink", Faults(links_down={0: "all"}))
+    loose = Faults(links_down={0: "all"})
+    topology = find("rtx3090-2-nvlink", loose)
+    first = topology.gpus[0]
     assert topology.interconnect is Interconnect.PCIE
-    assert topology.gpus[0].nvlink_version is None
-    assert topology.gpus[0].link_mbps is None
+    assert first.nvlink_version is None
+    assert first.link_mbps is None
 
 
 @pytest.mark.regression
 def test_gpu_of_unknown_wiring_is_compared_with_its_peers(find: Finder) -> None:
     """A V100 board may have fewer links wired than the GPU has."""
-    topology = find("dgx1-v100", Faults(links_down={0: frozenset({0})}))
-    assert topology.reasons == ("GPU 0: 5 of 6 NVLinks active", "GPU 1: 5 of 6 NVLinks active")
-    assert [gpu.links_expected for gpu in topology.gpus] == [6] * 8
+    topology = find("dgx1-v100", dead_links(0, 0))
+    assert topology.reasons == (
+        "GPU 0: 5 of 6 NVLinks active",
+        "GPU 1: 5 of 6 NVLinks active",
+    )
+    assert len(topology.gpus) == 8
+    for gpu in topology.gpus:
+        assert gpu.links_expected == 6
 
 
 @pytest.mark.regression
@@ -382,12 +440,18 @@ def test_gpu_of_unknown_wiring_is_compared_with_its_peers(find: Finder) -> None:
     ],
 )
 def test_nvlink_version_is_an_enum(profile: str, version: str, find: Finder) -> None:
-    assert {gpu.nvlink_version for gpu in find(profile).gpus} == {version}
+    topology = find(profile)
+    assert topology.gpus
+    for gpu in topology.gpus:
+        assert gpu.nvlink_version == version
 
 
 @pytest.mark.regression
 def test_c2c_links_are_counted_and_are_no_nvlinks(find: Finder) -> None:
-    assert [gpu.c2c_links for gpu in find(TRAY).gpus] == [10] * 4
+    topology = find(TRAY)
+    assert len(topology.gpus) == 4
+    for gpu in topology.gpus:
+        assert gpu.c2c_links == 10
 
 
 @pytest.mark.regression
@@ -396,52 +460,71 @@ def test_c2c_links_are_counted_and_are_no_nvlinks(find: Finder) -> None:
     [pytest.param("dgx-a100", "NV12", id="eight-gpus"), pytest.param("dgx2", "NV6", id="sixteen-gpus")],
 )
 def test_switch_without_remote_type_is_known_by_its_address(profile: str, cell: str, find: Finder) -> None:
-    topology = find(profile, failing_call("nvmlDeviceGetNvLinkRemoteDeviceType", FUNCTION_NOT_FOUND))
+    topology = find(profile, without_remote_type())
+    first = topology.gpus[0]
     assert topology.matrix.cells[1][0] == cell
-    assert {link.remote for link in topology.gpus[0].links} == {LinkEnd.NVSWITCH}
+    assert first.links
+    for link in first.links:
+        assert link.remote is LinkEnd.NVSWITCH
 
 
 @pytest.mark.regression
 def test_link_without_remote_type_that_leads_to_no_switch_is_unknown(find: Finder) -> None:
-    topology = find("power9-v100", failing_call("nvmlDeviceGetNvLinkRemoteDeviceType", FUNCTION_NOT_FOUND))
+    topology = find("power9-v100", without_remote_type())
     assert topology.matrix.cells[1][0] == "SYS"
-    assert [link.remote for link in topology.gpus[0].links] == [LinkEnd.UNKNOWN] * 3 + [None] * 3
+    ends = [link.remote for link in topology.gpus[0].links]
+    assert ends == [
+        LinkEnd.UNKNOWN,
+        LinkEnd.UNKNOWN,
+        LinkEnd.UNKNOWN,
+        None,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.regression
 def test_links_to_a_cpu_make_no_nv_cell(find: Finder) -> None:
     topology = find("power9-v100")
-    assert [gpu.links_active for gpu in topology.gpus] == [3, 3]
+    first, second = topology.gpus
+    assert first.links_active == 3
+    assert second.links_active == 3
     assert topology.matrix.cells[1][0] == "SYS"
     assert topology.interconnect is Interconnect.PCIE
 
 
 @pytest.mark.regression
 def test_dead_link_makes_the_node_degraded_and_says_where(find: Finder) -> None:
-    topology = find("dgx-h200", Faults(links_down={3: frozenset({5})}))
+    topology = find("dgx-h200", dead_links(3, 5))
+    cells = topology.matrix.cells
     assert topology.reasons == ("GPU 3: 17 of 18 NVLinks active",)
-    assert topology.matrix.cells[3][0] == "NV17"
-    assert topology.matrix.cells[0][1] == "NV18"
+    assert cells[3][0] == "NV17"
+    assert cells[0][1] == "NV18"
 
 
 @pytest.mark.regression
 def test_gpu_with_fewer_links_counts_through_switches(find: Finder) -> None:
-    topology = find("dgx-h200", Faults(links_down={1: frozenset({0, 1, 2})}))
-    assert topology.matrix.cells[1][0] == "NV15"
-    assert topology.matrix.cells[2][0] == "NV18"
+    topology = find("dgx-h200", dead_links(1, 0, 1, 2))
+    cells = topology.matrix.cells
+    assert cells[1][0] == "NV15"
+    assert cells[2][0] == "NV18"
 
 
 @pytest.mark.regression
 def test_gpu_thrown_out_of_the_fabric_is_its_own_domain(find: Finder) -> None:
     """As recorded on an 8-GPU B200."""
-    topology = find("hgx-b200-8", Faults(links_down={2: "all"}))
-    assert topology.nvlink_domains == ((0, 1, 3, 4, 5, 6, 7), (2,))
+    thrown_out = Faults(links_down={2: "all"})
+    topology = find("hgx-b200-8", thrown_out)
+    most, alone = topology.nvlink_domains
+    assert most == (0, 1, 3, 4, 5, 6, 7)
+    assert alone == (2,)
     column = [row[2] for row in topology.matrix.cells]
     assert " ".join(column[:8]) == "NODE NODE X NODE SYS SYS SYS SYS"
     assert " ".join(column[8:]) == "NODE NODE PXB NODE SYS SYS SYS SYS NODE NODE SYS SYS"
     assert topology.reasons == ("GPU 2: 0 of 18 NVLinks active",)
     # What a job on the largest domain can count on has not changed.
-    assert labels_of(topology)["nvlink-links"] == "18"
+    labels = labels_of(topology)
+    assert labels["nvlink-links"] == "18"
 
 
 # Drivers: matrix and labels are those of the newest
@@ -474,14 +557,17 @@ def test_oldest_driver_gives_the_same_labels(profile: str, find: Finder) -> None
 @pytest.mark.regression
 @pytest.mark.parametrize("driver", ["525.60.13", "535.104.05", "550.54.15", "580.95.05"])
 def test_driver_gives_the_same_labels(driver: str, find: Finder) -> None:
-    assert_as_newest(find("dgx-a100", driver=driver), "dgx-a100", find)
+    topology = find("dgx-a100", driver=driver)
+    assert_as_newest(topology, "dgx-a100", find)
 
 
 @pytest.mark.regression
 def test_sysfs_rule_decides_without_nvmls_ancestor(find: Finder) -> None:
-    topology = find("l40s-4", failing_call("nvmlDeviceGetTopologyCommonAncestor", 3))
+    no_ancestor = failing_call("nvmlDeviceGetTopologyCommonAncestor", 3)
+    topology = find("l40s-4", no_ancestor)
     assert_as_newest(topology, "l40s-4", find)
-    assert topology.pci_levels.nvml[1] == (None, "X", None, None)
+    second_row = topology.pci_levels.nvml[1]
+    assert second_row == (None, "X", None, None)
 
 
 # Fabric
@@ -491,11 +577,12 @@ def test_sysfs_rule_decides_without_nvmls_ancestor(find: Finder) -> None:
 def test_tray_is_in_the_clique_of_its_rack(find: Finder) -> None:
     """Its switches are in other trays."""
     topology = find(TRAY)
+    labels = labels_of(topology)
     assert topology.fabric is Fabric.COMPLETED
     assert topology.clique == CLIQUE
     assert topology.interconnect is Interconnect.NVSWITCH
     assert topology.nvswitches is None
-    assert labels_of(topology)["nvlink-domain"] == CLIQUE
+    assert labels["nvlink-domain"] == CLIQUE
 
 
 @pytest.mark.regression
@@ -509,7 +596,8 @@ def test_tray_is_in_its_clique_by_the_layout_of_each_driver(driver: str, find: F
 @pytest.mark.regression
 @pytest.mark.parametrize("state", [pytest.param(1, id="before"), pytest.param(2, id="while")])
 def test_domain_is_unknown_until_the_fabric_is_registered(state: int, find: Finder) -> None:
-    topology = find(TRAY, Faults(fabric={1: {"state": state}}))
+    registering = Faults(fabric={1: {"state": state}})
+    topology = find(TRAY, registering)
     assert topology.fabric is Fabric.IN_PROGRESS
     assert topology.state is State.UNKNOWN
     assert topology.reasons == ("GPU 1: still registering with the NVLink fabric",)
@@ -519,17 +607,28 @@ def test_domain_is_unknown_until_the_fabric_is_registered(state: int, find: Find
 
 @pytest.mark.regression
 def test_lost_gpu_may_hold_up_the_registration_of_others(find: Finder) -> None:
-    registering = Faults(lost=frozenset({3}), fabric={gpu: {"state": 2} for gpu in range(3)})
-    topology = find(TRAY, registering)
+    faults = Faults(
+        lost=frozenset({3}),
+        fabric={
+            0: {"state": 2},
+            1: {"state": 2},
+            2: {"state": 2},
+        },
+    )
+    topology = find(TRAY, faults)
     assert topology.fabric is Fabric.IN_PROGRESS
     assert topology.state is State.UNKNOWN
-    assert [gpu.fabric for gpu in topology.gpus] == [GpuFabric.IN_PROGRESS] * 3
-    assert topology.reasons[0] == "GPU 0019:01:00.0 is on the PCI bus but not in NVML: GPU is lost"
+    assert len(topology.gpus) == 3
+    for gpu in topology.gpus:
+        assert gpu.fabric is GpuFabric.IN_PROGRESS
+    first_reason = topology.reasons[0]
+    assert first_reason == "GPU 0019:01:00.0 is on the PCI bus but not in NVML: GPU is lost"
 
 
 @pytest.mark.regression
 def test_failing_fabric_call_is_a_fault_and_not_the_absence_of_a_fabric(find: Finder) -> None:
-    topology = find(TRAY, failing_call("nvmlDeviceGetGpuFabricInfoV", 999, gpu=2))
+    no_answer = failing_call("nvmlDeviceGetGpuFabricInfoV", 999, gpu=2)
+    topology = find(TRAY, no_answer)
     assert topology.fabric is Fabric.FAILED
     assert topology.gpus[2].fabric is GpuFabric.FAILED
     assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
@@ -554,12 +653,14 @@ def test_failing_fabric_call_is_a_fault_and_not_the_absence_of_a_fabric(find: Fi
 )
 def test_gpus_that_disagree_are_in_no_clique(answer: dict[str, int], reason: str, find: Finder) -> None:
     """NVLink ends at the node then."""
-    topology = find(TRAY, Faults(fabric={1: answer}))  # type: ignore[dict-item]  # the names of fields
+    faults = Faults(fabric={1: answer})  # type: ignore[dict-item]  # the names of fields
+    topology = find(TRAY, faults)
+    labels = labels_of(topology)
     assert topology.fabric is Fabric.FAILED
     assert topology.clique is None
     assert topology.state is State.DEGRADED
     assert topology.reasons == (reason,)
-    assert labels_of(topology)["nvlink-domain"] == "n1"
+    assert labels["nvlink-domain"] == "n1"
 
 
 @pytest.mark.parametrize("status", [0, 999])
@@ -567,8 +668,11 @@ def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) ->
     """HGX boards without multi-node NVLink answer so (torchcomms#1385, torchcomms#936)."""
     machine = load_profile("dgx-h200")
     completed = FabricAnswer(state=3, status=status)
-    gpus = tuple(replace(gpu, fabric=completed) for gpu in machine.gpus)
-    topology = discovered(replace(machine, gpus=gpus), tmp_path)
+    gpus = []
+    for gpu in machine.gpus:
+        gpus.append(replace(gpu, fabric=completed))
+    machine = replace(machine, gpus=tuple(gpus))
+    topology = discovered(machine, tmp_path)
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.state is State.OK
 
@@ -580,7 +684,8 @@ def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) ->
 def test_two_dies_of_a_board_are_pix(find: Finder) -> None:
     """NVML answers 0 ("internal") for them."""
     topology = find("k80-4")
-    assert topology.pci_levels.nvml[1][0] == "PIX"
+    by_nvml = topology.pci_levels.nvml
+    assert by_nvml[1][0] == "PIX"
     assert topology.matrix.cells[1][0] == "PIX"
 
 
@@ -588,11 +693,13 @@ def test_two_dies_of_a_board_are_pix(find: Finder) -> None:
 def test_two_nodes_of_one_socket_are_sys_and_come_in_no_order(find: Finder) -> None:
     """NPS4, sub-NUMA clustering."""
     topology = find("dgx-a100")
-    assert [gpu.numa for gpu in topology.gpus] == [3, 3, 1, 1, 7, 7, 5, 5]
+    labels = labels_of(topology)
+    nodes = [gpu.numa for gpu in topology.gpus]
+    assert nodes == [3, 3, 1, 1, 7, 7, 5, 5]
     assert topology.pci_levels.sysfs[2][0] == "SYS"
     assert len(topology.numa) == 8
-    assert labels_of(topology)["gpus-per-numa"] == "0-2-0-2-0-2-0-2"
-    assert labels_of(topology)["numa-nodes"] == "8"
+    assert labels["gpus-per-numa"] == "0-2-0-2-0-2-0-2"
+    assert labels["numa-nodes"] == "8"
 
 
 @pytest.mark.regression
@@ -601,21 +708,30 @@ def test_two_nodes_of_one_socket_are_sys_and_come_in_no_order(find: Finder) -> N
     [pytest.param(TRAY, 34, "2", "2-2", id="tray"), pytest.param("gh200", 9, "1", "1", id="superchip")],
 )
 def test_numa_nodes_without_cpus_are_not_counted(
-    profile: str, all_nodes: int, counted: str, gpus_per_numa: str, find: Finder
+    profile: str,
+    all_nodes: int,
+    counted: str,
+    gpus_per_numa: str,
+    find: Finder,
 ) -> None:
     topology = find(profile)
+    labels = labels_of(topology)
     assert len(topology.numa) == all_nodes
-    assert labels_of(topology)["numa-nodes"] == counted
-    assert labels_of(topology)["gpus-per-numa"] == gpus_per_numa
+    assert labels["numa-nodes"] == counted
+    assert labels["gpus-per-numa"] == gpus_per_numa
 
 
 @pytest.mark.regression
 def test_node_numbers_may_have_gaps(find: Finder) -> None:
     topology = find("power9-v100")
-    assert [node.id for node in topology.numa] == [0, 8]
-    assert [node.cpus for node in topology.numa] == ["0-63", "64-127"]
-    assert labels_of(topology)["numa-nodes"] == "2"
-    assert labels_of(topology)["gpus-per-numa"] == "1-1"
+    labels = labels_of(topology)
+    first, second = topology.numa
+    assert first.id == 0
+    assert first.cpus == "0-63"
+    assert second.id == 8
+    assert second.cpus == "64-127"
+    assert labels["numa-nodes"] == "2"
+    assert labels["gpus-per-numa"] == "1-1"
 
 
 @pytest.mark.regression
@@ -629,13 +745,16 @@ def test_node_numbers_may_have_gaps(find: Finder) -> None:
 )
 def test_nics_are_numbered_as_nvidia_smi_numbers_them(profile: str, nics: int, find: Finder) -> None:
     topology = find(profile)
-    assert [nic.name for nic in topology.nics] == [f"mlx5_{number}" for number in range(nics)]
+    assert len(topology.nics) == nics
+    for number, nic in enumerate(topology.nics):
+        assert nic.name == f"mlx5_{number}"
 
 
 @pytest.mark.regression
 def test_row_of_a_nic_has_its_paths_to_gpus_and_nics(find: Finder) -> None:
     topology = find("dgx-h200")
     by_sysfs = topology.pci_levels.sysfs[8]
-    assert " ".join(map(str, by_sysfs[:8])) == "PXB NODE NODE NODE SYS SYS SYS SYS"
-    assert " ".join(map(str, by_sysfs[8:])) == "X NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS"
+    levels = [str(level) for level in by_sysfs]
+    assert " ".join(levels[:8]) == "PXB NODE NODE NODE SYS SYS SYS SYS"
+    assert " ".join(levels[8:]) == "X NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS"
     assert topology.matrix.cells[8] == by_sysfs

@@ -44,7 +44,8 @@ MEMBER = RawFabric(3, 0, "6a8ab8c124e44fd19d5c0d9f3fd6a1b2", clique=32766, cliqu
     ],
 )
 def test_health_mask_names_its_bad_bit(mask: int, bit: str, words: str) -> None:
-    assert health_bits(MEMBER._replace(health_mask=mask)) == {bit: words}
+    unhealthy = MEMBER._replace(health_mask=mask)
+    assert health_bits(unhealthy) == {bit: words}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,8 @@ def test_health_mask_names_its_bad_bit(mask: int, bit: str, words: str) -> None:
     ],
 )
 def test_good_health_mask_has_no_bad_bits(mask: int) -> None:
-    assert health_bits(MEMBER._replace(health_mask=mask)) == {}
+    healthy = MEMBER._replace(health_mask=mask)
+    assert health_bits(healthy) == {}
 
 
 # The answers of a node's GPUs, taken together: dra-driver-nvidia-gpu#626, flashinfer#5143, gpud#1140 and #1147.
@@ -70,19 +72,29 @@ def node_of(*answers: RawFabric | None) -> list[RawGpu]:
     """GPUs that answer so about their fabric."""
     gpus = []
     for index, answer in enumerate(answers):
-        address = f"0000:{index:02x}:00.0"
-        gpus.append(RawGpu(index, address, None, None, (), switch_links=None, fabric=answer))
+        gpu = RawGpu(
+            index=index,
+            pci=f"0000:{index:02x}:00.0",
+            uuid=None,
+            name=None,
+            links=(),
+            switch_links=None,
+            fabric=answer,
+        )
+        gpus.append(gpu)
     return gpus
 
 
 def test_bad_health_is_reported_beside_the_right_clique() -> None:
-    node = node_of(MEMBER, MEMBER._replace(health_mask=1, health_summary=2))
+    unhealthy = MEMBER._replace(health_mask=1, health_summary=2)
+    node = node_of(MEMBER, unhealthy)
     assert node_fabric(node) == (Fabric.COMPLETED, CLIQUE)
     assert fabric_reasons(node) == ["GPU 1: fabric health: degraded bandwidth"]
 
 
 def test_bad_health_summary_alone_is_reported() -> None:
-    node = node_of(MEMBER._replace(health_summary=3))
+    limited = MEMBER._replace(health_summary=3)
+    node = node_of(limited)
     assert node_fabric(node) == (Fabric.COMPLETED, CLIQUE)
     assert fabric_reasons(node) == ["GPU 0: fabric health: limited capacity"]
 
@@ -95,7 +107,8 @@ def test_uuid_that_begins_with_a_zero_byte_is_a_uuid() -> None:
 
 
 def test_gpus_with_two_cluster_uuids_are_in_two_cliques() -> None:
-    node = node_of(MEMBER, MEMBER._replace(uuid="f" * 32))
+    other = MEMBER._replace(uuid="f" * 32)
+    node = node_of(MEMBER, other)
     assert node_fabric(node) == (Fabric.FAILED, None)
     cliques = f"{CLIQUE}, ffffffff-ffff-ffff-ffff-ffffffffffff.32766"
     assert fabric_reasons(node) == [f"the GPUs of this node are in 2 fabric cliques: {cliques}"]
@@ -120,19 +133,27 @@ def test_platform_numbers_are_numbers() -> None:
     machine = load_profile(TRAY)
     platform = machine.gpus[0].platform
     assert platform is not None
-    odd = changed(machine, platform=replace(platform, slot=200, tray=0))
-    answer = read_platform(*started(SimulatedNvml(odd)))
+    unusual = replace(platform, slot=200, tray=0)
+    nvml = SimulatedNvml(changed(machine, platform=unusual))
+    answer = read_platform(*started(nvml))
     assert answer is not None
-    assert (answer.chassis, answer.slot, answer.tray) == ("1821025193108", 200, 0)
+    assert answer.chassis == "1821025193108"
+    assert answer.slot == 200
+    assert answer.tray == 0
 
 
 def test_other_products_have_no_platform() -> None:
-    assert read_platform(*started(SimulatedNvml(load_profile("dgx-h200")))) is None
+    nvml = SimulatedNvml(load_profile("dgx-h200"))
+    answer = read_platform(*started(nvml))
+    assert answer is None
 
 
 def everywhere(machine: Machine, **facts: Any) -> Machine:
     """The machine with other facts about each of its GPUs."""
-    return replace(machine, gpus=tuple(replace(gpu, **facts) for gpu in machine.gpus))
+    gpus = []
+    for gpu in machine.gpus:
+        gpus.append(replace(gpu, **facts))
+    return replace(machine, gpus=tuple(gpus))
 
 
 def unplaced(machine: Machine) -> Machine:
@@ -148,16 +169,23 @@ def outside_fabrics(machine: Machine, **fabric: Any) -> Machine:
 def test_tray_of_unknown_place_is_measured_by_its_past(tmp_path: Path) -> None:
     """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
     machine = unplaced(load_profile(TRAY))
-    before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
-    down = probed(machine, tmp_path, Faults(fabric={i: {"state": 0} for i in range(4)}))
-    description = describe(down, "n1", before)
-    assert description.topology
-    assert (description.topology.fabric, description.topology.state) == (Fabric.NOT_SUPPORTED, State.DEGRADED)
-    assert description.topology.reasons == ("the node was in a multi-node NVLink fabric before and is in none now",)
+    registered = probed(machine, tmp_path)
+    before = describe(registered, "n1")
+    no_fabric = Faults(fabric={gpu: {"state": 0} for gpu in range(4)})
+    down = probed(machine, tmp_path, no_fabric)
+    description = describe(down, "n1", before.annotations[label_keys.REFERENCE])
+    topology = description.topology
+    assert topology
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.state is State.DEGRADED
+    assert topology.reasons == ("the node was in a multi-node NVLink fabric before and is in none now",)
     assert description.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
-    again = describe(probed(machine, tmp_path), "n1", description.annotations[label_keys.REFERENCE])
+
+    registered_again = probed(machine, tmp_path)
+    again = describe(registered_again, "n1", description.annotations[label_keys.REFERENCE])
     assert again.labels.known[label_keys.STATE] == "ok"
-    assert describe(down, "n1").labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
+    at_first_sight = describe(down, "n1")
+    assert at_first_sight.labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
 
 
 PLACE = "in slot 1 of chassis 1821025193108, an NVLink rack"
@@ -171,50 +199,62 @@ NO_FABRIC = f"NVML says that there is no NVLink fabric, {PLACE}"
         pytest.param(
             SimulatedFabric(state=3, status=26),
             f"fabric registration ended with NVML status 26 and without a cluster UUID, {PLACE}",
-            id="registration ended with a status",
+            id="ended-with-a-status",
         ),
         pytest.param(
             SimulatedFabric(state=3, status=999, clique=32766),
             f"fabric registration ended with NVML status 999 and without a cluster UUID, {PLACE}",
-            id="another status, and a clique of nothing",
+            id="clique-of-nothing",
         ),
         pytest.param(
             SimulatedFabric(state=3),
             f"fabric registration ended without a cluster UUID, {PLACE}",
-            id="registration ended well and without a UUID",
+            id="ended-without-a-uuid",
         ),
-        pytest.param(SimulatedFabric(state=0), NO_FABRIC, id="state 0: not supported"),
-        pytest.param(None, NO_FABRIC, id="the call is not supported"),
+        pytest.param(SimulatedFabric(state=0), NO_FABRIC, id="state-zero"),
+        pytest.param(None, NO_FABRIC, id="call-not-supported"),
     ],
 )
 def test_tray_without_a_fabric_has_failed_at_first_sight(
     fabric: SimulatedFabric | None, reason: str, tmp_path: Path
 ) -> None:
-    topology = discovered(everywhere(load_profile(TRAY), fabric=fabric), tmp_path)
-    assert (topology.fabric, topology.state, topology.clique) == (Fabric.FAILED, State.DEGRADED, None)
-    assert {gpu.fabric for gpu in topology.gpus} == {GpuFabric.FAILED}
+    tray = everywhere(load_profile(TRAY), fabric=fabric)
+    topology = discovered(tray, tmp_path)
+    assert topology.fabric is Fabric.FAILED
+    assert topology.state is State.DEGRADED
+    assert topology.clique is None
+    assert topology.gpus
+    for gpu in topology.gpus:
+        assert gpu.fabric is GpuFabric.FAILED
     assert topology.reasons == (f"GPUs 0, 1, 2, 3: {reason}",)
 
 
 @pytest.mark.parametrize("state", [1, 2])
 def test_tray_that_still_registers_has_not_failed(state: int, tmp_path: Path) -> None:
-    topology = discovered(outside_fabrics(load_profile(TRAY), state=state), tmp_path)
-    assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
+    tray = outside_fabrics(load_profile(TRAY), state=state)
+    topology = discovered(tray, tmp_path)
+    assert topology.fabric is Fabric.IN_PROGRESS
+    assert topology.state is State.UNKNOWN
 
 
 def test_fault_of_a_rack_is_named_once_beside_its_past(tmp_path: Path) -> None:
     machine = load_profile(TRAY)
-    before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
-    description = describe(probed(outside_fabrics(machine, state=0), tmp_path), "n1", before)
+    before = describe(probed(machine, tmp_path), "n1")
+    outside = outside_fabrics(machine, state=0)
+    down = probed(outside, tmp_path)
+    description = describe(down, "n1", before.annotations[label_keys.REFERENCE])
+    labels = description.labels.known
     assert description.topology
     assert description.topology.reasons == (f"GPUs 0, 1, 2, 3: {NO_FABRIC}",)
-    assert description.labels.known[label_keys.FABRIC] == "failed"
-    assert description.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
+    assert labels[label_keys.FABRIC] == "failed"
+    assert labels[label_keys.NVLINK_DOMAIN] == "n1"
 
 
 def test_gpus_of_a_tray_that_failed_in_two_ways_are_named_apart(tmp_path: Path) -> None:
-    machine = everywhere(load_profile(TRAY), fabric=SimulatedFabric(state=3, status=26))
-    topology = discovered(machine, tmp_path, Faults(fabric={2: {"state": 0, "status": 0}}))
+    ended = SimulatedFabric(state=3, status=26)
+    machine = everywhere(load_profile(TRAY), fabric=ended)
+    not_supported = Faults(fabric={2: {"state": 0, "status": 0}})
+    topology = discovered(machine, tmp_path, not_supported)
     assert topology.reasons == (
         f"GPUs 0, 1, 3: fabric registration ended with NVML status 26 and without a cluster UUID, {PLACE}",
         f"GPU 2: {NO_FABRIC}",
@@ -229,22 +269,31 @@ HGX_PLACE = SimulatedPlatform(chassis="1650000000001", slot=0, tray=0, host=0, p
 @pytest.mark.parametrize(
     ("profile", "platform"),
     [
-        pytest.param("hgx-b200-8", HGX_PLACE, id="a serial number and no slot"),
-        pytest.param("hgx-b200-8", replace(HGX_PLACE, slot=255), id="an unknown slot"),
-        pytest.param("hgx-b200-8", replace(HGX_PLACE, chassis="", slot=1), id="no serial number"),
-        pytest.param("hgx-b300-8", replace(HGX_PLACE, chassis="0000000000000", slot=1), id="a serial number of zeros"),
-        pytest.param("hgx-b300-8", replace(HGX_PLACE, chassis="", host=1), id="nothing but a host and a module"),
-        pytest.param(TRAY, replace(HGX_PLACE, slot=1, peer_type=0), id="GPUs wired to each other (NVL4)"),
+        pytest.param("hgx-b200-8", HGX_PLACE, id="serial-number-without-slot"),
+        pytest.param("hgx-b200-8", replace(HGX_PLACE, slot=255), id="unknown-slot"),
+        pytest.param("hgx-b200-8", replace(HGX_PLACE, chassis="", slot=1), id="no-serial-number"),
+        pytest.param("hgx-b300-8", replace(HGX_PLACE, chassis="0000000000000", slot=1), id="serial-number-of-zeros"),
+        pytest.param("hgx-b300-8", replace(HGX_PLACE, chassis="", host=1), id="host-and-module-only"),
+        pytest.param(TRAY, replace(HGX_PLACE, slot=1, peer_type=0), id="gpus-wired-to-each-other"),  # NVL4
     ],
 )
 @pytest.mark.parametrize(
-    "fabric", [SimulatedFabric(state=0), SimulatedFabric(state=3), SimulatedFabric(state=3, status=26), None]
+    "fabric",
+    [
+        pytest.param(SimulatedFabric(state=0), id="not-supported"),
+        pytest.param(SimulatedFabric(state=3), id="completed"),
+        pytest.param(SimulatedFabric(state=3, status=26), id="status-26"),
+        pytest.param(None, id="no-answer"),
+    ],
 )
 def test_board_outside_racks_needs_no_fabric(
     profile: str, platform: SimulatedPlatform, fabric: SimulatedFabric | None, tmp_path: Path
 ) -> None:
-    topology = discovered(everywhere(load_profile(profile), platform=platform, fabric=fabric), tmp_path)
-    assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
+    machine = everywhere(load_profile(profile), platform=platform, fabric=fabric)
+    topology = discovered(machine, tmp_path)
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.state is State.OK
+    assert topology.reasons == ()
 
 
 @pytest.mark.regression
@@ -252,12 +301,12 @@ def test_board_outside_racks_needs_no_fabric(
     ("profile", "fabric", "words"),
     [
         pytest.param("dgx-h200", SimulatedFabric(state=3, health_mask=0x1), "degraded bandwidth", id="bandwidth"),
-        pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x1A9), "degraded bandwidth", id="one field"),
+        pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x1A9), "degraded bandwidth", id="one-field"),
         pytest.param("dgx-h200", SimulatedFabric(state=3, health_mask=0x10), "route unhealthy", id="route"),
         pytest.param("hgx-b200-8", SimulatedFabric(state=3, health_mask=0x500), "too few NVLinks", id="configuration"),
         pytest.param("hgx-b300-8", SimulatedFabric(state=3, health_summary=2), "unhealthy", id="summary"),
         pytest.param("hgx-b300-8", SimulatedFabric(state=3, health_summary=3), "limited capacity", id="capacity"),
-        pytest.param("dgx-h200", SimulatedFabric(state=0, health_mask=0x1), "degraded bandwidth", id="state 0"),
+        pytest.param("dgx-h200", SimulatedFabric(state=0, health_mask=0x1), "degraded bandwidth", id="state-zero"),
     ],
 )
 def test_health_counts_without_a_cluster_uuid(
@@ -265,26 +314,48 @@ def test_health_counts_without_a_cluster_uuid(
 ) -> None:
     machine = everywhere(load_profile(profile), fabric=fabric)
     topology = discovered(machine, tmp_path)
-    assert (topology.fabric, topology.state) == (Fabric.NOT_SUPPORTED, State.DEGRADED)
-    assert topology.reasons == tuple(f"GPU {gpu.index}: fabric health: {words}" for gpu in topology.gpus)
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.state is State.DEGRADED
+    expected = []
+    for gpu in topology.gpus:
+        expected.append(f"GPU {gpu.index}: fabric health: {words}")
+    assert list(topology.reasons) == expected
 
 
 def test_bad_health_without_a_cluster_uuid_is_in_the_annotation_too(tmp_path: Path) -> None:
     bad = SimulatedFabric(state=3, health_mask=0x1)
-    topology = discovered(everywhere(load_profile("dgx-h200"), fabric=bad), tmp_path)
-    registrations = [gpu.registration for gpu in topology.gpus]
-    assert [known.health if known else None for known in registrations] == [("degraded_bandwidth",)] * 8
+    machine = everywhere(load_profile("dgx-h200"), fabric=bad)
+    topology = discovered(machine, tmp_path)
+    assert len(topology.gpus) == 8
+    for gpu in topology.gpus:
+        assert gpu.registration
+        assert gpu.registration.health == ("degraded_bandwidth",)
 
 
-@pytest.mark.parametrize("mask", [0, 0x1AA, 0x51AA])
-def test_good_or_unknown_health_without_a_cluster_uuid_is_no_fault(mask: int, tmp_path: Path) -> None:
-    healthy = SimulatedFabric(state=3, health_mask=mask, health_summary=int(bool(mask)))
-    topology = discovered(everywhere(load_profile("hgx-b200-8"), fabric=healthy), tmp_path)
-    assert (topology.fabric, topology.state, topology.reasons) == (Fabric.NOT_SUPPORTED, State.OK, ())
+@pytest.mark.parametrize(
+    ("mask", "summary"),
+    [
+        pytest.param(0, 0, id="unknown"),
+        pytest.param(0x1AA, 1, id="good"),
+        pytest.param(0x51AA, 1, id="good-with-later-fields"),
+    ],
+)
+def test_good_or_unknown_health_without_a_cluster_uuid_is_no_fault(mask: int, summary: int, tmp_path: Path) -> None:
+    healthy = SimulatedFabric(state=3, health_mask=mask, health_summary=summary)
+    machine = everywhere(load_profile("hgx-b200-8"), fabric=healthy)
+    topology = discovered(machine, tmp_path)
+    assert topology.fabric is Fabric.NOT_SUPPORTED
+    assert topology.state is State.OK
+    assert topology.reasons == ()
 
 
 def test_missing_fabric_and_bad_health_are_both_named(tmp_path: Path) -> None:
-    machine = outside_fabrics(load_profile(TRAY), state=3, status=26, health_mask=0x400)
+    machine = outside_fabrics(
+        load_profile(TRAY),
+        state=3,
+        status=26,
+        health_mask=0x400,
+    )
     topology = discovered(machine, tmp_path)
     assert topology.fabric is Fabric.FAILED
     assert topology.reasons[:2] == (
@@ -296,8 +367,13 @@ def test_missing_fabric_and_bad_health_are_both_named(tmp_path: Path) -> None:
 @pytest.mark.regression
 def test_refusing_gpu_does_not_fail_a_board_without_a_fabric(tmp_path: Path) -> None:
     """The others are in no fabric, and none is missing there."""
-    faults = Faults(calls=(CallFault(call="nvmlDeviceGetGpuFabricInfoV", gpu=1, error=pynvml.NVML_ERROR_UNKNOWN),))
-    topology = discovered(outside_fabrics(load_profile("dgx-h200"), state=3), tmp_path, faults)
+    refusal = CallFault(
+        call="nvmlDeviceGetGpuFabricInfoV",
+        gpu=1,
+        error=pynvml.NVML_ERROR_UNKNOWN,
+    )
+    board = outside_fabrics(load_profile("dgx-h200"), state=3)
+    topology = discovered(board, tmp_path, Faults(calls=(refusal,)))
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.reasons == ("GPU 1: fabric query failed: Unknown Error",)
 
@@ -309,23 +385,30 @@ def test_driver_that_rejects_a_layout_and_leaves_garbage_is_asked_again(code: in
     class Older(SimulatedNvml):
         def nvmlDeviceGetGpuFabricInfoV(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
             if info._obj.version == pynvml.nvmlGpuFabricInfo_v3:
-                info._obj.version, info._obj.healthMask = 0xDEAD, 0xFFFF
+                info._obj.version = 0xDEAD
+                info._obj.healthMask = 0xFFFF
                 raise pynvml.NVMLError(code)
             return super().nvmlDeviceGetGpuFabricInfoV(handle, info)
 
-    answer = read_fabric(*started(Older(load_profile(TRAY))))
+    nvml = Older(load_profile(TRAY))
+    answer = read_fabric(*started(nvml))
     assert isinstance(answer, RawFabric)
-    assert (answer.state, answer.health_mask, answer.health_summary) == (3, 0x1AA, None)
+    assert answer.state == 3
+    assert answer.health_mask == 0x1AA
+    assert answer.health_summary is None
 
 
 def test_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
     """Read as a string it would end at the first zero."""
-    fabric = load_profile(TRAY).gpus[0].fabric
+    machine = load_profile(TRAY)
+    fabric = machine.gpus[0].fabric
     assert fabric
-    odd = type(fabric.cluster_uuid)(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
-    machine = changed(load_profile(TRAY), fabric=replace(fabric, cluster_uuid=odd))
+    uuid_type = type(fabric.cluster_uuid)
+    odd = uuid_type(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
+    machine = changed(machine, fabric=replace(fabric, cluster_uuid=odd))
     for driver in ("525.60.13", "550.54.15", "580.95.05"):
-        answer = read_fabric(*started(SimulatedNvml(replace(machine, driver=driver))))
+        nvml = SimulatedNvml(replace(machine, driver=driver))
+        answer = read_fabric(*started(nvml))
         assert isinstance(answer, RawFabric)
         assert answer.uuid == odd.hex
 
@@ -336,12 +419,15 @@ def test_chassis_serial_that_is_not_ascii_is_no_label(tmp_path: Path) -> None:
     class Garbled(SimulatedNvml):
         def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
             done = super().nvmlDeviceGetPlatformInfo(handle, info)
-            (pynvml.c_char * 44).from_buffer(info._obj)[20:24] = b"\xff\x80\xfe\x81"
+            octets = (pynvml.c_char * 44).from_buffer(info._obj)
+            octets[20:24] = b"\xff\x80\xfe\x81"
             return int(done)
 
-    known = labels_for(discovered(load_profile(TRAY), tmp_path, kind=Garbled), "n1").known
-    assert label_keys.CHASSIS not in known
-    assert (known[label_keys.TRAY], known[label_keys.SLOT]) == ("0", "1")
+    topology = discovered(load_profile(TRAY), tmp_path, kind=Garbled)
+    labels = labels_for(topology, "n1").known
+    assert label_keys.CHASSIS not in labels
+    assert labels[label_keys.TRAY] == "0"
+    assert labels[label_keys.SLOT] == "1"
 
 
 def test_older_platform_layout_gives_the_same() -> None:
@@ -352,7 +438,12 @@ def test_older_platform_layout_gives_the_same() -> None:
             return super().nvmlDeviceGetPlatformInfo(handle, info)
 
     machine = load_profile(TRAY)
-    newer, older = (read_platform(*started(kind(machine))) for kind in (SimulatedNvml, Older))
+    newer = read_platform(*started(SimulatedNvml(machine)))
+    older = read_platform(*started(Older(machine)))
     assert newer == older
     assert newer is not None
-    assert (newer.chassis, newer.slot, newer.tray, newer.host, newer.module) == ("1821025193108", 1, 0, 1, 2)
+    assert newer.chassis == "1821025193108"
+    assert newer.slot == 1
+    assert newer.tray == 0
+    assert newer.host == 1
+    assert newer.module == 2

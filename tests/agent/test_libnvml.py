@@ -76,9 +76,11 @@ def through_c() -> Iterator[Probe]:
 
 
 def assert_same_through_c(through_c: Probe, folder: Path, machine: Machine, faults: Faults | None = None) -> None:
-    write_table(folder / "table", lines_of(simulated(machine, faults)))
+    lines = lines_of(simulated(machine, faults))
+    write_table(folder / "table", lines)
     expected = probed(machine, folder, faults)
-    assert through_c(folder / "table", folder / "sys") == expected
+    raw = through_c(folder / "table", folder / "sys")
+    assert raw == expected
 
 
 @pytest.mark.parametrize("profile", profile_names())
@@ -88,7 +90,8 @@ def test_machine_is_the_same_through_c(profile: str, through_c: Probe, tmp_path:
 
 @pytest.mark.parametrize("driver", ["470.1", "525.1", "550.1", None])
 def test_tray_with_a_driver_is_the_same_through_c(driver: str | None, through_c: Probe, tmp_path: Path) -> None:
-    assert_same_through_c(through_c, tmp_path, replace(load_profile(TRAY), driver=driver))
+    machine = replace(load_profile(TRAY), driver=driver)
+    assert_same_through_c(through_c, tmp_path, machine)
 
 
 def test_odd_bytes_are_the_same_through_c(through_c: Probe, tmp_path: Path) -> None:
@@ -99,12 +102,17 @@ def test_odd_bytes_are_the_same_through_c(through_c: Probe, tmp_path: Path) -> N
     assert fabric
     assert platform
     odd_uuid = UUID(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
-    machine = changed(tray, fabric=replace(fabric, cluster_uuid=odd_uuid), platform=replace(platform, slot=200, tray=0))
+    machine = changed(
+        tray,
+        fabric=replace(fabric, cluster_uuid=odd_uuid),
+        platform=replace(platform, slot=200, tray=0),
+    )
     assert_same_through_c(through_c, tmp_path, machine)
 
 
 def test_mig_devices_are_the_same_through_c(through_c: Probe, tmp_path: Path) -> None:
-    assert_same_through_c(through_c, tmp_path, changed(load_profile(A100), mig=("MIG-a", "MIG-b")))
+    machine = changed(load_profile(A100), mig=("MIG-a", "MIG-b"))
+    assert_same_through_c(through_c, tmp_path, machine)
 
 
 @pytest.mark.parametrize(
@@ -123,17 +131,21 @@ def test_mig_devices_are_the_same_through_c(through_c: Probe, tmp_path: Path) ->
     ],
 )
 def test_broken_machine_is_the_same_through_c(profile: str, faults: Faults, through_c: Probe, tmp_path: Path) -> None:
-    assert_same_through_c(through_c, tmp_path, load_profile(profile), faults)
+    machine = load_profile(profile)
+    assert_same_through_c(through_c, tmp_path, machine, faults)
 
 
 @pytest.mark.parametrize("file", RECORDINGS, ids=[file.stem for file in RECORDINGS])
 def test_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Probe, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    sysfs = tmp_path / "sys"
     recording = load_recording(file)
-    write_recorded_sysfs(recording, tmp_path / "sys")
-    write_table(tmp_path / "table", lines_of(recording))
+    write_recorded_sysfs(recording, sysfs)
+    write_table(table, lines_of(recording))
     nvml = Nvml(ReplayedNvml(recording))
-    expected = probe(nvml, Sysfs(tmp_path / "sys"), nvml.start())
-    assert through_c(tmp_path / "table", tmp_path / "sys") == expected
+    expected = probe(nvml, Sysfs(sysfs), nvml.start())
+    raw = through_c(table, sysfs)
+    assert raw == expected
 
 
 @pytest.mark.skipif(not hasattr(pynvml, "c_nvmlGpuFabricInfo_v4_t"), reason="this binding knows one clique a GPU")
@@ -149,22 +161,41 @@ def test_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Prob
 def test_clique_for_memory_access_counts(
     cliques: tuple[tuple[int, int], ...], clique: int | None, through_c: Probe, tmp_path: Path
 ) -> None:
+    table = tmp_path / "table"
     uuid = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
     pairs = " ".join(f"{kind} {number}" for kind, number in cliques)
     newest = f"nvmlDeviceGetGpuFabricInfo_v4 0 = 0 {uuid} 0 {len(cliques)} 3 426 1 {pairs}"
-    write_table(tmp_path / "table", lines_of(simulated(TRAY)), newest)
-    fabric = through_c(tmp_path / "table", tmp_path / "nothing").gpus[0].fabric
-    assert fabric == RawFabric(3, 0, uuid, clique, cliques, health_mask=426, health_summary=1)
-    assert registration(fabric).clique == clique
-    assert registration(fabric).cliques == cliques
+    lines = lines_of(simulated(TRAY))
+    write_table(table, lines, newest)
+    raw = through_c(table, tmp_path / "nothing")
+    fabric = raw.gpus[0].fabric
+    assert fabric == RawFabric(
+        state=3,
+        status=0,
+        uuid=uuid,
+        clique=clique,
+        cliques=cliques,
+        health_mask=426,
+        health_summary=1,
+    )
+    registered = registration(fabric)
+    assert registered.clique == clique
+    assert registered.cliques == cliques
 
 
 def test_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    sysfs = tmp_path / "sys"
     machine = load_profile(H200)
-    write_table(tmp_path / "table", lines_of(simulated(machine)), "nvmlDeviceGetHandleByIndex_v2 2 = 15")
-    assert through_c(tmp_path / "table", tmp_path / "sys") != probed(machine, tmp_path)
-    expected = probed(machine, tmp_path, Faults(lost=frozenset({2})))
-    assert through_c(tmp_path / "table", tmp_path / "sys") == expected
+    lines = lines_of(simulated(machine))
+    write_table(table, lines, "nvmlDeviceGetHandleByIndex_v2 2 = 15")
+    raw = through_c(table, sysfs)
+    assert raw != probed(machine, tmp_path)
+
+    lost = Faults(lost=frozenset({2}))
+    expected = probed(machine, tmp_path, lost)
+    raw = through_c(table, sysfs)
+    assert raw == expected
 
 
 def questions_of_a_gpu() -> dict[str, str]:
@@ -186,11 +217,14 @@ def questions_of_a_gpu() -> dict[str, str]:
 @pytest.mark.parametrize("question", questions_of_a_gpu().values())
 def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe, tmp_path: Path) -> None:
     """What has all bits set: text that is none, an address that is none, counts of four billion."""
+    table = tmp_path / "table"
     machine = load_profile(TRAY)
-    expected = probed(machine, tmp_path)
-    write_table(tmp_path / "table", lines_of(simulated(machine)), f"{question} = garbage")
-    raw = through_c(tmp_path / "table", tmp_path / "sys")
-    assert [gpu for gpu in raw.gpus if gpu.index] == list(expected.gpus[1:])
+    _first, *expected = probed(machine, tmp_path).gpus
+    lines = lines_of(simulated(machine))
+    write_table(table, lines, f"{question} = garbage")
+    raw = through_c(table, tmp_path / "sys")
+    others = [gpu for gpu in raw.gpus if gpu.index]
+    assert others == expected
     assert raw.down is None
     assert not describe(raw, "node").problem
 
@@ -205,10 +239,13 @@ def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe
     ],
 )
 def test_gpu_that_counts_wrong_is_not_believed(question: str, things: str, through_c: Probe, tmp_path: Path) -> None:
-    lines = lines_of(simulated(changed(load_profile(TRAY), mig=("MIG-a",))))
-    write_table(tmp_path / "table", lines, f"{question} = garbage")
-    raw = through_c(tmp_path / "table", tmp_path / "nothing")
-    assert [gpu.index for gpu in raw.gpus] == [1, 2, 3]
+    table = tmp_path / "table"
+    machine = changed(load_profile(TRAY), mig=("MIG-a",))
+    lines = lines_of(simulated(machine))
+    write_table(table, lines, f"{question} = garbage")
+    raw = through_c(table, tmp_path / "nothing")
+    indexes = [gpu.index for gpu in raw.gpus]
+    assert indexes == [1, 2, 3]
     (fault,) = raw.faults
     assert fault.code == GARBAGE
     assert fault.index == 0
@@ -220,7 +257,10 @@ class Agent:
 
     def __init__(self, folder: Path, machine: Machine | str = H200, *, events: bool = False) -> None:
         module = simulated(machine)
-        self.lines = [line for line in lines_of(module) if events or "EventTypes" not in line]
+        self.lines: list[str] = []
+        for line in lines_of(module):
+            if events or "EventTypes" not in line:
+                self.lines.append(line)
         self.table = folder / "table"
         self.break_by()
         write_sysfs(module.machine, folder / "sys")
@@ -233,6 +273,16 @@ class Agent:
 
     def probe(self) -> RawNode:
         return self.process.probe()
+
+    def fault(self) -> int:
+        """The code of the one fault that a probe meets."""
+        (fault,) = self.probe().faults
+        return fault.code
+
+    def assert_whole(self) -> None:
+        """The next probe finds all GPUs."""
+        raw = self.probe()
+        assert len(raw.gpus) == 8
 
     def refused(self, seconds: float = FOREVER) -> ProbeError:
         """Why a probe has no result, one step of which may take so long."""
@@ -282,8 +332,9 @@ def test_aborting_library_is_named_and_the_next_probe_works(question: str, step:
     refusal = agent.refused()
     assert refusal.reason == "crash"
     assert str(refusal) == f"the probe's process was killed by SIGABRT in step: {step}"
+
     agent.break_by()
-    assert len(agent.probe().gpus) == 8
+    agent.assert_whole()
 
 
 def test_hanging_library_is_named_killed_and_the_next_probe_works(start: Start) -> None:
@@ -328,8 +379,9 @@ def test_impossible_count_ends_the_process_that_saw_it(start: Start) -> None:
     assert raw.down
     assert raw.down.text == "NVML counts 4294967295 GPUs, more than there can be"
     assert agent.process.worker is None
+
     agent.break_by()
-    assert len(agent.probe().gpus) == 8
+    agent.assert_whole()
 
 
 def test_library_that_comes_later_is_found(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,44 +394,56 @@ def test_library_that_comes_later_is_found(start: Start, tmp_path: Path, monkeyp
     assert fault.code == 12
     assert fault.text == "NVML Shared Library Not Found"
     assert len(raw.gpu_functions) == 8  # sysfs answers all the same
-    shutil.copy(nvml_in_c() / "libnvidia-ml.so.1", driver)
-    assert len(agent.probe().gpus) == 8
+
+    library = nvml_in_c() / "libnvidia-ml.so.1"
+    shutil.copy(library, driver)
+    agent.assert_whole()
 
 
 def test_upgraded_driver_is_found_by_a_new_process(start: Start) -> None:
     """The library in a running process never recovers from it."""
     agent = start()
-    assert agent.probe().driver == "570.86.15"
+    before = agent.probe()
+    assert before.driver == "570.86.15"
+
     agent.break_by("nvmlSystemGetDriverVersion = 0 580.95.05")
-    assert [fault.code for fault in agent.probe().faults] == [18]
-    assert agent.probe().driver == "580.95.05"
+    assert agent.fault() == 18
+    after = agent.probe()
+    assert after.driver == "580.95.05"
 
 
 def test_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> None:
     agent = start()
     agent.probe()
     agent.table.unlink()
-    assert [fault.code for fault in agent.probe().faults] == [9]
-    assert [fault.code for fault in agent.probe().faults] == [9]  # of nvmlInit, in a new process
+    assert agent.fault() == 9
+    assert agent.fault() == 9  # of nvmlInit, in a new process
+
     agent.break_by()
-    assert len(agent.probe().gpus) == 8
+    agent.assert_whole()
 
 
 def test_xid_wakes_the_agent_and_a_lost_gpu_ends_events_until_a_probe(start: Start, wake: socket.socket) -> None:
     """The driver is one that refuses all types of event for those that it does not know."""
-    agent = start(replace(load_profile(H200), driver="535.104.05"), events=True)
+    machine = replace(load_profile(H200), driver="535.104.05")
+    agent = start(machine, events=True)
     whole = agent.probe()
     xid = "nvmlEventSetWait_v2 = 0 3 8 79"
     agent.break_by(xid)
     assert agent.process.wait(MINUTE, wake) == "XID 79 on GPU 3"
+
     agent.break_by(xid)
     assert agent.process.wait(0.2, wake) == ""  # nobody listens until the next probe: a storm of XIDs is one wake
     assert agent.probe() == whole
     assert agent.process.wait(MINUTE, wake) == "XID 79 on GPU 3"  # the one that came meanwhile
     assert agent.probe() == whole
+
     agent.break_by("nvmlDeviceGetHandleByIndex_v2 1 = 15")
     assert agent.process.wait(MINUTE, wake) == "NVML's events ended: GPU is lost"
-    assert [gpu.index for gpu in agent.probe().gpus] == [0, 2, 3, 4, 5, 6, 7]
+    raw = agent.probe()
+    indexes = [gpu.index for gpu in raw.gpus]
+    assert indexes == [0, 2, 3, 4, 5, 6, 7]
+
     agent.break_by(xid)
     assert agent.process.wait(MINUTE, wake) == "XID 79 on GPU 3"  # through a new set
     assert agent.probe() == whole
@@ -405,22 +469,31 @@ def nvml() -> Iterator[ctypes.CDLL]:
 def test_struct_of_another_version_is_refused_and_left_as_it_was(
     nvml: ctypes.CDLL, symbol: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    table = tmp_path / "table"
     version: int = getattr(pynvml, struct)().version
-    lines = ["nvmlInitWithFlags = 0", "nvmlDeviceGetHandleByIndex_v2 0 = 0", f"{symbol} 0 {version} = garbage"]
-    write_table(tmp_path / "table", lines)
-    monkeypatch.setenv("NVML_TABLE", str(tmp_path / "table"))
+    lines = [
+        "nvmlInitWithFlags = 0",
+        "nvmlDeviceGetHandleByIndex_v2 0 = 0",
+        f"{symbol} 0 {version} = garbage",
+    ]
+    write_table(table, lines)
+    monkeypatch.setenv("NVML_TABLE", str(table))
     device = ctypes.c_void_p()
     assert nvml.nvmlInitWithFlags(0) == 0
     assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
 
     size = version & 0xFFFFFF
-    for wrong in (0, version - 1, version + 1, version + (7 << 24)):
+    of_a_later_struct = version + (7 << 24)
+    for wrong in (0, version - 1, version + 1, of_a_later_struct):
         memory = wrong.to_bytes(4, sys.byteorder) + bytes(size)
         given = ctypes.create_string_buffer(memory, len(memory))
-        assert nvml[symbol](device, given) == pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+        answer = nvml[symbol](device, given)
+        assert answer == pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
         assert given.raw == memory
 
-    given = ctypes.create_string_buffer(version.to_bytes(4, sys.byteorder) + bytes(size), size + 4)
-    assert nvml[symbol](device, given) == pynvml.NVML_SUCCESS
+    memory = version.to_bytes(4, sys.byteorder) + bytes(size)
+    given = ctypes.create_string_buffer(memory, size + 4)
+    answer = nvml[symbol](device, given)
+    assert answer == pynvml.NVML_SUCCESS
     assert given.raw == b"\xff" * size + bytes(4)  # to its last byte and no further
     nvml.nvmlShutdown()

@@ -45,21 +45,27 @@ class Watched:
             if words in record.message and not is_of_an_event:
                 lines.append(record.message)
         assert len(lines) == 1, lines
-        assert event in [event.reason for event in self.node.api.events]
+        assert event in self.event_reasons()
         state = str(self.node.state)
         assert self.node.metric("node_state", state=state) == 1
 
+    def event_reasons(self) -> list[str]:
+        """Reasons of all Events so far."""
+        return [event.reason for event in self.node.api.events]
+
     def assert_probes_counted_as(self, reason: str) -> None:
         """The probes since it broke failed for this reason."""
-        assert self.node.metric("probe_failures_total", reason=reason) == pytest.approx(5, abs=1)
-        assert self.node.metric("last_successful_probe_timestamp_seconds") == pytest.approx(120, abs=61)
+        failures = self.node.metric("probe_failures_total", reason=reason)
+        last_success = self.node.metric("last_successful_probe_timestamp_seconds")
+        assert failures == pytest.approx(5, abs=1)
+        assert last_success == pytest.approx(120, abs=61)
 
     def assert_heals(self) -> None:
         """Without faults all is as it was."""
         self.node.heals()
         self.node.run(minutes=2)
         assert self.node.labels == self.labels_before
-        reasons = [event.reason for event in self.node.api.events]
+        reasons = self.event_reasons()
         assert reasons[-1] in ("NodeHealthy", "NVLinkDomainChanged")
         assert "NodeHealthy" in reasons
 
@@ -130,7 +136,8 @@ def test_node_whose_gpus_all_left_nvml_has_no_devices(watch: Watch, faults: Faul
 
 def test_nvml_that_counts_no_gpus_any_more_is_unavailable(watch: Watch) -> None:
     h200 = watch("dgx-h200")
-    h200.breaks(Faults(calls=(CallFault(call="nvmlDeviceGetCount", error=999),)))
+    uncounted = CallFault(call="nvmlDeviceGetCount", error=999)
+    h200.breaks(Faults(calls=(uncounted,)))
     assert h200.changed_labels() == {"state": "unknown"}
     h200.assert_reported("device nodes", "TopologyUnknown")
     h200.assert_probes_counted_as("nvml-unavailable")
@@ -145,7 +152,12 @@ def test_lost_gpu_is_reported_and_counted(watch: Watch) -> None:
     h200.breaks(Faults(lost=frozenset({0})))
     changed = h200.changed_labels()
     assert changed.pop("shape")
-    assert changed == {"state": "degraded", "gpus": "7", "gpus-per-numa": "3-4", "nvlink-domain-size": "7"}
+    assert changed == {
+        "state": "degraded",
+        "gpus": "7",
+        "gpus-per-numa": "3-4",
+        "nvlink-domain-size": "7",
+    }
     h200.assert_reported("GPU 0000:1d:00.0 is on the PCI bus but not in NVML", "NodeDegraded")
     assert h200.node.metric("gpus_expected") == 8
     assert h200.node.metric("gpus_seen") == 7
@@ -157,7 +169,11 @@ def test_dead_link_is_reported_and_counted(watch: Watch) -> None:
     h200.breaks(Faults(links_down={0: frozenset({4})}))
     changed = h200.changed_labels()
     assert changed.pop("shape")
-    assert changed == {"state": "degraded", "nvlink-links": "17", "nvlink-bandwidth": "451"}
+    assert changed == {
+        "state": "degraded",
+        "nvlink-links": "17",
+        "nvlink-bandwidth": "451",
+    }
     h200.assert_reported("GPU 0: 17 of 18 NVLinks active", "NodeDegraded")
     assert h200.node.metric("gpu_nvlinks_active", gpu="0000:1d:00.0") == 17
     assert h200.node.metric("gpu_nvlinks_expected", gpu="0000:1d:00.0") == 18
@@ -167,9 +183,21 @@ def test_dead_link_is_reported_and_counted(watch: Watch) -> None:
 # The fabric of multi-node NVLink
 
 
+def on_every_gpu(state: int) -> Faults:
+    """Each GPU of a tray answers this state of the fabric."""
+    return Faults(
+        fabric={
+            0: {"state": state},
+            1: {"state": state},
+            2: {"state": state},
+            3: {"state": state},
+        }
+    )
+
+
 def test_registering_tray_is_in_progress(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
-    tray.breaks(Faults(fabric={gpu: {"state": 2} for gpu in range(4)}))
+    tray.breaks(on_every_gpu(state=2))
     assert tray.changed_labels() == {"state": "unknown", "fabric": "in-progress"}
     tray.assert_reported("GPU 3: still registering", "TopologyUnknown")
     assert tray.node.metric("fabric_state", state="in-progress") == 1
@@ -190,7 +218,11 @@ def test_half_registered_tray_is_in_progress_and_says_which_gpu(watch: Watch) ->
 def test_gpus_in_two_cliques_make_the_fabric_fail(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
     tray.breaks(Faults(fabric={1: {"clique": 7}}))
-    assert tray.changed_labels() == {"state": "degraded", "fabric": "failed", "nvlink-domain": "n1"}
+    assert tray.changed_labels() == {
+        "state": "degraded",
+        "fabric": "failed",
+        "nvlink-domain": "n1",
+    }
     cliques = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766, 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.7"
     tray.assert_reported(f"in 2 fabric cliques: {cliques}", "NodeDegraded")
     assert tray.node.metric("fabric_state", state="failed") == 1
@@ -200,7 +232,11 @@ def test_gpus_in_two_cliques_make_the_fabric_fail(watch: Watch) -> None:
 def test_failed_registration_makes_the_fabric_fail(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
     tray.breaks(Faults(fabric={2: {"status": 999}}))
-    assert tray.changed_labels() == {"state": "degraded", "fabric": "failed", "nvlink-domain": "n1"}
+    assert tray.changed_labels() == {
+        "state": "degraded",
+        "fabric": "failed",
+        "nvlink-domain": "n1",
+    }
     tray.assert_reported("GPU 2: fabric registration ended with NVML status 999", "NodeDegraded")
     assert tray.node.metric("gpu_fabric_state", gpu="0018:01:00.0", state="failed") == 1
     tray.assert_heals()
@@ -208,8 +244,12 @@ def test_failed_registration_makes_the_fabric_fail(watch: Watch) -> None:
 
 def test_fabric_that_is_down_names_the_tray(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
-    tray.breaks(Faults(fabric={gpu: {"state": 0} for gpu in range(4)}))
-    assert tray.changed_labels() == {"state": "degraded", "fabric": "failed", "nvlink-domain": "n1"}
+    tray.breaks(on_every_gpu(state=0))
+    assert tray.changed_labels() == {
+        "state": "degraded",
+        "fabric": "failed",
+        "nvlink-domain": "n1",
+    }
     tray.assert_reported("NVML says that there is no NVLink fabric, in slot 1 of chassis 1821025193108", "NodeDegraded")
     assert tray.node.metric("fabric_state", state="failed") == 1
     tray.assert_heals()

@@ -61,8 +61,17 @@ class Scraped:
         """The one state of the node's fabric that is set, of four."""
         states = self.samples["fabric_state"]
         assert len(states) == 4
-        (state,) = [state for state, is_set in states.items() if is_set]
+        (state,) = those_set(states)
         return state
+
+
+def those_set(samples: Mapping[str, float]) -> list[str]:
+    """Labels of the samples whose value is not 0."""
+    labels = []
+    for label, value in samples.items():
+        if value:
+            labels.append(label)
+    return labels
 
 
 class Watched:
@@ -75,12 +84,15 @@ class Watched:
 
     def baseline(self) -> str:
         """What the agent remembers of the machine without faults."""
-        return describe(probed(self._machine, self._folder), "n1").annotations[REFERENCE]
+        raw = probed(self._machine, self._folder)
+        description = describe(raw, "n1")
+        return description.annotations[REFERENCE]
 
     def scrape(self, faults: Faults | None = None, baseline: str | None = None) -> Scraped:
         """What the next scrape shows after a probe."""
         raw = probed(self._machine, self._folder, faults)
-        return self.scrape_of(describe(raw, "n1", baseline))
+        description = describe(raw, "n1", baseline)
+        return self.scrape_of(description)
 
     def scrape_of(self, description: Description) -> Scraped:
         """What the next scrape shows of what was found."""
@@ -94,22 +106,30 @@ def scraped() -> Scraped:
 
 
 def of(profile: str, folder: Path, faults: Faults | None = None) -> Description:
-    return describe(probed(load_profile(profile), folder, faults), "n1")
+    raw = probed(load_profile(profile), folder, faults)
+    return describe(raw, "n1")
 
 
 def exposed(registry: CollectorRegistry) -> set[str]:
     """Names as a query writes them, counters with their `_total`."""
     suffixes = {"counter": "_total", "info": "_info"}
-    return {family.name + suffixes.get(family.type, "") for family in registry.collect()}
+    names = set()
+    for family in registry.collect():
+        suffix = suffixes.get(family.type, "")
+        names.add(family.name + suffix)
+    return names
 
 
 def test_every_metric_is_documented_and_nothing_else() -> None:
     controller = CollectorRegistry()
     ControllerMetrics(controller)
     LeaderMetrics(controller, lambda: True)
-    names = exposed(Scraped(pairs=True).registry) | exposed(controller)
-    names |= {family.name for family in families()["planning"]}
-    rows = re.findall(r"^\| `(\w+)", DOCUMENT.read_text(), re.MULTILINE)
+    agent = Scraped(pairs=True)
+    names = exposed(agent.registry) | exposed(controller)
+    for family in families()["planning"]:
+        names.add(family.name)
+    text = DOCUMENT.read_text()
+    rows = re.findall(r"^\| `(\w+)", text, re.MULTILINE)
     assert sorted(rows) == sorted(names)
 
 
@@ -119,9 +139,11 @@ def test_histograms_of_both_programs_write_their_bounds_alike(scraped: Scraped) 
     controller = CollectorRegistry()
     ControllerMetrics(controller)
     for registry in (scraped.registry, controller):
-        finite = first_bounds(generate_latest(registry).decode())
+        text = generate_latest(registry).decode()
+        finite = first_bounds(text)
         assert finite
-        assert finite == [str(float(bound)) for bound in finite]
+        for bound in finite:
+            assert bound == str(float(bound))
 
 
 def first_bounds(text: str) -> list[str]:
@@ -141,33 +163,46 @@ def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
     scraped = Scraped(os.getpid(), pairs=True)
     scraped.metrics.probe_succeeded(0.01, 1.0)
     scraped.metrics.published("written", 1.0)
-    for description in (unknown("crash", "NVML is gone"), of("gb200-nvl72-tray", tmp_path)):
+    crashed = unknown("crash", "NVML is gone")
+    tray = of("gb200-nvl72-tray", tmp_path)
+    for description in (crashed, tray):
         scraped.metrics.description = description
         text = generate_latest(scraped.registry)
-        checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+        checked = subprocess.run(
+            [promtool, "check", "metrics"],
+            input=text,
+            capture_output=True,
+            check=False,
+        )
         assert checked.stdout == b""
         assert checked.stderr == b""
         assert checked.returncode == 0
 
 
 def test_before_the_first_probe_there_are_no_metrics_of_the_node(scraped: Scraped) -> None:
+    samples = scraped.samples
     for name in ("node_state", "fabric_state", "gpus_seen", "gpus_expected", "gpu_nvlinks"):
-        assert name not in scraped.samples
+        assert name not in samples
     assert scraped.value("last_successful_probe_timestamp_seconds") == 0
     assert scraped.value("last_successful_publish_timestamp_seconds") == 0
-    assert scraped.samples["probe_failures_total"] == dict.fromkeys(REASONS, 0)
-    assert scraped.samples["publishes_total"] == dict.fromkeys(get_args(Outcome), 0)
+    assert samples["probe_failures_total"] == dict.fromkeys(REASONS, 0)
+    assert samples["publishes_total"] == dict.fromkeys(get_args(Outcome), 0)
     assert scraped.value("build_info", version=__version__) == 1
 
 
 def test_probes_are_counted_by_how_they_ended(scraped: Scraped) -> None:
-    scraped.metrics.probe_succeeded(0.03, 1000.0)
-    scraped.metrics.probe_failed("hang", 60.0)
-    scraped.metrics.probe_failed("an unknown reason", 1.0)
+    metrics = scraped.metrics
+    metrics.probe_succeeded(0.03, 1000.0)
+    metrics.probe_failed("hang", 60.0)
+    metrics.probe_failed("an unknown reason", 1.0)
     assert scraped.value("last_successful_probe_timestamp_seconds") == 1000.0
     assert scraped.value("probe_duration_seconds_count") == 3
     assert scraped.value("probe_duration_seconds_sum") == pytest.approx(61.03)
-    assert scraped.samples["probe_failures_total"] == dict.fromkeys(REASONS, 0) | {"hang": 1, "other": 1}
+    assert scraped.samples["probe_failures_total"] == {
+        **dict.fromkeys(REASONS, 0),
+        "hang": 1,
+        "other": 1,
+    }
 
 
 @pytest.mark.parametrize("outcome", get_args(Outcome))
@@ -181,14 +216,18 @@ def test_node_is_up_to_date_when_written_or_unchanged(scraped: Scraped, outcome:
 
 def test_bandwidth_that_nvml_does_not_report_has_no_series(scraped: Scraped, tmp_path: Path) -> None:
     description = of("dgx-h200", tmp_path)
-    assert description.topology
-    first, *others = description.topology.gpus
-    silent_links = tuple(link._replace(mbps=None) for link in first.links)
-    silent = first._replace(links=silent_links, numa=None)
-    topology = description.topology._replace(gpus=(silent, *others))
+    topology = description.topology
+    assert topology
+    first, *others = topology.gpus
+    silent_links = []
+    for link in first.links:
+        silent_links.append(link._replace(mbps=None))
+    silent = first._replace(links=tuple(silent_links), numa=None)
+    topology = topology._replace(gpus=(silent, *others))
     scraped.metrics.description = description._replace(topology=topology)
-    assert first.pci not in scraped.samples["gpu_nvlink_bandwidth_bytes_per_second"]
-    assert scraped.samples["gpu_numa_node"][first.pci] == -1
+    samples = scraped.samples
+    assert first.pci not in samples["gpu_nvlink_bandwidth_bytes_per_second"]
+    assert samples["gpu_numa_node"][first.pci] == -1
 
 
 # What a scrape shows of a machine
@@ -222,39 +261,65 @@ def bridge(scraped: Scraped, tmp_path: Path) -> Watched:
     return Watched(load_profile("rtx3090-2-nvlink"), scraped, tmp_path)
 
 
+def of_each_h200(value: float) -> dict[str, float]:
+    """The same value for each GPU of the board."""
+    return dict.fromkeys(H200_GPUS, value)
+
+
+def of_each_bridged(value: float) -> dict[str, float]:
+    """The same value for both cards with a bridge."""
+    return dict.fromkeys(BRIDGE_GPUS, value)
+
+
 def test_healthy_node_shows_all_its_gpus(h200: Watched) -> None:
     scrape = h200.scrape()
+    samples = scrape.samples
     assert scrape.value("gpus_expected") == 8
     assert scrape.value("gpus_seen") == 8
-    assert scrape.samples["node_state"] == {"ok": 1, "degraded": 0, "unknown": 0}
-    assert scrape.samples["fabric_state"] == {"not-supported": 1, "in-progress": 0, "completed": 0, "failed": 0}
-    links = dict.fromkeys(H200_GPUS, 18)
-    assert scrape.samples["gpu_nvlinks"] == links
-    assert scrape.samples["gpu_nvlinks_active"] == links
-    assert scrape.samples["gpu_nvlinks_expected"] == links
-    bandwidth = dict.fromkeys(H200_GPUS, FULL_BANDWIDTH)
-    assert scrape.samples["gpu_nvlink_bandwidth_bytes_per_second"] == bandwidth
-    assert scrape.samples["gpu_numa_node"] == {**dict.fromkeys(H200_GPUS[:4], 0), **dict.fromkeys(H200_GPUS[4:], 1)}
-    assert scrape.samples["gpu_mig_devices"] == dict.fromkeys(H200_GPUS, 0)
-    assert scrape.samples["gpu_fabric_health_bad"] == {}
-    assert scrape.samples["pair_nvlinks"] == {}
+    assert samples["node_state"] == {"ok": 1, "degraded": 0, "unknown": 0}
+    assert samples["fabric_state"] == {
+        "not-supported": 1,
+        "in-progress": 0,
+        "completed": 0,
+        "failed": 0,
+    }
+    assert samples["gpu_nvlinks"] == of_each_h200(18)
+    assert samples["gpu_nvlinks_active"] == of_each_h200(18)
+    assert samples["gpu_nvlinks_expected"] == of_each_h200(18)
+    assert samples["gpu_nvlink_bandwidth_bytes_per_second"] == of_each_h200(FULL_BANDWIDTH)
+    assert samples["gpu_numa_node"] == {
+        **dict.fromkeys(H200_GPUS[:4], 0),
+        **dict.fromkeys(H200_GPUS[4:], 1),
+    }
+    assert samples["gpu_mig_devices"] == of_each_h200(0)
+    assert samples["gpu_fabric_health_bad"] == {}
+    assert samples["pair_nvlinks"] == {}
 
 
 def test_series_of_a_lost_gpu_end(h200: Watched) -> None:
-    assert h200.scrape().samples["gpu_nvlinks"] == dict.fromkeys(H200_GPUS, 18)
-    scrape = h200.scrape(Faults(lost=frozenset({3})))
+    before = h200.scrape().samples
+    assert before["gpu_nvlinks"] == of_each_h200(18)
+
+    lost = Faults(lost=frozenset({3}))
+    scrape = h200.scrape(lost)
+    samples = scrape.samples
     assert scrape.value("gpus_expected") == 8
     assert scrape.value("gpus_seen") == 7
-    assert scrape.samples["node_state"] == {"ok": 0, "degraded": 1, "unknown": 0}
-    assert H200_GPUS[3] not in str(scrape.samples)
+    assert samples["node_state"] == {"ok": 0, "degraded": 1, "unknown": 0}
+    assert H200_GPUS[3] not in str(samples)
 
 
 def test_dead_links_show_in_their_number_and_bandwidth(h200: Watched) -> None:
-    scrape = h200.scrape(Faults(links_down={0: frozenset({5}), 1: "all"}))
+    dead_links = Faults(links_down={0: frozenset({5}), 1: "all"})
+    samples = h200.scrape(dead_links).samples
     first, second, *others = H200_GPUS
-    assert scrape.samples["gpu_nvlinks_expected"] == dict.fromkeys(H200_GPUS, 18)
-    assert scrape.samples["gpu_nvlinks_active"] == {first: 17, second: 0, **dict.fromkeys(others, 18)}
-    assert scrape.samples["gpu_nvlink_bandwidth_bytes_per_second"] == {
+    assert samples["gpu_nvlinks_expected"] == of_each_h200(18)
+    assert samples["gpu_nvlinks_active"] == {
+        first: 17,
+        second: 0,
+        **dict.fromkeys(others, 18),
+    }
+    assert samples["gpu_nvlink_bandwidth_bytes_per_second"] == {
         first: 451.554e9,
         second: 0,
         **dict.fromkeys(others, FULL_BANDWIDTH),
@@ -262,11 +327,14 @@ def test_dead_links_show_in_their_number_and_bandwidth(h200: Watched) -> None:
 
 
 def test_failed_probe_leaves_no_stale_metrics(h200: Watched) -> None:
-    assert h200.scrape().samples["gpu_nvlinks"] == dict.fromkeys(H200_GPUS, 18)
-    scrape = h200.scrape_of(unknown("hang", "the driver hangs"))
-    assert scrape.samples["node_state"] == {"ok": 0, "degraded": 0, "unknown": 1}
-    assert "gpu" not in str(scrape.samples)
-    assert "fabric" not in str(scrape.samples)
+    before = h200.scrape().samples
+    assert before["gpu_nvlinks"] == of_each_h200(18)
+
+    hanging = unknown("hang", "the driver hangs")
+    samples = h200.scrape_of(hanging).samples
+    assert samples["node_state"] == {"ok": 0, "degraded": 0, "unknown": 1}
+    assert "gpu" not in str(samples)
+    assert "fabric" not in str(samples)
 
 
 def test_nvml_that_does_not_start_leaves_the_gpus_of_the_bus(h200: Watched) -> None:
@@ -276,7 +344,8 @@ def test_nvml_that_does_not_start_leaves_the_gpus_of_the_bus(h200: Watched) -> N
 
 
 def test_node_without_gpus_is_ok(scraped: Scraped, tmp_path: Path) -> None:
-    empty = Watched(replace(load_profile("t4-1"), gpus=()), scraped, tmp_path)
+    machine = replace(load_profile("t4-1"), gpus=())
+    empty = Watched(machine, scraped, tmp_path)
     scrape = empty.scrape()
     assert scrape.value("gpus_expected") == 0
     assert scrape.value("gpus_seen") == 0
@@ -291,10 +360,11 @@ def test_product_without_mig_has_no_series_of_it(scraped: Scraped, tmp_path: Pat
 
 
 def test_bad_fabric_health_shows_its_gpu_and_bit(tray: Watched) -> None:
-    scrape = tray.scrape(Faults(fabric={1: {"health_mask": 0b01_0000}}))
+    bad = Faults(fabric={1: {"health_mask": 0b01_0000}})
+    scrape = tray.scrape(bad)
     assert scrape.fabric_state() == "completed"
     health = scrape.samples["gpu_fabric_health_bad"]
-    assert [bit for bit, is_bad in health.items() if is_bad] == ["0009:01:00.0 route_unhealthy"]
+    assert those_set(health) == ["0009:01:00.0 route_unhealthy"]
     assert len(health) == 28
 
 
@@ -323,8 +393,10 @@ def test_registration_state_of_each_gpu_is_shown(
     scrape = tray.scrape(Faults(fabric=answers))
     assert scrape.fabric_state() == node_state
     states = scrape.samples["gpu_fabric_state"]
-    expected = [f"{gpu} {state}" for gpu, state in zip(TRAY_GPUS, gpu_states, strict=True)]
-    assert [state for state, is_set in states.items() if is_set] == expected
+    expected = []
+    for gpu, state in zip(TRAY_GPUS, gpu_states, strict=True):
+        expected.append(f"{gpu} {state}")
+    assert those_set(states) == expected
     assert len(states) == 20
 
 
@@ -333,26 +405,32 @@ BRIDGE_GPUS = ("0000:21:00.0", "0000:41:00.0")
 
 
 def test_links_expected_are_those_that_the_gpus_have_among_themselves(bridge: Watched) -> None:
-    scrape = bridge.scrape(LOOSE_BRIDGE)
-    assert scrape.samples["gpu_nvlinks_active"] == dict.fromkeys(BRIDGE_GPUS, 3)
-    assert scrape.samples["gpu_nvlinks_expected"] == dict.fromkeys(BRIDGE_GPUS, 3)
+    samples = bridge.scrape(LOOSE_BRIDGE).samples
+    assert samples["gpu_nvlinks_active"] == of_each_bridged(3)
+    assert samples["gpu_nvlinks_expected"] == of_each_bridged(3)
 
 
 def test_links_expected_are_those_that_the_gpus_had_before(bridge: Watched) -> None:
-    scrape = bridge.scrape(LOOSE_BRIDGE, baseline=bridge.baseline())
-    assert scrape.samples["gpu_nvlinks_active"] == dict.fromkeys(BRIDGE_GPUS, 3)
-    assert scrape.samples["gpu_nvlinks_expected"] == dict.fromkeys(BRIDGE_GPUS, 4)
+    baseline = bridge.baseline()
+    samples = bridge.scrape(LOOSE_BRIDGE, baseline).samples
+    assert samples["gpu_nvlinks_active"] == of_each_bridged(3)
+    assert samples["gpu_nvlinks_expected"] == of_each_bridged(4)
 
 
 def test_pair_metrics_are_exposed_on_request(tmp_path: Path) -> None:
     scraped = Scraped(pairs=True)
-    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={1: frozenset({5})}))
-    first, second, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
+    dead_link = Faults(links_down={1: frozenset({5})})
+    scraped.metrics.description = of("dgx-h200", tmp_path, dead_link)
     gpus_and_nics = 8 + 12
     pairs = scraped.samples["pair_nvlinks"]
     assert len(pairs) == gpus_and_nics * (gpus_and_nics - 1) / 2
+
+    first, second, *_others = H200_GPUS
     assert pairs[f"{first} {second} NV"] == 17
-    near = [pair for pair in pairs if pair.startswith(first) and pair.endswith("PXB")]
+    near = []
+    for pair in pairs:
+        if pair.startswith(first) and pair.endswith("PXB"):
+            near.append(pair)
     assert near
     for pair in near:
         assert pair.startswith(f"{first} mlx5_")
@@ -361,22 +439,26 @@ def test_pair_metrics_are_exposed_on_request(tmp_path: Path) -> None:
 
 def test_memory_and_cpu_are_those_of_the_process() -> None:
     page = os.sysconf("SC_PAGE_SIZE")
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * page
+    _size, resident_pages, *_others = Path("/proc/self/statm").read_text().split()
+    resident = int(resident_pages) * page
     before = time.process_time()
     own = usage(None)["agent"]
     assert resident * 0.8 < own.resident < resident * 1.2
     # The kernel counts user and system time in ticks, each rounded down.
-    assert before - 2 / os.sysconf("SC_CLK_TCK") <= own.cpu <= time.process_time()
+    two_ticks = 2 / os.sysconf("SC_CLK_TCK")
+    assert before - two_ticks <= own.cpu <= time.process_time()
 
 
 def test_process_that_is_gone_has_no_usage() -> None:
     gone = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(gone, 0)
-    assert usage(gone).keys() == {"agent"}
+    processes = usage(gone)
+    assert processes.keys() == {"agent"}
 
 
 def test_agent_without_a_worker_has_its_own_usage_alone() -> None:
-    assert usage(None).keys() == {"agent"}
+    processes = usage(None)
+    assert processes.keys() == {"agent"}
 
 
 def test_live_agent_shows_usage_of_both_processes(tmp_path: Path) -> None:

@@ -24,12 +24,19 @@ WANTED = OwnedKeys({GPUS: "8"}, {})
 
 def line(kind: str, node: Mapping[str, Any]) -> bytes:
     """An event of a watch."""
-    return json.dumps({"type": kind, "object": node}).encode() + b"\n"
+    event = {"type": kind, "object": node}
+    text = json.dumps(event)
+    return text.encode() + b"\n"
 
 
 def watched_node(gpus: str) -> dict[str, Any]:
     """The Node with `gpu.topology/gpus` set to this count."""
-    return {"metadata": {"name": "n1", "uid": "u", "labels": {GPUS: gpus, "example.com/a": "b"}}}
+    metadata = {
+        "name": "n1",
+        "uid": "u",
+        "labels": {GPUS: gpus, "example.com/a": "b"},
+    }
+    return {"metadata": metadata}
 
 
 def added(gpus: str) -> bytes:
@@ -38,7 +45,10 @@ def added(gpus: str) -> bytes:
 
 def modified(gpus: str, *other_fields: str) -> bytes:
     """The Node with a change; `other_fields` are not the agent's."""
-    return line("MODIFIED", watched_node(gpus) | {field: {"a": "b"} for field in other_fields})
+    node = watched_node(gpus)
+    for field in other_fields:
+        node[field] = {"a": "b"}
+    return line("MODIFIED", node)
 
 
 def deleted(gpus: str) -> bytes:
@@ -58,7 +68,8 @@ class Keys:
         return keys != WANTED
 
     def inputs(self, metadata: Mapping[str, Any]) -> Hashable:
-        return (metadata.get("labels") or {}).get("rack")
+        labels = metadata.get("labels") or {}
+        return labels.get("rack")
 
 
 class Watched:
@@ -68,7 +79,15 @@ class Watched:
         self.changes = 0
         self.metrics = AgentMetrics()
         runtime = WatchRuntime(pauses, passing=lasts)
-        NodeWatch(client, "n1", Keys(), self.metrics, self._changed, runtime=runtime).run()
+        watch = NodeWatch(
+            client,
+            "n1",
+            Keys(),
+            self.metrics,
+            self._changed,
+            runtime=runtime,
+        )
+        watch.run()
         self.pauses = runtime.pauses.seconds
 
     def _changed(self) -> None:
@@ -145,7 +164,8 @@ def test_failing_watch_is_told_once_and_retried(
 ) -> None:
     monkeypatch.setattr("toposcope.kube.object_watch._IDLE_SECONDS", 0.2)
     caplog.set_level(logging.INFO, "agent")
-    with ScriptedServer([reply] * 4 + [chunked(modified("7"))]) as server:
+    recovered = chunked(modified("7"))
+    with ScriptedServer([reply, reply, reply, reply, recovered]) as server:
         client = server.client()
         client._largest = LARGEST
         watched = Watched(client, 5)
@@ -154,28 +174,47 @@ def test_failing_watch_is_told_once_and_retried(
     for failures, pause in enumerate(watched.pauses[1:5]):
         assert 1 <= pause <= longest_pause * 2**failures
 
-    messages = [record.message for record in caplog.records]
-    assert len([message for message in messages if message.startswith("no watch of node n1: ")]) == 1
-    assert messages[-1] == "node n1 is watched again"
+    told = 0
+    for record in caplog.records:
+        told += record.message.startswith("no watch of node n1: ")
+    assert told == 1
+    assert caplog.records[-1].message == "node n1 is watched again"
 
 
 @pytest.mark.regression
 def test_labels_removed_by_hand_are_back_within_five_seconds(api: ApiUnderTest, tmp_path: Path) -> None:
     api.create(NODES, node("n1", labels={"example.com/a": "b"}))
-    flags = ["--node-name", "n1", "--spread", "0", "--interval", "1", "--profile", "t4-1", "--kubeconfig"]
-    program = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", "agent", *flags, str(api.kubeconfig)]
+    program = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "toposcope.cli.main",
+        "agent",
+        "--node-name=n1",
+        "--spread=0",
+        "--interval=1",
+        "--profile=t4-1",
+        f"--kubeconfig={api.kubeconfig}",
+    ]
 
     def labels() -> dict[str, str]:
         return api.get(f"{NODES}/n1")["metadata"]["labels"]
+
+    def write_by_hand(change: Mapping[str, str | None]) -> None:
+        body = {"metadata": {"labels": change}}
+        api.request("PATCH", f"{NODES}/n1", body, content_type=MERGE)
 
     with (tmp_path / "log").open("w") as log:
         agent = subprocess.Popen(program, stdout=log, stderr=log)
     try:
         wait_until(lambda: labels().get(STATE) == "ok", "it is labelled")
         wanted = labels()
-        for change in ({key: None for key in wanted if key.startswith("gpu.topology/")}, {GPUS: "99"}):
-            api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": change}}, content_type=MERGE)
-            wait_until(lambda: labels() == wanted, "it is repaired", 20)
+        ours = [key for key in wanted if key.startswith("gpu.topology/")]
+        write_by_hand(dict.fromkeys(ours))
+        wait_until(lambda: labels() == wanted, "it is repaired", 20)
+        write_by_hand({GPUS: "99"})
+        wait_until(lambda: labels() == wanted, "it is repaired", 20)
     finally:
         agent.terminate()
         assert agent.wait(20) == 0

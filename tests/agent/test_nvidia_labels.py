@@ -29,13 +29,17 @@ class Tray:
         api.create(NODES, node("n1"))
         self._api = api
         self._publisher = NvidiaLabelPublisher(clients(), "n1")
-        self.description = describe(probed(load_profile("gb200-nvl72-tray"), folder), "n1")
+        raw = probed(load_profile("gb200-nvl72-tray"), folder)
+        self.description = describe(raw, "n1")
         self.seen = api.get(NODE)["metadata"]
 
     def feature_discovery_writes(self, labels: dict[str, str | None]) -> None:
         """By node-feature-discovery's master, keys without their prefix."""
-        keys = {PREFIX + key: value for key, value in labels.items()}
-        self._api.patch(f"{NODE}?fieldManager=nfd-master", {"metadata": {"labels": keys}})
+        keys = {}
+        for key, value in labels.items():
+            keys[PREFIX + key] = value
+        body = {"metadata": {"labels": keys}}
+        self._api.patch(f"{NODE}?fieldManager=nfd-master", body)
 
     def agent_reads(self) -> None:
         """The agent reads its Node: what others write later it does not know."""
@@ -43,12 +47,18 @@ class Tray:
 
     def agent_writes(self, description: Description | None = None) -> bool:
         """Have the agent write; whether there was anything to write."""
-        return self._publisher.publish(description or self.description, self.seen)
+        description = description or self.description
+        return self._publisher.publish(description, self.seen)
 
     def labels(self) -> dict[str, str]:
         """The labels that the agent knows, keys without their prefix."""
-        labels = self._api.get(NODE)["metadata"].get("labels") or {}
-        return {key.removeprefix(PREFIX): value for key, value in labels.items() if key in KEYS}
+        metadata = self._api.get(NODE)["metadata"]
+        labels = metadata.get("labels") or {}
+        known = {}
+        for key, value in labels.items():
+            if key in KEYS:
+                known[key.removeprefix(PREFIX)] = value
+        return known
 
 
 @pytest.fixture
@@ -64,7 +74,8 @@ def test_labels_without_owner_are_written_once_and_stay(tray: Tray) -> None:
     assert not tray.agent_writes()
     assert tray.labels() == OURS
 
-    assert not tray.agent_writes(unknown("hang", "NVML hangs"))
+    hanging = unknown("hang", "NVML hangs")
+    assert not tray.agent_writes(hanging)
     assert tray.labels() == OURS
 
 
@@ -83,7 +94,8 @@ def test_label_goes_to_an_owner_and_with_it(tray: Tray) -> None:
     assert tray.labels() == {**OURS, "gpu.clique": "theirs"}
 
     tray.feature_discovery_writes({"gpu.clique": None})
-    without_clique = {key: value for key, value in OURS.items() if key != "gpu.clique"}
+    without_clique = dict(OURS)
+    del without_clique["gpu.clique"]
     assert tray.labels() == without_clique
 
 
@@ -95,10 +107,12 @@ def test_owner_that_comes_while_the_agent_writes_wins(tray: Tray) -> None:
 
 
 def test_node_without_multi_node_nvlink_has_no_clique(tmp_path: Path) -> None:
-    labels = nvidia_labels_for(describe(probed(load_profile("dgx-h200"), tmp_path), "n1"))
+    raw = probed(load_profile("dgx-h200"), tmp_path)
+    labels = nvidia_labels_for(describe(raw, "n1"))
     assert "nvidia.com/gpu.clique" not in labels
     assert labels["nvidia.com/nvswitch.present"] == "true"
 
 
 def test_nothing_is_labelled_while_nothing_is_known() -> None:
-    assert nvidia_labels_for(unknown("hang", "x")) == {}
+    hanging = unknown("hang", "x")
+    assert nvidia_labels_for(hanging) == {}

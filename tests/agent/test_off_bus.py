@@ -38,8 +38,14 @@ class EmptyAddress(SimulatedNvml):
 
 
 def orin() -> Machine:
-    machine = changed(load_profile("t4-1"), name="Orin (nvgpu)", architecture=None, links=())
-    return replace(machine, numa_nodes=(NumaNode(0, frozenset(range(12)), 0, (10,)),))
+    machine = changed(
+        load_profile("t4-1"),
+        name="Orin (nvgpu)",
+        architecture=None,
+        links=(),
+    )
+    only_node = NumaNode(0, frozenset(range(12)), 0, (10,))
+    return replace(machine, numa_nodes=(only_node,))
 
 
 def described(folder: Path, kind: type[SimulatedNvml] = OffBus, **change: Any) -> Description:
@@ -48,21 +54,29 @@ def described(folder: Path, kind: type[SimulatedNvml] = OffBus, **change: Any) -
     return describe(raw._replace(**change), "jetson-1")
 
 
-def raw_node(folder: Path, kind: type[SimulatedNvml] = OffBus) -> RawNode:
+def bus_without_gpus(folder: Path) -> None:
     """Its PCI bus has a bridge, and no GPU."""
-    write_sysfs(replace(orin(), gpus=()), folder / "sys")
+    machine = replace(orin(), gpus=())
+    write_sysfs(machine, folder / "sys")
+
+
+def raw_node(folder: Path, kind: type[SimulatedNvml] = OffBus) -> RawNode:
+    bus_without_gpus(folder)
     return probed(orin(), folder, kind=kind)
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("kind", [OffBus, EmptyAddress])
 def test_gpu_off_the_bus_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_path: Path) -> None:
-    known = described(tmp_path, kind).labels.known
-    labels = {key.removeprefix(PREFIX): value for key, value in known.items()}
+    description = described(tmp_path, kind)
+    labels = {}
+    for key, value in description.labels.known.items():
+        labels[key.removeprefix(PREFIX)] = value
     assert labels["gpus"] == "1"
     assert labels["gpu-product"] == "Orin-nvgpu"
     assert labels["nvlink-domain"] == "jetson-1"
-    assert (labels["numa-nodes"], labels["gpus-per-numa"]) == ("1", "1")
+    assert labels["numa-nodes"] == "1"
+    assert labels["gpus-per-numa"] == "1"
     assert labels["state"] == "ok"
 
 
@@ -73,33 +87,42 @@ def test_sentence_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_no_address_is_made_up(tmp_path: Path) -> None:
     found = described(tmp_path)
-    assert found.topology
-    (gpu,) = json.loads(found.annotations[MATRIX])["gpus"]
+    annotation = found.annotations[MATRIX]
+    (gpu,) = json.loads(annotation)["gpus"]
     assert "pci" not in gpu
-    (device,) = parse(found.annotations[MATRIX]).devices
+    (device,) = parse(annotation).devices
     assert device.pci == ""
     assert device.title == f"GPU0: {device.name}"
-    assert document(found, found.topology)["gpus"][0]["pci"] is None
+
+    assert found.topology
+    shown = document(found, found.topology)
+    assert shown["gpus"][0]["pci"] is None
     assert not is_address(found.topology.gpus[0].pci)
 
 
 def test_metrics_have_a_series_for_it(tmp_path: Path) -> None:
     metrics = AgentMetrics()
     metrics.description = described(tmp_path)
-    labels = [dict(sample.labels) for family in AgentCollector(metrics).collect() for sample in family.samples]
-    named = {label["gpu"] for label in labels if "gpu" in label}
-    assert named == {"gpu0"}
+    gpus = set()
+    for family in AgentCollector(metrics).collect():
+        for sample in family.samples:
+            if "gpu" in sample.labels:
+                gpus.add(sample.labels["gpu"])
+    assert gpus == {"gpu0"}
 
 
 def test_its_baseline_is_its_own(tmp_path: Path) -> None:
     first = described(tmp_path)
-    again = describe(raw_node(tmp_path / "again"), "jetson-1", first.annotations[REFERENCE])
+    baseline = first.annotations[REFERENCE]
+    raw = raw_node(tmp_path / "again")
+    again = describe(raw, "jetson-1", baseline)
     assert again.labels == first.labels
 
 
 def test_gpu_without_a_handle_is_no_empty_node(tmp_path: Path) -> None:
-    write_sysfs(replace(orin(), gpus=()), tmp_path / "sys")
-    raw = probed(orin(), tmp_path, Faults(lost=frozenset({0})), kind=OffBus)
+    bus_without_gpus(tmp_path)
+    lost = Faults(lost=frozenset({0}))
+    raw = probed(orin(), tmp_path, lost, kind=OffBus)
     found = describe(raw, "jetson-1")
     assert found.problem.startswith("NVML does not answer")
     assert found.problem.endswith("GPUs on the PCI bus: none")
@@ -107,9 +130,11 @@ def test_gpu_without_a_handle_is_no_empty_node(tmp_path: Path) -> None:
 
 
 def test_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> None:
-    write_sysfs(replace(orin(), gpus=()), tmp_path / "sys")
-    (tmp_path / "sys" / "module" / "nvgpu").mkdir(parents=True)
-    raw = probed(orin(), tmp_path, Faults(init_error=12), kind=OffBus)
+    bus_without_gpus(tmp_path)
+    driver = tmp_path / "sys" / "module" / "nvgpu"
+    driver.mkdir(parents=True)
+    not_found = Faults(init_error=12)
+    raw = probed(orin(), tmp_path, not_found, kind=OffBus)
     found = describe(raw, "jetson-1")
     assert found.problem
     assert found.labels.known == {f"{PREFIX}state": "unknown"}
@@ -127,8 +152,10 @@ class OneWithoutAddress(SimulatedNvml):
 def test_gpu_that_the_bus_shows_is_lost_and_not_off_the_bus(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
     topology = discovered(machine, tmp_path, kind=OneWithoutAddress)
-    assert [gpu.index for gpu in topology.gpus] == [0, 1, 3]
-    assert topology.reasons == (f"GPU {machine.gpus[2].function.address} is on the PCI bus but not in NVML",)
+    indexes = [gpu.index for gpu in topology.gpus]
+    assert indexes == [0, 1, 3]
+    address = machine.gpus[2].function.address
+    assert topology.reasons == (f"GPU {address} is on the PCI bus but not in NVML",)
 
 
 class FirstWithAddress(SimulatedNvml):
@@ -141,8 +168,12 @@ class FirstWithAddress(SimulatedNvml):
 
 
 def test_card_beside_a_gpu_off_the_bus_has_an_address(tmp_path: Path) -> None:
-    machine = load_profile("l40s-4")
-    machine = replace(machine, gpus=machine.gpus[:2])
-    write_sysfs(replace(machine, gpus=machine.gpus[:1]), tmp_path / "sys")
+    cards = load_profile("l40s-4")
+    card, off_bus, *_others = cards.gpus
+    machine = replace(cards, gpus=(card, off_bus))
+    bus = replace(cards, gpus=(card,))
+    write_sysfs(bus, tmp_path / "sys")
     topology = discovered(machine, tmp_path, kind=FirstWithAddress)
-    assert [gpu.address for gpu in topology.gpus] == [machine.gpus[0].function.address, None]
+    first, second = topology.gpus
+    assert first.address == card.function.address
+    assert second.address is None

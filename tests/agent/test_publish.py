@@ -22,12 +22,16 @@ HANGING = unknown("hang", "NVML hangs")
 
 
 def prefixed(labels: dict[str, str]) -> dict[str, str]:
-    return {label_keys.PREFIX + key: value for key, value in labels.items()}
+    keys = {}
+    for key, value in labels.items():
+        keys[label_keys.PREFIX + key] = value
+    return keys
 
 
 def described(labels: dict[str, str]) -> Description:
     """What the agent found: these labels, keys without their prefix, and a matrix."""
-    return Description(Labels(prefixed(labels)), annotations={label_keys.MATRIX: "{}"})
+    known = Labels(prefixed(labels))
+    return Description(known, annotations={label_keys.MATRIX: "{}"})
 
 
 class LabelledNode:
@@ -41,7 +45,12 @@ class LabelledNode:
 
     def create(self) -> None:
         """Register the Node, again if it was deleted."""
-        self._api.create(NODES, node("n1", labels={"foreign": "stays"}, annotations={"foreign": "stays"}))
+        registered = node(
+            "n1",
+            labels={"foreign": "stays"},
+            annotations={"foreign": "stays"},
+        )
+        self._api.create(NODES, registered)
 
     def delete(self) -> None:
         """Remove the Node."""
@@ -54,20 +63,29 @@ class LabelledNode:
 
     def labelled_by_others(self, labels: dict[str, str | None]) -> None:
         """Somebody else writes labels, keys without their prefix."""
-        keys = {label_keys.PREFIX + key: value for key, value in labels.items()}
-        self._api.patch(f"{NODE}?fieldManager=somebody", {"metadata": {"labels": keys}})
+        keys = {}
+        for key, value in labels.items():
+            keys[label_keys.PREFIX + key] = value
+        body = {"metadata": {"labels": keys}}
+        self._api.patch(f"{NODE}?fieldManager=somebody", body)
 
     def co_owned(self, labels: dict[str, str]) -> None:
         """Somebody else applies labels."""
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": prefixed(labels)}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"labels": prefixed(labels)},
+        }
         code, _answer = self._api.apply(NODE, body, "co-owner")
         assert code == 200
 
     def publishes(self, description: Description) -> bool:
         """Have the agent publish; whether it wrote, and the Node changed with that."""
         version_before = self.metadata()["resourceVersion"]
-        has_written = self.publisher.publish(description) is not None
-        has_changed = self.metadata()["resourceVersion"] != version_before
+        written = self.publisher.publish(description)
+        has_written = written is not None
+        version_after = self.metadata()["resourceVersion"]
+        has_changed = version_after != version_before
         assert has_changed == has_written
         return has_written
 
@@ -79,9 +97,10 @@ class LabelledNode:
     def assert_carries(self, labels: dict[str, str]) -> None:
         """Nothing of ours but these labels, with the annotation where there are any; foreign ones stay."""
         metadata = self.metadata()
+        annotations = metadata["annotations"]
         assert metadata["labels"] == {"foreign": "stays", **prefixed(labels)}
-        assert metadata["annotations"].get("foreign") == "stays"
-        assert (label_keys.MATRIX in metadata["annotations"]) == bool(labels)
+        assert annotations.get("foreign") == "stays"
+        assert (label_keys.MATRIX in annotations) == bool(labels)
 
 
 @pytest.fixture
@@ -100,9 +119,18 @@ def test_publish_writes_labels_and_annotation_once(labelled: LabelledNode) -> No
     assert not labelled.publishes(described(HEALTHY))
 
 
+def managed_by(metadata: dict[str, Any], manager: str) -> list[dict[str, Any]]:
+    """The entries of this field manager."""
+    entries = []
+    for entry in metadata["managedFields"]:
+        if entry["manager"] == manager:
+            entries.append(entry)
+    return entries
+
+
 def test_publish_owns_what_it_writes(labelled: LabelledNode) -> None:
-    fields = labelled.metadata()["managedFields"]
-    assert [entry["operation"] for entry in fields if entry["manager"] == MANAGER] == ["Apply"]
+    (ours,) = managed_by(labelled.metadata(), MANAGER)
+    assert ours["operation"] == "Apply"
 
 
 def test_restarted_agent_writes_nothing_new(labelled: LabelledNode) -> None:
@@ -174,11 +202,14 @@ def test_cleanup_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clie
     counted = node("n1", labels={"nvidia.com/gpu.count": "8"})
     code, _answer = api.apply(NODE, counted, "toposcope-agent-nvidia")
     assert code == 200
-    fields = api.get(NODE)["metadata"]["managedFields"]
-    ours = [entry for entry in fields if entry["manager"] == "toposcope-agent-nvidia"]
+
+    metadata = api.get(NODE)["metadata"]
+    ours = managed_by(metadata, "toposcope-agent-nvidia")
     api.patch(NODE, {"metadata": {"managedFields": ours}})
-    assert Publisher(clients(), "n1").cleanup() == 1
-    assert api.get(NODE)["metadata"]["labels"] == {"example.com/pool": "a"}
+    publisher = Publisher(clients(), "n1")
+    assert publisher.cleanup() == 1
+    metadata = api.get(NODE)["metadata"]
+    assert metadata["labels"] == {"example.com/pool": "a"}
 
 
 # Events
@@ -186,12 +217,17 @@ def test_cleanup_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clie
 
 def events_of(api: ApiUnderTest, reason: str) -> list[dict[str, Any]]:
     """Events of one reason; a real API server writes others."""
-    return [event for event in api.get(EVENTS)["items"] if event["reason"] == reason]
+    events = []
+    for event in api.get(EVENTS)["items"]:
+        if event["reason"] == reason:
+            events.append(event)
+    return events
 
 
 def test_event_is_about_the_node_by_its_name(labelled: LabelledNode, api: ApiUnderTest) -> None:
     labelled.publisher.refresh()
-    labelled.publisher.record_event(NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
+    degraded = NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active")
+    labelled.publisher.record_event(degraded)
     (event,) = events_of(api, "NodeDegraded")
     assert event["type"] == "Warning"
     assert event["regarding"]["name"] == "n1"
@@ -201,14 +237,16 @@ def test_event_is_about_the_node_by_its_name(labelled: LabelledNode, api: ApiUnd
 def test_events_of_a_moment_have_names_of_two_digits_until_they_run_out(api: ApiUnderTest, clients: Clients) -> None:
     """The admission policy lets a node have 256 of them."""
     api.create(NODES, node("n1"))
-    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
-    publisher = Publisher(clients(), "n1", runtime=ManualRuntime(moment))
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    runtime = ManualRuntime(moment.timestamp())
+    publisher = Publisher(clients(), "n1", runtime=runtime)
     publisher.refresh()
+    healthy = NodeEvent("Normal", "NodeHealthy", "all there")
     recorded = 0
     refusal = ""
     while not refusal:
         try:
-            publisher.record_event(NodeEvent("Normal", "NodeHealthy", "all there"))
+            publisher.record_event(healthy)
         except ApiError as error:
             refusal = str(error)
         else:

@@ -24,25 +24,42 @@ class Cabled(SimulatedNode):
     """A DGX H200 in a rail-optimised fabric of eight leaves."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        super().__init__(load_profile("dgx-h200"), folder, spread=0.0, **options)
-        self.cables = {nic: f"leaf-{number}" for number, nic in enumerate(COMPUTE, 1)}
+        machine = load_profile("dgx-h200")
+        super().__init__(machine, folder, spread=0.0, **options)
+        self.cables: dict[str, str] = {}
         """The switch at the other end of each NIC's cable; nothing if it is unknown."""
+        for number, nic in enumerate(COMPUTE, 1):
+            self.cables[nic] = f"leaf-{number}"
         self.cables["mlx5_1"] = "storage-1"
 
     def run(self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0) -> Activity:
         """Let time pass, after the component for switches has said what it sees."""
-        self.api.annotations[SWITCHES] = json.dumps(
-            {nic: _neighbour(leaf) if leaf else None for nic, leaf in self.cables.items()}
-        )
+        neighbours = {}
+        for nic, leaf in self.cables.items():
+            neighbours[nic] = _neighbour(leaf) if leaf else None
+        self.api.annotations[SWITCHES] = json.dumps(neighbours)
         return super().run(seconds=seconds, minutes=minutes, hours=hours)
 
     def changes_nics(self, change: Callable[[RawNic], RawNic]) -> None:
         """From now on the probe finds each NIC as this changes it."""
-        self.change = lambda raw: raw._replace(nics=tuple(change(nic) for nic in raw.nics))
+
+        def with_changed_nics(raw: RawNode) -> RawNode:
+            nics = [change(nic) for nic in raw.nics]
+            return raw._replace(nics=tuple(nics))
+
+        self.change = with_changed_nics
 
     def loses_card(self, name: str) -> None:
         """A NIC is gone from the bus."""
-        self.change = lambda raw: raw._replace(nics=tuple(nic for nic in raw.nics if nic.name != name))
+
+        def without_card(raw: RawNode) -> RawNode:
+            nics = []
+            for nic in raw.nics:
+                if nic.name != name:
+                    nics.append(nic)
+            return raw._replace(nics=tuple(nics))
+
+        self.change = without_card
 
     def restarted(self, folder: Path, **options: Any) -> "Cabled":
         """Another agent for the same Node."""
@@ -69,7 +86,13 @@ def _neighbour(leaf: str) -> dict[str, str]:
 
 
 def _down(nic: RawNic) -> RawNic:
-    return nic._replace(ports=tuple(port._replace(state="1: DOWN") for port in nic.ports))
+    ports = [port._replace(state="1: DOWN") for port in nic.ports]
+    return nic._replace(ports=tuple(ports))
+
+
+def nic_called(name: str, raw: RawNode) -> RawNic:
+    (nic,) = [nic for nic in raw.nics if nic.name == name]
+    return nic
 
 
 @pytest.fixture
@@ -113,7 +136,8 @@ def test_all_nics_are_rails_where_none_is_near(tmp_path: Path) -> None:
         nics = []
         for nic in raw.nics:
             if nic.name in {"mlx5_1", "mlx5_2"}:
-                nics.append(nic._replace(pci=nic.pci._replace(path=("pci0000:00", nic.pci.address))))
+                far = nic.pci._replace(path=("pci0000:00", nic.pci.address))
+                nics.append(nic._replace(pci=far))
         return raw._replace(nics=tuple(nics))
 
     node = Cabled(tmp_path)
@@ -126,9 +150,14 @@ def test_all_nics_are_rails_where_none_is_near(tmp_path: Path) -> None:
 
 def test_virtual_functions_end_where_their_physical_one_does(tmp_path: Path) -> None:
     def with_virtual_function(raw: RawNode) -> RawNode:
-        (physical,) = [nic for nic in raw.nics if nic.name == "mlx5_0"]
-        function = physical.pci._replace(address=physical.pci.address[:-1] + "2")
-        virtual = physical._replace(name="vf0", pci=function, parent=physical.pci.address)
+        physical = nic_called("mlx5_0", raw)
+        address = physical.pci.address
+        function = physical.pci._replace(address=address[:-1] + "2")
+        virtual = physical._replace(
+            name="vf0",
+            pci=function,
+            parent=address,
+        )
         return raw._replace(nics=(*raw.nics, virtual))
 
     node = Cabled(tmp_path)
@@ -154,8 +183,9 @@ def test_one_infiniband_port_takes_no_rail_of_roce(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cabled", [False, True])
 def test_second_port_of_a_card_is_a_rail_once_it_was_cabled(tmp_path: Path, cabled: bool) -> None:
     def dual_port(raw: RawNode) -> RawNode:
-        (first,) = [nic for nic in raw.nics if nic.name == "mlx5_0"]
-        function = first.pci._replace(address=first.pci.address[:-1] + "1")
+        first = nic_called("mlx5_0", raw)
+        address = first.pci.address
+        function = first.pci._replace(address=address[:-1] + "1")
         second = first._replace(name="mlx5_0b", pci=function)
         return raw._replace(nics=(*raw.nics, _down(second)))
 
@@ -320,9 +350,13 @@ def test_rail_back_without_a_neighbour_is_lost_after_the_grace_period(node: Cabl
 @pytest.mark.regression
 def test_labels_outlive_a_restart_while_a_pod_holds_a_rail(node: Cabled, tmp_path: Path) -> None:
     def hidden(raw: RawNode) -> RawNode:
-        (held,) = [nic.pci.address for nic in raw.nics if nic.name == "mlx5_9"]
-        visible = tuple(nic for nic in raw.nics if nic.name != "mlx5_9")
-        return raw._replace(nics=visible, hidden_nics=(held,))
+        held = nic_called("mlx5_9", raw)
+        visible = list(raw.nics)
+        visible.remove(held)
+        return raw._replace(
+            nics=tuple(visible),
+            hidden_nics=(held.pci.address,),
+        )
 
     labels_before = node.labels
     restarted = node.restarted(tmp_path)

@@ -20,10 +20,15 @@ class Outer(NamedTuple):
 @pytest.mark.parametrize(
     ("kind", "value", "read"),
     [
-        (Outer, [[["a", [1, 2]], ["b", []]], [1, "x"], True], Outer((Inner("a", (1, 2)), Inner("b")), (1, "x"), True)),
-        (Outer, [[], None, False], Outer((), None, False)),
-        (dict[str, int], {"a": 1}, {"a": 1}),
-        (list[str | None], ["a", None], ["a", None]),
+        pytest.param(
+            Outer,
+            [[["a", [1, 2]], ["b", []]], [1, "x"], True],
+            Outer((Inner("a", (1, 2)), Inner("b")), (1, "x"), True),
+            id="nested-tuples",
+        ),
+        pytest.param(Outer, [[], None, False], Outer((), None, False), id="empty-tuples"),
+        pytest.param(dict[str, int], {"a": 1}, {"a": 1}, id="dict"),
+        pytest.param(list[str | None], ["a", None], ["a", None], id="list"),
     ],
 )
 def test_json_values_become_their_types(kind: Any, value: Any, read: Any) -> None:
@@ -33,22 +38,23 @@ def test_json_values_become_their_types(kind: Any, value: Any, read: Any) -> Non
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
     [
-        (int, True, "'True' is not int"),
-        (int, 1.0, "'1.0' is not int"),
-        (str, None, "'None' is not str"),
-        (bool, 0, "'0' is not bool"),
-        (int | None, "1", "'1' is not int . None"),
-        (tuple[int, ...], {"0": 1}, "is not tuple"),
-        (tuple[int, ...], [1, "2"], "'2' is not int"),
-        (tuple[int, int], [1], "is not tuple"),
-        (list[str], "ab", "'ab' is not list"),
-        (dict[str, int], [], "is not dict"),
-        (dict[str, int], ["a", 1], "is not dict"),
-        (dict[str, int], {"a": "b"}, "'b' is not int"),
-        (Inner, ["a"], "is not Inner"),  # nothing is left out between our own processes
-        (Inner, ["a", [], 1], "is not Inner"),
-        (Inner, {"name": "a", "ports": []}, "is not Inner"),
-        (Outer, [[["a", [None]]], None, True], "'None' is not int"),
+        pytest.param(int, True, "'True' is not int", id="bool-for-int"),
+        pytest.param(int, 1.0, "'1.0' is not int", id="float-for-int"),
+        pytest.param(str, None, "'None' is not str", id="none-for-str"),
+        pytest.param(bool, 0, "'0' is not bool", id="int-for-bool"),
+        pytest.param(int | None, "1", "'1' is not int . None", id="str-for-int-or-none"),
+        pytest.param(tuple[int, ...], {"0": 1}, "is not tuple", id="dict-for-tuple"),
+        pytest.param(tuple[int, ...], [1, "2"], "'2' is not int", id="str-in-tuple"),
+        pytest.param(tuple[int, int], [1], "is not tuple", id="tuple-too-short"),
+        pytest.param(list[str], "ab", "'ab' is not list", id="str-for-list"),
+        pytest.param(dict[str, int], [], "is not dict", id="empty-list-for-dict"),
+        pytest.param(dict[str, int], ["a", 1], "is not dict", id="list-for-dict"),
+        pytest.param(dict[str, int], {"a": "b"}, "'b' is not int", id="str-in-dict"),
+        # Nothing is left out between our own processes.
+        pytest.param(Inner, ["a"], "is not Inner", id="field-missing"),
+        pytest.param(Inner, ["a", [], 1], "is not Inner", id="field-too-many"),
+        pytest.param(Inner, {"name": "a", "ports": []}, "is not Inner", id="dict-for-fields"),
+        pytest.param(Outer, [[["a", [None]]], None, True], "'None' is not int", id="none-in-inner-tuple"),
     ],
 )
 def test_value_of_another_type_is_rejected(kind: Any, value: Any, words: str) -> None:

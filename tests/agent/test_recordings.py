@@ -17,15 +17,18 @@ RECORDINGS = sorted(file.stem for file in HERE.glob("*.json"))
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_recorded_machine_is_understood_as_the_readme_says(name: str, tmp_path: Path) -> None:
+    sysfs = tmp_path / "sys"
     recording = load_recording(HERE / f"{name}.json")
-    write_recorded_sysfs(recording, tmp_path / "sys")
+    write_recorded_sysfs(recording, sysfs)
     nvml = Nvml(ReplayedNvml(recording))
-    raw = probe(nvml, Sysfs(tmp_path / "sys"), nvml.start())
+    raw = probe(nvml, Sysfs(sysfs), nvml.start())
     description = describe(raw, "node")
     assert description.topology
+
     lines = table(description.topology.matrix).splitlines()
     lines.append("")
-    for key, value in sorted(description.labels.known.items()):
+    labels = description.labels.known
+    for key, value in sorted(labels.items()):
         lines.append(f"{key}={value}")
     expected = (HERE / f"{name}.txt").read_text()
     assert lines == expected.splitlines()
@@ -34,10 +37,12 @@ def test_recorded_machine_is_understood_as_the_readme_says(name: str, tmp_path: 
 def test_every_recording_is_in_the_table() -> None:
     """With whether it was simulated."""
     is_simulated = {}
-    for line in (HERE / "README.md").read_text().splitlines():
+    readme = (HERE / "README.md").read_text()
+    for line in readme.splitlines():
         if line.startswith("| `"):
             _before, name, row = line.split("`", 2)
             is_simulated[name] = "no: " in row
     assert sorted(is_simulated) == RECORDINGS
     for name in RECORDINGS:
-        assert load_recording(HERE / f"{name}.json").simulated == is_simulated[name], name
+        recording = load_recording(HERE / f"{name}.json")
+        assert recording.simulated == is_simulated[name], name

@@ -51,24 +51,77 @@ LOST_GPU: Final = 4
 
 def refused(*calls: str, gpu: int, code: int) -> Faults:
     """One GPU that answers these calls with an NVML error."""
-    return Faults(calls=tuple(CallFault(call=call, gpu=gpu, error=code) for call in calls))
+    faults = []
+    for call in calls:
+        faults.append(CallFault(call=call, gpu=gpu, error=code))
+    return Faults(calls=tuple(faults))
 
 
 def refused_fields(*fields: int, gpu: int | None, code: int = NOT_SUPPORTED) -> tuple[CallFault, ...]:
     """A GPU, or every one, that answers these fields with an NVML error of their own."""
-    return tuple(CallFault(call="nvmlDeviceGetFieldValues", field=field, gpu=gpu, error=code) for field in fields)
+    faults = []
+    for field in fields:
+        fault = CallFault(
+            call="nvmlDeviceGetFieldValues",
+            field=field,
+            gpu=gpu,
+            error=code,
+        )
+        faults.append(fault)
+    return tuple(faults)
+
+
+def refused_links(*fields: int, gpu: int | None, code: int = UNKNOWN) -> Faults:
+    """A GPU, or every one, that refuses these fields and to say which links are up."""
+    link_state = CallFault(
+        call="nvmlDeviceGetNvLinkState",
+        gpu=gpu,
+        error=code,
+    )
+    fields_of_gpu = refused_fields(*fields, gpu=gpu, code=code)
+    return Faults(calls=(*fields_of_gpu, link_state))
+
+
+def refused_fields_and_links(gpu: int) -> Faults:
+    """A GPU that refuses every field, and to say which links are up."""
+    return refused(
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetNvLinkState",
+        gpu=gpu,
+        code=UNKNOWN,
+    )
+
+
+def described(machine: Machine, folder: Path, faults: Faults | None = None) -> Description:
+    """The machine at first sight."""
+    raw = probed(machine, folder, faults)
+    return describe(raw, "n1")
 
 
 def labels(description: Description) -> dict[str, str]:
-    return {key.removeprefix(PREFIX): str(value) for key, value in description.labels.known.items()}
+    short = {}
+    for key, value in description.labels.known.items():
+        short[key.removeprefix(PREFIX)] = str(value)
+    return short
+
+
+def unknown_labels(description: Description) -> set[str]:
+    """Labels that keep their values, keys without their prefix."""
+    return {key.removeprefix(PREFIX) for key in description.labels.unknown}
 
 
 def names_only(gpu: int, machine: Machine, reasons: tuple[str, ...]) -> bool:
     """Whether every reason is about this GPU: by its index, its address, or both."""
     address = machine.gpus[gpu].function.address
+    names = (
+        f"GPU {gpu}",
+        f"GPU {address}",
+        f"GPU {gpu} ({address})",
+    )
     starts: list[str] = []
-    for name in (f"GPU {gpu}", f"GPU {address}", f"GPU {gpu} ({address})"):
-        starts += [f"{name}: ", f"{name} is "]
+    for name in names:
+        starts.append(f"{name}: ")
+        starts.append(f"{name} is ")
     for reason in reasons:
         if not reason.startswith(tuple(starts)):
             return False
@@ -80,9 +133,11 @@ def names_only(gpu: int, machine: Machine, reasons: tuple[str, ...]) -> bool:
 
 def subsets(seed: str) -> Iterator[tuple[str, ...]]:
     """Each call alone, some pairs, and some larger sets."""
-    yield from ((call,) for call in FACTS)
+    for call in FACTS:
+        yield (call,)
     rng = random.Random(seed)
-    yield from rng.sample(list(combinations(FACTS, 2)), 5)
+    pairs = list(combinations(FACTS, 2))
+    yield from rng.sample(pairs, 5)
     for size in (5, len(FACTS)):
         yield tuple(rng.sample(FACTS, size))
 
@@ -92,7 +147,7 @@ def subsets(seed: str) -> Iterator[tuple[str, ...]]:
 @pytest.mark.parametrize("profile", profile_names())
 def test_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
-    whole = describe(probed(machine, tmp_path), "n1")
+    whole = described(machine, tmp_path)
     right = labels(whole)
     baseline = whole.annotations[REFERENCE]
     gpu = random.Random(profile).randrange(len(machine.gpus))
@@ -101,25 +156,31 @@ def test_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: 
         for past in (None, baseline):
             found = describe(raw, "n1", past)
             assert found.topology, calls
-            assert names_only(gpu, machine, found.topology.reasons), (calls, found.topology.reasons)
-            assert labels(found).items() <= right.items(), (calls, past is None)
-            missing = right.keys() - labels(found).keys()
-            kept = {key.removeprefix(PREFIX) for key in found.labels.unknown}
-            assert missing - kept <= {"chassis", "tray", "slot"}, calls
+            reasons = found.topology.reasons
+            assert names_only(gpu, machine, reasons), (calls, reasons)
+
+            present = labels(found)
+            assert present.items() <= right.items(), (calls, past is None)
+            missing = right.keys() - present.keys()
+            lost = missing - unknown_labels(found)
+            assert lost <= {"chassis", "tray", "slot"}, calls
 
 
 @pytest.mark.parametrize("code", [LOST, RESET_REQUIRED])
 @pytest.mark.parametrize("profile", profile_names())
 def test_gpu_that_says_once_that_it_is_lost_is_the_only_fault(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
-    baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
+    whole = described(machine, tmp_path)
+    baseline = whole.annotations[REFERENCE]
     gpu = random.Random(profile).randrange(len(machine.gpus))
     text = str(pynvml.NVMLError(code))
     address = machine.gpus[gpu].function.address
-    asked = [call for call in FACTS if is_asked_of(machine, call, tmp_path)]
-    for call in asked:
+    for call in FACTS:
+        if not is_asked_of(machine, call, tmp_path):
+            continue
         raw = probed(machine, tmp_path, refused(call, gpu=gpu, code=code))
-        assert gpu not in [other.index for other in raw.gpus], call
+        for other in raw.gpus:
+            assert other.index != gpu, call
         if not raw.gpus:
             continue  # the only one
         for past in (None, baseline):
@@ -134,20 +195,25 @@ def is_asked_of(machine: Machine, call: str, folder: Path) -> bool:
     """Whether a probe of the machine makes this call for a GPU alone, and believes its error."""
     if call == "nvmlDeviceGetTopologyCommonAncestor":
         return False  # of a pair of GPUs
-    everyone = Faults(calls=(CallFault(call=call, error=LOST),))
-    return probed(machine, folder, everyone).gpus == ()
+    lost = CallFault(call=call, error=LOST)
+    raw = probed(machine, folder, Faults(calls=(lost,)))
+    return raw.gpus == ()
 
 
 @pytest.mark.parametrize("call", IDENTITY)
 @pytest.mark.parametrize("profile", ["dgx1-v100", "hgx-a100-4", "gb200-nvl72-tray", "rtx3090-2-nvlink", "l40s-4"])
 def test_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: str, tmp_path: Path) -> None:
     machine = load_profile(profile)
-    baseline = describe(probed(machine, tmp_path), "n1").annotations[REFERENCE]
+    whole = described(machine, tmp_path)
+    baseline = whole.annotations[REFERENCE]
+    refusal = refused(call, gpu=1, code=UNKNOWN)
     for past in (None, baseline):
-        found = describe(probed(machine, tmp_path, refused(call, gpu=1, code=UNKNOWN)), "n1", past)
+        raw = probed(machine, tmp_path, refusal)
+        found = describe(raw, "n1", past)
         assert found.topology
-        assert names_only(1, machine, found.topology.reasons)
-        assert len(found.topology.reasons) == 1
+        reasons = found.topology.reasons
+        assert names_only(1, machine, reasons)
+        assert len(reasons) == 1
 
 
 # The number of links
@@ -158,21 +224,23 @@ def test_gpu_without_handle_or_address_is_named_by_the_bus(profile: str, call: s
 @pytest.mark.parametrize("profile", ["dgx-h200", "dgx1-v100", "hgx-b200-8", "power9-v100", "h100-nvl-2"])
 def test_links_are_counted_where_the_driver_refuses_their_number(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
-    right = labels(describe(probed(machine, tmp_path), "n1"))
-    faults = Faults(calls=refused_fields(91, gpu=None, code=code))
-    assert labels(describe(probed(machine, tmp_path, faults), "n1")) == right
+    whole = described(machine, tmp_path)
+    without_number = refused_fields(91, gpu=None, code=code)
+    found = described(machine, tmp_path, Faults(calls=without_number))
+    assert labels(found) == labels(whole)
 
 
 def test_board_without_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    faults = Faults(calls=(CallFault(call="nvmlDeviceGetFieldValues", error=UNKNOWN),))
-    found = describe(probed(machine, tmp_path, faults), "n1")
+    without_fields = CallFault(call="nvmlDeviceGetFieldValues", error=UNKNOWN)
+    found = described(machine, tmp_path, Faults(calls=(without_fields,)))
     assert found.topology
     assert found.topology.reasons == ()
     assert found.topology.state is State.OK
-    assert labels(found)["nvlink-links"] == "18"
-    assert "nvlink-bandwidth" not in labels(found)
-    assert f"{PREFIX}nvlink-bandwidth" in found.labels.unknown
+    present = labels(found)
+    assert present["nvlink-links"] == "18"
+    assert "nvlink-bandwidth" not in present
+    assert "nvlink-bandwidth" in unknown_labels(found)
 
 
 class CountsNone(SimulatedNvml):
@@ -189,49 +257,45 @@ class CountsNone(SimulatedNvml):
 
 def test_link_count_of_zero_is_ignored_where_links_answer(tmp_path: Path) -> None:
     topology = discovered(load_profile("dgx-h200"), tmp_path, kind=CountsNone)
-    assert [gpu.links_active for gpu in topology.gpus] == [18] * 8
+    assert len(topology.gpus) == 8
+    for gpu in topology.gpus:
+        assert gpu.links_active == 18
 
 
 def test_link_count_of_zero_is_believed_where_no_link_answers(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path, kind=CountsNone)
-    assert [gpu.links for gpu in topology.gpus] == [()] * 4
+    assert len(topology.gpus) == 4
+    for gpu in topology.gpus:
+        assert gpu.links == ()
 
 
 def test_gpu_silent_about_its_links_is_no_fault_and_labels_stay(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    faults = Faults(
-        calls=(
-            *refused_fields(91, gpu=5, code=UNKNOWN),
-            CallFault(call="nvmlDeviceGetNvLinkState", gpu=5, error=UNKNOWN),
-        )
-    )
-    found = describe(probed(machine, tmp_path, faults), "n1")
+    silent = refused_links(91, gpu=5)
+    found = described(machine, tmp_path, silent)
     assert found.topology
     assert found.topology.state is State.OK
     assert found.topology.reasons == (
         "GPU 5: NVML does not say which NVLinks are up, so the NVLink labels keep their values",
     )
-    assert f"{PREFIX}nvlink-links" in found.labels.unknown
-    assert f"{PREFIX}shape" in found.labels.unknown
+    unknown = unknown_labels(found)
+    assert "nvlink-links" in unknown
+    assert "shape" in unknown
     assert labels(found)["gpus"] == "8"
 
 
 def test_sentence_about_the_node_says_no_unknown_value(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    faults = Faults(
-        calls=(*refused_fields(91, gpu=None, code=UNKNOWN), CallFault(call="nvmlDeviceGetNvLinkState", error=UNKNOWN))
-    )
-    sentence = describe(probed(machine, tmp_path, faults), "n1").sentence
+    all_silent = refused_links(91, gpu=None)
+    sentence = described(machine, tmp_path, all_silent).sentence
     assert sentence.startswith("8 GPUs, interconnect unknown, fabric not-supported, shape unknown, state ok; ")
     assert "; GPUs 0, 1, 2, 3, 4, 5, 6, 7: NVML does not say which NVLinks are up" in sentence
 
 
 def test_bridged_card_that_denies_its_links_is_not_believed(tmp_path: Path) -> None:
     """The other card of the bridge has links to it."""
-    faults = Faults(
-        calls=(*refused_fields(91, gpu=1), CallFault(call="nvmlDeviceGetNvLinkState", gpu=1, error=NOT_SUPPORTED))
-    )
-    found = describe(probed(load_profile("rtx3090-2-nvlink"), tmp_path, faults), "n1")
+    denial = refused_links(91, gpu=1, code=NOT_SUPPORTED)
+    found = described(load_profile("rtx3090-2-nvlink"), tmp_path, denial)
     assert found.topology
     assert found.topology.state is State.OK
     assert "nvlink-links" not in labels(found)
@@ -239,16 +303,10 @@ def test_bridged_card_that_denies_its_links_is_not_believed(tmp_path: Path) -> N
 
 def test_links_on_whose_state_nothing_is_said_are_not_dead(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    faults = Faults(
-        calls=(
-            *refused_fields(165, gpu=2, code=UNKNOWN),
-            CallFault(call="nvmlDeviceGetNvLinkState", gpu=2, error=UNKNOWN),
-        )
-    )
-    found = describe(probed(machine, tmp_path, faults), "n1")
-    assert found.topology
-    assert found.topology.state is State.OK
-    assert not found.topology.gpus[2].links_known
+    silent = refused_links(165, gpu=2)
+    topology = discovered(machine, tmp_path, silent)
+    assert topology.state is State.OK
+    assert not topology.gpus[2].links_known
 
 
 def test_unknown_facts_do_not_become_the_baseline(tmp_path: Path) -> None:
@@ -262,25 +320,26 @@ def test_unknown_facts_do_not_become_the_baseline(tmp_path: Path) -> None:
     )
     whole = probed(machine, tmp_path)
     refusing = probed(machine, tmp_path, faults)
-    baseline = describe(whole, "n1").annotations[REFERENCE]
+    at_first_sight = describe(whole, "n1")
+    baseline = at_first_sight.annotations[REFERENCE]
     later = describe(refusing, "n1", baseline)
     assert later.annotations[REFERENCE] == baseline
 
-    first = describe(refusing, "n1").annotations[REFERENCE]
-    healed = describe(whole, "n1", first)
+    first = describe(refusing, "n1")
+    healed = describe(whole, "n1", first.annotations[REFERENCE])
     assert healed.annotations[REFERENCE] == baseline
 
 
 def test_card_without_a_name_does_not_give_the_node_another_product(tmp_path: Path) -> None:
     """Two cards of two products, one of which has lost its name: the other is not the node's product for that."""
     machine = load_profile("l40s-4")
-    first, second, *_ = machine.gpus
+    first, second, *_others = machine.gpus
     another = replace(second, name="NVIDIA L4")
+    mixed = replace(machine, gpus=(first, another))
     nameless = refused("nvmlDeviceGetName", gpu=0, code=UNKNOWN)
-    raw = probed(replace(machine, gpus=(first, another)), tmp_path, nameless)
-    found = describe(raw, "n1")
+    found = described(mixed, tmp_path, nameless)
     assert "gpu-product" not in labels(found)
-    assert f"{PREFIX}gpu-product" in found.labels.unknown
+    assert "gpu-product" in unknown_labels(found)
 
 
 # Lost GPUs, and the fabric of a board that has none
@@ -288,7 +347,9 @@ def test_card_without_a_name_does_not_give_the_node_another_product(tmp_path: Pa
 
 def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
     """A handle that a process holds for long still answers name, address and UUID (leptonai/gpud#604)."""
-    calls = [call for call in FACTS if call not in ("nvmlDeviceGetUUID", "nvmlDeviceGetName")]
+    calls = list(FACTS)
+    calls.remove("nvmlDeviceGetUUID")
+    calls.remove("nvmlDeviceGetName")
     return refused(*calls, *FABRIC, gpu=gpu, code=code)
 
 
@@ -296,28 +357,31 @@ def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
 @pytest.mark.parametrize(
     ("profile", "driver", "fabric"),
     [
-        ("hgx-h100-8", "535.183.01", "not-supported"),
-        ("dgx-h200", "580.95.05", "not-supported"),
-        ("l40s-4", "515.105.01", "not-supported"),
-        ("dgx1-v100", "470.256.02", "not-supported"),
-        ("gb200-nvl72-tray", "580.95.05", "completed"),
+        pytest.param("hgx-h100-8", "535.183.01", "not-supported", id="board-with-535"),
+        pytest.param("dgx-h200", "580.95.05", "not-supported", id="board-with-580"),
+        pytest.param("l40s-4", "515.105.01", "not-supported", id="cards-with-515"),
+        pytest.param("dgx1-v100", "470.256.02", "not-supported", id="mesh-with-470"),
+        pytest.param("gb200-nvl72-tray", "580.95.05", "completed", id="tray-with-580"),
     ],
 )
 def test_lost_gpu_that_still_answers_is_one_fault(profile: str, driver: str, fabric: str, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver=driver)
-    found = describe(probed(machine, tmp_path, lost_but_answering(3)), "n1")
+    found = described(machine, tmp_path, lost_but_answering(3))
     address = machine.gpus[3].function.address
     assert found.topology
     assert found.topology.reasons == (f"GPU 3 ({address}): GPU is lost",)
-    assert labels(found)["gpus"] == str(len(machine.gpus) - 1)
-    assert labels(found)["state"] == "degraded"
-    assert labels(found)["fabric"] == fabric
+
+    present = labels(found)
+    assert present["gpus"] == str(len(machine.gpus) - 1)
+    assert present["state"] == "degraded"
+    assert present["fabric"] == fabric
     assert found.expected == len(machine.gpus)
 
 
 def test_gpu_that_needs_a_reset_is_one_fault(tmp_path: Path) -> None:
-    found = discovered(load_profile("dgx-a100"), tmp_path, lost_but_answering(6, RESET_REQUIRED))
-    (reason,) = found.reasons
+    needs_reset = lost_but_answering(6, RESET_REQUIRED)
+    topology = discovered(load_profile("dgx-a100"), tmp_path, needs_reset)
+    (reason,) = topology.reasons
     assert reason.startswith("GPU 6 (")
     assert reason.endswith("GPU requires restart")
 
@@ -342,7 +406,9 @@ def test_gpu_whose_fields_say_lost_is_lost(tmp_path: Path) -> None:
 
 
 def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
-    both = Faults(calls=lost_but_answering(0).calls + lost_but_answering(7).calls)
+    first_lost = lost_but_answering(0)
+    last_lost = lost_but_answering(7)
+    both = Faults(calls=(*first_lost.calls, *last_lost.calls))
     topology = discovered(load_profile("dgx1-v100"), tmp_path, both)
     first, second = topology.reasons
     assert first.startswith("GPU 0 (")
@@ -352,9 +418,10 @@ def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
 @pytest.mark.parametrize("call", IDENTITY)
 def test_gpu_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    found = discovered(machine, tmp_path, refused(call, gpu=3, code=LOST))
+    lost = refused(call, gpu=3, code=LOST)
+    topology = discovered(machine, tmp_path, lost)
     address = machine.gpus[3].function.address
-    assert found.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
+    assert topology.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
 
 
 def test_lost_and_excluded_gpus_cannot_be_told_apart(tmp_path: Path) -> None:
@@ -369,18 +436,23 @@ def test_lost_and_excluded_gpus_cannot_be_told_apart(tmp_path: Path) -> None:
 def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     raw = probed(machine, tmp_path, lost_but_answering(4))
-    raw = raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
+    without_sysfs = raw._replace(
+        gpu_functions=(),
+        switch_functions=(),
+        bus_visible=False,
+    )
+    topology = discover(without_sysfs)
     address = machine.gpus[4].function.address
-    found = discover(raw)
-    assert found.reasons == (f"GPU 4 ({address}): GPU is lost",)
+    assert topology.reasons == (f"GPU 4 ({address}): GPU is lost",)
 
 
 def test_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
     machine = load_profile("hgx-a100-4")
-    whole = describe(probed(machine, tmp_path), "n1")
+    whole = described(machine, tmp_path)
     lost_raw = probed(machine, tmp_path, lost_but_answering(2))
     lost = describe(lost_raw, "n1", whole.annotations[REFERENCE])
-    again = describe(probed(machine, tmp_path), "n1", lost.annotations[REFERENCE])
+    back = probed(machine, tmp_path)
+    again = describe(back, "n1", lost.annotations[REFERENCE])
     assert labels(again) == labels(whole)
     assert again.annotations[REFERENCE] == whole.annotations[REFERENCE]
 
@@ -388,7 +460,9 @@ def test_gpu_that_comes_back_is_whole_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("profile", ["t4-1", "dgx1-v100", "dgx-a100", "l40s-4", "rtx4090-8"])
 def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, tmp_path: Path) -> None:
     machine = replace(load_profile(profile), driver="580.95.05")
-    calls = [CallFault(call=call, error=UNKNOWN) for call in FABRIC]
+    calls = []
+    for call in FABRIC:
+        calls.append(CallFault(call=call, error=UNKNOWN))
     topology = discovered(machine, tmp_path, Faults(calls=tuple(calls)))
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.reasons == ()
@@ -398,12 +472,17 @@ def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, t
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (UNKNOWN, "GPU 2: fabric query failed: Unknown Error"),
-        (NOT_SUPPORTED, "GPU 2: not in the NVLink fabric that other GPUs of this node are in"),
+        pytest.param(UNKNOWN, "GPU 2: fabric query failed: Unknown Error", id="unknown-error"),
+        pytest.param(
+            NOT_SUPPORTED,
+            "GPU 2: not in the NVLink fabric that other GPUs of this node are in",
+            id="not-supported",
+        ),
     ],
 )
 def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int, reason: str, tmp_path: Path) -> None:
-    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, refused(*FABRIC, gpu=2, code=code))
+    silent = refused(*FABRIC, gpu=2, code=code)
+    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, silent)
     assert topology.reasons == (reason,)
     assert topology.state is State.DEGRADED
     published = labels_for(topology, "n1")
@@ -414,27 +493,30 @@ def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int,
 @pytest.mark.parametrize("call", ["nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"])
 def test_mig_devices_that_nvml_refuses_to_count_are_unknown(call: str, tmp_path: Path) -> None:
     machine = changed(load_profile("dgx-h200"), mig=("MIG-a", "MIG-b"))
-    topology = discovered(machine, tmp_path, refused(call, gpu=0, code=UNKNOWN))
-    assert topology.gpus[0].mig is True
-    assert topology.gpus[0].mig_devices is None
+    refusal = refused(call, gpu=0, code=UNKNOWN)
+    topology = discovered(machine, tmp_path, refusal)
+    first = topology.gpus[0]
+    assert first.mig is True
+    assert first.mig_devices is None
     assert topology.state is State.OK
 
 
 def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> None:
     node = SimulatedNode.of("dgx-h200", tmp_path)
-    address = node.machine.gpus[5].function.address
-    node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    answering = node.machine.gpus[4].function.address
+    silent = node.machine.gpus[5].function.address
+    node.faults = refused_fields_and_links(gpu=5)
     node.run(minutes=1)
     for name in ("gpu_nvlinks", "gpu_nvlinks_active", "gpu_nvlink_bandwidth_bytes_per_second"):
-        assert node.metric(name, gpu=address) is None, name
-        assert node.metric(name, gpu=node.machine.gpus[4].function.address), name
+        assert node.metric(name, gpu=silent) is None, name
+        assert node.metric(name, gpu=answering), name
 
 
 def test_labels_stay_for_hours_while_a_gpu_is_silent_about_its_links(tmp_path: Path) -> None:
     node = SimulatedNode.of("dgx-h200", tmp_path)
     node.run(minutes=2)
     before = node.labels
-    node.faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
+    node.faults = refused_fields_and_links(gpu=5)
     node.run(hours=2)
     assert node.labels == before
     assert node.state == "ok"
@@ -443,11 +525,21 @@ def test_labels_stay_for_hours_while_a_gpu_is_silent_about_its_links(tmp_path: P
 @pytest.mark.regression
 def test_labels_under_nvidia_com_stay_too(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    whole = describe(probed(machine, tmp_path), "n1")
-    faults = refused("nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState", gpu=5, code=UNKNOWN)
-    found = describe(probed(machine, tmp_path, faults), "n1")
-    assert wanted_labels(found, {}) == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.product": "NVIDIA-H200"}
+    whole = described(machine, tmp_path)
+    found = described(machine, tmp_path, refused_fields_and_links(gpu=5))
+    assert wanted_labels(found, {}) == {
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/gpu.product": "NVIDIA-H200",
+    }
+
     carried = wanted_labels(whole, {})
-    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in carried}}}
-    metadata = {"labels": carried, "managedFields": [{"manager": MANAGER, "fieldsV1": fields}]}
+    owned: dict[str, Any] = {f"f:{key}": {} for key in carried}
+    ours = {
+        "manager": MANAGER,
+        "fieldsV1": {"f:metadata": {"f:labels": owned}},
+    }
+    metadata = {
+        "labels": carried,
+        "managedFields": [ours],
+    }
     assert wanted_labels(found, metadata) == carried

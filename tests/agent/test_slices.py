@@ -11,7 +11,6 @@ from toposcope.agent.describe import Description, describe
 from toposcope.agent.slices import AGREEING_SECONDS, DIFFERING_SECONDS, SliceAudit
 from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.hardware.matrix_annotation import reasons
-from toposcope.hardware.topology import NodeTopology
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.profile import load_profile
@@ -37,12 +36,6 @@ class Server:
         return json.dumps({"items": self.slices}).encode()
 
 
-def described(folder: Path) -> tuple[Description, NodeTopology]:
-    description = describe(probed(load_profile("dgx-h200"), folder), "n1")
-    assert description.topology
-    return description, description.topology
-
-
 def said(audit: SliceAudit, description: Description) -> tuple[str, ...]:
     joined = audit.join(description)
     assert joined.labels == description.labels
@@ -52,42 +45,74 @@ def said(audit: SliceAudit, description: Description) -> tuple[str, ...]:
     return joined.topology.reasons
 
 
+class Site:
+    """A DGX H200, and the server that has its slices."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        raw = probed(load_profile("dgx-h200"), folder)
+        description = describe(raw, "n1")
+        assert description.topology
+        self.description = description
+        self.topology = description.topology
+        self.server = server
+
+    def passes(self, seconds: float) -> None:
+        self.server.runtime.seconds += seconds
+
+    def said(self) -> tuple[str, ...]:
+        """What the audit says next."""
+        return said(self.server.audit, self.description)
+
+
 def test_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
-    description, topology = described(tmp_path)
     server = Server("v1beta2")
-    wrong = gpus_of(topology)
+    site = Site(server, tmp_path)
+    right = gpus_of(site.topology)
+    wrong = gpus_of(site.topology)
     wrong[3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 7}
     server.slices = [slice_of("n1", GPUS, wrong)]
-    assert said(server.audit, description) == ()
-    server.runtime.seconds += 1.2 * DIFFERING_SECONDS
-    (sentence,) = said(server.audit, description)
-    assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says {topology.gpus[3].numa}"
+    assert site.said() == ()
+
+    site.passes(1.2 * DIFFERING_SECONDS)
+    (sentence,) = site.said()
+    numa = site.topology.gpus[3].numa
+    assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says {numa}"
+
     server.slices = []  # a failure changes nothing
-    server.runtime.seconds += 1.2 * DIFFERING_SECONDS
-    assert said(server.audit, description) == (sentence,)
-    server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
-    server.runtime.seconds += 1.2 * DIFFERING_SECONDS
-    assert said(server.audit, description) == ()
+    site.passes(1.2 * DIFFERING_SECONDS)
+    assert site.said() == (sentence,)
+
+    server.slices = [slice_of("n1", GPUS, right)]
+    site.passes(1.2 * DIFFERING_SECONDS)
+    assert site.said() == ()
+
     reads = len(server.asked)
-    server.runtime.seconds += AGREEING_SECONDS - 1
-    assert said(server.audit, description) == ()
+    site.passes(AGREEING_SECONDS - 1)
+    assert site.said() == ()
     assert len(server.asked) == reads
-    server.runtime.seconds += 0.2 * AGREEING_SECONDS
-    said(server.audit, description)
+
+    site.passes(0.2 * AGREEING_SECONDS)
+    site.said()
     assert len(server.asked) == reads + 1
 
 
 def test_new_hardware_is_audited_at_once(tmp_path: Path) -> None:
-    description, topology = described(tmp_path)
     server = Server("v1")
-    server.slices = [slice_of("n1", GPUS, gpus_of(topology))]
-    assert said(server.audit, description) == ()
-    said(server.audit, description._replace(topology=topology._replace(gpus=topology.gpus[:7])))
+    site = Site(server, tmp_path)
+    right = gpus_of(site.topology)
+    server.slices = [slice_of("n1", GPUS, right)]
+    assert site.said() == ()
+
+    *others, _last = site.topology.gpus
+    fewer = site.topology._replace(gpus=tuple(others))
+    said(server.audit, site.description._replace(topology=fewer))
     assert len(server.asked) == 2
 
 
 def test_without_slices_or_hardware_nothing_is_said(tmp_path: Path) -> None:
-    description, _ = described(tmp_path)
     server = Server("none")
-    assert said(server.audit, description) == ()
-    assert server.audit.join(Description(description.labels)) == Description(description.labels)
+    site = Site(server, tmp_path)
+    assert site.said() == ()
+
+    without_hardware = Description(site.description.labels)
+    assert server.audit.join(without_hardware) == without_hardware

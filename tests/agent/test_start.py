@@ -26,14 +26,26 @@ WORKER = LATER | NEVER | {"http.client", "logging", "pickle", "ssl", "toposcope.
 @pytest.mark.parametrize(
     ("loaded", "not_loaded"),
     [
-        ("toposcope.cli.agent, toposcope.agent.run", AGENT),
-        ("toposcope.agent.run, " + ", ".join(sorted(LATER)), NEVER),
-        ("toposcope.agent.nvml.process, toposcope.agent.nvml.worker", WORKER),
+        pytest.param(
+            "toposcope.cli.agent, toposcope.agent.run",
+            AGENT,
+            id="agent",
+        ),
+        pytest.param(
+            "toposcope.agent.run, " + ", ".join(sorted(LATER)),
+            NEVER,
+            id="agent-that-is-scraped",
+        ),
+        pytest.param(
+            "toposcope.agent.nvml.process, toposcope.agent.nvml.worker",
+            WORKER,
+            id="worker",
+        ),
     ],
-    ids=["agent", "agent that is scraped", "worker"],
 )
 def test_only_what_is_needed_is_loaded(loaded: str, not_loaded: set[str]) -> None:
-    assert _output(f"import sys, {loaded}; print(*sorted({not_loaded!r} & set(sys.modules)))") == []
+    program = f"import sys, {loaded}; print(*sorted({not_loaded!r} & set(sys.modules)))"
+    assert _output(program) == []
 
 
 @pytest.mark.parametrize("name", sorted(AGENT | WORKER))
@@ -47,9 +59,16 @@ def test_garbage_collector_is_off_only_while_modules_are_loaded() -> None:
     with contextlib.suppress(ImportError), loading():
         enabled.append(gc.isenabled())
         raise ImportError
-    assert [*enabled, gc.isenabled()] == [False, True]
+    enabled.append(gc.isenabled())
+    assert enabled == [False, True]
     assert gc.get_freeze_count()
 
 
 def _output(program: str) -> list[str]:
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.split()

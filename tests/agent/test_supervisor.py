@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import psutil
 import pytest
@@ -55,20 +55,29 @@ def wake() -> Iterator[socket.socket]:
 
 
 def test_probe_crosses_processes_unchanged(probe: ProbeProcess) -> None:
-    first, second = probe.probe(), probe.probe()
+    first = probe.probe()
+    second = probe.probe()
     assert first is second  # the same bytes are not read twice
-    assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
-    assert first.gpu_functions[0].path[0].startswith("pci")
+    indexes = [gpu.index for gpu in first.gpus]
+    assert indexes == [0, 1, 2, 3]
+    root = first.gpu_functions[0].path[0]
+    assert root.startswith("pci")
 
 
 def test_name_that_is_not_utf8_crosses_processes(probe: ProbeProcess, sysfs: Path) -> None:
     probe.probe()
-    functions = [function.resolve() for function in (sysfs / "bus" / "pci" / "devices").iterdir()]
-    function = next(function for function in functions if not (function / "infiniband").exists())
+    bus = sysfs / "bus" / "pci" / "devices"
+    without_nic = []
+    for link in bus.iterdir():
+        function = link.resolve()
+        if not (function / "infiniband").exists():
+            without_nic.append(function)
     nic = sysfs / "class" / "infiniband" / os.fsdecode(b"mlx\xff")
     nic.mkdir(parents=True)
-    (nic / "device").symlink_to(function)
-    assert [nic.name for nic in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
+    (nic / "device").symlink_to(without_nic[0])
+    raw = probe.probe()
+    names = [nic.name for nic in raw.nics]
+    assert names == ["mlx5_0", "mlx5_1", "mlx?"]
 
 
 def _crash(probe: ProbeProcess, faults: Path) -> None:
@@ -219,7 +228,7 @@ def _ended(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-@pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started afresh"])
+@pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started-afresh"])
 def test_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Path, crashes_before: int) -> None:
     reader, writer = os.pipe()
     agent = os.fork()
@@ -254,7 +263,15 @@ def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, writer:
         signal.pause()
 
 
-@pytest.mark.parametrize("answer", [b'{"gpus": "eight"}', b"[]", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b'{"gpus": "eight"}', id="object"),
+        pytest.param(b"[]", id="empty-list"),
+        pytest.param(b"\xff", id="no-utf8"),
+        pytest.param(b"[" * 100_000, id="deep"),
+    ],
+)
 def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, answer: bytes
 ) -> None:
@@ -271,16 +288,27 @@ def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
         assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which is not patched
 
 
+class Header(NamedTuple):
+    """What tells the agent that an answer is there."""
+
+    kind: bytes
+    length: int
+
+
 @pytest.mark.parametrize(
-    ("kind", "length", "words"), [(b"\x63", 0, "a signal of kind b'c'"), (RESULT, 0xFFFFFFFF, "4294967295 bytes")]
+    ("header", "words"),
+    [
+        pytest.param(Header(b"\x63", 0), "a signal of kind b'c'", id="unknown-kind"),
+        pytest.param(Header(RESULT, 0xFFFFFFFF), "4294967295 bytes", id="too-long"),
+    ],
 )
 def test_malformed_answer_is_a_crash(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, kind: bytes, length: int, words: str
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, header: Header, words: str
 ) -> None:
     def babble(agent: Channel, *_: Any) -> None:
         agent.receive()
-        agent._memory[4096:4100] = length.to_bytes(4, sys.byteorder)
-        agent._socket.send(kind)
+        agent._memory[4096:4100] = header.length.to_bytes(4, sys.byteorder)
+        agent._socket.send(header.kind)
         signal.pause()
 
     monkeypatch.setattr(worker, "work", babble)
@@ -294,9 +322,11 @@ def test_malformed_answer_is_a_crash(
             with pytest.raises(ProbeError, match=words) as seen:
                 probe.probe()
         assert seen.value.reason == "crash"
+
         kill(babbler, signal.SIGKILL)
         _ended(babbler)
-        assert len(probe.probe().gpus) == 4
+        raw = probe.probe()
+        assert len(raw.gpus) == 4
 
 
 def test_process_that_stops_in_an_answer_hangs(monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path) -> None:
@@ -365,10 +395,15 @@ def test_wake_up_says_again_how_long_the_worker_listens(probe: ProbeProcess, mon
         assert probe.wait(3600, wake) == ""
         wake.recv(1)
         assert probe.wait(0.01, wake) == ""
-        said = [theirs.receive() for _ in range(2) if theirs.wait(0)]
+        assert theirs.wait(0)
+        first_kind, first_until = theirs.receive()
+        assert theirs.wait(0)
+        second_kind, second_until = theirs.receive()
         monkeypatch.undo()
-    assert [kind for kind, _ in said] == [LISTEN, LISTEN]
-    assert began < float(said[1][1]) < began + 3600 < float(said[0][1]) + 0.001  # to the millisecond
+    assert first_kind == LISTEN
+    assert second_kind == LISTEN
+    assert began < float(second_until) < began + 3600
+    assert began + 3600 < float(first_until) + 0.001  # to the millisecond
 
 
 def test_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, wake: socket.socket) -> None:

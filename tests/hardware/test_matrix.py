@@ -7,8 +7,10 @@ from toposcope.hardware.matrix import LinkMatrix, nv_links, nvlink_domains, rail
 
 def matrix(text: str) -> LinkMatrix:
     """A header of devices, and a row for each."""
-    header, *rows = [line.split() for line in text.strip().splitlines()]
-    return LinkMatrix(tuple(header), tuple(tuple(row) for row in rows))
+    header, *lines = text.strip().splitlines()
+    devices = tuple(header.split())
+    cells = tuple(tuple(line.split()) for line in lines)
+    return LinkMatrix(devices, cells)
 
 
 BRIDGED = matrix("""
@@ -21,6 +23,7 @@ PXB  PXB  SYS  SYS  X    SYS
 SYS  SYS  PIX  PIX  SYS  X
 """)
 BRIDGED_NUMA: list[int | None] = [0, 0, 1, 1, 0, 1]
+UNKNOWN_NUMA: list[int | None] = [None] * 6
 CHAIN = matrix("""
 GPU0 GPU1 GPU2 GPU3
 X    NV1  NV1  SYS
@@ -53,9 +56,12 @@ def test_only_nv_cells_count_links() -> None:
 
 
 def test_rails_need_a_card_for_each_gpu() -> None:
-    assert rail_aligned([[0, 1], [0], [2]])
-    assert not rail_aligned([[0], [0], [1, 2]])
-    assert not rail_aligned([[]])
+    each_its_own = [[0, 1], [0], [2]]
+    two_share_one = [[0], [0], [1, 2]]
+    without_cards: list[list[int]] = [[]]
+    assert rail_aligned(each_its_own)
+    assert not rail_aligned(two_share_one)
+    assert not rail_aligned(without_cards)
 
 
 def test_table_has_a_header_and_straight_columns() -> None:
@@ -76,14 +82,19 @@ def test_table_has_a_header_and_straight_columns() -> None:
 
 def test_shape_does_not_depend_on_the_order_of_devices() -> None:
     rng = random.Random(3)
+    original = shape(BRIDGED, BRIDGED_NUMA)
     for _ in range(20):
-        order = rng.sample(range(4), 4) + rng.sample([4, 5], 2)
+        gpus = rng.sample(range(4), 4)
+        nics = rng.sample([4, 5], 2)
+        order = gpus + nics
         rows = []
+        numa = []
         for i in order:
-            rows.append(tuple(BRIDGED.cells[i][j] for j in order))
+            row = BRIDGED.cells[i]
+            rows.append(tuple(row[j] for j in order))
+            numa.append(BRIDGED_NUMA[i])
         permuted = LinkMatrix(BRIDGED.devices, tuple(rows))
-        numa = [BRIDGED_NUMA[i] for i in order]
-        assert shape(permuted, numa) == shape(BRIDGED, BRIDGED_NUMA), order
+        assert shape(permuted, numa) == original, order
 
 
 def test_shape_is_the_same_on_any_version() -> None:
@@ -91,18 +102,22 @@ def test_shape_is_the_same_on_any_version() -> None:
 
 
 def test_shape_does_not_depend_on_numbers_of_nodes() -> None:
-    assert shape(BRIDGED, [6, 6, 2, 2, 6, 2]) == shape(BRIDGED, BRIDGED_NUMA)
+    renumbered: list[int | None] = [6, 6, 2, 2, 6, 2]
+    assert shape(BRIDGED, renumbered) == shape(BRIDGED, BRIDGED_NUMA)
 
 
 def test_shape_depends_on_who_shares_a_node() -> None:
-    assert shape(BRIDGED, [0, 1, 0, 1, 0, 1]) != shape(BRIDGED, BRIDGED_NUMA)
-    assert shape(BRIDGED, [None] * 6) != shape(BRIDGED, BRIDGED_NUMA)
+    original = shape(BRIDGED, BRIDGED_NUMA)
+    interleaved: list[int | None] = [0, 1, 0, 1, 0, 1]
+    assert shape(BRIDGED, interleaved) != original
+    assert shape(BRIDGED, UNKNOWN_NUMA) != original
 
 
 def test_shape_depends_on_each_cell() -> None:
     rows = [list(row) for row in BRIDGED.cells]
     rows[0][1] = "NV3"
     rows[1][0] = "NV3"
-    worse = LinkMatrix(BRIDGED.devices, tuple(tuple(row) for row in rows))
-    assert shape(worse, [None] * 6) != shape(BRIDGED, [None] * 6)
-    assert len(shape(worse, [None] * 6)) == 10
+    cells = tuple(tuple(row) for row in rows)
+    worse = shape(LinkMatrix(BRIDGED.devices, cells), UNKNOWN_NUMA)
+    assert worse != shape(BRIDGED, UNKNOWN_NUMA)
+    assert len(worse) == 10

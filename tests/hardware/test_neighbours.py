@@ -12,30 +12,47 @@ LEAF = Neighbour("leaf1", "mac:1", "7", "lldp")
 
 
 def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
-    longest = Neighbour("s" * 63, "i" * 63, "p" * 63, "lldp")
-    neighbours = {f"{number:063}": longest if number % 8 else None for number in range(64)}
+    longest = Neighbour(
+        switch="s" * 63,
+        id="i" * 63,
+        port="p" * 63,
+        by="lldp",
+    )
+    neighbours: dict[str, Neighbour | None] = {}
+    for number in range(64):
+        is_known = number % 8 != 0
+        neighbours[f"{number:063}"] = longest if is_known else None
     text = neighbours_text(neighbours)
     assert LIMIT - 400 < len(text) <= LIMIT
-    kept = parse_neighbours(text)
-    assert list(kept.items()) == list(neighbours.items())[: len(kept)]
+
+    kept = list(parse_neighbours(text).items())
+    first = list(neighbours.items())[: len(kept)]
+    assert kept == first
 
 
 def test_neighbour_beyond_the_limit_is_left_out() -> None:
-    assert len(neighbours_text({"m" * (LIMIT - 9): None})) == LIMIT
-    assert neighbours_text({"m" * (LIMIT - 8): None}) == "{}"
+    longest = "m" * (LIMIT - 9)
+    too_long = longest + "m"
+    assert len(neighbours_text({longest: None})) == LIMIT
+    assert neighbours_text({too_long: None}) == "{}"
 
 
 def test_all_of_64_unknown_neighbours_are_kept() -> None:
     neighbours = {str(nic): None for nic in range(64)}
-    assert parse_neighbours(neighbours_text(neighbours)) == neighbours
+    text = neighbours_text(neighbours)
+    assert parse_neighbours(text) == neighbours
 
 
 def test_no_more_rails_are_written_than_are_read() -> None:
-    assert len(parse_rails(rails_text([None] * 100))) == MOST_RAILS
+    text = rails_text([None] * 100)
+    read = parse_rails(text)
+    assert len(read) == MOST_RAILS
 
 
 def test_plain_text_is_printable_and_short() -> None:
-    assert plain(f" a\n\u00e9 ~{'b' * 80}") == f"a?? ~{'b' * 58}"
+    long = "b" * 80
+    cut = "b" * 58
+    assert plain(f" a\n\u00e9 ~{long}") == f"a?? ~{cut}"
 
 
 # The switch that was expected
@@ -44,54 +61,83 @@ def test_plain_text_is_printable_and_short() -> None:
 @pytest.mark.parametrize(
     ("switch", "port", "is_told"),
     [
-        ("leaf1", "7", True),
-        ("leaf1 (mac:1)", "7", True),
-        ("mac:1", "7", False),
-        ("leaf2", "7", False),
-        ("leaf1", "8", False),
+        pytest.param("leaf1", "7", True, id="by-name"),
+        pytest.param("leaf1 (mac:1)", "7", True, id="by-name-and-id"),
+        pytest.param("mac:1", "7", False, id="by-id-alone"),
+        pytest.param("leaf2", "7", False, id="another-switch"),
+        pytest.param("leaf1", "8", False, id="another-port"),
     ],
 )
 def test_expected_switch_is_told_while_the_cable_is_there(switch: str, port: str, is_told: bool) -> None:
     neighbours = {"mlx5_0": LEAF, "mlx5_1": None}
     wrong = {}
     for nic in ("mlx5_0", "mlx5_1", "mlx5_2"):
-        wrong[nic] = Miscabled("n1", "uid", nic, switch, port, "leaf9\n")
-    expected = {"switch": "leaf1", "id": "mac:1", "port": "7", "by": "lldp"}
+        wrong[nic] = Miscabled(
+            node="n1",
+            uid="uid",
+            nic=nic,
+            switch=switch,
+            port=port,
+            expected="leaf9\n",
+        )
+    text = neighbours_text(neighbours, wrong)
+    expected = {
+        "switch": "leaf1",
+        "id": "mac:1",
+        "port": "7",
+        "by": "lldp",
+    }
     if is_told:
         expected["expected"] = "leaf9"
-    text = neighbours_text(neighbours, wrong)
     assert parse(text) == {"mlx5_0": expected, "mlx5_1": None}
     assert parse_neighbours(text) == neighbours
 
 
 def test_switch_without_a_name_is_told_by_its_id() -> None:
-    wrong = {"mlx5_0": Miscabled("n1", "uid", "mlx5_0", "guid:1", "", "guid:2")}
-    text = neighbours_text({"mlx5_0": Neighbour("", "guid:1", "", "")}, wrong)
-    assert parse(text)["mlx5_0"]["expected"] == "guid:2"
+    neighbour = Neighbour("", "guid:1", "", "")
+    wrong = Miscabled(
+        node="n1",
+        uid="uid",
+        nic="mlx5_0",
+        switch="guid:1",
+        port="",
+        expected="guid:2",
+    )
+    text = neighbours_text({"mlx5_0": neighbour}, {"mlx5_0": wrong})
+    written = parse(text)["mlx5_0"]
+    assert written["expected"] == "guid:2"
 
 
 def test_malformed_finding_of_a_status_is_left_out() -> None:
-    status = {"rails": {"miscabled": [{"node": "n1"}, 7]}}
-    assert reported(status) == [Miscabled("n1", "", "", "", "", "")]
+    findings = [{"node": "n1"}, 7]
+    status = {"rails": {"miscabled": findings}}
+    (read,) = reported(status)
+    assert read == Miscabled("n1", "", "", "", "", "")
 
 
 # What is read
 
 
 def test_fields_that_an_annotation_leaves_out_are_empty() -> None:
-    assert parse_neighbours('{"a":{"id":"x"}}') == {"a": Neighbour("", "x", "", "")}
-    assert parse_rails('[{"nic":"b","id":"guid:1"}]') == (Rail("b", "", "guid:1"),)
+    neighbours = parse_neighbours('{"a":{"id":"x"}}')
+    assert neighbours == {"a": Neighbour("", "x", "", "")}
+
+    (rail,) = parse_rails('[{"nic":"b","id":"guid:1"}]')
+    assert rail == Rail("b", "", "guid:1")
     assert parse_rails("[]") == ()
 
 
 def test_rails_are_read_in_their_order() -> None:
-    rails = '[{"nic":"mlx5_0","switch":"leaf1","id":"mac:00:11","port":"Ethernet1/3"},null]'
-    assert parse_rails(rails) == (Rail("mlx5_0", "leaf1", "mac:00:11", "Ethernet1/3"), None)
+    text = '[{"nic":"mlx5_0","switch":"leaf1","id":"mac:00:11","port":"Ethernet1/3"},null]'
+    first, second = parse_rails(text)
+    assert first == Rail("mlx5_0", "leaf1", "mac:00:11", "Ethernet1/3")
+    assert second is None
 
 
 def test_id_of_255_characters_is_read() -> None:
     longest = "x" * 255
-    assert parse_rails(f'[{{"nic":"a","id":"{longest}"}}]') == (Rail("a", "", longest),)
+    (rail,) = parse_rails(f'[{{"nic":"a","id":"{longest}"}}]')
+    assert rail == Rail("a", "", longest)
 
 
 NEIGHBOUR_FIELDS = "a neighbour has texts of at most 63 printable ASCII characters, and an id$"

@@ -9,10 +9,10 @@ from toposcope.hardware.pci import card, normal_address, pci_level
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("00000000:07:00.0", "0000:07:00.0"),
-        ("0000:07:00.0", "0000:07:00.0"),
-        ("0000000A:1B:00.0", "000a:1b:00.0"),
-        ("00010000:01:00.0", "10000:01:00.0"),
+        pytest.param("00000000:07:00.0", "0000:07:00.0", id="eight-digits"),
+        pytest.param("0000:07:00.0", "0000:07:00.0", id="four-digits"),
+        pytest.param("0000000A:1B:00.0", "000a:1b:00.0", id="capitals"),
+        pytest.param("00010000:01:00.0", "10000:01:00.0", id="five-digits"),
     ],
 )
 def test_nvml_and_sysfs_name_a_device_alike(text: str, address: str) -> None:
@@ -42,9 +42,10 @@ class Function:
 
     def level_to(self, other: "Function") -> str:
         """How far away the other is, whichever comes first."""
-        level = pci_level(self.path, other.path, self.numa, other.numa)
-        assert pci_level(other.path, self.path, other.numa, self.numa) == level
-        return level
+        there = pci_level(self.path, other.path, self.numa, other.numa)
+        back = pci_level(other.path, self.path, other.numa, self.numa)
+        assert there == back
+        return there
 
 
 def at(*path: str, numa: int | None = 0) -> Function:

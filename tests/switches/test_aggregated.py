@@ -92,9 +92,20 @@ def test_unknown_members_leave_the_first_hop_unknown() -> None:
 
 
 def test_answer_of_the_fabric_is_about_one_of_the_aggregated_ports() -> None:
-    aggregated = NicPorts("mlx5_bond_0", "", False, (("umad0", 1),), aggregated=True)
+    aggregated = NicPorts(
+        "mlx5_bond_0",
+        netdev="",
+        carrier=False,
+        umads=(("umad0", 1),),
+        aggregated=True,
+    )
     program = Program(aggregated)
-    program.fabric = Neighbour("ib-leaf-1", "guid:b83fd20300000001", "7", "infiniband")
+    program.fabric = Neighbour(
+        switch="ib-leaf-1",
+        id="guid:b83fd20300000001",
+        port="7",
+        by="infiniband",
+    )
     assert program.finds() == {"mlx5_bond_0": None}
 
 

@@ -10,13 +10,25 @@ UNTIL_THE_END_OF_TIME = 65535
 
 def leaf(number: int) -> Neighbour:
     """The switch that sends these frames."""
-    return Neighbour(f"leaf-{number:02}", f"mac:b8:59:9f:00:00:{number:02x}", "Ethernet1/3", "lldp")
+    return Neighbour(
+        switch=f"leaf-{number:02}",
+        id=f"mac:b8:59:9f:00:00:{number:02x}",
+        port="Ethernet1/3",
+        by="lldp",
+    )
 
 
 def hear(hearing: Hearing, now: float, number: int = 1, ttl: int = 120, does: bytes = BRIDGE) -> None:
     """A frame of this sender arrives on eth0."""
-    octets = of_switch(f"leaf-{number:02}", f"b8:59:9f:00:00:{number:02x}", "Ethernet1/3", ttl, does)
-    hearing.take("eth0", decode(octets), now)
+    octets = of_switch(
+        f"leaf-{number:02}",
+        f"b8:59:9f:00:00:{number:02x}",
+        "Ethernet1/3",
+        ttl,
+        does,
+    )
+    lldpdu = decode(octets)
+    hearing.take("eth0", lldpdu, now)
 
 
 def test_neighbour_lasts_as_long_as_its_time_to_live() -> None:

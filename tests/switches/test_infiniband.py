@@ -18,4 +18,6 @@ DESCRIPTION_BYTES = 64
     ],
 )
 def test_switch_is_named_by_its_description(described: str, name: str) -> None:
-    assert switch_name(described.encode().ljust(DESCRIPTION_BYTES, b"\0")) == name
+    text = described.encode()
+    description = text.ljust(DESCRIPTION_BYTES, b"\0")
+    assert switch_name(description) == name

@@ -71,7 +71,9 @@ class Machine:
         until = self.time.seconds + seconds
         while self.time.seconds <= until:
             self.program.turn()
-            self.time.seconds += min(self.program.seconds_until_turn(), until - self.time.seconds + 0.1)
+            until_turn = self.program.seconds_until_turn()
+            until_end = until - self.time.seconds + 0.1
+            self.time.seconds += min(until_turn, until_end)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -81,13 +83,19 @@ class Machine:
     @property
     def written(self) -> Any:
         """What the annotation says of each NIC; None without it."""
-        text = self.metadata["annotations"].get(SWITCHES)
+        annotations = self.metadata["annotations"]
+        text = annotations.get(SWITCHES)
         return text and json.loads(text)
 
     def topology_finds(self, topology: str, *findings: dict[str, str]) -> None:
         """A ClusterTopology's status tells of these miscabled rails."""
-        rails = {"nodes": 9, "miscabledRails": len(findings), "miscabled": [*findings]}
-        self.api.patch(f"{PATH}/{topology}/status", {"status": {"rails": rails}})
+        rails = {
+            "nodes": 9,
+            "miscabledRails": len(findings),
+            "miscabled": [*findings],
+        }
+        body = {"status": {"rails": rails}}
+        self.api.patch(f"{PATH}/{topology}/status", body)
 
 
 @pytest.fixture
@@ -106,6 +114,7 @@ def test_neighbours_are_written_as_soon_as_all_are_known(machine: Machine) -> No
     machine.hears("eth0")
     machine.run(seconds=30)
     assert not machine.written  # the other may still speak
+
     machine.hears("eth1", "leaf-02")
     machine.hears("docker0", "elsewhere")
     machine.run(seconds=31)
@@ -114,7 +123,8 @@ def test_neighbours_are_written_as_soon_as_all_are_known(machine: Machine) -> No
         "mlx5_1": {**ETHERNET, "switch": "leaf-02"},
         "mlx5_2": SPINE._asdict(),
     }
-    (ours,) = [entry for entry in machine.metadata["managedFields"] if entry["manager"] == MANAGER]
+    managers = machine.metadata["managedFields"]
+    (ours,) = [entry for entry in managers if entry["manager"] == MANAGER]
     assert ours["fieldsV1"] == {"f:metadata": {"f:annotations": {f"f:{SWITCHES}": {}}}}
 
 
@@ -122,7 +132,11 @@ def test_neighbours_are_written_as_soon_as_all_are_known(machine: Machine) -> No
 def test_silence_is_unknown_after_two_minutes_and_written_once(machine: Machine) -> None:
     machine.hears("eth0", ttl=FOREVER)
     machine.run(seconds=155)
-    assert machine.written == {"mlx5_0": ETHERNET, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
+    assert machine.written == {
+        "mlx5_0": ETHERNET,
+        "mlx5_1": None,
+        "mlx5_2": SPINE._asdict(),
+    }
     version = machine.metadata["resourceVersion"]
     machine.run(minutes=60)
     assert machine.metadata["resourceVersion"] == version
@@ -152,7 +166,11 @@ def test_lost_neighbour_becomes_null_and_comes_back(machine: Machine, lose: Call
     machine.run(seconds=31)
     lose(machine)
     machine.run(seconds=61)
-    assert machine.written == {"mlx5_0": None, "mlx5_1": ETHERNET, "mlx5_2": SPINE._asdict()}
+    assert machine.written == {
+        "mlx5_0": None,
+        "mlx5_1": ETHERNET,
+        "mlx5_2": SPINE._asdict(),
+    }
 
     machine.ports[0] = FIRST_PORT
     machine.hears("eth0")
@@ -189,7 +207,11 @@ def test_fabric_that_does_not_answer_is_unknown(
 ) -> None:
     machine.fabric = answer
     machine.run(minutes=5)
-    assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": None}
+    assert machine.written == {
+        "mlx5_0": None,
+        "mlx5_1": None,
+        "mlx5_2": None,
+    }
     assert caplog.text.count("cannot ask for its neighbour") == warnings
 
 
@@ -236,29 +258,53 @@ def test_cable_in_the_wrong_switch_has_the_expected_one_beside_it(machine: Machi
     share_crd(machine.api)
     for number in range(18):
         make_topology(machine.api, f"t{number:02}")
+    cabled_elsewhere_by_now = {
+        **MISCABLED,
+        "nic": "mlx5_0",
+        "switch": "leaf-01",
+        "port": "Ethernet1/4",
+    }
     machine.topology_finds(
         "t17",
         MISCABLED,
-        {**MISCABLED, "nic": "mlx5_0", "switch": "leaf-01", "port": "Ethernet1/4"},  # cabled elsewhere by now
+        cabled_elsewhere_by_now,
         {**MISCABLED, "node": "n2", "expected": "leaf-03"},
         {**MISCABLED, "nic": "mlx5_9"},
     )
     machine.run(seconds=800)
-    assert machine.written == {**before, "mlx5_1": {**before["mlx5_1"], "expected": "leaf-02"}}
+    assert machine.written == {
+        **before,
+        "mlx5_1": {**before["mlx5_1"], "expected": "leaf-02"},
+    }
 
     machine.hears("eth1", "leaf-02", ttl=FOREVER)
     machine.run(seconds=61)
-    assert machine.written == {**before, "mlx5_1": {**ETHERNET, "switch": "leaf-02"}}
+    assert machine.written == {
+        **before,
+        "mlx5_1": {**ETHERNET, "switch": "leaf-02"},
+    }
 
     machine.hears("eth1", "spine", ttl=FOREVER)
-    machine.api.patch(f"{PATH}/t17/status", {"status": {"rails": None}})
+    no_rails = {"status": {"rails": None}}
+    machine.api.patch(f"{PATH}/t17/status", no_rails)
     machine.run(seconds=800)
     assert machine.written["mlx5_1"]["expected"]  # two pages are read half as often
     machine.run(seconds=700)
     assert machine.written == before
 
 
-@pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{}}', b"<html>"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"{}", id="empty-object"),
+        pytest.param(b"[]", id="list"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b'"x"', id="text"),
+        pytest.param(b'{"metadata":null}', id="metadata-null"),
+        pytest.param(b'{"metadata":{}}', id="metadata-empty"),
+        pytest.param(b"<html>", id="html"),
+    ],
+)
 @pytest.mark.parametrize("spoiled", ["nodes", "clustertopologies"])
 def test_answers_of_another_program_end_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, spoiled: str, body: bytes
@@ -266,26 +312,35 @@ def test_answers_of_another_program_end_nothing(
     read = ApiClient.read
 
     def read_spoiled(client: ApiClient, request: Request) -> bytes:
-        return body if spoiled in request.path else read(client, request)
+        if spoiled in request.path:
+            return body
+        return read(client, request)
 
     share_crd(machine.api)
     with monkeypatch.context() as patched:
         patched.setattr(ApiClient, "read", read_spoiled)
         machine.run(minutes=5)
     machine.run(seconds=800)
-    assert machine.written == {"mlx5_0": None, "mlx5_1": None, "mlx5_2": SPINE._asdict()}
+    assert machine.written == {
+        "mlx5_0": None,
+        "mlx5_1": None,
+        "mlx5_2": SPINE._asdict(),
+    }
 
 
 def test_large_topologies_of_others_stop_neither_reading_nor_writing(api: ApiUnderTest) -> None:
     api.create(NODES, node("n1", annotations={"foreign": "stays"}))
-    client = ApiClient(load(str(api.kubeconfig)), largest=LARGEST_ANSWER)
+    config = load(str(api.kubeconfig))
+    client = ApiClient(config, largest=LARGEST_ANSWER)
     machine = Machine(client, api)
     share_crd(machine.api)
+    selects_nothing = {"matchLabels": {"no": "such"}}
+    note = {"example.com/note": "x" * 260_000}
     for number in range(20):
         name = f"bloat{number:02}"
-        make_topology(machine.api, name, nodeSelector={"matchLabels": {"no": "such"}})
-        annotations = {"example.com/note": "x" * 260_000}
-        machine.api.patch(f"{PATH}/{name}", {"metadata": {"annotations": annotations}})
+        make_topology(machine.api, name, nodeSelector=selects_nothing)
+        body = {"metadata": {"annotations": note}}
+        machine.api.patch(f"{PATH}/{name}", body)
     make_topology(machine.api, "cluster")
     machine.topology_finds("cluster", MISCABLED)
     machine.hears("eth0", ttl=FOREVER)

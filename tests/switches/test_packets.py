@@ -32,11 +32,28 @@ OTHERS = [
 
 
 def ip(*commands: str) -> None:
-    subprocess.run([shutil.which("ip") or "ip", "-batch", "-"], input="\n".join(commands).encode(), check=True)
+    program = shutil.which("ip") or "ip"
+    batch = "\n".join(commands)
+    subprocess.run(
+        [program, "-batch", "-"],
+        input=batch.encode(),
+        check=True,
+    )
 
 
 def is_up(netdev: str) -> bool:
-    return Path(f"/sys/class/net/{netdev}/operstate").read_text().strip() == "up"
+    state = Path(f"/sys/class/net/{netdev}/operstate").read_text()
+    return state.strip() == "up"
+
+
+def remove(netdev: str) -> None:
+    """Remove a pair, if it is still there."""
+    program = shutil.which("ip") or "ip"
+    subprocess.run(
+        [program, "link", "del", netdev],
+        capture_output=True,
+        check=False,
+    )
 
 
 class Cables:
@@ -48,9 +65,14 @@ class Cables:
 
     def plug(self, nic: str) -> str:
         """A new pair that is up; its name on this side."""
-        near, far = f"ts{os.getpid()}{nic}", f"ts{os.getpid()}{nic}x"
-        ip(f"link add {near} type veth peer name {far}", f"link set {far} up", f"link set {near} up")
-        self._stack.callback(subprocess.run, [shutil.which("ip") or "ip", "link", "del", near], capture_output=True)
+        near = f"ts{os.getpid()}{nic}"
+        far = f"{near}x"
+        ip(
+            f"link add {near} type veth peer name {far}",
+            f"link set {far} up",
+            f"link set {near} up",
+        )
+        self._stack.callback(remove, near)
         for end in (near, far):
             wait_until(lambda end=end: is_up(end), "the cable has a carrier")  # type: ignore[misc]
         self._far[near] = self._sender(far)
@@ -75,7 +97,8 @@ class Cables:
         self._stack.close()
 
     def _sender(self, netdev: str) -> socket.socket:
-        sender = self._stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        raw_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sender = self._stack.enter_context(raw_socket)
         sender.bind((netdev, 0))
         return sender
 
@@ -118,36 +141,49 @@ def heard(receiver: LldpSockets, count: int) -> list[tuple[str, bytes]]:
 
 @pytest.mark.regression
 def test_pod_that_floods_its_own_interface_drowns_no_switch(cables: Cables, receiver: LldpSockets) -> None:
-    nics = [cables.plug("a"), cables.plug("b")]
+    first = cables.plug("a")
+    second = cables.plug("b")
     pod = cables.plug("pod")
-    receiver.join(nics)
-    cables.say(pod, of_switch("pod", "b8:59:9f:00:00:02", "eth0"), times=FLOOD)
-    for nic in nics:
-        cables.say(nic, LEAF)
-    assert sorted(heard(receiver, 2)) == [(nic, LEAF) for nic in nics]
+    receiver.join([first, second])
+    of_the_pod = of_switch("pod", "b8:59:9f:00:00:02", "eth0")
+    cables.say(pod, of_the_pod, times=FLOOD)
+    cables.say(first, LEAF)
+    cables.say(second, LEAF)
+    frames = sorted(heard(receiver, 2))
+    assert frames == [(first, LEAF), (second, LEAF)]
 
 
 @pytest.mark.regression
 def test_switch_that_floods_its_port_drowns_no_other(cables: Cables, receiver: LldpSockets, clock: Time) -> None:
-    loud, quiet = cables.plug("a"), cables.plug("b")
+    loud = cables.plug("a")
+    quiet = cables.plug("b")
     receiver.join([loud, quiet])
     cables.say(loud, LEAF, times=FLOOD)
     cables.say(quiet, LEAF)
-    found = heard(receiver, FRAMES_PER_SECOND + 1)
-    assert sorted(found) == [(loud, LEAF)] * FRAMES_PER_SECOND + [(quiet, LEAF)]
+    frames = sorted(heard(receiver, FRAMES_PER_SECOND + 1))
+    assert frames == [
+        *[(loud, LEAF)] * FRAMES_PER_SECOND,
+        (quiet, LEAF),
+    ]
     assert list(receiver.frames()) == []
+
     clock.seconds += 0.5
-    assert heard(receiver, FRAMES_PER_SECOND // 2) == [(loud, LEAF)] * (FRAMES_PER_SECOND // 2)
+    in_half_a_second = FRAMES_PER_SECOND // 2
+    frames = heard(receiver, in_half_a_second)
+    assert frames == [(loud, LEAF)] * in_half_a_second
+
     clock.seconds += 3600
-    assert len(list(receiver.frames())) <= FRAMES_PER_SECOND
+    frames = list(receiver.frames())
+    assert len(frames) <= FRAMES_PER_SECOND
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_each_group_of_lldp_is_heard(cables: Cables, receiver: LldpSockets, group: bytes) -> None:
     nic = cables.plug("a")
     receiver.join([nic])
-    cables.say(nic, group + LEAF[6:])
-    assert heard(receiver, 1) == [(nic, group + LEAF[6:])]
+    to_group = group + LEAF[6:]
+    cables.say(nic, to_group)
+    assert heard(receiver, 1) == [(nic, to_group)]
 
 
 def test_nothing_else_is_heard(cables: Cables, receiver: LldpSockets) -> None:
@@ -156,7 +192,8 @@ def test_nothing_else_is_heard(cables: Cables, receiver: LldpSockets) -> None:
     for octets in OTHERS:
         with contextlib.suppress(OSError):  # too short to be sent at all
             cables.say(nic, octets)
-    cables.say_ourselves(nic, of_switch("ourselves", "b8:59:9f:00:00:02", "eth0"))
+    ours = of_switch("ourselves", "b8:59:9f:00:00:02", "eth0")
+    cables.say_ourselves(nic, ours)
     cables.say(nic, LEAF)
     assert heard(receiver, 1) == [(nic, LEAF)]
 
@@ -176,7 +213,9 @@ def statistics(receiver: LldpSockets) -> tuple[int, int]:
     (fileno,) = receiver.filenos()
     with socket.socket(fileno=os.dup(fileno)) as same:
         octets = same.getsockopt(263, 6, 8)
-    return int.from_bytes(octets[:4], "little"), int.from_bytes(octets[4:], "little")
+    received = int.from_bytes(octets[:4], "little")
+    dropped = int.from_bytes(octets[4:], "little")
+    return received, dropped
 
 
 def test_interface_that_was_replaced_is_heard_again(cables: Cables, receiver: LldpSockets) -> None:
@@ -207,11 +246,12 @@ def test_interface_that_was_down_is_heard_again(cables: Cables, receiver: LldpSo
 
 
 def test_interface_that_is_no_longer_a_nic_is_not_heard(cables: Cables, receiver: LldpSockets) -> None:
-    first, second = cables.plug("a"), cables.plug("b")
+    first = cables.plug("a")
+    second = cables.plug("b")
     receiver.join([first, second])
     receiver.join([second])
-    for nic in (first, second):
-        cables.say(nic, LEAF)
+    cables.say(first, LEAF)
+    cables.say(second, LEAF)
     assert heard(receiver, 1) == [(second, LEAF)]
 
 
