@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.manifests import rights
-from tests.manifests.support import NAMESPACE, Manifests, built, run_kubectl, write_overlay
+from tests.manifests.support import NAMESPACE, Manifests, apply_folder, built, write_overlay
 from tests.support.api import RBAC, ApiUnderTest, pod_token, wait_until
 from tests.support.publishing import install
 from toposcope.agent import publish as agent
@@ -86,7 +86,7 @@ class Cluster:
 def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     api = installed_once
     overlay = write_overlay(tmp_path_factory.mktemp("confined").resolve() / "overlay", ["switches"])
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
+    apply_folder(api, kubectl, overlay)
     install(api, *SCHEDULERS)
     rights.make_node(api, rights.OWN)
     manifests = built(kubectl, overlay)

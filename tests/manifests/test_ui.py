@@ -85,7 +85,7 @@ def test_token_reads_what_the_page_shows_and_nothing_else(
     installed: ApiUnderTest, kubectl: str, overlay: Path, found: support.Manifests, tmp_path: Path
 ) -> None:
     api = installed
-    support.run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
+    support.apply_folder(api, kubectl, overlay)
     code, answer = api.request("POST", f"{support.NAMESPACE}/pods?dryRun=All", found.pod("ui", "tried"))
     assert code == 201, answer
     token = unbound_token(api, "toposcope-ui")
