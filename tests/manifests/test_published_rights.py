@@ -61,7 +61,14 @@ def forbidden(path: str) -> list[rights.Attempt]:
         rights.delete("delete another's", theirs, ONLY_OURS),
         rights.delete("delete all", path, "cannot deletecollection"),
         rights.merge_metadata("unmark", ours, ONLY_OURS, labels=None),
-        rights.json_patch("give away", ours, "replace", "/metadata/ownerReferences/0/uid", UID[::-1], NO_OTHER_OWNER),
+        rights.json_patch(
+            "give away",
+            ours,
+            "replace",
+            "/metadata/ownerReferences/0/uid",
+            UID[::-1],
+            says=NO_OTHER_OWNER,
+        ),
     ]
 
 
