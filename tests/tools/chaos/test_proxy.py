@@ -29,13 +29,19 @@ class Place:
         self.thread.switch(self.proxy, mode)
 
     def client(self, timeout: float = 20.0) -> HttpClient:
-        self.clients.append(HttpClient(f"https://127.0.0.1:{self.proxy.port}", self.certificates.ca, timeout))
-        return self.clients[-1]
+        client = HttpClient(
+            f"https://127.0.0.1:{self.proxy.port}",
+            self.certificates.ca,
+            timeout,
+        )
+        self.clients.append(client)
+        return client
 
     def used_client(self, timeout: float = 20.0) -> HttpClient:
         """One whose connection has carried a request."""
         client = self.client(timeout)
-        assert client.request("GET", "/version").code == 200
+        answer = client.request("GET", "/version")
+        assert answer.code == 200
         return client
 
 
@@ -43,8 +49,9 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     files = make_certificates(tmp_path)
     with EmbeddedApiServer(tls=files) as server, ProxyThread() as proxies:
-        address = "127.0.0.1", int(server.url.rpartition(":")[2])
-        made = Place(proxies, proxies.add(address, files), files)
+        _, _, port = server.url.rpartition(":")
+        proxy = proxies.add(("127.0.0.1", int(port)), files)
+        made = Place(proxies, proxy, files)
         yield made
         for client in made.clients:
             client.close()
@@ -74,7 +81,8 @@ def test_it_throttles_new_requests_also_on_a_kept_connection(place: Place) -> No
     place.switch(Mode.THROTTLE)
     for asked in (client, place.client()):
         answer = asked.request("GET", "/version")
-        assert (answer.code, answer.headers["Retry-After"]) == (429, "1")
+        assert answer.code == 429
+        assert answer.headers["Retry-After"] == "1"
         assert answer.body["reason"] == "TooManyRequests"
 
 
@@ -97,7 +105,12 @@ def test_what_stalled_goes_on_afterwards(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.STALL)
     answers: list[int] = []
-    asking = threading.Thread(target=lambda: answers.append(client.request("GET", "/version").code))
+
+    def ask() -> None:
+        answer = client.request("GET", "/version")
+        answers.append(answer.code)
+
+    asking = threading.Thread(target=ask)
     asking.start()
     with pytest.raises(TimeoutError):
         place.client(timeout=0.3).request("GET", "/version")
