@@ -321,6 +321,18 @@ def _changed_by(rights: Rights, before: Mapping[str, Any], after: Mapping[str, A
     return changed
 
 
+def _lists(metadata: Mapping[str, Any]) -> set[Path]:
+    """The finalizers and owners in a Node's metadata."""
+    members: set[Path] = set()
+    for name in metadata.get("finalizers") or ():
+        members.add(("f:metadata", "f:finalizers"))
+        members.add(("f:metadata", "f:finalizers", f'v:"{name}"'))
+    for owner in metadata.get("ownerReferences") or ():
+        members.add(("f:metadata", "f:ownerReferences"))
+        members.add(("f:metadata", "f:ownerReferences", f'k:{{"uid":"{owner["uid"]}"}}'))
+    return members
+
+
 def everything(found: Mapping[str, Any]) -> set[Path]:
     """Every field of a Node, as the API server lists them before the first apply."""
     metadata = found["metadata"]
@@ -331,14 +343,7 @@ def everything(found: Mapping[str, Any]) -> set[Path]:
             members.add(place)
         for key in metadata.get(field, ()):
             members.add((*place, f"f:{key}"))
-    finalizers = metadata.get("finalizers") or ()
-    for name in finalizers:
-        members.add(("f:metadata", "f:finalizers"))
-        members.add(("f:metadata", "f:finalizers", f'v:"{name}"'))
-    owners = metadata.get("ownerReferences") or ()
-    for owner in owners:
-        members.add(("f:metadata", "f:ownerReferences"))
-        members.add(("f:metadata", "f:ownerReferences", f'k:{{"uid":"{owner["uid"]}"}}'))
+    members |= _lists(metadata)
     if "generateName" in metadata:
         members.add(("f:metadata", "f:generateName"))
     for key in spec:
