@@ -292,7 +292,19 @@ def test_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> No
     assert "values don't meet the specifications of the schema" in done.stderr
 
 
-@pytest.mark.parametrize("wrong", [3, 1.5, True, None, [], {}, ["x"], {"x": "y"}], ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(3, id="integer"),
+        pytest.param(1.5, id="fraction"),
+        pytest.param(True, id="boolean"),
+        pytest.param(None, id="null"),
+        pytest.param([], id="empty-list"),
+        pytest.param({}, id="empty-object"),
+        pytest.param(["x"], id="list"),
+        pytest.param({"x": "y"}, id="object"),
+    ],
+)
 def test_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
     values = values_of(harmless)
     values["agent"]["podLabels"] = {"team": wrong}
@@ -301,7 +313,17 @@ def test_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
     assert "team" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["x\nkind: Secret", "x: y", "Upper", "-x", "", "x" * 64], ids=ascii)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("x\nkind: Secret", id="two-lines"),
+        pytest.param("x: y", id="colon"),
+        pytest.param("Upper", id="upper-case"),
+        pytest.param("-x", id="dash-first"),
+        pytest.param("", id="empty"),
+        pytest.param("x" * 64, id="too-long"),
+    ],
+)
 def test_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) -> None:
     command = [
         find_helm(),

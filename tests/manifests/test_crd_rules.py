@@ -151,7 +151,8 @@ def test_levels_that_do_not_fit_together_are_refused(served_once: ApiUnderTest, 
     ],
 )
 def test_domain_that_some_scheduler_refuses_is_refused(served_once: ApiUnderTest, domain: str, message: str) -> None:
-    assert_refused(served_once, levels(**{domain: "a/b"}), "spec.levels[0].domain", message)
+    spec = levels(**{domain: "a/b"})
+    assert_refused(served_once, spec, "spec.levels[0].domain", message)
 
 
 def test_domain_inside_a_node_is_refused_at_any_place(served_once: ApiUnderTest) -> None:
@@ -177,7 +178,8 @@ def test_key_that_some_scheduler_refuses_is_refused(served_once: ApiUnderTest, k
 
 
 def test_level_without_key_is_refused(served_once: ApiUnderTest) -> None:
-    assert_refused(served_once, {"levels": [{"domain": "a"}]}, "spec.levels[0].key", "Required value")
+    spec = {"levels": [{"domain": "a"}]}
+    assert_refused(served_once, spec, "spec.levels[0].key", "Required value")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,8 @@ def test_required_level_that_cannot_be_is_refused(
     ],
 )
 def test_coverage_out_of_range_is_refused(served_once: ApiUnderTest, percent: int | str, message: str) -> None:
-    assert_refused(served_once, {"minCoveragePercent": percent}, "spec.minCoveragePercent", message)
+    spec = {"minCoveragePercent": percent}
+    assert_refused(served_once, spec, "spec.minCoveragePercent", message)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,8 @@ def test_coverage_out_of_range_is_refused(served_once: ApiUnderTest, percent: in
     ],
 )
 def test_grace_period_that_is_none_is_refused(served_once: ApiUnderTest, period: str | int, message: str) -> None:
-    assert_refused(served_once, {"gracePeriod": period}, "spec.gracePeriod", message)
+    spec = {"gracePeriod": period}
+    assert_refused(served_once, spec, "spec.gracePeriod", message)
 
 
 def test_segments_of_given_levels_are_refused(served_once: ApiUnderTest) -> None:
@@ -260,7 +264,8 @@ def test_unknown_choice_is_refused_with_those_that_there_are(
     "selector", [pytest.param({}, id="empty"), pytest.param({"matchLabels": {}}, id="empty-inside")]
 )
 def test_empty_selector_is_refused(served_once: ApiUnderTest, selector: Spec) -> None:
-    assert_refused(served_once, {"nodeSelector": selector}, "spec.nodeSelector", "leave nodeSelector out")
+    spec = {"nodeSelector": selector}
+    assert_refused(served_once, spec, "spec.nodeSelector", "leave nodeSelector out")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +346,8 @@ def test_selector_with_as_many_values_as_a_controller_holds_is_taken(served_once
     ],
 )
 def test_selector_with_more_values_is_refused(served_once: ApiUnderTest, counts: tuple[int, ...]) -> None:
-    status, body = create_topology(served_once, selector_with_values(*counts))
+    spec = selector_with_values(*counts)
+    status, body = create_topology(served_once, spec)
     assert status == 422
     (cause,) = body["details"]["causes"]
     assert cause["field"] == "spec.nodeSelector"
@@ -349,6 +355,8 @@ def test_selector_with_more_values_is_refused(served_once: ApiUnderTest, counts:
 
 
 def test_field_that_does_not_exist_is_named(served_once: ApiUnderTest) -> None:
-    status, body = create_topology(served_once, {"publish": {"nomad": "Auto"}})
+    spec = {"publish": {"nomad": "Auto"}}
+    status, body = create_topology(served_once, spec)
     assert status == 400
-    assert body["message"].endswith(': unknown field "spec.publish.nomad"')
+    message = body["message"]
+    assert message.endswith(': unknown field "spec.publish.nomad"')

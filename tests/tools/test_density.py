@@ -36,9 +36,21 @@ def test_what_ruff_does_not_count_is_counted() -> None:
 @pytest.mark.parametrize(
     ("comprehension", "problem"),
     [
-        ("[x for y in a for x in y]", "a comprehension of two loops"),
-        ("[[x for x in y] for y in a]", "a comprehension in a comprehension"),
-        ("{y: any(x for x in y) for y in a}", "a comprehension in a comprehension"),
+        pytest.param(
+            "[x for y in a for x in y]",
+            "a comprehension of two loops",
+            id="two-loops",
+        ),
+        pytest.param(
+            "[[x for x in y] for y in a]",
+            "a comprehension in a comprehension",
+            id="list-in-list",
+        ),
+        pytest.param(
+            "{y: any(x for x in y) for y in a}",
+            "a comprehension in a comprehension",
+            id="generator-in-dict",
+        ),
     ],
 )
 def test_packed_comprehensions_are_found(comprehension: str, problem: str) -> None:
