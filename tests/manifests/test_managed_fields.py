@@ -164,8 +164,8 @@ def bare() -> dict[str, Any]:
 
 def apply(api: ApiUnderTest, manager: str, change: dict[str, Any]) -> None:
     """A forced apply by the administrator, under some manager's name."""
-    body = {**node(NAME), **change}
-    body["metadata"] = {"name": NAME, **change.get("metadata", {})}
+    metadata = {"name": NAME, **change.get("metadata", {})}
+    body = {**node(NAME), **change, "metadata": metadata}
     code, answer = api.apply(OWN, body, manager, force=True)
     assert code == 200, answer
 

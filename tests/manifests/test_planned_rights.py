@@ -87,9 +87,10 @@ def ask(api: ApiUnderTest, **spec: Any) -> None:
 
 def carried(api: ApiUnderTest, name: str) -> tuple[str | None, str | None]:
     """The unique value and Slinky's annotation of a Node."""
-    metadata = api.get(f"{NODES}/{name}")["metadata"]
-    unique_rack = metadata["labels"].get(RACKS)
-    return unique_rack, metadata["annotations"].get(SLINKY)
+    found = api.get(f"{NODES}/{name}")
+    labels = found["metadata"]["labels"]
+    annotations = found["metadata"]["annotations"]
+    return labels.get(RACKS), annotations.get(SLINKY)
 
 
 def versions(api: ApiUnderTest) -> list[str]:

@@ -69,10 +69,13 @@ def test_function_may_say_why_it_is_dense() -> None:
 
 
 def test_findings_name_the_place_and_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "module.py").write_text("def f(a):\n    return [x for y in a for x in y]\n")
+    module = tmp_path / "module.py"
+    module.write_text("def f(a):\n    return [x for y in a for x in y]\n")
     assert main([str(tmp_path)]) == 1
-    assert capsys.readouterr().out.startswith(f"{tmp_path}/module.py:1: f has a comprehension")
-    (tmp_path / "module.py").write_text("def f(a):\n    return a\n")
+    said = capsys.readouterr().out
+    assert said.startswith(f"{module}:1: f has a comprehension")
+
+    module.write_text("def f(a):\n    return a\n")
     assert main([str(tmp_path)]) == 0
 
 

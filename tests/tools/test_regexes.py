@@ -79,14 +79,21 @@ def test_linear(pattern: str, mode: Mode) -> None:
     assert growth(pattern, 0, mode) is Growth.LINEAR
 
 
-def test_flags_count() -> None:
-    assert growth("(?:a|A)+b", re.IGNORECASE, Mode.MATCH) is Growth.LINEAR  # the parser makes one set of them
-    assert growth("(?:ab|Ab)+c", 0, Mode.MATCH) is Growth.LINEAR
-    assert growth("(?:ab|Ab)+c", re.IGNORECASE, Mode.MATCH) is Growth.EXPONENTIAL
-    assert growth(r"(?:.|\n)+x", 0, Mode.MATCH) is Growth.LINEAR
-    assert growth(r"(?:.|\n)+x", re.DOTALL, Mode.MATCH) is Growth.EXPONENTIAL
-    assert growth(r"(?:\dx|\u0663x)+y", 0, Mode.MATCH) is Growth.EXPONENTIAL
-    assert growth(r"(?:\dx|\u0663x)+y", re.ASCII, Mode.MATCH) is Growth.LINEAR
+@pytest.mark.parametrize(
+    ("pattern", "flags", "expected"),
+    [
+        # The parser makes one set of the letters.
+        pytest.param("(?:a|A)+b", re.IGNORECASE, Growth.LINEAR, id="letters-of-any-case"),
+        pytest.param("(?:ab|Ab)+c", 0, Growth.LINEAR, id="words-of-one-case"),
+        pytest.param("(?:ab|Ab)+c", re.IGNORECASE, Growth.EXPONENTIAL, id="words-of-any-case"),
+        pytest.param(r"(?:.|\n)+x", 0, Growth.LINEAR, id="dot-without-line-end"),
+        pytest.param(r"(?:.|\n)+x", re.DOTALL, Growth.EXPONENTIAL, id="dot-with-line-end"),
+        pytest.param(r"(?:\dx|\u0663x)+y", 0, Growth.EXPONENTIAL, id="digits-of-any-script"),
+        pytest.param(r"(?:\dx|\u0663x)+y", re.ASCII, Growth.LINEAR, id="ascii-digits"),
+    ],
+)
+def test_flags_count(pattern: str, flags: int, expected: Growth) -> None:
+    assert growth(pattern, flags, Mode.MATCH) is expected
 
 
 @pytest.mark.slow
